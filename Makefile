@@ -89,7 +89,7 @@ lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 # cargo bench puts an agent with its ways in in the place of the agent.
 bench: build image peers ## Measure run times and print tables (docs/benchmarks.md)
 	cargo run -q -p landfall-tests --bin bench -- --prepare
-	cargo bench -q -p landfall-agent --features bench-entry --bench stages
+	cargo bench -q -p landfall-disk --bench stages
 	cargo build -q --release -p landfall-agent
 	cargo run -q -p landfall-tests --bin bench -- --runs $(RUNS)
 
@@ -149,7 +149,7 @@ docs: ## Rewrite the generated tables of docs/kernel-arguments.md
 lint: ## Formatting, clippy, licences of the crates
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p landfall-agent --features bench-entry,live-system --benches -- -D warnings
+	cargo clippy -p landfall-agent --features live-system --all-targets -- -D warnings
 	cargo deny --version > /dev/null 2>&1 || cargo install cargo-deny --locked
 	cargo deny check bans licenses sources
 

@@ -10,13 +10,13 @@ use std::path::Path;
 
 use landfall_boot_params::agent_args::{NAMES, Names};
 use landfall_boot_params::argument_value::StepPriority;
+use landfall_inventory::collect::{CollectOptions, collect};
+use landfall_inventory::collectors;
+use landfall_sys::sys_tree::plant;
 use serde_json::Value;
 
 use crate::commands::command::{Command, StepKind};
 use crate::commands::steps::{self, StepSettings};
-use crate::inventory::collect::{CollectOptions, collect};
-use crate::inventory::collectors;
-use crate::sys_tree::plant;
 
 /// The rows of the first table below a heading, each as its cells.
 fn table(heading: &str) -> Vec<Vec<String>> {
@@ -167,7 +167,7 @@ fn collectors_by_name() {
 #[test]
 fn fields_of_the_inventory() {
     let mut values: BTreeMap<String, bool> = BTreeMap::new();
-    let directory = "src/inventory/test_data/sys_trees";
+    let directory = "inventory/test_data/sys_trees";
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(directory)).unwrap() {
         let root = plant(&fs::read_to_string(entry.unwrap().path()).unwrap());
         let options = CollectOptions {

@@ -1,9 +1,9 @@
 //! The HTTP and TLS options of this boot.
 
-use crate::failure::Result;
-use crate::http_client::{HttpOptions, IdentityFiles, Proxies};
-use crate::settings::Settings;
-use crate::tls::TlsPolicy;
+use landfall_http_client::tls::TlsPolicy;
+use landfall_http_client::{HttpOptions, IdentityFiles, Proxies};
+use landfall_report::failure::Result;
+use landfall_settings::Settings;
 
 /// The HTTP options from the settings. Fails if they name a client's certificate
 /// without its key, or the key without the certificate.

@@ -1,8 +1,7 @@
 //! The question that the settings of this boot ask by mDNS.
 
 use landfall_boot_params::BootParams;
-
-use crate::discovery::Question;
+use landfall_discovery::Question;
 
 /// The mDNS instance that Ironic publishes.
 pub const IRONIC: &str = "baremetal";

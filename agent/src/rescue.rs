@@ -15,9 +15,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::backoff::Backoff;
-use crate::failure::{Failure, Result};
 use accounts::Password;
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::backoff::Backoff;
 
 /// Marks that the machine is in rescue during this boot. The original uses the same
 /// file.

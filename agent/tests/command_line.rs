@@ -192,7 +192,7 @@ fn plant(tree: &str, root: &Path) {
 fn all_commands_use_the_same_names_for_nics() {
     let tree = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/src/interface_names/test_data/sys_trees/03-q35-pciehp.tree"
+        "/devices/test_data/interface_names/sys_trees/03-q35-pciehp.tree"
     );
     let directory = tempfile::tempdir().unwrap();
     plant(&fs::read_to_string(tree).unwrap(), directory.path());

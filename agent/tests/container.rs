@@ -2,9 +2,6 @@
 //! that it may take over: no init, no mounts, and no marker that permits writing to
 //! disks.
 
-#[path = "../src/skip.rs"]
-mod skip;
-
 use std::io;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -49,7 +46,7 @@ fn in_container(kind: &[&str], arguments: &[&str], out: &Path) -> io::Result<Opt
     let possible = unshare(&["mount", "-t", "tmpfs", "run", "/run"])?;
     if !possible.status.success() {
         let why = String::from_utf8_lossy(&possible.stderr);
-        skip::skip(format_args!("unshare {kind:?}: {why}"));
+        landfall_sys::skip::skip(format_args!("unshare {kind:?}: {why}"));
         return Ok(None);
     }
     let out = out.to_string_lossy();

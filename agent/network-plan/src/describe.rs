@@ -192,8 +192,9 @@ fn describe_automatic(automatic: &Automatic, words: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use landfall_boot_params::NetArgs;
+
+    use super::*;
 
     fn lines(text: &str) -> Vec<String> {
         let args = NetArgs::parse(text);

@@ -179,9 +179,10 @@ impl NetworkPlan {
 
 #[cfg(test)]
 mod tests {
+    use landfall_boot_params::NetArgs;
+
     use super::*;
     use crate::plan::Method;
-    use landfall_boot_params::NetArgs;
 
     fn plan(line: &str, list: &[&str]) -> NetworkPlan {
         let args = NetArgs::parse(line);

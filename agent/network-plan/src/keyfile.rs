@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use landfall_boot_params::MacAddr;
+use sections::Sections;
 use uuid::Uuid;
 
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
-use sections::Sections;
 
 /// Lower than the priority of all other profiles, which is 0. In NetworkManager's
 /// own generator the two are -200 and -100.

@@ -10,16 +10,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use landfall_boot_params::argument_value::CertificateCurve;
+use landfall_discovery::Advertised;
+use landfall_http_client::tls::{Identity, TlsPolicy};
+use landfall_report::failure::{Failure, Result, one_line};
+use landfall_sys::state_file::StateFile;
 use rcgen::{
     CertificateParams, CustomExtension, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256,
     PKCS_ECDSA_P384_SHA384, SanType, date_time_ymd,
 };
 use rustls::ServerConfig;
-
-use crate::discovery::Advertised;
-use crate::failure::{Failure, Result, one_line};
-use crate::state_file::StateFile;
-use crate::tls::{Identity, TlsPolicy};
 
 /// id-ce-subjectAltName (RFC 5280, section 4.2.1.6).
 const SUBJECT_ALT_NAME: &[u64] = &[2, 5, 29, 17];

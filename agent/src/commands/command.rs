@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use landfall_report::failure::Failure;
 use serde_json::{Map, Value};
 
 use super::image_info::ImageInfo;
 use super::node::Node;
-use crate::failure::Failure;
 
 /// A command with its arguments, valid by construction.
 #[derive(Debug, Clone, PartialEq)]

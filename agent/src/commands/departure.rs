@@ -1,6 +1,6 @@
 //! How the agent stops serving when a command asks for it.
 
-use crate::early::Ending;
+use landfall_init::Ending;
 
 /// What the agent does after the last command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

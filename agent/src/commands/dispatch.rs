@@ -5,13 +5,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
+use landfall_report::failure::{Class, Failure, Result as Outcome};
 use serde_json::Value;
 use tokio::sync::{Mutex, Notify};
 
 use super::command::{Command, FlowTask};
 use super::ledger::{Busy, Interrupted, Ledger};
 use super::parse::{Parsed, Refusal, Request};
-use crate::failure::{Class, Failure, Result as Outcome};
 
 const ONLY_STANDALONE: &str =
     "poll.set_node_info is only possible if the agent runs with serve --standalone";

@@ -3,9 +3,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use landfall_report::failure::{Failure, Result};
 use serde_json::{Map, Value};
-
-use crate::failure::{Failure, Result};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRequest {
@@ -186,9 +185,10 @@ fn place(partition: Option<&Value>, path: &Path) -> std::result::Result<Where, S
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::failure::Class;
+    use landfall_report::failure::Class;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn both_lists_in_order() {

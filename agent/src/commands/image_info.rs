@@ -3,15 +3,15 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use landfall_boot_params::digest::Algorithm;
+use landfall_http_client::Proxies;
+use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
 
 use super::partition_image;
-use crate::failure::{Failure, Result};
-use crate::http_client::Proxies;
 
 /// An image as the step `write_image` receives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ImageInfo {
+pub struct ImageInfo {
     /// The name of the image in results.
     pub(super) id: String,
     /// The URLs of the image, at least one.
@@ -56,7 +56,7 @@ impl ImageInfo {
     ///
     /// # Errors
     /// If there is no id, no URL or no checksum, or if the checksum is malformed.
-    pub(crate) fn read(info: &Value) -> Result<Self> {
+    pub fn read(info: &Value) -> Result<Self> {
         let field = |key: &str| {
             let value = info.get(key);
             value.ok_or_else(|| Failure::invalid_params(format!("Image is missing '{key}' field.")))
@@ -245,9 +245,10 @@ pub(super) fn basic(user: &str, password: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::failure::Class;
+    use landfall_report::failure::Class;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn what_ironic_sends_is_read() {

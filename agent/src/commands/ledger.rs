@@ -8,12 +8,11 @@
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use landfall_report::failure::{Class, Failure, Result as Outcome};
+use landfall_sys::state_file::StateFile;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use uuid::Uuid;
-
-use crate::failure::{Class, Failure, Result as Outcome};
-use crate::state_file::StateFile;
 
 /// The maximum number of entries. An agent that runs for weeks under fast track
 /// drops the oldest.

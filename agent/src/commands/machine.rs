@@ -5,18 +5,18 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use landfall_devices::devices_settled::DevicesSettled;
+use landfall_http_client::HttpOptions;
+use landfall_report::failure::{Failure, Result};
+use landfall_settings::Settings;
+use landfall_sys::state_file::StateFile;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use super::departure::Departure;
 use super::image_info::ImageInfo;
 use super::node::Node;
-use crate::devices_settled::DevicesSettled;
-use crate::failure::{Failure, Result};
-use crate::http_client::HttpOptions;
 use crate::live_system::LiveSystem;
-use crate::settings::Settings;
-use crate::state_file::StateFile;
 
 /// Everything that commands need to know about this machine.
 pub struct Machine {

@@ -4,19 +4,19 @@
 //! [`Ledger`] is the list of commands that Ironic reads back. [`Dispatcher`]
 //! connects them. Only `execute` knows how to carry out a command.
 
-pub(crate) mod command;
+pub mod command;
 mod departure;
 mod dispatch;
 mod execute;
-pub(crate) mod files_to_inject;
-pub(crate) mod image_info;
+pub mod files_to_inject;
+pub mod image_info;
 mod ledger;
 mod machine;
 mod node;
-pub(crate) mod parse;
+pub mod parse;
 mod partition_image;
-pub(crate) mod steps;
-pub(crate) mod url_template;
+pub mod steps;
+pub mod url_template;
 
 pub use departure::Departure;
 pub use dispatch::Dispatcher;

@@ -2,13 +2,13 @@
 //! for this fault (ironic-python-agent, `api/app.py` and `extensions/base.py`). The
 //! error texts were measured on the original.
 
+use landfall_report::failure::{Class, Failure};
 use serde_json::{Map, Value};
 
 use super::command::{Command, FlowTask, RescuePassword, StepKind};
 use super::image_info::ImageInfo;
 use super::node::Node;
 use super::partition_image;
-use crate::failure::{Class, Failure};
 
 /// The HTTP status and text with which a request is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]

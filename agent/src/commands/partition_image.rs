@@ -1,10 +1,10 @@
 //! Rejects partition images: this agent only writes images of whole disks and makes
 //! no partitions or file systems.
 
+use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
 
 use super::node::Node;
-use crate::failure::{Failure, Result};
 
 /// The error for this image. Another `image_type` would not help: the image has no
 /// partition table and no boot loader.

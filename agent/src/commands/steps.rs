@@ -3,10 +3,10 @@
 //! burn-in, containers, bootc.
 
 use landfall_boot_params::argument_value::StepPriority;
+use landfall_report::failure::{Class, Failure, Result};
 use serde_json::{Map, Value, json};
 
 use super::command::StepKind;
-use crate::failure::{Class, Failure, Result};
 
 /// The hardware managers of the original that this agent replaces, and the versions
 /// of their steps.

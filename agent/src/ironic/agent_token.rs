@@ -3,7 +3,7 @@
 //! Ironic sends it only once: on the kernel command line with virtual media,
 //! otherwise in the first answer to a lookup. Later lookups get asterisks.
 
-use crate::state_file::StateFile;
+use landfall_sys::state_file::StateFile;
 
 /// Ironic's answer in place of a token that it has already sent.
 const TOLD_BEFORE: &str = "******";

@@ -6,13 +6,13 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
+use landfall_http_client::Answer;
+use landfall_sys::backoff::{Backoff, between};
+use landfall_sys::memory_use;
 use tokio::sync::Notify;
 
 use super::service::Service;
 use super::wire::{self, Heartbeat};
-use crate::backoff::{Backoff, between};
-use crate::http_client::Answer;
-use crate::memory_use;
 
 /// The value of `agent_version`. Ironic compares it with 3.0 to see what the agent
 /// supports, so it is the version of the protocol and not of this agent.

@@ -3,12 +3,12 @@
 use std::future::Future;
 use std::time::Duration;
 
+use landfall_sys::backoff::between;
 use reqwest::Method;
 use serde_json::Value;
 
 use super::transport::{Places, Request, Transport};
 use super::wire;
-use crate::backoff::between;
 
 /// The number of attempts with the whole list of URLs, as in the original.
 const ATTEMPTS: u32 = 5;

@@ -3,16 +3,16 @@
 
 use std::time::{Duration, Instant};
 
+use landfall_http_client::Answer;
+use landfall_network::NetworkState;
 use landfall_network_plan::MacAddr;
+use landfall_sys::backoff::Backoff;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync::watch;
 
 use super::agent_token::{AgentToken, NoToken};
 use super::service::Service;
 use super::wire::{LookupAnswer, fault};
-use crate::backoff::Backoff;
-use crate::http_client::Answer;
-use crate::network::NetworkState;
 
 /// The longest pause between two lookups, as with the original.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ mod inspection_callback;
 mod lookup;
 mod service;
 mod transport;
-pub(crate) mod wire;
+pub mod wire;
 
 #[cfg(test)]
 mod tests;

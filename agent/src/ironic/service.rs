@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use landfall_boot_params::argument_value::{ApiVersion, ArgumentValue as _};
+use landfall_http_client::Answer;
 use reqwest::Method;
 
 use super::transport::{Places, Request, Transport};
 use super::wire::Root;
-use crate::http_client::Answer;
 
 const fn version(minor: u16) -> ApiVersion {
     ApiVersion { major: 1, minor }

@@ -7,15 +7,15 @@ mod scripted;
 use std::future::pending;
 use std::time::{Duration, Instant};
 
+use landfall_http_client::{HttpOptions, ServiceClient};
+use landfall_network::NetworkState;
+use landfall_network::state::NicState;
+use landfall_sys::state_file::StateFile;
+use scripted::{Ironic, Reply};
 use tempfile::TempDir;
 use tokio::sync::{Notify, watch};
 
 use super::*;
-use crate::http_client::{HttpOptions, ServiceClient};
-use crate::network::NetworkState;
-use crate::network::state::NicState;
-use crate::state_file::StateFile;
-use scripted::{Ironic, Reply};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const NEW: &str = r#"{"default_version": {"version": "1.115"}}"#;

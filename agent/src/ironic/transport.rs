@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use landfall_boot_params::argument_value::{ApiVersion, ArgumentValue as _};
+use landfall_http_client::{Answer, ServiceClient, exchange};
 use reqwest::Method;
-
-use crate::http_client::{Answer, ServiceClient, exchange};
 
 /// The common parts of all requests to Ironic.
 #[derive(Debug, Clone)]

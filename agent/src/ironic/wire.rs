@@ -1,9 +1,8 @@
 //! The JSON in requests to Ironic and in its answers.
 
+use landfall_http_client::Answer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use crate::http_client::Answer;
 
 /// The answer to `GET /`. Of its many keys only the version is used.
 #[derive(Debug, Deserialize)]
@@ -36,7 +35,7 @@ impl LookupAnswer {
     /// # Errors
     /// Names the missing part. Does not show the body, because it contains the
     /// token.
-    pub(crate) fn read(body: &str) -> Result<Self, String> {
+    pub fn read(body: &str) -> Result<Self, String> {
         let mut answer: Value = serde_json::from_str(body)
             .map_err(|error| format!("expected a node in JSON, found {error}"))?;
         let mut take = |key: &str| answer.get_mut(key).map(Value::take).unwrap_or_default();
@@ -81,7 +80,7 @@ pub(super) struct Heartbeat<'a> {
 }
 
 /// Formats an error answer: `HTTP 404: Node not found`
-pub(crate) fn fault(answer: &Answer) -> String {
+pub fn fault(answer: &Answer) -> String {
     format!("HTTP {}: {}", answer.status, error_text(&answer.body))
 }
 

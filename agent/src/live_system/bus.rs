@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use landfall_report::failure::{Failure, Result};
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, OwnedObjectPath, Proxy};
-
-use crate::failure::{Failure, Result};
 
 /// The first call to a service starts it, which takes time: systemd gives a unit 90
 /// s, and a live system on slow media may need half of this.

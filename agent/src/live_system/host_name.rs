@@ -1,7 +1,8 @@
 //! Sets the host name through hostnamed.
 
+use landfall_report::failure::Result;
+
 use super::bus::{Bus, fault};
-use crate::failure::Result;
 
 /// Sets both names, as `hostnamectl set-hostname --static --transient` does, which
 /// OpenShift's agent calls. If only the transient name is set, NetworkManager

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use landfall_report::failure::Result;
+
 use super::bus::{Bus, fault};
-use crate::failure::Result;
 
 /// How long the system may take to stop its services, the agent among them.
 /// systemd's own limit for one service is 90 s.

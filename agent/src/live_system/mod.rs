@@ -32,12 +32,12 @@ pub use system::LiveSystem;
 
 #[cfg(feature = "live-system")]
 mod system {
+    use landfall_init::Ending;
     use landfall_network_plan::NetworkPlan;
+    use landfall_report::failure::Result;
 
     use super::bus::Bus;
     use super::{host_name, login, network_manager, service_manager};
-    use crate::early::Ending;
-    use crate::failure::Result;
 
     /// The services of the live system.
     #[derive(Debug, Clone)]

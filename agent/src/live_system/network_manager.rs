@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use futures_util::future::join_all;
 use landfall_network_plan::{Keyfile, NetworkPlan};
+use landfall_sys::private_file;
 use zbus::{ObjectPath, OwnedObjectPath};
 
 use super::active_connection::{ACTIVATION_LIMIT, ACTIVE_CONNECTION, Outcome, SERVICE, follow};
 use super::bus::{Bus, Object};
-use crate::private_file;
 
 /// Where NetworkManager keeps permanent profiles.
 const PROFILES: &str = "/etc/NetworkManager/system-connections";

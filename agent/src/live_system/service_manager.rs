@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use landfall_report::failure::{Failure, Result};
 use zbus::OwnedObjectPath;
 
 use super::bus::{Bus, Object, fault};
-use crate::failure::{Failure, Result};
 
 const SYSTEMD: &str = "org.freedesktop.systemd1";
 

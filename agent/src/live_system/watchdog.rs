@@ -1,6 +1,6 @@
 //! Sends the notifications that systemd expects from a service.
 
-use crate::sys::service_notify::{ServiceNotify, watchdog_interval};
+use landfall_sys::service_notify::{ServiceNotify, watchdog_interval};
 
 /// Tells systemd that the service has started, so that units ordered after it can
 /// start. The agent looks for Ironic only later, which may take forever.

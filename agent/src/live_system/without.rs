@@ -2,10 +2,9 @@
 
 use std::convert::Infallible;
 
+use landfall_init::Ending;
 use landfall_network_plan::NetworkPlan;
-
-use crate::early::Ending;
-use crate::failure::{Failure, Result};
+use landfall_report::failure::{Failure, Result};
 
 /// Has no values.
 #[derive(Debug, Clone)]

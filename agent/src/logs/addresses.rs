@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use crate::sys::interface_addresses::interface_addresses;
+use landfall_sys::interface_addresses::interface_addresses;
 
 /// All devices below `/sys/class/net`, sorted by index.
 pub(super) fn ip_addr(class_net: &Path) -> String {

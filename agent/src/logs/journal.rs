@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::Said;
+use landfall_report::Said;
 
 /// The prefixes of the agent's and init's records in the kernel's log (`report`).
 const OURS: &str = "landfall ";

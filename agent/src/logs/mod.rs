@@ -11,7 +11,6 @@ mod addresses;
 mod archive;
 mod block_devices;
 mod journal;
-pub mod kernel_log;
 mod mounts;
 mod processes;
 mod system_journal;
@@ -24,9 +23,9 @@ pub(crate) use archive::unpack;
 use std::fs;
 use std::path::Path;
 
-use crate::permission::Home;
-use crate::report::lines_said;
-use crate::state_file::STATE_DIRECTORY;
+use landfall_devices::permission::Home;
+use landfall_report::lines_said;
+use landfall_sys::state_file::STATE_DIRECTORY;
 
 /// The lines of the agent alone. A log file of the agent would have this path.
 const AGENT_LOG: &str = "var/log/ironic-python-agent.log";
@@ -34,8 +33,8 @@ const AGENT_LOG: &str = "var/log/ironic-python-agent.log";
 /// Everything that is available without reading disks or firmware. If `most` is
 /// given, the journal has only that many lines, the latest ones.
 pub fn members(most: Option<usize>) -> Vec<Member> {
-    let (kernel, agent) = (kernel_log::records(), lines_said());
-    let times = |said: &[crate::report::Said]| {
+    let (kernel, agent) = (landfall_report::kernel_log::records(), lines_said());
+    let times = |said: &[landfall_report::Said]| {
         journal::lines(said.iter().map(|line| (line.time, line.text.as_str())))
     };
     let proc = |name: &str| fs::read_to_string(Path::new("/proc").join(name)).unwrap_or_default();

@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::failure::{Failure, Result};
-use crate::private_file;
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::private_file;
 
 /// The user's name, as in the original's ramdisk. The user has the UID 0, because
 /// there is no sudo and a rescue needs root.

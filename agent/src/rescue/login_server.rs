@@ -8,13 +8,12 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use landfall_sys::backoff::Backoff;
+use landfall_sys::mount::mount_at;
 use nix::errno::Errno;
 use nix::mount::MsFlags;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-
-use crate::backoff::Backoff;
-use crate::sys::mount::mount_at;
 
 /// Relative to the root.
 pub(super) const SERVER: &str = "usr/sbin/dropbear";

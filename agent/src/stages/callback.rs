@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use landfall_boot_params::argument_value::Scheme;
+use landfall_discovery::{AdvertiseRules, Advertised, FoundService};
+use landfall_inventory::host_name;
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::state_file::StateFile;
 
 use super::Boot;
 use crate::api::TlsIdentity;
-use crate::discovery::{self, AdvertiseRules, Advertised, FoundService};
-use crate::failure::{Failure, Result};
-use crate::host_name;
 use crate::ironic::Service;
-use crate::state_file::StateFile;
 
 impl Boot {
     /// The address that Ironic is to call.
@@ -23,7 +23,7 @@ impl Boot {
             pause: *params.ip_lookup_timeout,
         };
         let kept = StateFile::new(self.state, "advertised");
-        discovery::advertise(&rules, &found.urls, &mut self.network, &kept).await
+        landfall_discovery::advertise(&rules, &found.urls, &mut self.network, &kept).await
     }
 
     /// The certificate with which the API serves HTTPS: the operator's, or one of

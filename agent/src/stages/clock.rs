@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use landfall_report::failure::{Failure, Result};
+
 use super::Boot;
-use crate::failure::{Failure, Result};
-use crate::network;
 
 /// How long the agent asks an NTP server that does not answer at first. The
 /// drivers, the spanning tree and DHCP of the last NIC take less than this
@@ -22,7 +22,7 @@ impl Boot {
             return Ok(());
         };
         let must = *params.fail_if_clock_not_set;
-        network::first_address(&mut self.network).await;
+        landfall_network::first_address(&mut self.network).await;
         let Err(fault) = self.clock.set_by_ntp(&server).await else {
             return Ok(());
         };

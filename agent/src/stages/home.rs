@@ -2,12 +2,12 @@
 //! live system with its services.
 
 use landfall_boot_params::BootParams;
+use landfall_inventory::host_name;
+use landfall_network::Network;
 use landfall_network_plan::Choice;
 use tokio::sync::{mpsc, watch};
 
-use crate::host_name;
 use crate::live_system::LiveSystem;
-use crate::network::{self, Network};
 
 /// Sets the default host name, as OpenShift does, unless the host has a name. The
 /// network may provide a better name later.
@@ -31,7 +31,7 @@ pub(super) async fn name_host(params: &BootParams, live: Option<&LiveSystem>) {
 /// Without any configuration it sets up every NIC by itself.
 pub(super) fn live_network(services: LiveSystem, choice: Choice) -> Network {
     let network = Network {
-        state: network::follow(choice.clone()),
+        state: landfall_network::follow(choice.clone()),
         // NetworkManager has its own rules for the NIC that it prefers.
         reach: watch::Sender::default(),
         // Nobody listens on this channel: the agent does not create VLANs that a

@@ -7,22 +7,21 @@ use std::time::Duration;
 
 use landfall_boot_params::BootParams;
 use landfall_boot_params::argument_value::ServiceUrls;
+use landfall_devices::devices_settled;
+use landfall_devices::driver_faults::{self, Purpose};
+use landfall_inventory::inspection::{self, Circumstances};
+use landfall_inventory::report_types::Disk;
+use landfall_inventory::{disks, lldp, wait_for_disk};
+use landfall_network::{HeardVlans, NetworkState, WaitFor};
 use landfall_network_plan::needs_lldp;
+use landfall_sys::system_path::SystemPath;
 use tokio::sync::{oneshot, watch};
 
 use super::Boot;
 use super::search::FAR_ADDRESS_LIMIT;
 use crate::commands;
-use crate::devices_settled;
-use crate::discovery;
-use crate::driver_faults::{self, Purpose};
-use crate::inventory::inspection::{self, Circumstances};
-use crate::inventory::report_types::Disk;
-use crate::inventory::{disks, lldp, wait_for_disk};
 use crate::ironic::{self, NotTaken, Retry};
 use crate::mdns_question::{IRONIC, question};
-use crate::network::{self, HeardVlans, NetworkState, WaitFor};
-use crate::system_path::SystemPath;
 
 /// The mDNS instance of the inspector, which used to run next to Ironic. A current
 /// Ironic does the inspector's work itself.
@@ -41,7 +40,7 @@ impl Boot {
             ServiceUrls::Urls(urls) => urls,
             ServiceUrls::Mdns => self.find_inspection().await,
         };
-        network::first_address(&mut self.network).await;
+        landfall_network::first_address(&mut self.network).await;
         let params = &self.settings.params;
         let disk_wait = wait_for_disk::DiskWait::of_attempts(
             *params.disk_wait_attempts,
@@ -143,7 +142,7 @@ impl Boot {
         self.first_address_or(FAR_ADDRESS_LIMIT).await;
         let question = question(&self.settings.params, &[INSPECTOR, IRONIC]);
         loop {
-            match discovery::ask_network(&question).await {
+            match landfall_discovery::ask_network(&question).await {
                 Ok((instance, endpoint)) => {
                     self.take_mdns(&endpoint.settings);
                     let path = match instance {
@@ -153,7 +152,7 @@ impl Boot {
                     return vec![format!("{}{path}", endpoint.url)];
                 }
                 Err(fault) => {
-                    let pause = Duration::from_secs_f64(crate::backoff::between(5.0, 10.0));
+                    let pause = Duration::from_secs_f64(landfall_sys::backoff::between(5.0, 10.0));
                     let seconds = pause.as_secs();
                     tracing::warn!("inspection: mDNS: {fault}; asking again in {seconds} s");
                     tokio::time::sleep(pause).await;
@@ -183,7 +182,7 @@ async fn wait_for_addresses(params: &BootParams, network: &mut watch::Receiver<N
         None => WaitFor::Nothing,
     };
     let limit = *params.inspection_dhcp_wait_timeout;
-    if !limit.is_zero() && !network::inspection_addresses(network, wanted, limit).await {
+    if !limit.is_zero() && !landfall_network::inspection_addresses(network, wanted, limit).await {
         let nics = match wanted {
             WaitFor::AllNics => "every NIC with a carrier",
             _ => "the boot NIC",
@@ -216,8 +215,9 @@ async fn other_network_than(reported: OfInventory, mut network: watch::Receiver<
 
 #[cfg(test)]
 mod tests {
+    use landfall_network::lab::nic;
+
     use super::*;
-    use crate::network::state::tests::nic;
 
     #[tokio::test(start_paused = true)]
     async fn an_inventory_is_out_of_date_with_a_new_nic_and_not_before() {

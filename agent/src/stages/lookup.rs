@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use landfall_discovery::FoundService;
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::state_file::StateFile;
+
 use super::{Boot, warn_all};
-use crate::discovery::FoundService;
-use crate::failure::{Failure, Result};
 use crate::ironic::{self, AgentToken, LookupAnswer, NoNode, Query, Service, Transport};
-use crate::state_file::StateFile;
 
 /// The end of a lookup.
 pub(super) enum Lookup {

@@ -1,16 +1,15 @@
 //! The stage that configures the network.
 
 use landfall_boot_params::NetArgs;
+use landfall_devices::interface_names::{self, NamingPolicy};
+use landfall_network::{Network, Setup};
 use landfall_network_plan::Choice;
+use landfall_report::failure::{Failure, Result};
+use landfall_settings::Settings;
+use landfall_sys::system_path::SystemPath;
 
 use super::home::live_network;
-use crate::early;
-use crate::failure::{Failure, Result};
-use crate::interface_names::{self, NamingPolicy};
 use crate::live_system::LiveSystem;
-use crate::network::{self, Network, Setup};
-use crate::settings::Settings;
-use crate::system_path::SystemPath;
 
 /// Chooses the network of this boot and starts to configure it. `live` is `None` in
 /// the ramdisk.
@@ -20,10 +19,10 @@ pub(super) fn start_network(settings: &Settings, live: Option<&LiveSystem>) -> R
     if live.is_none() && args.needs_firmware() {
         // The iBFT is a firmware table, not a device, so nothing else loads its
         // driver.
-        early::modprobe(&"iscsi_ibft".into());
+        landfall_init::modprobe(&"iscsi_ibft".into());
         let machine = SystemPath::live();
         let names = interface_names::names(&machine, &naming);
-        network::read_firmware_nics(&mut args, &machine.join("sys"), &names);
+        landfall_network::read_firmware_nics(&mut args, &machine.join("sys"), &names);
     }
     for warning in warnings {
         tracing::warn!("{warning}");
@@ -35,7 +34,7 @@ pub(super) fn start_network(settings: &Settings, live: Option<&LiveSystem>) -> R
     choice.plan.add_vlans(vlans, *settings.params.collect_lldp);
     match live {
         Some(services) => Ok(live_network(services.clone(), choice)),
-        None => network::start(Setup::in_ramdisk(choice, naming))
+        None => landfall_network::start(Setup::in_ramdisk(choice, naming))
             .map_err(|error| Failure::other(format!("the kernel's network interface: {error}"))),
     }
 }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
+use landfall_download::fetch::medium_url;
+use landfall_installation::OwnImage;
 use landfall_media_formats::coreos_image;
-
-use crate::disk::fetch::medium_url;
-use crate::failure::{Failure, Result};
-use crate::installation::OwnImage;
-use crate::media::{self, DRIVE_TIMEOUT, NoImage, Places};
+use landfall_report::failure::{Failure, Result};
+use landfall_settings::media::{self, DRIVE_TIMEOUT, NoImage, Places};
 
 /// Looks for the image in the drives. With `must_be_there` there is no other image,
 /// so the agent waits for a drive that a BMC shows late.

@@ -4,16 +4,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use landfall_devices::permission::Home;
+use landfall_disk::critical_section;
+use landfall_init::Ending;
+use landfall_report::Output;
+use landfall_report::failure::{Failure, Result};
+use landfall_settings::Settings;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::boot;
-use crate::critical_section;
-use crate::early::{self, Ending};
-use crate::failure::{Failure, Result};
 use crate::live_system::{self, LiveSystem};
-use crate::permission::Home;
-use crate::report::{self, Output};
-use crate::settings::Settings;
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
         Err(failure) => {
             // The agent stops here, because it would also take over the network of
             // this machine.
-            report::start(Output::Stderr, debug);
+            landfall_report::start(Output::Stderr, debug);
             tracing::error!("{failure}");
             return ExitCode::FAILURE;
         }
@@ -51,13 +51,13 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     let settings = match Settings::of_this_boot() {
         Ok(settings) => settings,
         Err(error) => {
-            report::start(output, debug);
+            landfall_report::start(output, debug);
             tracing::error!("/proc/cmdline: {error}");
             return ExitCode::FAILURE;
         }
     };
-    let flush = report::start(output, debug || settings.params.wants_debug());
-    report::tell_panics(&flush);
+    let flush = landfall_report::start(output, debug || settings.params.wants_debug());
+    landfall_report::tell_panics(&flush);
     // One thread runs all network tasks. Disks are written on other threads.
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -84,7 +84,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     match (outcome, home) {
         (Ok(Some(ending)), Home::Ramdisk) => ExitCode::from(ending.exit_code()),
         // logind has not ended the boot, so the agent does.
-        (Ok(Some(ending)), Home::LiveSystem) => early::carry_out(ending, || ()),
+        (Ok(Some(ending)), Home::LiveSystem) => landfall_init::carry_out(ending, || ()),
         (Ok(None), _) => ExitCode::SUCCESS,
         (Err(_), _) => ExitCode::FAILURE,
     }
@@ -92,7 +92,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
 
 /// Runs the boot. Init can end it early.
 async fn in_ramdisk(settings: Settings) -> Result<Ending> {
-    tokio::spawn(async { early::give_signs_of_life().await });
+    tokio::spawn(async { landfall_init::give_signs_of_life().await });
     tokio::select! {
         outcome = boot(settings, None) => outcome,
         // Init knows which ending was ordered, and overrides this one.
@@ -100,7 +100,7 @@ async fn in_ramdisk(settings: Settings) -> Result<Ending> {
     }
 }
 
-/// Waits until init (see `early::supervise`) or systemd requests the end and no
+/// Waits until init (see `landfall_init::supervise`) or systemd requests the end and no
 /// commit is in progress. The boot continues meanwhile, because a commit may need
 /// it.
 async fn asked_to_end() -> Result<()> {

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use landfall_init::Ending;
+use landfall_report::failure::Result;
+
 use super::Boot;
-use crate::early::Ending;
-use crate::failure::Result;
 
 /// After this time the first lines of a stage are on the screen.
 const STAGE_BEGINS: Duration = Duration::from_secs(5);

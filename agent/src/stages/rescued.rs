@@ -2,8 +2,9 @@
 
 use std::convert::Infallible;
 
+use landfall_report::failure::Result;
+
 use crate::commands::blocking;
-use crate::failure::Result;
 use crate::rescue;
 
 /// Restores what the rescue set up before the agent was restarted, and then leaves

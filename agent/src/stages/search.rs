@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use landfall_boot_params::Origin;
 use landfall_boot_params::argument_value::ServiceUrls;
+use landfall_discovery::{Expected, FoundService, Place, Wanted};
+use landfall_report::failure::Result;
 
 use super::{Boot, mdns_settings, warn_all};
-use crate::discovery::{self, Expected, FoundService, Place, Wanted};
-use crate::failure::Result;
 use crate::mdns_question::ironic_by_mdns;
-use crate::network;
 
 /// If a link-local address may be enough, the agent waits this long for a better
 /// one. A router and a DHCP server take less.
@@ -28,7 +27,7 @@ impl Boot {
             None if *params.use_mdns && params.inspection_callback_url.is_none() => {
                 self.first_address_or(FAR_ADDRESS_LIMIT).await;
                 let question = ironic_by_mdns(&self.settings.params);
-                match discovery::ask_network(&question).await {
+                match landfall_discovery::ask_network(&question).await {
                     Ok((_, endpoint)) => {
                         self.take_mdns(&endpoint.settings);
                         Place::Urls(vec![endpoint.url])
@@ -49,7 +48,7 @@ impl Boot {
             self.first_address_or(FAR_ADDRESS_LIMIT).await;
         }
         let wanted = Wanted {
-            what: discovery::PROVISIONING_SERVICE,
+            what: landfall_discovery::PROVISIONING_SERVICE,
             place,
             expected: Expected::Ironic,
             timeout,
@@ -80,9 +79,9 @@ impl Boot {
 
     /// Looks for a server through every NIC at once until one answers. If the clock
     /// is obviously wrong, the date of the answer sets it before any certificate is
-    /// checked. Fails as [`discovery::find`] does.
+    /// checked. Fails as [`landfall_discovery::find`] does.
     pub(super) async fn reach(&mut self, wanted: &Wanted) -> Result<FoundService> {
-        discovery::find(
+        landfall_discovery::find(
             &self.client,
             wanted,
             &mut self.network,
@@ -94,7 +93,8 @@ impl Boot {
 
     pub(super) async fn first_address_or(&mut self, limit: Duration) {
         // After the limit the boot continues with the addresses that are there.
-        let _ = tokio::time::timeout(limit, network::first_address(&mut self.network)).await;
+        let _ =
+            tokio::time::timeout(limit, landfall_network::first_address(&mut self.network)).await;
     }
 
     pub(super) fn take_mdns(&mut self, settings: &[(String, String)]) {

@@ -4,20 +4,19 @@
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
+use landfall_discovery::{Advertised, FoundService};
+use landfall_init::Ending;
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::state_file::StateFile;
 use tokio::sync::{Notify, watch};
 
 use super::Boot;
 use super::remarks::repeat_remarks;
 use crate::api::{self, Api, Listening, TlsIdentity};
 use crate::commands::{Departure, Dispatcher, Interrupted, Ledger, Machine, Node};
-use crate::discovery::{self, Advertised, FoundService};
-use crate::early::Ending;
-use crate::failure::{Failure, Result};
-use crate::http_client;
 use crate::http_options::{image_options, tls_policy};
 use crate::ironic::{self, Callback, LookupAnswer, Service};
 use crate::rescue;
-use crate::state_file::StateFile;
 
 /// Carries out commands, whatever address they come to.
 struct Work {
@@ -77,7 +76,7 @@ impl Boot {
         let (departure_wanted, departure) = watch::channel(None);
         let machine = Machine {
             settings: Arc::clone(&self.settings),
-            client: http_client::image_client(&image_options(&self.settings)?)?,
+            client: landfall_http_client::image_client(&image_options(&self.settings)?)?,
             http: image_options(&self.settings)?,
             devices_settled: self.devices_settled.clone(),
             departure: departure_wanted,
@@ -124,7 +123,7 @@ impl Boot {
                 Ok(never) => match never {},
                 Err(fault) => Err(Failure::other(format!("heartbeat: {fault}"))),
             },
-            () = discovery::address_lost(address, &mut self.network) => Ok(None),
+            () = landfall_discovery::address_lost(address, &mut self.network) => Ok(None),
             never = repeat_remarks(&self.remarks) => never,
         };
         server.stop().await;

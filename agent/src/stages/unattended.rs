@@ -15,24 +15,25 @@ use std::time::Duration;
 
 pub(super) use order::Order;
 
+use landfall_devices::devices_settled;
+use landfall_devices::permission::WritePermission;
+use landfall_discovery::{Expected, Place, Wanted};
+use landfall_disk::critical_section::CriticalSection;
+use landfall_init::Ending;
+use landfall_installation::{BootEntry, InstallOptions, Installation, OwnImage, Servers};
+use landfall_inventory::named_disk;
+use landfall_inventory::root_device::report_untouchable;
+use landfall_inventory::wait_for_disk::{DiskWait, wait_for_disk};
+use landfall_report::failure::{Class, Failure, Result};
+use landfall_sys::backoff::Backoff;
+use landfall_sys::state_file::StateFile;
+use landfall_sys::system_path::SystemPath;
+
 use super::Boot;
 use super::own_image::own_image;
 use super::remarks::SAID_AGAIN;
-use crate::backoff::Backoff;
 use crate::commands::{self, FirstBootNetwork, blocking};
-use crate::critical_section::CriticalSection;
-use crate::devices_settled;
-use crate::discovery::{Expected, Place, Wanted};
-use crate::early::Ending;
-use crate::failure::{Class, Failure, Result};
 use crate::http_options::image_options;
-use crate::installation::{BootEntry, InstallOptions, Installation, OwnImage, Servers};
-use crate::inventory::named_disk;
-use crate::inventory::root_device::report_untouchable;
-use crate::inventory::wait_for_disk::{DiskWait, wait_for_disk};
-use crate::permission::WritePermission;
-use crate::state_file::StateFile;
-use crate::system_path::SystemPath;
 
 /// Pauses between two attempts. After an operator has provided a missing file, the
 /// next attempt follows within the longest pause.

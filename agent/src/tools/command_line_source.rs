@@ -3,10 +3,9 @@
 
 use clap::Args;
 use landfall_boot_params::CommandLine;
-
-use crate::failure::{Failure, Result};
-use crate::media::Media;
-use crate::settings::{ConfigFiles, Settings};
+use landfall_report::failure::{Failure, Result};
+use landfall_settings::media::Media;
+use landfall_settings::{ConfigFiles, Settings};
 
 /// Whose kernel arguments are meant.
 #[derive(Debug, Args)]

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use clap::Args;
 use landfall_boot_params::argument_value::{ArgumentValue as _, HttpUrl, ServiceUrls};
+use landfall_discovery::clock::Clock;
+use landfall_discovery::{Expected, FoundService, NicWay, Place, Wanted};
+use landfall_http_client::ServiceClient;
+use landfall_network::NetworkState;
+use landfall_network::reach::Reach;
+use landfall_report::failure::{Failure, Result};
+use landfall_settings::Settings;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::command_line_source::CommandLineSource;
-use crate::clock::Clock;
-use crate::discovery::{self, Expected, FoundService, NicWay, Place, Wanted};
-use crate::failure::{Failure, Result};
-use crate::http_client::ServiceClient;
 use crate::http_options::http_options;
 use crate::mdns_question::ironic_by_mdns;
-use crate::network::reach::Reach;
-use crate::network::{self, NetworkState};
-use crate::settings::Settings;
 use crate::tools::stdout;
 
 /// `discover`
@@ -62,7 +62,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     };
     let limit = Duration::from_secs(arguments.timeout);
     let wanted = Wanted {
-        what: discovery::PROVISIONING_SERVICE,
+        what: landfall_discovery::PROVISIONING_SERVICE,
         place,
         expected: Expected::Ironic,
         timeout: Duration::from_secs(10),
@@ -92,7 +92,7 @@ struct Report {
 }
 
 async fn look(client: &ServiceClient, wanted: &Wanted, limit: Duration) -> Result<Report> {
-    let state = network::observe()
+    let state = landfall_network::observe()
         .await
         .map_err(|error| Failure::other(format!("the kernel's network interface: {error}")))?;
     // Nothing configures the network during this run, so nobody reports changes.
@@ -100,8 +100,9 @@ async fn look(client: &ServiceClient, wanted: &Wanted, limit: Duration) -> Resul
     let (reach, _) = watch::channel(Reach::default());
     let mut clock = Clock::of_somebody();
     let search = async {
-        let found = discovery::find(client, wanted, &mut network, &reach, &mut clock).await?;
-        let source = discovery::source_towards(&found.urls).await;
+        let found =
+            landfall_discovery::find(client, wanted, &mut network, &reach, &mut clock).await?;
+        let source = landfall_discovery::source_towards(&found.urls).await;
         Ok::<_, Failure>((found, source.map(|source| source.to_string())))
     };
     let found = match tokio::time::timeout(limit, search).await {
@@ -124,7 +125,7 @@ impl Report {
         let settings: serde_json::Map<_, _> = settings
             .map(|(key, value)| (key.clone(), value.as_str().into()))
             .collect();
-        let ways = discovery::ways(&self.network, &self.reach);
+        let ways = landfall_discovery::ways(&self.network, &self.reach);
         let ways: Vec<_> = ways.iter().map(NicWay::json).collect();
         json!({
             "base": found.and_then(|found| found.urls.first()),
@@ -136,7 +137,7 @@ impl Report {
 
     fn lines(&self, places: &str) -> Vec<String> {
         let Some((found, source)) = &self.found else {
-            return discovery::screen(places, &self.network, &self.reach);
+            return landfall_discovery::screen(places, &self.network, &self.reach);
         };
         let base = found.urls.first().map_or("", String::as_str);
         let answer = match source {

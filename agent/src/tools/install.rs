@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use landfall_devices::permission::WritePermission;
+use landfall_installation::{BootEntry, InstallOptions, Installation, Servers};
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::mount::see_mounts_alone;
 
-use crate::failure::{Failure, Result};
-use crate::installation::{BootEntry, InstallOptions, Installation, Servers};
-use crate::permission::WritePermission;
 use crate::stages::own_image;
-use crate::sys::mount::see_mounts_alone;
 use crate::tools::install_report::{Plan, result};
 use crate::tools::{machine_http, orderly_end, stdout};
 

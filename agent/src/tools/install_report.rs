@@ -2,16 +2,16 @@
 
 use std::fs::File;
 
+use landfall_disk::image::proven_image::WrittenImage;
+use landfall_download::fetch::shown;
+use landfall_download::proof::Proof;
+use landfall_handover::install_coreos;
+use landfall_installation::{BootEntry, Installation};
+use landfall_report::failure::{Failure, Result};
+use landfall_report::mib;
+use landfall_sys::block_ioctl;
 use serde_json::{Value, json};
 
-use crate::disk::fetch::shown;
-use crate::disk::proof::Proof;
-use crate::disk::proven_image::WrittenImage;
-use crate::failure::{Failure, Result};
-use crate::handover::install_coreos;
-use crate::installation::{BootEntry, Installation};
-use crate::report::mib;
-use crate::sys::block_ioctl;
 use crate::tools::stdout;
 
 /// An installation and the disk that it is for.

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use landfall_boot_params::CommandLine;
-
-use crate::interface_names::{self, InterfaceName, NamingPolicy, Scheme};
-use crate::sysfs;
-use crate::system_path::SystemPath;
+use landfall_devices::interface_names::{self, InterfaceName, NamingPolicy, Scheme};
+use landfall_sys::sysfs;
+use landfall_sys::system_path::SystemPath;
 
 /// By kernel name, the name that the agent and the installed system give each NIC.
 /// In the ramdisk the NICs already have these names.

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use landfall_devices::interface_names::{InterfaceName, Scheme};
+use landfall_inventory::collect::{CollectOptions, collect};
+use landfall_inventory::disks;
+use landfall_inventory::report_types::Inventory;
+use landfall_inventory::udev_properties::UdevProperties;
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::system_path::SystemPath;
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, Result};
-use crate::interface_names::{InterfaceName, Scheme};
-use crate::inventory::collect::{CollectOptions, collect};
-use crate::inventory::disks;
-use crate::inventory::report_types::Inventory;
-use crate::inventory::udev_properties::UdevProperties;
-use crate::report;
-use crate::system_path::SystemPath;
 use crate::tools::installed_names::installed_names;
 use crate::tools::stdout;
 
@@ -100,7 +99,7 @@ fn lines(inventory: &Inventory) -> Vec<String> {
         format!(
             "disk {:12} {:>10} {} {}",
             disk.name,
-            report::mib(disk.size),
+            landfall_report::mib(disk.size),
             disk.model.as_deref().unwrap_or("no model"),
             disk.serial.as_deref().unwrap_or("no serial")
         )

@@ -4,10 +4,11 @@
 use std::env;
 use std::path::PathBuf;
 
-use crate::failure::{Failure, Result};
-use crate::http_client::{HttpOptions, Proxies};
+use landfall_http_client::{HttpOptions, Proxies};
+use landfall_report::failure::{Failure, Result};
+use landfall_settings::Settings;
+
 use crate::http_options::http_options;
-use crate::settings::Settings;
 
 /// `cafile`: the authorities to trust instead of all others.
 ///

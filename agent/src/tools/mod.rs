@@ -19,8 +19,7 @@ pub mod write_image;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-
-use crate::report::{self, Output};
+use landfall_report::Output;
 
 /// One stage at a time, on any machine.
 #[derive(Debug, Subcommand)]
@@ -50,7 +49,7 @@ pub fn run(tool: Tool, progress_json: bool, debug: bool) -> ExitCode {
     } else {
         Output::Stderr
     };
-    report::start(output, debug);
+    landfall_report::start(output, debug);
     let outcome = match tool {
         Tool::ShowParams(arguments) => show_params::run(&arguments),
         Tool::PlanNetwork(arguments) => plan_network::run(&arguments),

@@ -4,10 +4,9 @@
 use std::{fs, io, thread};
 
 use futures_util::future::select_all;
+use landfall_disk::critical_section;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
-
-use crate::critical_section;
 
 /// From here on SIGHUP, SIGINT and SIGTERM end the program as before, but only
 /// after a commit that has begun is complete. A signal that was ignored when the

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use landfall_boot_params::NetArgs;
+use landfall_network::read_firmware_nics;
 use landfall_network_plan::{MacAddr, NetworkPlan, describe, from_network_data, from_nmstate};
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::private_file;
+use landfall_sys::system_path::SystemPath;
 
 use super::command_line_source::CommandLineSource;
-use crate::failure::{Failure, Result};
-use crate::network::read_firmware_nics;
-use crate::private_file;
-use crate::system_path::SystemPath;
 use crate::tools::installed_names::installed_names;
 use crate::tools::stdout;
 

@@ -6,14 +6,14 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use landfall_inventory::hint_candidate::{Candidate as _, GIB};
+use landfall_inventory::hint_expression::{ErrorClass, HintError};
+use landfall_inventory::root_device::MIN_DEFAULT_SIZE;
+use landfall_inventory::root_device_hints::RootDeviceHints;
+use landfall_report::failure::{Failure, Result};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-use crate::failure::{Failure, Result};
-use crate::inventory::hint_candidate::{Candidate as _, GIB};
-use crate::inventory::hint_expression::{ErrorClass, HintError};
-use crate::inventory::root_device::MIN_DEFAULT_SIZE;
-use crate::inventory::root_device_hints::RootDeviceHints;
 use crate::tools::stdout;
 
 /// In bytes, more than the list of any machine's disks needs.
@@ -259,7 +259,7 @@ mod tests {
     /// with oslo.utils 10.2.0 on Python 3.11).
     #[test]
     fn answers_are_the_originals() {
-        let cases = include_str!("../inventory/test_data/root_device/original_answers.jsonl");
+        let cases = include_str!("../../inventory/test_data/root_device/original_answers.jsonl");
         for line in cases.lines() {
             let case: Value = serde_json::from_str(line).unwrap();
             let all = case["all"].as_bool().unwrap_or_default();

@@ -11,17 +11,17 @@ use std::time::{Instant, SystemTime};
 use clap::Args;
 use landfall_boot_params::CommandLine;
 use landfall_boot_params::argument_value::CertificateCurve;
+use landfall_discovery::Advertised;
+use landfall_http_client::HttpOptions;
+use landfall_http_client::tls::TlsPolicy;
+use landfall_report::failure::{Failure, Result};
+use landfall_settings::media::Media;
+use landfall_settings::{ConfigFiles, Settings};
+use landfall_sys::state_file::StateFile;
 use tokio::sync::{Notify, watch};
 
 use crate::api::{self, Api, TlsIdentity};
 use crate::commands::{Dispatcher, Ledger, Machine};
-use crate::discovery::Advertised;
-use crate::failure::{Failure, Result};
-use crate::http_client::{self, HttpOptions};
-use crate::media::Media;
-use crate::settings::{ConfigFiles, Settings};
-use crate::state_file::StateFile;
-use crate::tls::TlsPolicy;
 use crate::tools::stdout;
 
 /// `serve`
@@ -65,7 +65,7 @@ async fn serve(arguments: &Arguments) -> Result<()> {
     let (departure, mut departs) = watch::channel(None);
     let (_settled, devices_settled) = watch::channel(Some(Instant::now()));
     let machine = Machine {
-        client: http_client::image_client(&HttpOptions::default())?,
+        client: landfall_http_client::image_client(&HttpOptions::default())?,
         http: HttpOptions::default(),
         settings,
         devices_settled,

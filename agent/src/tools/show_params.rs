@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use landfall_boot_params::agent_args::MAX_PARAMETERS;
 use landfall_boot_params::{CoreosInst, Origin};
+use landfall_report::failure::{Failure, Result};
+use landfall_settings::media::{Media, MediaText};
+use landfall_settings::{ConfigFiles, Settings};
 use serde_json::{Value, json};
 
 use super::command_line_source::CommandLineSource;
-use crate::failure::{Failure, Result};
-use crate::media::{Media, MediaText};
-use crate::settings::{ConfigFiles, Settings};
 use crate::tools::stdout;
 
 /// `show-params`

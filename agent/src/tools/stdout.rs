@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
 
-use crate::failure::{Failure, Result};
+use landfall_report::failure::{Failure, Result};
 
 /// Prints a line. A reader that closes the pipe early (`| head`) is not an error.
 /// Fails if standard output takes no data, for example on a full disk.

@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use landfall_boot_params::digest::Digest;
+use landfall_devices::permission::WritePermission;
+use landfall_disk::device::target::Target;
+use landfall_disk::image::write_image::{ImageSource, WriteOptions, write_image_with};
+use landfall_download::fetch::Request;
+use landfall_report::failure::Result;
 
-use crate::disk::fetch::Request;
-use crate::disk::target::Target;
-use crate::disk::write_image::{ImageSource, WriteOptions, write_image_with};
-use crate::failure::Result;
-use crate::http_client;
-use crate::permission::WritePermission;
 use crate::tools::{machine_http, orderly_end};
 
 /// The sector size of a disk that is a file, as for virtual machines.
@@ -51,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let permission = WritePermission::in_ramdisk_or_by_operator(arguments.allow_this_machine)?;
     let mut http = machine_http::of_this_machine(arguments.cafile.clone())?;
     http.insecure |= arguments.insecure;
-    let client = http_client::image_client(&http)?;
+    let client = landfall_http_client::image_client(&http)?;
     let request = Request::new([&arguments.url]);
     let source = ImageSource::new(request, arguments.image_digest.clone().into());
     let target = if arguments.disk.is_file() {

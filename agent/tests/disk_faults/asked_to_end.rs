@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
+use landfall_disk::fixtures::{Answer, DiskRequest as Request, FaultyDisk};
+use landfall_sys::loop_device::loop_device;
+use landfall_sys::skip::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::faulty_disk::{Answer, FaultyDisk, Request};
 use crate::firmware_view::Found;
 use crate::image_server::ImageServer;
-use crate::loop_device::loop_device;
 use crate::program;
-use crate::skip::skip;
 use crate::system_image::system_image;
 
 const MIB: usize = 1 << 20;

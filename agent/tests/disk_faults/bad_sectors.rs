@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::process::Command;
 
+use landfall_disk::fixtures::{Answer, DiskRequest as Request, FaultyDisk};
+use landfall_sys::loop_device::{LoopDevice, loop_device};
+use landfall_sys::skip::skip;
 use nix::errno::Errno;
 
-use crate::faulty_disk::{Answer, FaultyDisk, Request};
 use crate::firmware_view::Found;
 use crate::image_server::ImageServer;
-use crate::loop_device::{LoopDevice, loop_device};
 use crate::program;
-use crate::skip::skip;
 use crate::system_image::{full_system_image, system_image};
 
 const MIB: u64 = 1 << 20;

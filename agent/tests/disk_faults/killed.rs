@@ -6,9 +6,10 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use landfall_sys::loop_device::loop_device;
+
 use crate::firmware_view::Found;
 use crate::image_server::ImageServer;
-use crate::loop_device::loop_device;
 use crate::program;
 use crate::system_image::system_image;
 

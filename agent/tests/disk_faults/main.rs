@@ -12,15 +12,9 @@
 
 mod asked_to_end;
 mod bad_sectors;
-#[path = "../../src/disk/fixtures/faulty_disk.rs"]
-mod faulty_disk;
 mod firmware_view;
 mod image_server;
 mod killed;
-#[path = "../../src/loop_device.rs"]
-mod loop_device;
 mod power_cut;
 mod program;
-#[path = "../../src/skip.rs"]
-mod skip;
 mod system_image;

@@ -2,12 +2,13 @@
 //! subset of the unflushed requests done, in whole or in part, in any order. The
 //! test records one write and derives the possible disk contents from the record.
 
-use crate::faulty_disk::{Answer, Change, FaultyDisk};
+use landfall_disk::fixtures::{Answer, Change, FaultyDisk};
+use landfall_sys::loop_device::loop_device;
+use landfall_sys::skip::skip;
+
 use crate::firmware_view::Found;
 use crate::image_server::ImageServer;
-use crate::loop_device::loop_device;
 use crate::program;
-use crate::skip::skip;
 use crate::system_image::{full_system_image, system_image};
 
 const MIB: usize = 1 << 20;

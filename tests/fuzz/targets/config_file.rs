@@ -15,5 +15,5 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         let _ = params.apply_override(key.trim(), value, Origin::Lookup);
     }
     let _ = (params.list().len(), params.not_supported_yet());
-    let _ = (params.to_arguments(), params.inspection_urls());
+    let _ = params.inspection_urls();
 });

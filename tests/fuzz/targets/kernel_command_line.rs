@@ -30,7 +30,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let end = data.iter().position(|byte| *byte == 0);
     let line = CommandLine::parse_bytes(&data[..end.unwrap_or(data.len())]);
     let params = BootParams::from_command_line(&line);
-    let _ = (params.list().len(), params.to_arguments());
+    let _ = params.list().len();
     let _ = (params.is_virtual_media(), params.wants_debug());
     let _ = params.given_image();
     let _ = first_boot_arguments(&line);

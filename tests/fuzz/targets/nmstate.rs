@@ -8,9 +8,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     match NetworkPlan::from_nmstate(&text) {
         Ok(mut plan) => {
             for file in plan.keyfiles() {
-                let is_line = |line: &str| {
-                    line.is_empty() || line.starts_with('[') || line.contains('=')
-                };
+                let is_line =
+                    |line: &str| line.is_empty() || line.starts_with('[') || line.contains('=');
                 assert!(file.text.lines().all(is_line), "{}", file.text);
                 assert!(!file.name.contains(['/', '\n']), "{}", file.name);
             }
@@ -19,7 +18,10 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         }
         Err(faults) => {
             assert!(!faults.is_empty());
-            assert!(faults.iter().all(|fault| !fault.contains('\n')), "{faults:?}");
+            assert!(
+                faults.iter().all(|fault| !fault.contains('\n')),
+                "{faults:?}"
+            );
         }
     }
 });

@@ -77,9 +77,10 @@ impl NetworkPlan {
 
 #[cfg(test)]
 mod tests {
+    use landfall_boot_params::NetArgs;
+
     use super::*;
     use crate::plan::Interface;
-    use landfall_boot_params::NetArgs;
 
     const ONE: MacAddr = MacAddr([0x52, 0x54, 0, 0, 0, 1]);
     const TWO: MacAddr = MacAddr([0x52, 0x54, 0, 0, 0, 2]);

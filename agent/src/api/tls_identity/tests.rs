@@ -1,7 +1,8 @@
 use std::process::Command;
 
+use landfall_sys::skip::skip;
+
 use super::*;
-use crate::skip::skip;
 
 fn advertised(text: &str) -> Advertised {
     Advertised::Address(text.parse().unwrap())

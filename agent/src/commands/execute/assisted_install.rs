@@ -1,12 +1,12 @@
 //! `start_assisted_install`: another installer does the work. It waits as a systemd
 //! unit in the live system.
 
+use landfall_devices::permission::WritePermission;
+use landfall_report::failure::Result;
 use serde_json::Value;
 
 use crate::commands::steps::{self, Step};
-use crate::failure::Result;
 use crate::live_system::LiveSystem;
-use crate::permission::WritePermission;
 
 /// The unit of OpenShift's agent-based installer.
 const UNIT: &str = "agent.service";

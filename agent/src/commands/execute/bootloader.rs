@@ -3,13 +3,12 @@
 
 use std::path::Path;
 
+use landfall_devices::permission::WritePermission;
+use landfall_disk::critical_section;
+use landfall_handover::efi_entry;
+use landfall_installation::BootEntry;
+use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
-
-use crate::critical_section;
-use crate::failure::{Failure, Result};
-use crate::handover::efi_entry;
-use crate::installation::BootEntry;
-use crate::permission::WritePermission;
 
 /// How the identifier begins that Ironic uses for a whole-disk image: the signature
 /// in the MBR. It does not name a file system.

@@ -2,12 +2,12 @@
 
 use landfall_boot_params::Checksum;
 use landfall_boot_params::digest::Algorithm;
+use landfall_download::checksum_file;
+use landfall_download::fetch::Request;
+use landfall_download::proof::Proof;
+use landfall_report::failure::{Failure, Result};
 
 use crate::commands::image_info::{GivenChecksum, MD5_ADVICE};
-use crate::disk::checksum_file;
-use crate::disk::fetch::Request;
-use crate::disk::proof::Proof;
-use crate::failure::{Failure, Result};
 
 /// What proves the image that `image` requests. Fetches a checksum file if the
 /// checksum is a URL. `md5_enabled` is the setting of that name. `verified` is false
@@ -78,9 +78,10 @@ pub(super) fn parse(given: &GivenChecksum) -> Result<Option<Checksum>> {
 
 #[cfg(test)]
 mod tests {
+    use landfall_disk::fixtures::http_client;
+    use landfall_report::failure::Class;
+
     use super::*;
-    use crate::disk::fixtures::http_client;
-    use crate::failure::Class;
 
     #[test]
     fn md5_only_where_it_is_allowed() {

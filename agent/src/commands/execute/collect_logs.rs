@@ -3,15 +3,15 @@
 
 use std::fmt::Write as _;
 
+use landfall_handover::efi_entry;
+use landfall_handover::efi_variables::Variables;
+use landfall_inventory::disks;
+use landfall_inventory::report_types::Disk;
+use landfall_report::failure::Result;
+use landfall_sys::system_path::SystemPath;
 use serde_json::{Value, json};
 
-use crate::failure::Result;
-use crate::handover::efi_entry;
-use crate::handover::efi_variables::Variables;
-use crate::inventory::disks;
-use crate::inventory::report_types::Disk;
 use crate::logs::{self, Member};
-use crate::system_path::SystemPath;
 
 /// The maximum number of journal lines in an inspection, as with the original.
 const LINES_OF_INSPECTION: usize = 10_000;

@@ -1,10 +1,10 @@
 //! The config drive in the form in which the step `write_image` receives it.
 
+use landfall_disk::config_drive::{ConfigDrive, Parts};
+use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
 
 use crate::commands::node::Node;
-use crate::disk::config_drive::{ConfigDrive, Parts};
-use crate::failure::{Failure, Result};
 
 /// Reads the config drive of a command. Returns `None` if there is none. If it
 /// comes as separate parts, its metadata gets the node's UUID and name, as when a

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use landfall_boot_params::{Checksum, GivenImage};
+use landfall_download::fetch::medium_url;
 use landfall_media_formats::coreos_image;
+use landfall_report::failure::{Failure, Result};
+use landfall_settings::media::{self, DRIVE_TIMEOUT, ImageInDrive, NoImage, Places};
 
 use crate::commands::machine::{Machine, blocking};
-use crate::disk::fetch::medium_url;
-use crate::failure::{Failure, Result};
-use crate::media::{self, DRIVE_TIMEOUT, ImageInDrive, NoImage, Places};
 
 /// The image of this boot.
 ///

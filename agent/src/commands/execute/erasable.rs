@@ -6,23 +6,23 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use landfall_devices::disk_sets::{DiskSets, md_superblock};
+use landfall_devices::permission::WritePermission;
+use landfall_disk::device::busy::{self, Device, KernelView, Use, UseKind};
+use landfall_disk::device::device_mapper;
+use landfall_disk::erase::guard;
+use landfall_inventory::block_devices::{self, BlockDevice};
+use landfall_inventory::report_types::Disk;
+use landfall_inventory::root_device::sets_below;
+use landfall_inventory::root_device_hints::SkipList;
+use landfall_report::failure::{Class, Failure, Result};
+use landfall_sys::block_ioctl;
+use landfall_sys::system_path::SystemPath;
 use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
-use crate::disk::busy::{self, Device, KernelView, Use, UseKind};
-use crate::disk::device_mapper;
-use crate::disk::erase::guard;
-use crate::disk_sets::{DiskSets, md_superblock};
-use crate::failure::{Class, Failure, Result};
-use crate::inventory::block_devices::{self, BlockDevice};
-use crate::inventory::report_types::Disk;
-use crate::inventory::root_device::sets_below;
-use crate::inventory::root_device_hints::SkipList;
-use crate::permission::WritePermission;
-use crate::sys::block_ioctl;
-use crate::system_path::SystemPath;
 
 /// A disk that is a candidate for erasure.
 #[derive(Debug, Clone)]

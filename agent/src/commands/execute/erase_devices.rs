@@ -5,17 +5,17 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use landfall_devices::permission::WritePermission;
+use landfall_disk::device::target::Target;
+use landfall_disk::erase::overwrite::{Passes, overwrite};
+use landfall_disk::erase::{ata, nvme};
+use landfall_report::failure::{Failure, Result};
 use serde_json::{Map, Value};
 
 use super::erasable::{self, Erasable, Obstacle};
 use super::erase_metadata::{self, in_use, unreadable};
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
-use crate::disk::erase::overwrite::{Passes, overwrite};
-use crate::disk::erase::{ata, nvme};
-use crate::disk::target::Target;
-use crate::failure::{Failure, Result};
-use crate::permission::WritePermission;
 
 /// The maximum number of disks that are erased at a time: each needs a thread.
 const MAX_CONCURRENCY: u64 = 64;

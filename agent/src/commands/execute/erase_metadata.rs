@@ -7,17 +7,17 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use landfall_devices::permission::WritePermission;
+use landfall_disk::device::busy::KernelView;
+use landfall_disk::device::target::Target;
+use landfall_disk::erase::metadata::erase_metadata;
+use landfall_report::failure::{Class, Failure, Result};
 use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
 use super::erasable::{self, Erasable, Obstacle};
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
-use crate::disk::busy::KernelView;
-use crate::disk::erase::metadata::erase_metadata;
-use crate::disk::target::Target;
-use crate::failure::{Class, Failure, Result};
-use crate::permission::WritePermission;
 
 /// How often to retry while another program, such as udev or a probe, has the disk
 /// open.
@@ -144,10 +144,11 @@ mod tests {
     use std::fs::File;
     use std::process::Command;
 
+    use landfall_disk::fixtures::loop_device;
+    use landfall_sys::block_partition;
+    use landfall_sys::skip::skip;
+
     use super::*;
-    use crate::disk::fixtures::loop_device;
-    use crate::skip::skip;
-    use crate::sys::block_partition;
 
     const MIB: u64 = 1 << 20;
 

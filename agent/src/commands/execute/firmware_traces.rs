@@ -1,13 +1,13 @@
 //! The steps `erase_pstore` and `clean_uefi_nvram`: they remove what a former user
 //! left in the firmware's memory.
 
+use landfall_devices::permission::WritePermission;
+use landfall_handover::{boot_entries, pstore};
+use landfall_report::failure::{Failure, Result};
 use regex_lite::{Regex, RegexBuilder};
 use serde_json::{Value, json};
 
 use crate::commands::machine::blocking;
-use crate::failure::{Failure, Result};
-use crate::handover::{boot_entries, pstore};
-use crate::permission::WritePermission;
 
 /// By default the step removes the boot entries that lead to a disk.
 const DEFAULT_PATTERNS: [&str; 3] = [r"^HD\(", r"shim.*\.efi", r"grub.*\.efi"];
@@ -68,8 +68,9 @@ pub(super) async fn erase_pstore(permission: WritePermission) -> Result<Value> {
 
 #[cfg(test)]
 mod tests {
+    use landfall_report::failure::Class;
+
     use super::*;
-    use crate::failure::Class;
 
     #[test]
     fn patterns_are_a_list_of_texts() {

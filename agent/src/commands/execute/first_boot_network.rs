@@ -3,11 +3,9 @@
 
 use landfall_boot_params::coreos_args::{arguments_with_files, first_boot_arguments};
 use landfall_boot_params::{CommandLine, NetArgs};
+use landfall_handover::firstboot_network;
 use landfall_network_plan::{Choice, Source};
-
-use crate::handover::firstboot_network;
-use crate::network;
-use crate::settings::Settings;
+use landfall_settings::Settings;
 
 /// A network configuration in the two forms that CoreOS accepts. In CoreOS files
 /// override arguments, as they do in this ramdisk. Empty if nobody configured a
@@ -65,7 +63,7 @@ pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
         given.map(|found| found.text.as_str()),
         &NetArgs::from_command_line(&settings.command_line),
     );
-    match network::observe().await {
+    match landfall_network::observe().await {
         Ok(state) => {
             for nic in state.nics.iter().filter(|nic| !nic.is_virtual) {
                 // A bond gives its port the bond's own address, so prefer the
@@ -100,9 +98,8 @@ fn with_network(arguments: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use landfall_handover::firstboot_keyfiles;
     use landfall_network_plan::Embedded;
-
-    use crate::handover::firstboot_keyfiles;
 
     use super::*;
 

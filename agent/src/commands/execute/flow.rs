@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
 
 use crate::commands::command::FlowTask;
 use crate::commands::machine::Machine;
-use crate::failure::{Failure, Result};
 
 /// # Errors
 /// The first command that fails ends the flow. The failure names this command and

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use landfall_inventory::collect::{CollectOptions, collect as collect_inventory};
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::interface_addresses::interface_addresses;
+use landfall_sys::system_path::SystemPath;
 use serde_json::Value;
-
-use crate::failure::{Failure, Result};
-use crate::inventory::collect::{CollectOptions, collect as collect_inventory};
-use crate::sys::interface_addresses::interface_addresses;
-use crate::system_path::SystemPath;
 
 /// # Errors
 /// If JSON cannot represent the inventory, which would be a bug in the agent.

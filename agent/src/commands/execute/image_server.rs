@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use landfall_boot_params::BootParams;
 use landfall_boot_params::argument_value::ImageServerAuth;
+use landfall_disk::image::format_policy::FormatPolicy;
+use landfall_download::fetch::RetryPolicy;
+use landfall_http_client::{HttpOptions, Proxies, image_client};
+use landfall_report::failure::Result;
 
 use crate::commands::image_info::{ImageInfo, basic};
 use crate::commands::machine::Machine;
-use crate::disk::fetch::RetryPolicy;
-use crate::disk::format_policy::FormatPolicy;
-use crate::failure::Result;
-use crate::http_client::{HttpOptions, Proxies, image_client};
 
 /// The client for an image, with the proxies of this image if it has its own.
 ///

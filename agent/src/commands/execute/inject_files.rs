@@ -8,6 +8,14 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use landfall_devices::permission::WritePermission;
+use landfall_disk::tables::file_system::{self, PROBE_LEN};
+use landfall_download::fetch::{self, Request};
+use landfall_handover::injected_file::{self, InjectedFile};
+use landfall_handover::written_disk;
+use landfall_inventory::block_devices;
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::system_path::SystemPath;
 use nix::mount::MsFlags;
 use serde_json::Value;
 
@@ -16,14 +24,6 @@ use crate::commands::files_to_inject::{Content, FileRequest, Where, read};
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
 use crate::commands::url_template;
-use crate::disk::fetch::{self, Request};
-use crate::disk::file_system::{self, PROBE_LEN};
-use crate::failure::{Failure, Result};
-use crate::handover::injected_file::{self, InjectedFile};
-use crate::handover::written_disk;
-use crate::inventory::block_devices;
-use crate::permission::WritePermission;
-use crate::system_path::SystemPath;
 
 /// The maximum size of a file in bytes. The whole file is held in memory.
 const SIZE_LIMIT: usize = 64 << 20;

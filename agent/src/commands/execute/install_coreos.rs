@@ -4,7 +4,16 @@
 use std::sync::Arc;
 
 use landfall_boot_params::{GivenImage, Setting};
+use landfall_devices::permission::WritePermission;
+use landfall_disk::device::target::refuse_medium_of_image;
+use landfall_disk::image::write_image::{ImageSource, WriteOptions};
+use landfall_download::fetch::Request;
+use landfall_handover::ignition_file;
+use landfall_handover::install_coreos::CoreosChanges;
+use landfall_installation::{BootEntry, Installation};
+use landfall_inventory::host_name;
 use landfall_network_plan::Choice;
+use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
 
 use super::first_boot_network::{FirstBootNetwork, choice_of_this_boot};
@@ -12,15 +21,6 @@ use super::{checksum, default_image, image_server, root_disk, software_raid};
 use crate::commands::image_info::GivenChecksum;
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
-use crate::disk::fetch::Request;
-use crate::disk::target::refuse_medium_of_image;
-use crate::disk::write_image::{ImageSource, WriteOptions};
-use crate::failure::{Failure, Result};
-use crate::handover::ignition_file;
-use crate::handover::install_coreos::CoreosChanges;
-use crate::host_name;
-use crate::installation::{BootEntry, Installation};
-use crate::permission::WritePermission;
 
 pub(super) async fn execute(
     machine: &Arc<Machine>,

@@ -29,6 +29,13 @@ pub use next_boot::into_installed_system;
 
 use std::sync::Arc;
 
+use landfall_devices::permission::WritePermission;
+use landfall_disk::device::flush;
+use landfall_disk::tables::mbr;
+use landfall_init::Ending;
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::freed_memory;
+use landfall_sys::memory_use;
 use serde_json::{Value, json};
 
 use super::command::Command;
@@ -37,12 +44,6 @@ use super::dispatch::Executor;
 use super::machine::{Machine, blocking};
 use super::node::Node;
 use super::steps::{self, Step, StepSettings};
-use crate::disk::{flush, mbr};
-use crate::early::Ending;
-use crate::failure::{Failure, Result};
-use crate::memory_use;
-use crate::permission::WritePermission;
-use crate::sys::freed_memory;
 
 impl Machine {
     /// Returns a function that executes commands on this machine.

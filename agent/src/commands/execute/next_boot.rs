@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use landfall_devices::permission::WritePermission;
+use landfall_handover::kexec;
+use landfall_init::Ending;
+
 use super::nothing_written;
 use crate::commands::machine::blocking;
-use crate::early::Ending;
-use crate::handover::kexec;
-use crate::permission::WritePermission;
 
 /// Reboots through the firmware, or, if `kexec` is set and possible, goes straight
 /// into the kernel of the system on `disk`. Only for the ramdisk: in a live system,

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use landfall_devices::permission::WritePermission;
+use landfall_report::failure::Result;
 use serde_json::Value;
 
 use super::write_image;
 use crate::commands::image_info::ImageInfo;
 use crate::commands::machine::{Machine, PreparedImage};
-use crate::failure::Result;
-use crate::permission::WritePermission;
 
 /// Writes the image, unless the last write was of the same image and no other
 /// command has touched the disk since. A conductor that missed the answer sends the

@@ -1,10 +1,10 @@
 //! `rescue.finalize_rescue`: hands the machine over to the user who rescues it.
 
+use landfall_report::failure::{Failure, Result};
 use sha_crypt::{PasswordHasher as _, ShaCrypt};
 use uuid::Uuid;
 
 use crate::commands::command::RescuePassword;
-use crate::failure::{Failure, Result};
 use crate::rescue;
 
 /// Allows the user to log in with this password.

@@ -2,20 +2,20 @@
 
 use std::path::PathBuf;
 
+use landfall_devices::devices_settled;
+use landfall_devices::disk_sets::{DiskSets, Membership};
+use landfall_devices::driver_faults::{self, Purpose};
+use landfall_inventory::report_types::Disk;
+use landfall_inventory::root_device::{choose_for_node, report_untouchable, sets_below};
+use landfall_inventory::root_device_hints::RootDeviceHints;
+use landfall_inventory::wait_for_disk::{ALL_DISKS, DiskWait, wait_for_disk};
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::system_path::SystemPath;
 use serde_json::Value;
 
 use super::erasable;
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
-use crate::devices_settled;
-use crate::disk_sets::{DiskSets, Membership};
-use crate::driver_faults::{self, Purpose};
-use crate::failure::{Failure, Result};
-use crate::inventory::report_types::Disk;
-use crate::inventory::root_device::{choose_for_node, report_untouchable, sets_below};
-use crate::inventory::root_device_hints::RootDeviceHints;
-use crate::inventory::wait_for_disk::{ALL_DISKS, DiskWait, wait_for_disk};
-use crate::system_path::SystemPath;
 
 /// Whether the hints identify a disk, so that a disk that appears later cannot
 /// match better.

@@ -1,14 +1,14 @@
 //! The step `delete_configuration`.
 
+use landfall_devices::permission::WritePermission;
+use landfall_disk::software_raid::{self, Candidate, Keep};
+use landfall_report::failure::Result;
 use serde_json::Value;
 
 use super::erasable::{self, Arrays, Obstacle};
 use super::erase_metadata::unreadable;
 use crate::commands::machine::blocking;
 use crate::commands::node::Node;
-use crate::disk::software_raid::{self, Candidate, Keep};
-use crate::failure::Result;
-use crate::permission::WritePermission;
 
 /// Deletes every software RAID of the machine, except for the volumes that the node
 /// says to skip and the arrays that have a member on a disk that must not change.

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use landfall_devices::permission::WritePermission;
+use landfall_disk::device::target::Target;
+use landfall_disk::image::write_image::{ImageSource, WriteOptions, write_image_with};
+use landfall_disk::tables::mbr;
+use landfall_download::fetch::Request;
+use landfall_handover::efi_entry;
+use landfall_report::failure::Result;
 use serde_json::{Value, json};
 
 use super::{checksum, config_drive, image_server, root_disk};
 use crate::commands::image_info::ImageInfo;
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
-use crate::disk::fetch::Request;
-use crate::disk::mbr;
-use crate::disk::target::Target;
-use crate::disk::write_image::{ImageSource, WriteOptions, write_image_with};
-use crate::failure::Result;
-use crate::handover::efi_entry;
-use crate::permission::WritePermission;
 
 /// Returns the result in the form that Ironic stores.
 pub(super) async fn execute(

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use landfall_http_client::{HttpOptions, ServiceClient};
+
 use super::*;
-use crate::http_client::{HttpOptions, ServiceClient};
 
 fn service(document: &str, given: Option<ApiVersion>) -> Service {
     let transport = Transport {

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use landfall_boot_params::{BootParams, Checksum, CoreosInst};
+use landfall_installation::{InstallOptions, stream};
+use landfall_report::failure::{Failure, Result};
+use landfall_settings::Settings;
 use reqwest::Url;
-
-use crate::failure::{Failure, Result};
-use crate::installation::{InstallOptions, stream};
-use crate::settings::Settings;
 
 /// Directory of the config files on customized boot media.
 const CONFIG_DIRECTORY: &str = "/etc/coreos/installer.d";
@@ -190,7 +189,7 @@ pub(super) fn servers(options: &InstallOptions, has_own_image: bool) -> Result<V
 
 fn parsed(url: &str) -> Result<Url> {
     Url::parse(url).map_err(|error| {
-        Failure::invalid_params(format!("{}: {error}", crate::disk::fetch::shown(url)))
+        Failure::invalid_params(format!("{}: {error}", landfall_download::fetch::shown(url)))
     })
 }
 

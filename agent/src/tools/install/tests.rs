@@ -8,17 +8,17 @@ use std::thread;
 
 use clap::Parser as _;
 use landfall_boot_params::digest::Algorithm;
+use landfall_devices::permission::WritePermission;
+use landfall_disk::device::target::Target;
+use landfall_disk::fixtures::{LoopDevice, Reply, Server, loop_device};
+use landfall_disk::tables::gpt::Table;
+use landfall_download::digest::Hasher;
+use landfall_report::failure::Result;
+use landfall_sys::skip::skip;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::{Arguments, run};
 use crate::cli::{self, Cli};
-use crate::disk::digest::Hasher;
-use crate::disk::fixtures::{LoopDevice, Reply, Server, loop_device};
-use crate::disk::gpt::Table;
-use crate::disk::target::Target;
-use crate::failure::Result;
-use crate::permission::WritePermission;
-use crate::skip::skip;
 use crate::tools::Tool;
 
 const MIB: u64 = 1 << 20;

@@ -1,9 +1,9 @@
+use landfall_devices::disk_sets::md_superblock::{Version, superblock};
+use landfall_disk::fixtures::{Answer, FaultyDisk, loop_device};
+use landfall_sys::sys_tree::plant;
 use nix::errno::Errno;
 
 use super::*;
-use crate::disk::fixtures::{Answer, FaultyDisk, loop_device};
-use crate::disk_sets::md_superblock::{Version, tests::superblock};
-use crate::sys_tree::plant;
 
 /// A disk of which the kernel knows only the name.
 fn device(name: &Path) -> BlockDevice {
@@ -20,7 +20,7 @@ fn a_disk_that_is_locked_does_not_keep_the_others_from_being_erased() {
     // A locked disk fails every read.
     let locked = match FaultyDisk::start(vec![0; 1 << 20], |_| Answer::Fail(Errno::EIO)) {
         Ok(disk) => disk,
-        Err(error) => return crate::skip::skip(error),
+        Err(error) => return landfall_sys::skip::skip(error),
     };
     let (Some(blank), Some(locked)) = (
         loop_device(blank.path(), 512),

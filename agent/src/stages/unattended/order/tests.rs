@@ -1,8 +1,8 @@
 use landfall_boot_params::CommandLine;
+use landfall_settings::ConfigFiles;
+use landfall_settings::media::Media;
 
 use super::*;
-use crate::media::Media;
-use crate::settings::ConfigFiles;
 
 fn settings(line: &str) -> Settings {
     let line = CommandLine::parse(line);

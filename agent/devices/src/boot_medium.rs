@@ -1,0 +1,242 @@
+//! Recognises the medium that this host booted from, or that has its settings: a
+//! USB stick, an SD card, or virtual media of a BMC. The kernel treats it as a disk
+//! like any other, and often it is the smallest one. No command may write to it.
+//!
+//! Landfall's own ISO names itself on the kernel command line (`landfall.medium=`),
+//! as the live systems of CoreOS do (`coreos.liveiso=`). Media that Ironic builds
+//! can be recognised only by their labels. So these labels count only on removable
+//! media: a SATA disk to which somebody once wrote such an ISO is still a usable
+//! disk.
+
+use std::fmt;
+use std::fs::File;
+
+use landfall_boot_params::CommandLine;
+use landfall_media_formats::Medium;
+use landfall_sys::sysfs;
+use landfall_sys::system_path::SystemPath;
+
+/// Labels of boot media: Landfall's own ISO, and the media that Ironic builds.
+const BOOT_LABELS: [&str; 3] = ["landfall", "config-2", "vmedia_boot_iso"];
+/// The same for partitions. `config-2` is not among them, because a deployed disk
+/// may have a config drive in a partition. Every stick made by Ventoy has
+/// `vtoyefi`; Ventoy boots the ISO files on the stick.
+const PARTITION_LABELS: [&str; 3] = ["landfall", "vmedia_boot_iso", "vtoyefi"];
+/// The label of the floppy with Ironic's parameters, which may be on any bus.
+const PARAMETERS_LABEL: &str = "ir-vfd-dev";
+/// In bytes, as for the media that the agent reads (`media/volumes.rs`). On a
+/// larger disk the label has no effect: otherwise anybody could keep a disk from
+/// being cleaned by giving it this label.
+const PARAMETERS_LIMIT: u64 = 4 << 30;
+/// SCSI's peripheral device type of CD and DVD drives (SPC-4, table 138).
+const CD_TYPE: &str = "5";
+/// How many levels of stacked devices the agent follows. A partition counts as one.
+const DEPTH_LIMIT: u32 = 16;
+
+/// The hint of the error if the agent refuses to write to a boot medium.
+pub const HINT: &str = "choose another disk; to reuse an old boot medium as a disk, wipe it on \
+    another machine (wipefs --all), or boot this host over the network or from a newer medium";
+
+/// Why a disk counts as a boot medium. As text it continues "it is ...".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BootMedium {
+    /// An argument of the kernel command line names the volume.
+    Named {
+        /// `landfall.medium` or `coreos.liveiso`.
+        argument: &'static str,
+        label: String,
+    },
+    /// It is removable and has the label of a boot medium.
+    Labelled(String),
+    /// It has Ironic's parameters.
+    Parameters,
+}
+
+impl fmt::Display for BootMedium {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named { argument, label } => write!(
+                f,
+                "the medium that this host booted from (label {label}, named by {argument}=)"
+            ),
+            Self::Labelled(label) => write!(f, "a boot medium (removable, label {label})"),
+            Self::Parameters => write!(
+                f,
+                "the medium with Ironic's parameters ({PARAMETERS_LABEL})"
+            ),
+        }
+    }
+}
+
+/// The boot media of a machine.
+#[derive(Debug)]
+pub struct BootMedia {
+    line: BootLine,
+    /// The medium that the command line names is in a CD drive or removable. So it
+    /// is none of the built-in disks, and the agent need not search for it on
+    /// these.
+    is_in_drive: bool,
+}
+
+/// What the kernel command line says about the medium. Empty strings if it says
+/// nothing.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct BootLine {
+    /// The volume's modification date, by which GRUB searches for the volume.
+    own: String,
+    /// The label of a live ISO of CoreOS.
+    live: String,
+}
+
+impl BootLine {
+    fn parse(bytes: &[u8]) -> Self {
+        let line = CommandLine::parse_bytes(bytes);
+        let value = |key: &str| {
+            let token = line.last(key);
+            token.map_or("", |token| token.value_or_empty()).to_owned()
+        };
+        Self {
+            own: value("landfall.medium"),
+            live: value("coreos.liveiso"),
+        }
+    }
+
+    fn names_medium(&self) -> bool {
+        !self.own.is_empty() || !self.live.is_empty()
+    }
+
+    /// The name of the argument that names this medium.
+    fn named<R>(&self, medium: &Medium<R>) -> Option<&'static str> {
+        let Medium::Iso(iso) = medium else {
+            return None;
+        };
+        if !self.own.is_empty() && self.own == iso.uuid {
+            return Some("landfall.medium");
+        }
+        (!self.live.is_empty() && self.live == iso.label).then_some("coreos.liveiso")
+    }
+}
+
+impl BootMedia {
+    /// Reads the command line of the machine that `path` belongs to. If it names a
+    /// medium, also reads the media in CD drives and removable drives.
+    pub fn look(path: &SystemPath) -> Self {
+        let cmdline = sysfs::bytes(&path.join("/proc/cmdline")).unwrap_or_default();
+        let line = BootLine::parse(&cmdline);
+        let blocks = path.join("/sys/block");
+        let is_in_drive = line.names_medium()
+            && sysfs::names(&blocks).iter().any(|name| {
+                let block = blocks.join(name);
+                (is_cd_drive(&block) || is_removable(&block))
+                    && medium(&block).is_some_and(|medium| line.named(&medium).is_some())
+            });
+        Self { line, is_in_drive }
+    }
+
+    /// Why the agent must not write to this whole disk, given by its directory in
+    /// sysfs. `None` if it may. A disk that cannot be read is no boot medium,
+    /// because this host has just read its own.
+    pub fn why(&self, block: &SystemPath) -> Option<BootMedium> {
+        let removable = is_removable(block);
+        let sectors: u64 = sysfs::number(&block.join("size")).unwrap_or(0);
+        let is_small = sectors.saturating_mul(512) < PARAMETERS_LIMIT;
+        let may_be_named = self.line.names_medium() && !self.is_in_drive;
+        if !(removable || is_small || may_be_named) {
+            return None;
+        }
+        if let Some(medium) = medium(block) {
+            let label = medium.label().to_owned();
+            if let Some(argument) = self.line.named(&medium) {
+                // If the medium is in a drive, a built-in disk with the same volume
+                // is a copy, and a disk like any other.
+                if removable || !self.is_in_drive {
+                    return Some(BootMedium::Named { argument, label });
+                }
+            }
+            if removable && is_among(&BOOT_LABELS, &label) {
+                return Some(BootMedium::Labelled(label));
+            }
+            if is_small && label.eq_ignore_ascii_case(PARAMETERS_LABEL) {
+                return Some(BootMedium::Parameters);
+            }
+        }
+        if !removable {
+            return None;
+        }
+        let labels = partitions(block).filter_map(|part| Some(medium(&part)?.label().to_owned()));
+        labels
+            .into_iter()
+            .find(|label| is_among(&PARTITION_LABELS, label))
+            .map(BootMedium::Labelled)
+    }
+
+    /// The boot medium that a write to this device would change, with the name of
+    /// its disk: the device itself, the disk of a partition, or a disk that the
+    /// device is made of (a multipath set, an array, a logical volume).
+    pub fn below(&self, device: &SystemPath) -> Option<(String, BootMedium)> {
+        self.below_at_depth(device, 0)
+    }
+
+    fn below_at_depth(&self, device: &SystemPath, depth: u32) -> Option<(String, BootMedium)> {
+        let device = device.resolved()?;
+        if depth == DEPTH_LIMIT {
+            return None;
+        }
+        if device.join("partition").exists() {
+            return self.below_at_depth(&device.parent()?, depth + 1);
+        }
+        if let Some(found) = self.why(&device) {
+            return Some((device.name()?.to_owned(), found));
+        }
+        let parts = device.join("slaves");
+        sysfs::names(&parts)
+            .iter()
+            .find_map(|part| self.below_at_depth(&parts.join(part), depth + 1))
+    }
+}
+
+fn is_among(labels: &[&str], label: &str) -> bool {
+    labels.iter().any(|known| known.eq_ignore_ascii_case(label))
+}
+
+fn is_cd_drive(block: &SystemPath) -> bool {
+    sysfs::text(&block.join("device/type")).as_deref() == Some(CD_TYPE)
+}
+
+/// Whether the disk is on USB, is an SD card (soldered eMMC reports `MMC`), or has
+/// a drive that reports it as removable. A CD does not count, because the agent
+/// cannot write to it.
+fn is_removable(block: &SystemPath) -> bool {
+    if is_cd_drive(block) {
+        return false;
+    }
+    let Some(place) = block.resolved() else {
+        return false;
+    };
+    let on_usb = place.as_path().iter().any(|part| {
+        let bus = part.to_str().and_then(|part| part.strip_prefix("usb"));
+        bus.is_some_and(|bus| bus.parse::<u32>().is_ok())
+    });
+    on_usb
+        || sysfs::text(&place.join("device/type")).as_deref() == Some("SD")
+        || sysfs::flag(&place.join("removable"))
+}
+
+fn partitions(block: &SystemPath) -> impl Iterator<Item = SystemPath> {
+    let block = block.clone();
+    sysfs::names(&block)
+        .into_iter()
+        .map(move |name| block.join(name))
+        .filter(|directory| directory.join("partition").exists())
+}
+
+/// The file system on a disk or partition, if it is one that boot media have (ISO
+/// 9660 or FAT).
+fn medium(directory: &SystemPath) -> Option<Medium<File>> {
+    let node = directory.join("/dev").join(directory.name()?).on_disk()?;
+    let file = File::open(node).ok()?;
+    Medium::open(file).ok()?
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Finds the disks that belong together: the members of a software RAID, of a
+//! firmware RAID, of an LVM volume group or of a multipath set. A write to one of
+//! them destroys the whole set, and may destroy data that is still needed.
+//!
+//! The ramdisk assembles none of these sets. So the signatures on disks and
+//! partitions count in addition to what the kernel runs.
+
+pub mod firmware_raid;
+pub mod lvm;
+pub mod md_superblock;
+
+use std::fmt;
+use std::fs::File;
+
+use landfall_sys::block_ioctl;
+use landfall_sys::sysfs;
+use landfall_sys::system_path::SystemPath;
+
+/// What a disk belongs to. As text it continues "it is ...".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Membership {
+    /// A software RAID, running or not.
+    Array {
+        /// The array's name as mdadm writes it; else the kernel's name, or the
+        /// array's UUID.
+        name: String,
+        /// The array's name without the host, to compare with `volume_name` in the
+        /// node's properties.
+        volume: Option<String>,
+    },
+    /// A RAID that firmware builds from ordinary disks, of this kind.
+    FirmwareRaid(&'static str),
+    /// An LVM volume group that is active, or that has or may have other members.
+    VolumeGroup(String),
+    /// A multipath set that the kernel runs.
+    Multipath(String),
+}
+
+impl fmt::Display for Membership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Array { name, .. } => write!(f, "a member of the software RAID {name}"),
+            Self::FirmwareRaid(kind) => write!(f, "a member of a firmware RAID ({kind})"),
+            Self::VolumeGroup(name) => write!(f, "a member of the LVM volume group {name}"),
+            Self::Multipath(name) => write!(f, "a path of the multipath disk {name}"),
+        }
+    }
+}
+
+/// How a disk is related to sets of disks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DiskSets {
+    /// The sets that the disk or one of its partitions belongs to.
+    pub member_of: Vec<Membership>,
+    /// The volume name if the disk itself is a software RAID.
+    pub volume: Option<String>,
+    /// No superblock was found on the disk or on one of its partitions, but a place
+    /// that may hold one could not be read.
+    pub unread: bool,
+}
+
+impl DiskSets {
+    /// Examines the disk with this directory in sysfs. A disk that cannot be read
+    /// belongs to nothing here; the code that uses it reports the error.
+    pub fn of(block: &SystemPath) -> Self {
+        let Some(block) = block.resolved() else {
+            return Self::default();
+        };
+        let mut sets = Self {
+            volume: running_volume(&block),
+            ..Self::default()
+        };
+        for device in with_partitions(&block) {
+            sets.add_signatures(&device);
+            let holders = device.join("holders");
+            for holder in sysfs::names(&holders) {
+                sets.add_holder(&holders.join(&holder), holder);
+            }
+        }
+        sets
+    }
+
+    /// The first of these volumes that the disk is or belongs to.
+    pub fn kept_volume<'a>(&self, volumes: &'a [String]) -> Option<&'a str> {
+        let of_members = self.member_of.iter().filter_map(|member| match member {
+            Membership::Array { volume, .. } => volume.as_ref(),
+            _ => None,
+        });
+        let own: Vec<&String> = self.volume.iter().chain(of_members).collect();
+        let kept = volumes.iter().find(|volume| own.contains(volume));
+        kept.map(String::as_str)
+    }
+
+    fn add(&mut self, membership: Membership) {
+        if !self.member_of.contains(&membership) {
+            self.member_of.push(membership);
+        }
+    }
+
+    fn add_signatures(&mut self, device: &SystemPath) {
+        let Some((file, size)) = open(device) else {
+            return;
+        };
+        if let Some(kind) = firmware_raid::find(&file, size) {
+            self.add(Membership::FirmwareRaid(kind));
+        }
+        let superblocks = md_superblock::find_readable(&file, size);
+        self.unread |= superblocks.is_empty() && md_superblock::find(&file, size).is_err();
+        for superblock in superblocks {
+            self.add(Membership::Array {
+                volume: superblock.volume_name().map(str::to_owned),
+                name: superblock
+                    .name
+                    .unwrap_or_else(|| superblock.array.to_string()),
+            });
+        }
+        if let Ok(Some(group)) = lvm::find(&file, size)
+            && group.devices != Some(1)
+        {
+            let name = group.name.unwrap_or_else(|| "of unknown name".into());
+            self.add(Membership::VolumeGroup(name));
+        }
+    }
+
+    fn add_holder(&mut self, holder: &SystemPath, name: String) {
+        let Some(holder) = holder.resolved() else {
+            return;
+        };
+        if name.starts_with("md") {
+            let is_known = |known: &Membership| matches!(known, Membership::Array { .. });
+            if !self.member_of.iter().any(is_known) {
+                let volume = running_volume(&holder);
+                self.add(Membership::Array { name, volume });
+            }
+            return;
+        }
+        let text = |attribute: &str| sysfs::text(&holder.join(attribute)).unwrap_or_default();
+        let (uuid, dm_name) = (text("dm/uuid").to_lowercase(), text("dm/name"));
+        if uuid.starts_with("lvm-") {
+            let known = |known: &Membership| matches!(known, Membership::VolumeGroup(_));
+            if !self.member_of.iter().any(known) {
+                self.add(Membership::VolumeGroup(group_of(&dm_name)));
+            }
+        } else if uuid.starts_with("mpath-") {
+            self.add(Membership::Multipath(dm_name));
+        }
+    }
+}
+
+/// The volume group in the device-mapper name of a logical volume: `vg-lv`, with
+/// each `-` inside the two names doubled.
+fn group_of(name: &str) -> String {
+    let doubled = name.replace("--", "\0");
+    let group = doubled.split('-').next().unwrap_or_default();
+    group.replace('\0', "-")
+}
+
+/// The volume name of a running array, from the superblocks of its members. `None`
+/// if the disk is no array.
+fn running_volume(block: &SystemPath) -> Option<String> {
+    if !block.join("md").is_dir() {
+        return None;
+    }
+    let members = block.join("slaves");
+    sysfs::names(&members).iter().find_map(|member| {
+        let (file, size) = open(&members.join(member).resolved()?)?;
+        let superblocks = md_superblock::find_readable(&file, size);
+        let names = superblocks.iter().filter_map(|found| found.volume_name());
+        names.map(str::to_owned).next()
+    })
+}
+
+fn with_partitions(block: &SystemPath) -> Vec<SystemPath> {
+    let partitions = sysfs::names(block)
+        .into_iter()
+        .map(|name| block.join(name))
+        .filter(|directory| directory.join("partition").exists());
+    [block.clone()].into_iter().chain(partitions).collect()
+}
+
+/// Opens a disk or partition, and determines its size in bytes.
+fn open(device: &SystemPath) -> Option<(File, u64)> {
+    let file = File::open(device.join("/dev").join(device.name()?).on_disk()?).ok()?;
+    let size = match device.is_live() {
+        true => block_ioctl::size_bytes(&file).ok()?,
+        // In a captured tree a file takes the place of the disk.
+        false => file.metadata().ok()?.len(),
+    };
+    Some((file, size))
+}
+
+#[cfg(test)]
+mod tests;

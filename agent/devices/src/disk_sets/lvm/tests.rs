@@ -1,0 +1,120 @@
+use std::process::Command;
+
+use landfall_sys::loop_device::loop_device;
+use landfall_sys::skip::skip;
+use proptest::prelude::*;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+const CONFIG: &str = "devices { use_devicesfile=0 filter=[\"a|.*|\"] scan=[\"/dev\"] } \
+    global { locking_type=0 } activation { udev_sync=0 udev_rules=0 } backup { backup=0 archive=0 }";
+
+/// Runs a program of LVM. `None` if it is not installed.
+fn lvm(program: &str, arguments: &[&str]) -> Option<()> {
+    let made = Command::new(program)
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .args(["--config", CONFIG, "-q", "-y"])
+        .args(arguments)
+        .output();
+    match made {
+        Ok(made) => {
+            assert!(made.status.success(), "{program} {arguments:?}: {made:?}");
+            Some(())
+        }
+        Err(error) => {
+            skip(format_args!("{program}: {error}"));
+            None
+        }
+    }
+}
+
+#[test]
+fn volume_groups_as_lvm_makes_them() {
+    let disks: Vec<_> = (0..3)
+        .map(|_| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(32 * MIB).unwrap();
+            file
+        })
+        .collect();
+    let devices: Option<Vec<_>> = disks
+        .iter()
+        .map(|file| loop_device(file.path(), 512))
+        .collect();
+    let Some(devices) = devices else {
+        return;
+    };
+    let path = |index: usize| devices[index].path().to_str().unwrap();
+    let found = |index: usize| {
+        let device = File::open(path(index)).unwrap();
+        find(&device, 32 * MIB).unwrap()
+    };
+    assert_eq!(found(0), None);
+    if lvm("pvcreate", &[path(0), path(1)]).is_none() {
+        return;
+    }
+    assert_eq!(found(0), None, "in no volume group yet");
+    // Must differ from the name of another test run on this machine.
+    let name = format!("landfall-test-{}", std::process::id());
+    let name = name.as_str();
+    let group = |devices| {
+        Some(VolumeGroup {
+            name: Some(name.into()),
+            devices: Some(devices),
+        })
+    };
+    // The group has no logical volume, so LVM activates nothing.
+    lvm("vgcreate", &[name, path(0)]).unwrap();
+    assert_eq!((found(0), found(1)), (group(1), None));
+    lvm("vgextend", &[name, path(1)]).unwrap();
+    assert_eq!((found(0), found(1)), (group(2), group(2)));
+    // Often enough that the ring of the metadata starts again.
+    for number in 0..40 {
+        let tag = format!("@{}{number}", "t".repeat(900));
+        lvm("vgchange", &["--addtag", &tag, name]).unwrap();
+        assert_eq!(found(1), group(2), "after {number} changes");
+    }
+    // A physical volume without a metadata area.
+    let bare = ["--metadatacopies", "0", path(2)];
+    lvm("pvcreate", &bare).unwrap();
+    let unnamed = VolumeGroup {
+        name: None,
+        devices: None,
+    };
+    assert_eq!(found(2), Some(unnamed));
+}
+
+#[test]
+fn metadata_are_text() {
+    let read = |text: &str| parse_metadata(text.as_bytes());
+    let group = read(
+        "vg-0 {\nid = \"a\"\ndescription = \"pv9 {\"\nphysical_volumes {\n\npv0 {\nid = \"x\"\n}\n\npv1 {\n}\n}\n\nlogical_volumes {\npv2 {\n}\n}\n}\n",
+    )
+    .unwrap();
+    assert_eq!(group.name.as_deref(), Some("vg-0"));
+    assert_eq!(group.devices, Some(2));
+    let tagged = "vg {\ntags = [\"physical_volumes\"]\nphysical_volumes {\npv0 {\ntags = [\"logical_volumes {\"]\n}\npv1 {\n}\n}\n}\n";
+    assert_eq!(read(tagged).unwrap().devices, Some(2));
+    for nothing in ["", "vg", "a b {", "{ physical_volumes {", "vg { pv0 {"] {
+        assert_eq!(read(nothing), None, "{nothing}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2048), offset: u32) {
+        let mut bytes = bytes;
+        let _ = parse_metadata(&bytes);
+        if bytes.len() >= 32 {
+            bytes[..8].copy_from_slice(b"LABELONE");
+            bytes[20..24].copy_from_slice(&offset.to_le_bytes());
+            bytes[24..32].copy_from_slice(b"LVM2 001");
+        }
+        let _ = metadata_areas(&bytes);
+        if bytes.len() >= 20 {
+            bytes[4..20].copy_from_slice(AREA_MAGIC);
+        }
+        let _ = text_in_area(&bytes);
+    }
+}

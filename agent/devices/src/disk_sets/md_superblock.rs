@@ -1,0 +1,239 @@
+//! Finds the superblocks of Linux software RAID members
+//! (include/uapi/linux/raid/md_p.h). The parser does no I/O.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use landfall_media_formats::little_endian::{u32_at, u64_at};
+use uuid::Uuid;
+
+/// The number of bytes that [`MdSuperblock::parse`] uses at most. The kernel writes
+/// no more than this, except for a bitmap.
+pub const LEN: usize = 4096;
+
+const MAGIC: u32 = 0xa92b_4efc;
+/// `MD_RESERVED_BYTES`: version 0.90 reserves this many bytes at the end of the
+/// device.
+const RESERVED: u64 = 64 << 10;
+
+/// The places where a superblock may be. The names are mdadm's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// At the end, in the last whole 64 KiB.
+    V0_90,
+    /// 8 to 12 KiB before the end.
+    V1_0,
+    /// At the start.
+    V1_1,
+    /// 4 KiB from the start.
+    V1_2,
+}
+
+impl Version {
+    pub const ALL: [Self; 4] = [Self::V0_90, Self::V1_0, Self::V1_1, Self::V1_2];
+
+    /// The offset in bytes on a device of this size, `None` if it is too small.
+    pub fn offset(self, size: u64) -> Option<u64> {
+        let offset = match self {
+            Self::V0_90 => (size - size % RESERVED).checked_sub(RESERVED)?,
+            Self::V1_0 => (size - size % 4096).checked_sub(8192)?,
+            Self::V1_1 => 0,
+            Self::V1_2 => 4096,
+        };
+        (offset + LEN as u64 <= size).then_some(offset)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MdSuperblock {
+    pub version: Version,
+    /// In bytes from the start of the device.
+    pub offset: u64,
+    /// The UUID of the array that the device belongs to.
+    pub array: Uuid,
+    /// The array's name as mdadm writes it, usually `host:name`. Version 0.90 has
+    /// none.
+    pub name: Option<String>,
+}
+
+impl MdSuperblock {
+    /// Parses the bytes that are at the offset of this version on a device of
+    /// `size` bytes. `None` if they are no superblock of this device.
+    pub fn parse(bytes: &[u8], version: Version, size: u64) -> Option<Self> {
+        let offset = version.offset(size)?;
+        if bytes.len() < 256 {
+            return None;
+        }
+        let little = |at: usize| u32_at(bytes, at);
+        if version == Version::V0_90 {
+            // Version 0.90 has the byte order of the machine that made it.
+            let big = |at: usize| little(at).map(u32::swap_bytes);
+            let is_big = big(0) == Some(MAGIC);
+            let word = |at| if is_big { big(at) } else { little(at) };
+            if word(0) != Some(MAGIC) || word(4) != Some(0) {
+                return None;
+            }
+            // A larger value means that the superblock is that of a longer device
+            // which ends at the same place, such as the disk of a last partition.
+            let used = u64::from(word(32)?) << 10;
+            if used > offset {
+                return None;
+            }
+            let mut array = [0; 16];
+            for (part, at) in array.chunks_exact_mut(4).zip([20, 52, 56, 60]) {
+                part.copy_from_slice(&word(at)?.to_le_bytes());
+            }
+            return Some(Self {
+                version,
+                offset,
+                array: Uuid::from_bytes(array),
+                name: None,
+            });
+        }
+        let sector = u64_at(bytes, 144)?;
+        if little(0) != Some(MAGIC) || little(4) != Some(1) || sector != offset / 512 {
+            return None;
+        }
+        let name = bytes.get(32..64)?;
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(32);
+        Some(Self {
+            version,
+            offset,
+            array: Uuid::from_bytes(bytes.get(16..32)?.try_into().ok()?),
+            name: Some(String::from_utf8_lossy(&name[..end]).into_owned()),
+        })
+    }
+
+    /// The name without the host that made the array, to compare with `volume_name`
+    /// in the node's properties.
+    pub fn volume_name(&self) -> Option<&str> {
+        let name = self.name.as_deref()?;
+        Some(name.split_once(':').map_or(name, |(_, name)| name))
+    }
+}
+
+/// Every superblock on a device of `size` bytes.
+///
+/// # Errors
+/// If one of the places of a superblock cannot be read.
+pub fn find(device: &File, size: u64) -> io::Result<Vec<MdSuperblock>> {
+    let places = Version::ALL.into_iter();
+    let found = places.map(|version| find_version(device, size, version));
+    found.filter_map(io::Result::transpose).collect()
+}
+
+/// The superblocks in the places that can be read. A bad sector at the end of a
+/// disk must not hide the superblock at its start, because the disk is still a
+/// member.
+pub fn find_readable(device: &File, size: u64) -> Vec<MdSuperblock> {
+    let places = Version::ALL.into_iter();
+    places
+        .filter_map(|version| find_version(device, size, version).ok().flatten())
+        .collect()
+}
+
+fn find_version(device: &File, size: u64, version: Version) -> io::Result<Option<MdSuperblock>> {
+    let Some(offset) = version.offset(size) else {
+        return Ok(None);
+    };
+    let mut bytes = vec![0; LEN];
+    device.read_exact_at(&mut bytes, offset)?;
+    Ok(MdSuperblock::parse(&bytes, version, size))
+}
+
+/// A superblock as mdadm would write it to the place of this version.
+#[cfg(any(test, feature = "fixtures"))]
+#[allow(clippy::unwrap_used, reason = "only tests call it")]
+pub fn superblock(version: Version, size: u64, name: &str) -> Vec<u8> {
+    let mut bytes = vec![0; 512];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(0, &MAGIC.to_le_bytes());
+    if version == Version::V0_90 {
+        put(8, &90u32.to_le_bytes());
+        put(20, &[1; 4]);
+        put(
+            32,
+            &(u32::try_from(size >> 10).unwrap() - 128).to_le_bytes(),
+        );
+        put(52, &[2; 12]);
+        return bytes;
+    }
+    put(4, &1u32.to_le_bytes());
+    put(16, &[7; 16]);
+    put(32, name.as_bytes());
+    put(144, &(version.offset(size).unwrap() / 512).to_le_bytes());
+    // `sb_csum` of md_p.h covers 256 bytes, and two bytes for each of max_dev
+    // devices.
+    let sum: u64 = bytes[..256]
+        .chunks_exact(4)
+        .map(|word| u64::from(u32::from_le_bytes(word.try_into().unwrap())))
+        .sum();
+    let sum = (sum & 0xffff_ffff) as u32 + (sum >> 32) as u32;
+    bytes[216..220].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_place_that_cannot_be_read_hides_no_other() {
+        let size = 64 << 20;
+        let file = tempfile::tempfile().unwrap();
+        let offset = Version::V1_2.offset(size).unwrap();
+        let bytes = superblock(Version::V1_2, size, "host:data");
+        file.write_all_at(&bytes, offset).unwrap();
+        // The file is shorter than `size`. So reads at the end fail, as from a bad
+        // sector.
+        file.set_len(size / 2).unwrap();
+        assert!(find(&file, size).is_err());
+        let found = find_readable(&file, size);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].volume_name(), Some("data"));
+    }
+
+    #[test]
+    fn every_version_is_found_where_it_belongs() {
+        let size = (8 << 20) + 4096 + 512;
+        for version in Version::ALL {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(size).unwrap();
+            assert_eq!(find(&file, size).unwrap(), []);
+            let offset = version.offset(size).unwrap();
+            file.write_all_at(&superblock(version, size, "host:data"), offset)
+                .unwrap();
+            let found = find(&file, size).unwrap();
+            assert_eq!(found.len(), 1, "{version:?}");
+            assert_eq!((found[0].version, found[0].offset), (version, offset));
+            let name = (version != Version::V0_90).then_some("data");
+            assert_eq!(found[0].volume_name(), name);
+        }
+    }
+
+    #[test]
+    fn a_copy_at_another_place_is_none() {
+        let size = 8 << 20;
+        let bytes = superblock(Version::V1_2, size, "a");
+        assert!(MdSuperblock::parse(&bytes, Version::V1_2, size).is_some());
+        assert!(MdSuperblock::parse(&bytes, Version::V1_1, size).is_none());
+        let bytes = superblock(Version::V0_90, size * 2, "");
+        assert!(MdSuperblock::parse(&bytes, Version::V0_90, size).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512), size: u64) {
+            for version in Version::ALL {
+                let mut bytes = bytes.clone();
+                if bytes.len() >= 4 {
+                    bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+                }
+                let _ = MdSuperblock::parse(&bytes, version, size);
+            }
+        }
+    }
+}

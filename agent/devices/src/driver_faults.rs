@@ -1,0 +1,237 @@
+//! Finds out why there is no disk or no NIC, for example because a controller has
+//! no driver or the driver lacks its firmware.
+
+use std::fmt;
+
+use landfall_report::kernel_log;
+use landfall_sys::sysfs;
+use landfall_sys::system_path::SystemPath;
+
+/// The kind of device: the first byte of its PCI class (PCI Code and ID Assignment
+/// Specification, 1.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Storage,
+    Network,
+}
+
+impl Purpose {
+    fn class(self) -> u32 {
+        match self {
+            Self::Storage => 0x01,
+            Self::Network => 0x02,
+        }
+    }
+
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Storage => "storage controller",
+            Self::Network => "network card",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Device {
+    address: String,
+    /// PCI vendor and device ID: `1000:00e5`.
+    id: String,
+    driver: Option<String>,
+}
+
+/// Why a device is missing, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// `no driver for storage controller 0000:03:00.0 (PCI ID 1000:00e5)`
+    pub cause: String,
+    /// `build the ramdisk with --module-set server, or with a newer kernel`
+    pub remedy: &'static str,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} -- {}", self.cause, self.remedy)
+    }
+}
+
+/// Explains why there is no disk or no NIC.
+pub fn why_none(root: &SystemPath, purpose: Purpose) -> Reason {
+    let log: Vec<String> = match root.is_live() {
+        true => kernel_log::records()
+            .into_iter()
+            .map(|said| said.text)
+            .collect(),
+        false => Vec::new(),
+    };
+    reason(&devices(root, purpose), &log, purpose)
+}
+
+/// The firmware file that the driver of this NIC requested and did not find, if the
+/// kernel log still contains the message.
+pub fn missing_firmware_of(nic: &str) -> Option<String> {
+    let root = SystemPath::live();
+    let device = root.join("sys/class/net").join(nic).join("device");
+    let address = sysfs::link_name(&device)?;
+    let log = kernel_log::records();
+    let texts = log.iter().map(|said| said.text.as_str());
+    missing_firmware(&address, texts)
+}
+
+fn devices(root: &SystemPath, purpose: Purpose) -> Vec<Device> {
+    let bus = root.join("sys/bus/pci/devices");
+    let hexadecimal = |path: &SystemPath| {
+        let text = sysfs::text(path)?;
+        u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+    };
+    sysfs::names(&bus)
+        .into_iter()
+        .filter_map(|address| {
+            let device = bus.join(&address);
+            let class = hexadecimal(&device.join("class"))?;
+            (class >> 16 == purpose.class()).then(|| Device {
+                id: format!(
+                    "{:04x}:{:04x}",
+                    hexadecimal(&device.join("vendor")).unwrap_or_default(),
+                    hexadecimal(&device.join("device")).unwrap_or_default()
+                ),
+                driver: sysfs::link_name(&device.join("driver")),
+                address,
+            })
+        })
+        .collect()
+}
+
+fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
+    let noun = purpose.noun();
+    for device in devices {
+        if let Some(file) = missing_firmware(&device.address, log.iter().map(String::as_str)) {
+            let address = &device.address;
+            return Reason {
+                cause: format!("the firmware {file} of {noun} {address} is missing"),
+                remedy: "build the ramdisk with --firmware-dir",
+            };
+        }
+    }
+    let without: Vec<String> = devices
+        .iter()
+        .filter(|device| device.driver.is_none())
+        .map(|device| format!("{} (PCI ID {})", device.address, device.id))
+        .collect();
+    if !without.is_empty() {
+        return Reason {
+            cause: format!("no driver for {noun} {}", without.join(", ")),
+            remedy: "build the ramdisk with --module-set server, or with a newer kernel",
+        };
+    }
+    let drivers: Vec<String> = devices
+        .iter()
+        .filter_map(|device| Some(format!("{} ({})", device.address, device.driver.as_ref()?)))
+        .collect();
+    if drivers.is_empty() {
+        return Reason {
+            cause: format!("there is no {noun} on the PCI bus"),
+            remedy: "check that the firmware setup does not disable it",
+        };
+    }
+    match purpose {
+        Purpose::Storage => Reason {
+            cause: format!("{noun} {} reports no disk", drivers.join(", ")),
+            remedy: "check the cables, the backplane, and the controller's mode in the firmware setup (AHCI or HBA instead of RAID or VMD)",
+        },
+        Purpose::Network => Reason {
+            cause: format!("{noun} {} has no interface", drivers.join(", ")),
+            remedy: "look for messages of its driver in the kernel log",
+        },
+    }
+}
+
+/// Finds the last missing firmware file of a device in kernel messages such as
+/// `bnx2x 0000:03:00.0: Direct firmware load for bnx2x/x.fw failed with error -2`
+/// (`fw_get_filesystem_firmware` in drivers/base/firmware_loader/main.c). The last
+/// one counts, because drivers try older files before they give up.
+fn missing_firmware<'a>(address: &str, log: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut missing = None;
+    for line in log {
+        let Some((device, rest)) = line.split_once(": Direct firmware load for ") else {
+            continue;
+        };
+        if device.split_whitespace().last() == Some(address)
+            && let Some((file, _)) = rest.split_once(" failed with error")
+        {
+            missing = Some(file.to_owned());
+        }
+    }
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_sys::sys_tree::plant;
+
+    use super::*;
+
+    const LOG: [&str; 4] = [
+        "bnx2x 0000:03:00.0: msix capability found",
+        "bnx2x 0000:03:00.0: Direct firmware load for bnx2x/bnx2x-e2-7.13.21.0.fw failed with error -2",
+        "bnx2x 0000:03:00.0: Direct firmware load for bnx2x/bnx2x-e2-7.13.15.0.fw failed with error -2",
+        "ice 0000:04:00.0: Direct firmware load for intel/ice/ddp/ice.pkg failed with error -2",
+    ];
+
+    #[test]
+    fn the_kernel_log_names_missing_firmware() {
+        for (address, expected) in [
+            ("0000:03:00.0", Some("bnx2x/bnx2x-e2-7.13.15.0.fw")),
+            ("0000:04:00.0", Some("intel/ice/ddp/ice.pkg")),
+            ("0000:05:00.0", None),
+        ] {
+            let found = missing_firmware(address, LOG.into_iter());
+            assert_eq!(found.as_deref(), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn cause_and_remedy_by_what_the_bus_has() {
+        let pci = |address: &str, class: &str, more: &str| {
+            let device = format!("sys/bus/pci/devices/{address}");
+            format!(
+                "{device}/class = {class}\\n\n{device}/vendor = 0x1000\\n\n{device}/device = 0x00e5\\n\n{}",
+                more.replace("DEVICE", &device)
+            )
+        };
+        let driver = "DEVICE/driver -> ../../../bus/pci/drivers/ahci\n";
+        for (tree, purpose, expected) in [
+            (
+                pci("0000:01:00.0", "0x020000", ""),
+                Purpose::Storage,
+                "there is no storage controller on the PCI bus -- check",
+            ),
+            (
+                pci("0000:01:00.0", "0x010700", ""),
+                Purpose::Storage,
+                "no driver for storage controller 0000:01:00.0 (PCI ID 1000:00e5) -- build",
+            ),
+            (
+                pci("0000:01:00.0", "0x010601", driver),
+                Purpose::Storage,
+                "storage controller 0000:01:00.0 (ahci) reports no disk -- check the cables",
+            ),
+            (
+                pci("0000:01:00.0", "0x020000", ""),
+                Purpose::Network,
+                "no driver for network card 0000:01:00.0 (PCI ID 1000:00e5) -- build",
+            ),
+        ] {
+            let root = plant(&tree);
+            let found = reason(&devices(root.path(), purpose), &[], purpose).to_string();
+            assert!(found.starts_with(expected), "{found}");
+        }
+        let root = plant(&pci("0000:03:00.0", "0x020000", driver));
+        let log = LOG.map(str::to_owned);
+        let cards = devices(root.path(), Purpose::Network);
+        let found = reason(&cards, &log, Purpose::Network).to_string();
+        assert!(
+            found.starts_with("the firmware bnx2x/bnx2x-e2-7.13.15.0.fw of network card 0000:03:00.0 is missing -- "),
+            "{found}"
+        );
+    }
+}

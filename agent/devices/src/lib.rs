@@ -1,0 +1,22 @@
+//! What this machine's devices are called, what they belong to, and who may write
+//! to them: names of NICs and paths of disks, the sets that disks are members of,
+//! the medium that the machine booted from, drivers that failed, and the permission
+//! to write.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "they panic if output cannot be written: a closed pipe, a full disk"
+    )
+)]
+
+pub mod boot_medium;
+pub mod devices_settled;
+pub mod disk_paths;
+pub mod disk_sets;
+pub mod driver_faults;
+pub mod interface_names;
+pub mod permission;

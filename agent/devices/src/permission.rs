@@ -1,0 +1,169 @@
+//! Decides whether this process may destroy data on this machine.
+//!
+//! All code that writes to a disk or to firmware variables needs a
+//! [`WritePermission`]. There are exactly three ways to get one: run in the ramdisk
+//! that our init set up, be a service of a live system (`permission/live_system.rs`
+//! has the conditions), or use `--allow-this-machine`. So nobody can wipe a laptop
+//! by trying the agent on it.
+
+mod live_system;
+
+use std::fs;
+use std::path::Path;
+
+use landfall_report::failure::{Failure, Result};
+
+/// Init (PID 1) writes this file. It contains the kernel's boot id, so a copy from
+/// another boot is not valid. The builder recognises the agent by this path
+/// (`agent_binary.rs` of landfall-initramfs).
+const RAMDISK_MARKER: &str = "/run/landfall/ramdisk";
+
+/// The same for a live system. The agent writes it once it has checked the
+/// conditions. A later check could fail, because the agent itself mounts disks.
+const LIVE_SYSTEM_MARKER: &str = "/run/landfall/live-system";
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The first PID namespace of the system (`PROC_PID_INIT_INO` in the kernel's
+/// include/linux/proc_ns.h).
+pub const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// The kind of system in which the agent may run permanently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// Our ramdisk, as the child of our init.
+    Ramdisk,
+    /// A live system, as a service of its systemd.
+    LiveSystem,
+}
+
+impl Home {
+    /// Determines the kind of this system. `said` means that the operator declares
+    /// it to be a live system, for systems without CoreOS's marker.
+    ///
+    /// # Errors
+    /// On any other machine. The error names the missing condition.
+    pub fn find(said: bool) -> Result<Self> {
+        let ramdisk = WritePermission::by_marker(Path::new(RAMDISK_MARKER), Path::new(BOOT_ID));
+        let Err(no_ramdisk) = ramdisk else {
+            return Ok(Self::Ramdisk);
+        };
+        if !live_system::is_service() {
+            return Err(no_ramdisk.hint(
+                "`run` is for the ramdisk and for systemd in a live system; `landfall-agent --help` lists the commands for any machine",
+            ));
+        }
+        if !Self::is_live_system() {
+            live_system::check(Path::new("/"), said).map_err(|missing| {
+                let details = format!(
+                    "this machine is not a suitable live system: {missing}; nothing was changed"
+                );
+                Failure::other(details)
+            })?;
+            mark(Path::new(LIVE_SYSTEM_MARKER))?;
+        }
+        Ok(Self::LiveSystem)
+    }
+
+    /// Whether this boot was found to be a live system.
+    pub fn is_live_system() -> bool {
+        let marker = Path::new(LIVE_SYSTEM_MARKER);
+        WritePermission::by_marker(marker, Path::new(BOOT_ID)).is_ok()
+    }
+}
+
+/// Writes the marker. Only init may call this, because only init knows that this is
+/// the ramdisk.
+pub fn mark_as_ramdisk() -> Result<()> {
+    mark(Path::new(RAMDISK_MARKER))
+}
+
+fn mark(marker: &Path) -> Result<()> {
+    let marked = marker
+        .parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| fs::read(BOOT_ID))
+        .and_then(|boot_id| fs::write(marker, boot_id));
+    marked.map_err(|error| {
+        Failure::other(format!(
+            "recording this boot in {}: {error}",
+            marker.display()
+        ))
+    })
+}
+
+/// Proof that destructive work is allowed here. Only this module can create it.
+#[derive(Debug, Clone, Copy)]
+pub struct WritePermission(());
+
+impl WritePermission {
+    /// Permission because this machine runs our ramdisk, or a live system with the
+    /// agent as a service: no disk is in use.
+    ///
+    /// # Errors
+    /// On any other machine.
+    pub fn in_ramdisk() -> Result<Self> {
+        let boot_id = Path::new(BOOT_ID);
+        Self::by_marker(Path::new(LIVE_SYSTEM_MARKER), boot_id)
+            .or_else(|_| Self::by_marker(Path::new(RAMDISK_MARKER), boot_id))
+    }
+
+    /// Permission because the operator insists (`--allow-this-machine`).
+    pub fn by_operator() -> Self {
+        Self(())
+    }
+
+    /// Permission for the sub-commands that have the option `--allow-this-machine`.
+    ///
+    /// # Errors
+    /// If the option is not given and the machine does not run the ramdisk.
+    pub fn in_ramdisk_or_by_operator(allow_this_machine: bool) -> Result<Self> {
+        if allow_this_machine {
+            return Ok(Self::by_operator());
+        }
+        Self::in_ramdisk().map_err(|failure| {
+            failure.hint(
+                "if everything on the disk may be overwritten, repeat with --allow-this-machine",
+            )
+        })
+    }
+
+    fn by_marker(marker: &Path, boot_id: &Path) -> Result<Self> {
+        let expected = fs::read_to_string(boot_id).unwrap_or_default();
+        let found = fs::read_to_string(marker).unwrap_or_default();
+        if expected.trim().is_empty() || expected.trim() != found.trim() {
+            return Err(Failure::other(format!(
+                "this machine does not run the landfall ramdisk ({} does not hold this boot's id); nothing was changed",
+                marker.display()
+            )));
+        }
+        Ok(Self(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_boots_marker_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let (marker, boot_id) = (dir.path().join("marker"), dir.path().join("boot_id"));
+        fs::write(&boot_id, "1b4e28ba\n").unwrap();
+        assert!(WritePermission::by_marker(&marker, &boot_id).is_err());
+        fs::write(&marker, "").unwrap();
+        assert!(WritePermission::by_marker(&marker, &boot_id).is_err());
+        fs::write(&marker, "another boot").unwrap();
+        assert!(WritePermission::by_marker(&marker, &boot_id).is_err());
+        fs::write(&marker, "1b4e28ba").unwrap();
+        assert!(WritePermission::by_marker(&marker, &boot_id).is_ok());
+    }
+
+    #[test]
+    fn no_boot_id_means_no_permission() {
+        let dir = tempfile::tempdir().unwrap();
+        let marker = dir.path().join("marker");
+        fs::write(&marker, "").unwrap();
+        assert!(WritePermission::by_marker(&marker, &dir.path().join("none")).is_err());
+    }
+}

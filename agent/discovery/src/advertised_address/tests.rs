@@ -1,0 +1,212 @@
+use std::time::Instant;
+
+use landfall_network::lab::{ip, on_a_machine};
+use landfall_network::state::{AddressState, NicState};
+use landfall_network_plan::{IpPrefix, MacAddr};
+use tempfile::TempDir;
+
+use super::*;
+
+fn rules() -> AdvertiseRules {
+    AdvertiseRules {
+        host: None,
+        interface: None,
+        attempts: 2,
+        pause: Duration::from_millis(100),
+    }
+}
+
+fn urls(list: &[&str]) -> Vec<String> {
+    list.iter().map(|url| (*url).to_owned()).collect()
+}
+
+#[test]
+fn loopback_is_reached_from_loopback() {
+    let service = SocketAddr::from((Ipv4Addr::LOCALHOST, 6385));
+    assert_eq!(
+        source_address_towards(service),
+        Ok(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    );
+}
+
+#[test]
+fn a_host_is_fit_for_a_url() {
+    for (given, host) in [
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8::7", "[2001:db8::7]"),
+        ("[2001:db8::7]", "[2001:db8::7]"),
+        ("agent.example", "agent.example"),
+    ] {
+        assert_eq!(Advertised::parse(given).in_url(), host);
+    }
+}
+
+#[test]
+fn the_address_is_said_or_kept_or_found_by_route() {
+    on_a_machine(async |lab| {
+        let dir = TempDir::new().unwrap();
+        let kept = StateFile::new(dir.path(), "advertised");
+        for number in [0, 1] {
+            lab.plug_in(number);
+            lab.port(&format!("link set port{number} up"));
+        }
+        let mut network =
+            lab.boot("ip=192.0.2.10:::24::eth0:none ip=198.51.100.10:::24::eth1:none");
+        let online =
+            |state: &NetworkState| state.nics.iter().filter(|nic| nic.is_online()).count() == 2;
+        lab.until(&mut network, "two addresses", online).await;
+        let told = async |rules: AdvertiseRules, places: &[&str]| {
+            let mut network = network.clone();
+            let found = advertise(&rules, &urls(places), &mut network, &kept).await;
+            found.map(|host| host.to_string())
+        };
+
+        let said = AdvertiseRules {
+            host: Some("agent.example".to_owned()),
+            ..rules()
+        };
+        assert_eq!(told(said, &[]).await.unwrap(), "agent.example");
+        let far = "http://203.0.113.1:6385";
+        let since = Instant::now();
+        let fault = told(rules(), &[far]).await.unwrap_err();
+        assert!(fault.details.contains("no route to 203.0.113.1"), "{fault}");
+        assert!(
+            since.elapsed() >= Duration::from_millis(100),
+            "a second round"
+        );
+
+        // The first URL that has a route is used.
+        let near = "http://198.51.100.1:6385";
+        assert_eq!(
+            told(rules(), &[far, near]).await.as_deref(),
+            Ok("198.51.100.10")
+        );
+        // After a restart the address stays, even if the routes have changed ...
+        assert_eq!(
+            told(rules(), &["http://192.0.2.1"]).await.as_deref(),
+            Ok("198.51.100.10")
+        );
+        // ... unless the machine no longer has it.
+        kept.store(b"192.0.2.77").unwrap();
+        assert_eq!(
+            told(rules(), &["http://192.0.2.1"]).await.as_deref(),
+            Ok("192.0.2.10")
+        );
+
+        kept.remove();
+        let nic = |name: &str| AdvertiseRules {
+            interface: Some(name.to_owned()),
+            ..rules()
+        };
+        assert_eq!(
+            told(nic("eth1"), &["http://192.0.2.1"]).await.as_deref(),
+            Ok("198.51.100.10")
+        );
+        kept.remove();
+        let fault = told(nic("eth7"), &[near]).await.unwrap_err();
+        assert!(
+            fault
+                .details
+                .contains("ipa-network-interface=eth7: there is no such NIC"),
+            "{fault}"
+        );
+    });
+}
+
+#[test]
+fn a_link_local_service_is_told_an_address_that_reaches_further() {
+    on_a_machine(async |lab| {
+        lab.plug_in(0);
+        lab.port("link set port0 up");
+        ip("link set eth0 up");
+        // Do not wait for duplicate address detection.
+        ip("addr add fe80::10/64 dev eth0 nodad");
+        let link = urls(&["http://[fe80::1%25eth0]:6385"]);
+        let fault = source_towards(&link).await.unwrap_err();
+        assert!(
+            fault.details.contains("link-local address fe80::"),
+            "{fault}"
+        );
+        ip("addr add 2001:db8::10/64 dev eth0 nodad");
+        let source = source_towards(&link).await;
+        assert_eq!(source, Ok("2001:db8::10".parse().unwrap()));
+        let unknown = source_towards(&urls(&["http://[fe80::1%25eth9]"]))
+            .await
+            .unwrap_err();
+        assert!(unknown.details.contains("no interface eth9"), "{unknown}");
+    });
+}
+
+fn network_with(addresses: &[&str]) -> NetworkState {
+    let address = |text: &&str| AddressState {
+        prefix: IpPrefix {
+            address: text.parse().unwrap(),
+            length: 24,
+        },
+        origin: AddressOrigin::Dhcp([192, 0, 2, 1].into()),
+        usable: true,
+    };
+    NetworkState {
+        nics: vec![NicState {
+            index: 1,
+            name: "eth0".to_owned(),
+            mac: MacAddr([2; 6]),
+            permanent_mac: None,
+            is_virtual: false,
+            leads_to_bmc: false,
+            carrier: true,
+            awaits_carrier: false,
+            shall_have_address: true,
+            awaits_ipv4: false,
+            addresses: addresses.iter().map(address).collect(),
+            trouble: None,
+        }],
+        ..NetworkState::default()
+    }
+}
+
+/// The states of a rebinding DHCP client, and whether the address that Ironic knows
+/// is lost.
+#[tokio::test(start_paused = true)]
+async fn an_address_is_lost_when_another_has_taken_its_place() {
+    let own = Advertised::parse("192.0.2.10");
+    let long = Duration::from_secs(3600);
+    for (advertised, states, is_lost) in [
+        (&own, &[&["192.0.2.10"][..], &[], &["192.0.2.99"]][..], true),
+        (&own, &[&["192.0.2.10"], &["192.0.2.99"]], true),
+        (
+            &own,
+            &[&["192.0.2.10"], &["192.0.2.99", "192.0.2.10"]],
+            false,
+        ),
+        // There is no other address to advertise.
+        (&own, &[&["192.0.2.10"], &[]], false),
+        // The same address comes back.
+        (
+            &own,
+            &[&["192.0.2.10"], &[], &["192.0.2.99"], &["192.0.2.10"]],
+            false,
+        ),
+        // The operator's address, of a host that forwards to this machine.
+        (&own, &[&["198.51.100.1"], &["198.51.100.2"]], false),
+        (
+            &Advertised::parse("node.example"),
+            &[&["192.0.2.10"], &["192.0.2.99"]],
+            false,
+        ),
+    ] {
+        let (sender, mut network) = watch::channel(network_with(states[0]));
+        let play = async {
+            for state in &states[1..] {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                sender.send_replace(network_with(state));
+            }
+            tokio::time::sleep(long).await;
+        };
+        let lost = tokio::select! {
+            () = address_lost(advertised, &mut network) => true,
+            () = play => false,
+        };
+        assert_eq!(lost, is_lost, "{advertised} {states:?}");
+    }
+}

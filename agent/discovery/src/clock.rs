@@ -1,0 +1,162 @@
+//! Corrects the machine's clock before a wrong time does harm.
+//!
+//! A board whose battery is empty starts in 1970 or 2010. Then no certificate is
+//! valid, and the installed system inherits the wrong time. The agent trusts an NTP
+//! server that the operator configures. Without one it trusts the provisioning
+//! service, whose commands it follows in any case, but only if our clock is
+//! obviously wrong.
+
+mod ntp;
+mod ntp_retries;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use landfall_report::failure::Failure;
+use landfall_sys::calendar;
+use landfall_sys::wall_clock;
+
+/// A correct clock is not earlier than this: 2026-01-01. It is a constant and not
+/// the time of the build, so that builds are reproducible.
+const OLDEST: Duration = Duration::from_secs(1_767_225_600);
+/// No certificate that the agent meets is valid later than this: 2099-12-31.
+const NEWEST: Duration = Duration::from_secs(4_102_358_400);
+/// The tolerated difference. A maintained clock is off by less, and less does no
+/// harm: Ironic and certificates tolerate an hour.
+const TOLERATED: Duration = Duration::from_secs(300);
+/// The first hardware clock.
+const HARDWARE_CLOCK: &str = "/dev/rtc0";
+
+/// The clock of this machine, and the sources that have set it. Clones share the
+/// same clock.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    may_change: bool,
+    sources: Arc<Sources>,
+}
+
+/// The sources that have set the clock.
+#[derive(Debug, Default)]
+struct Sources {
+    /// An NTP server, which is more reliable than a `Date`.
+    ntp: AtomicBool,
+    any: AtomicBool,
+}
+
+/// The situation in which a server's date was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    /// With a normal answer.
+    Answer,
+    /// The server's certificate is not valid according to our clock.
+    RefusedCertificate,
+}
+
+impl Clock {
+    /// The clock of a machine that the agent may change.
+    pub fn of_this_machine() -> Self {
+        Self {
+            may_change: true,
+            sources: Arc::default(),
+        }
+    }
+
+    /// The clock of a machine that the agent must not change. Differences are
+    /// logged.
+    pub fn of_somebody() -> Self {
+        Self {
+            may_change: false,
+            ..Self::of_this_machine()
+        }
+    }
+
+    /// Sets the clock from this NTP server, an address or a name.
+    ///
+    /// # Errors
+    /// If the clock could not be set, with the reason.
+    pub async fn set_by_ntp(&mut self, server: &str) -> Result<(), Failure> {
+        let time = ntp::time_of(server).await.map_err(Failure::other)?;
+        if !is_plausible(time) {
+            return Err(Failure::other(format!(
+                "{server}: expected a time from 2026 to 2099, found {}",
+                calendar::shown(time)
+            )));
+        }
+        self.set(time, &format!("NTP server {server}"))
+            .map_err(Failure::other)?;
+        self.sources.ntp.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Compares the clock with the `Date` header of a server, and sets it if it is
+    /// obviously wrong. Returns whether the clock was set.
+    pub fn compare_with(&mut self, date: &str, url: &str, occasion: Occasion) -> bool {
+        let now = SystemTime::now();
+        let Some(time) = calendar::parse_http_date(date) else {
+            return false;
+        };
+        if self.sources.ntp.load(Ordering::Relaxed) || !is_better(now, time, occasion) {
+            return false;
+        }
+        match self.set(time, &format!("the Date header of {url}")) {
+            Ok(()) => self.may_change,
+            Err(fault) => {
+                tracing::warn!("{fault}");
+                false
+            }
+        }
+    }
+
+    fn set(&mut self, time: SystemTime, source: &str) -> Result<(), String> {
+        let old = calendar::shown(SystemTime::now());
+        let new = calendar::shown(time);
+        if !self.may_change {
+            tracing::warn!("{old} on this machine, {new} according to {source}; not set");
+            return Ok(());
+        }
+        wall_clock::set_system_clock(time)
+            .map_err(|error| format!("setting the clock from {old} to {new}: {error}"))?;
+        self.sources.any.store(true, Ordering::Relaxed);
+        tracing::info!("set from {old} to {new} by {source}");
+        Ok(())
+    }
+
+    /// Writes the time to the hardware clock for the system that boots next, if any
+    /// source has set the clock.
+    pub fn save(&self) {
+        let is_set = self.sources.any.load(Ordering::Relaxed);
+        let Some(now) = calendar::civil(SystemTime::now()).filter(|_| is_set) else {
+            return;
+        };
+        match wall_clock::set_hardware_clock(Path::new(HARDWARE_CLOCK), now) {
+            Ok(()) => tracing::info!("hardware clock {HARDWARE_CLOCK} set"),
+            Err(error) => tracing::warn!("{HARDWARE_CLOCK}: {error}; its time stays wrong"),
+        }
+    }
+}
+
+fn is_plausible(time: SystemTime) -> bool {
+    let range = SystemTime::UNIX_EPOCH + OLDEST..SystemTime::UNIX_EPOCH + NEWEST;
+    range.contains(&time)
+}
+
+/// Whether `proposed`, an unauthenticated time, is better than our own `now`. If a
+/// certificate is rejected because of its dates, even a small difference may be the
+/// cause. A false date cannot make an invalid certificate valid, only an expired
+/// one.
+fn is_better(now: SystemTime, proposed: SystemTime, occasion: Occasion) -> bool {
+    let apart = proposed
+        .duration_since(now)
+        .unwrap_or_else(|before| before.duration());
+    let tolerated = match occasion {
+        Occasion::Answer => TOLERATED,
+        // A `Date` has whole seconds, and it took time to arrive.
+        Occasion::RefusedCertificate => Duration::from_secs(2),
+    };
+    is_plausible(proposed) && (!is_plausible(now) || apart > tolerated)
+}
+
+#[cfg(test)]
+mod tests;

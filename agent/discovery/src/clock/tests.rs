@@ -1,0 +1,177 @@
+//! Tests which time sources the clock trusts. Only a test in a virtual machine can
+//! really set the clock.
+
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use landfall_network::NetworkState;
+use landfall_network::lab::on_a_machine;
+use tokio::sync::watch;
+
+use super::*;
+
+fn year(year: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs((year - 1970) * 31_556_952 + 86_400)
+}
+
+#[test]
+fn a_date_is_believed_where_our_clock_is_obviously_wrong() {
+    let close = year(2027) + Duration::from_secs(100);
+    for (now, told, on_answer, on_refusal) in [
+        // An empty battery, on either side.
+        (year(1970), year(2027), true, true),
+        (year(2010), year(2027), true, true),
+        (year(2027), year(2010), false, false),
+        // A clock that runs in local time.
+        (
+            year(2027) + Duration::from_secs(7200),
+            year(2027),
+            true,
+            true,
+        ),
+        // The far future is as wrong as the past.
+        (year(2110), year(2027), true, true),
+        (year(2027), year(2110), false, false),
+        // Close enough, but not for a certificate that was made a minute ago.
+        (year(2027), close, false, true),
+        (year(2027), year(2027), false, false),
+    ] {
+        let better = |occasion| is_better(now, told, occasion);
+        assert_eq!(better(Occasion::Answer), on_answer, "{now:?} {told:?}");
+        assert_eq!(
+            better(Occasion::RefusedCertificate),
+            on_refusal,
+            "{now:?} {told:?}"
+        );
+    }
+}
+
+#[test]
+fn the_clock_of_somebody_else_is_not_touched() {
+    let before = SystemTime::now();
+    let mut clock = Clock::of_somebody();
+    let date = "Fri, 01 Jan 2038 00:00:00 GMT";
+    assert!(!clock.compare_with(date, "http://x", Occasion::Answer));
+    let passed = SystemTime::now().duration_since(before).unwrap();
+    assert!(passed < Duration::from_secs(60));
+}
+
+/// Answers one NTP request like a server whose clock is ahead by `seconds`.
+fn server(seconds: u64) -> (String, thread::JoinHandle<()>) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = socket.local_addr().unwrap().to_string();
+    (name, answer_one(socket, seconds))
+}
+
+fn answer_one(socket: UdpSocket, seconds: u64) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        let mut packet = [0_u8; 48];
+        let (_, client) = socket.recv_from(&mut packet).unwrap();
+        let since = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap();
+        // Seconds since 1900 and a binary fraction (RFC 5905).
+        let full = since.as_secs() + seconds + 2_208_988_800;
+        let fraction = (u64::from(since.subsec_nanos()) << 32) / 1_000_000_000;
+        let time = ((full << 32) | fraction).to_be_bytes();
+        let mut answer = [0_u8; 48];
+        // Version 4, server, stratum 1.
+        answer[0] = 0b00_100_100;
+        answer[1] = 1;
+        answer[12..16].copy_from_slice(b"GPS\0");
+        answer[16..24].copy_from_slice(&time);
+        // The client's own time stamp, which shows that this answers its request.
+        answer[24..32].copy_from_slice(&packet[40..48]);
+        answer[32..40].copy_from_slice(&time);
+        answer[40..48].copy_from_slice(&time);
+        socket.send_to(&answer, client).unwrap();
+    })
+}
+
+/// The first NIC that comes up does not lead to the server.
+#[test]
+fn the_server_is_asked_again_when_another_nic_comes_up() {
+    on_a_machine(async |lab| {
+        for number in [0, 1] {
+            lab.plug_in(number);
+        }
+        lab.port("link set port0 up");
+        lab.port("addr add 198.51.100.1/24 dev port1");
+        let socket = lab.on_network(|| UdpSocket::bind("198.51.100.1:123").unwrap());
+        answer_one(socket, 0);
+        let mut network =
+            lab.boot("ip=192.0.2.10:::24::eth0:none ip=198.51.100.10:::24::eth1:none");
+        lab.until(&mut network, "the first address", NetworkState::is_online)
+            .await;
+        // A clock that may be changed would be the clock of the machine that runs
+        // the test.
+        let mut clock = Clock::of_somebody();
+        let mut of_clock = network.clone();
+        let limit = Duration::from_secs(60);
+        let set = clock.set_by_ntp_within(limit, "198.51.100.1", &mut of_clock);
+        let other_nic = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            lab.port("link set port1 up");
+            tokio::time::Instant::now()
+        };
+        let (set, came_up) = tokio::join!(set, other_nic);
+        set.unwrap();
+        // Before the pause ends, which takes at least 5 s.
+        let took = came_up.elapsed();
+        assert!(took < Duration::from_secs(3), "{took:?}");
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_given_up() {
+    let (_sender, mut network) = watch::channel(NetworkState::default());
+    let began = tokio::time::Instant::now();
+    let limit = Duration::from_secs(600);
+    let mut clock = Clock::of_somebody();
+    // No server can be reached at this address.
+    let set = clock.set_by_ntp_within(limit, "0.0.0.0:0", &mut network);
+    let fault = set.await.unwrap_err();
+    assert!(fault.details.contains("0.0.0.0:0"), "{fault}");
+    assert!((600..700).contains(&began.elapsed().as_secs()));
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+#[test]
+fn an_ntp_server_tells_the_time() {
+    let (name, answering) = server(1000);
+    let time = run(ntp::time_of(&name)).unwrap();
+    let ahead = time.duration_since(SystemTime::now()).unwrap().as_secs();
+    assert!((950..=1000).contains(&ahead), "{ahead}");
+    answering.join().unwrap();
+}
+
+#[test]
+fn a_time_of_no_sense_is_refused() {
+    // The year 2100 and later.
+    let (name, answering) = server(80 * 31_556_952);
+    let fault = run(Clock::of_somebody().set_by_ntp(&name)).unwrap_err();
+    assert!(
+        fault.details.contains("expected a time from 2026 to 2099"),
+        "{fault}"
+    );
+    answering.join().unwrap();
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_named() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = nobody.local_addr().unwrap().to_string();
+    drop(nobody);
+    let fault = run(ntp::time_of(&name)).unwrap_err();
+    assert!(fault.contains(&name), "{fault}");
+    let fault = run(ntp::time_of("no-such-host.invalid")).unwrap_err();
+    assert!(fault.contains("no-such-host.invalid"), "{fault}");
+}

@@ -1,0 +1,92 @@
+//! Decides which HTTP answers end a search. Pure.
+//!
+//! A proxy, a captive portal or another service may answer at the same address
+//! through another NIC, and faster than the service.
+
+use std::fmt;
+
+use landfall_http_client::Answer;
+use serde_json::Value;
+
+/// The expected kind of server at the URLs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// Ironic. Its answer to `GET /` lists the versions of its API.
+    Ironic,
+    /// A server that has the file at the URL. It sends the first byte or the whole
+    /// file, or answers 416 because the file is empty. A captive portal would
+    /// redirect, and a wrong host would not have the file.
+    File,
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Expected::Ironic => "Ironic",
+            Expected::File => "a server that has the file",
+        })
+    }
+}
+
+impl Expected {
+    /// # Errors
+    /// Describes the unexpected answer, for the operator.
+    pub(super) fn check(self, answer: &Answer) -> Result<(), String> {
+        let status = answer.status;
+        match self {
+            Expected::Ironic if is_root_document(answer) => Ok(()),
+            Expected::Ironic if status == 200 => {
+                Err("status 200, but not Ironic's list of API versions".to_owned())
+            }
+            Expected::File if matches!(status, 200 | 206 | 416) => Ok(()),
+            Expected::Ironic | Expected::File => Err(format!("status {status}")),
+        }
+    }
+}
+
+/// Ironic has had this member since its first API. Keystone and Nova, which may
+/// share a front end with Ironic, only have `versions`.
+fn is_root_document(answer: &Answer) -> bool {
+    let document: Option<Value> = serde_json::from_str(&answer.body).ok();
+    answer.status == 200 && document.is_some_and(|it| it["default_version"].is_object())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ironic_is_known_by_its_root_document() {
+        let ironic = r#"{"name": "OpenStack Ironic API", "default_version": {"id": "v1"}}"#;
+        let keystone = r#"{"versions": {"values": [{"id": "v3.14"}]}}"#;
+        for (status, body, as_ironic, as_file) in [
+            (200, ironic, None, None),
+            (
+                200,
+                "<html>portal</html>",
+                Some("status 200, but not Ironic's list of API versions"),
+                None,
+            ),
+            (300, keystone, Some("status 300"), Some("status 300")),
+            (206, "", Some("status 206"), None),
+            (302, "", Some("status 302"), Some("status 302")),
+            (416, "", Some("status 416"), None),
+            (404, "", Some("status 404"), Some("status 404")),
+            (503, ironic, Some("status 503"), Some("status 503")),
+            (502, "", Some("status 502"), Some("status 502")),
+        ] {
+            let answer = Answer {
+                status,
+                date: None,
+                body: body.to_owned(),
+            };
+            let found = |expected: Expected| expected.check(&answer).err();
+            assert_eq!(
+                found(Expected::Ironic).as_deref(),
+                as_ironic,
+                "{status} {body}"
+            );
+            assert_eq!(found(Expected::File).as_deref(), as_file, "{status}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Finds Ironic, and the address of this machine that Ironic can call back.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "they panic if output cannot be written: a closed pipe, a full disk"
+    )
+)]
+
+mod advertised_address;
+pub mod clock;
+mod expected;
+mod mdns;
+pub mod mdns_advert;
+mod other_answers;
+mod provisioning_service;
+mod reach_screen;
+mod reached;
+mod search;
+mod walk;
+
+pub use advertised_address::{AdvertiseRules, Advertised, address_lost, advertise, source_towards};
+pub use expected::Expected;
+pub use mdns::{Question, ask_network};
+pub use provisioning_service::{FoundService, PROVISIONING_SERVICE, Place, Wanted, find};
+pub use reach_screen::{NicWay, screen, ways};

@@ -1,0 +1,134 @@
+//! Keeps unexpected answers, and uses one of them if no better answer comes in
+//! time.
+//!
+//! An Ironic whose front end does not forward `GET /` also gives an unexpected
+//! answer, and must still be found.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::reached::{Place, Reached};
+
+/// How long to wait for a better answer, or for one from a trusted server. A switch
+/// port with spanning tree forwards only 30 to 50 s after its carrier comes up, and
+/// DHCP takes more time.
+pub(super) const GRACE: Duration = Duration::from_secs(60);
+
+/// How long to wait if a better answer could only come from a NIC that has not
+/// appeared yet. By then every driver in the ramdisk has probed its devices.
+pub(super) const GRACE_ALONE: Duration = Duration::from_secs(10);
+
+/// The latest unexpected answer from each place.
+#[derive(Debug, Default)]
+pub(super) struct OtherAnswers {
+    since: Option<Instant>,
+    by_place: BTreeMap<Place, Other>,
+}
+
+/// An unexpected answer.
+#[derive(Debug)]
+pub(super) struct Other {
+    pub reached: Reached,
+    /// The reason why the answer is not the expected one.
+    pub found: String,
+}
+
+impl OtherAnswers {
+    /// Keeps an answer and replaces an earlier one from the same place.
+    pub(super) fn keep(&mut self, place: Place, other: Other) {
+        self.since.get_or_insert_with(Instant::now);
+        self.by_place.insert(place, other);
+    }
+
+    /// Drops the answer, because the place has failed since or has disappeared.
+    pub(super) fn forget(&mut self, place: Place) {
+        self.by_place.remove(&place);
+    }
+
+    /// The time when an answer from here has to be used, or `None` if there is
+    /// none.
+    pub(super) fn due(&self, grace: Duration) -> Option<Instant> {
+        let since = self.since.filter(|_| !self.by_place.is_empty());
+        since.map(|since| since + grace)
+    }
+
+    /// Whether there are answers and all of them come from working servers (status
+    /// below 500).
+    pub(super) fn all_work(&self) -> bool {
+        !self.by_place.is_empty() && self.by_place.values().all(|other| !other.is_down())
+    }
+
+    /// Whether all answers are redirects.
+    pub(super) fn all_redirect(&self) -> bool {
+        let mut statuses = { self.by_place.values() }.map(|other| other.reached.answer.status);
+        statuses.all(|status| matches!(status, 301 | 302 | 303 | 307 | 308))
+    }
+
+    /// Whether a working server (status below 500) answered over this NIC.
+    pub(super) fn works_over(&self, index: u32) -> bool {
+        let other = self.by_place.get(&Some(index));
+        other.is_some_and(|other| !other.is_down())
+    }
+
+    /// Takes the best answer if it is time. An answer of a working server is better
+    /// than one of a failing server. An answer over a known NIC is better than one
+    /// over an unknown NIC, because the network can prefer a known NIC from then
+    /// on.
+    pub(super) fn take_due(&mut self, grace: Duration) -> Option<Other> {
+        if self.due(grace).is_none_or(|due| Instant::now() < due) {
+            return None;
+        }
+        let best = { self.by_place.iter() }
+            .min_by_key(|(place, other)| (other.is_down(), place.is_none()));
+        let place = best.map(|(place, _)| *place)?;
+        self.by_place.remove(&place)
+    }
+}
+
+impl Other {
+    fn is_down(&self) -> bool {
+        self.reached.answer.status >= 500
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_http_client::Answer;
+
+    use super::*;
+
+    fn other(over: u32, status: u16) -> Other {
+        Other {
+            reached: Reached {
+                url: "http://192.0.2.1:6385".to_owned(),
+                answer: Answer {
+                    status,
+                    date: None,
+                    body: String::new(),
+                },
+                over: Some(over),
+            },
+            found: format!("status {status}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unexpected_answer_has_to_do_after_a_minute() {
+        let mut others = OtherAnswers::default();
+        assert!(others.due(GRACE).is_none());
+        others.keep(Some(1), other(1, 503));
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert!(others.take_due(GRACE).is_none());
+        others.keep(None, other(0, 401));
+        others.keep(Some(2), other(2, 401));
+        others.keep(Some(1), other(1, 503));
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let taken = others.take_due(GRACE).unwrap();
+        assert_eq!(taken.reached.over, Some(2));
+        others.forget(Some(1));
+        others.forget(None);
+        assert!(others.take_due(GRACE).is_none());
+    }
+}

@@ -1,0 +1,81 @@
+use landfall_http_client::{Answer, HttpOptions};
+use landfall_network::lab::nic;
+
+use super::*;
+
+#[test]
+fn an_untrusted_server_is_reported_once_beside_another() {
+    let mut known = Try::new(None, Vec::new());
+    let untrusted = NoAnswer {
+        untrusted_for_good: true,
+        ..NoAnswer::because("x")
+    };
+    let said = ["https://a", "https://b", "https://a", "https://b"]
+        .map(|url| known.is_said(url, &untrusted));
+    assert_eq!(said, [false, false, true, true]);
+    assert!(!known.is_said("https://a", &NoAnswer::because("x")));
+}
+
+#[test]
+fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
+    let client = ServiceClient::new(&HttpOptions::default()).unwrap();
+    let limit = Duration::from_secs(1);
+    let grace = |urls: usize, over: &[u32], expected, status, other: NicState| {
+        let urls = vec!["http://192.0.2.1:6385".to_owned(); urls];
+        let mut search = Search::new(&client, &urls, limit, expected);
+        for index in over {
+            let answer = Answer {
+                status,
+                date: None,
+                body: String::new(),
+            };
+            let reached = Reached {
+                url: urls[0].clone(),
+                answer,
+                over: Some(*index),
+            };
+            let found = String::new();
+            search.others.keep(Some(*index), Other { reached, found });
+        }
+        search.grace(&NetworkState {
+            nics: vec![nic(1, false), other],
+            ..NetworkState::default()
+        })
+    };
+    let unplugged = NicState {
+        carrier: false,
+        ..nic(2, false)
+    };
+    let unplanned = NicState {
+        shall_have_address: false,
+        ..nic(2, false)
+    };
+    let negotiating = NicState {
+        awaits_carrier: true,
+        ..unplugged.clone()
+    };
+    for (urls, status, other, expected) in [
+        (1, 404, unplugged.clone(), GRACE_ALONE),
+        (1, 404, unplanned, GRACE_ALONE),
+        (1, 404, negotiating, GRACE),
+        (1, 404, nic(2, false), GRACE),
+        (1, 503, unplugged.clone(), GRACE),
+        (1, 302, unplugged.clone(), GRACE_ALONE),
+        (2, 404, unplugged.clone(), GRACE),
+    ] {
+        let told = format!("{urls} {status} {other:?}");
+        let found = grace(urls, &[1], Expected::Ironic, status, other);
+        assert_eq!(found, expected, "{told}");
+    }
+    // Both NICs have brought an answer, so neither can bring a better one.
+    let both = |expected, status| grace(1, &[1, 2], expected, status, nic(2, false));
+    assert_eq!(both(Expected::Ironic, 404), GRACE_ALONE);
+    assert_eq!(both(Expected::Ironic, 502), GRACE);
+    assert_eq!(both(Expected::File, 404), GRACE_ALONE);
+    assert_eq!(both(Expected::File, 302), Duration::ZERO);
+    assert_eq!(
+        grace(1, &[1], Expected::File, 302, unplugged),
+        Duration::ZERO
+    );
+    assert_eq!(grace(1, &[1], Expected::File, 302, nic(2, false)), GRACE);
+}

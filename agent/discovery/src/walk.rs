@@ -1,0 +1,358 @@
+//! One walk from a NIC to the service in separate steps, so that the failing step
+//! is known. All sockets are bound to the NIC, because the routes of other NICs
+//! must not matter.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use landfall_http_client::{Answer, NoAnswer, ServiceClient, ZonedUrl, exchange, status_of};
+use landfall_network::reach::{self, Step, StepResult};
+use landfall_network::{Way, routes_of, way_to};
+use nix::net::if_::if_nametoindex;
+use reqwest::{Method, Url};
+use tokio::net::TcpSocket;
+use tokio::time::timeout;
+
+use super::expected::Expected;
+
+/// The resolver asks up to three servers and waits 5 s for each (resolv.conf(5)).
+const DNS_LIMIT: Duration = Duration::from_secs(20);
+/// Ends after the kernel's third retransmission (1, 3 and 7 s).
+const TCP_LIMIT: Duration = Duration::from_secs(8);
+/// How long to wait for an answer before testing the connection separately. Each
+/// connection without a request causes a line in some server's log.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// How long to wait for one URL before the next one is tried in parallel.
+const NEXT_URL: Duration = Duration::from_millis(300);
+/// The maximum number of addresses of one name that are tried at once.
+const ADDRESS_LIMIT: usize = 8;
+
+/// The NIC from which a walk starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Start {
+    /// The kernel's index of the NIC.
+    pub index: u32,
+    pub name: String,
+}
+
+/// What one attempt to reach a URL over a NIC has found.
+#[derive(Debug)]
+pub(super) struct Walk {
+    pub url: String,
+    /// The steps from [`Step::Route`] on.
+    pub steps: Vec<StepResult>,
+    pub outcome: Outcome,
+}
+
+/// How a walk ended.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Expected(Answer),
+    /// An unexpected answer, and what is wrong with it.
+    Other(Answer, String),
+    None(NoAnswer),
+}
+
+/// The settings of a walk.
+#[derive(Debug, Clone)]
+pub(super) struct Walker {
+    pub client: ServiceClient,
+    /// The NIC, or `None` if the route decides.
+    pub start: Option<Start>,
+    /// The time limit of one request.
+    pub limit: Duration,
+    /// The kind of answer that ends the search.
+    pub expected: Expected,
+}
+
+impl Walker {
+    /// Walks to these URLs until one gives the expected answer. Starts with the
+    /// next URL when the one before it has failed or is silent. Returns the
+    /// successful walk, or else all failed walks.
+    pub(super) async fn walk_to_any(&self, urls: &[String]) -> Vec<Walk> {
+        let mut ahead = urls.iter().filter(|url| self.is_meant(url));
+        let mut waiting = ahead.next();
+        let mut running = FuturesUnordered::new();
+        let mut failed = Vec::new();
+        loop {
+            if let Some(url) = waiting {
+                running.push(self.walk(url));
+                waiting = ahead.next();
+            }
+            tokio::select! {
+                walk = running.next() => match walk {
+                    Some(walk) if matches!(walk.outcome, Outcome::Expected(_)) => {
+                        return vec![walk];
+                    }
+                    Some(walk) => failed.push(walk),
+                    None if waiting.is_none() => return failed,
+                    None => {}
+                },
+                () = tokio::time::sleep(NEXT_URL), if waiting.is_some() => {}
+            }
+        }
+    }
+
+    /// Whether this NIC can lead to the URL. A link-local address belongs to one
+    /// interface. The loopback is not reached over any NIC, even one with a default
+    /// route.
+    fn is_meant(&self, url: &str) -> bool {
+        let Some(start) = &self.start else {
+            return true;
+        };
+        let zoned = ZonedUrl::parse(url);
+        match zoned.interface {
+            Some(zone) => if_nametoindex(zone.as_str()) == Ok(start.index),
+            None => !is_loopback(&zoned.url),
+        }
+    }
+
+    async fn walk(&self, url: &str) -> Walk {
+        let mut steps = Vec::new();
+        let outcome = match self.go(url, &mut steps).await {
+            Err(fault) => Outcome::None(fault),
+            Ok(answer) => match self.expected.check(&answer) {
+                Ok(()) => {
+                    let status = format!("status {}", answer.status);
+                    steps.push(StepResult::done(Step::Http, status));
+                    Outcome::Expected(answer)
+                }
+                Err(found) => {
+                    steps.push(StepResult::failed(Step::Http, found.as_str()));
+                    Outcome::Other(answer, found)
+                }
+            },
+        };
+        Walk {
+            url: url.to_owned(),
+            steps,
+            outcome,
+        }
+    }
+
+    async fn go(&self, url: &str, steps: &mut Vec<StepResult>) -> Result<Answer, NoAnswer> {
+        let zoned = ZonedUrl::parse(url);
+        let parsed = Url::parse(&zoned.url);
+        let parsed = parsed.map_err(|error| fail(steps, Step::Http, error.to_string()))?;
+        let is_tls = parsed.scheme() == "https";
+        // A proxy resolves the name and connects on our behalf.
+        let targets = match self.client.has_proxy_for(parsed.scheme()) {
+            true => Vec::new(),
+            false => {
+                let zone = zoned.interface.as_deref();
+                self.targets(&parsed, zone, steps).await?
+            }
+        };
+        let answer = self.get(url);
+        tokio::pin!(answer);
+        let mut is_connected = targets.is_empty();
+        let answer = match timeout(FIRST_LOOK, &mut answer).await {
+            Ok(answer) => answer,
+            // Find the step that hangs.
+            Err(_) => {
+                self.connect(&targets, steps).await?;
+                is_connected = true;
+                answer.await
+            }
+        };
+        let failed_at = match &answer {
+            Err(fault) if fault.in_connecting => {
+                if !is_connected {
+                    self.connect(&targets, steps).await?;
+                }
+                if is_tls { Step::Tls } else { Step::Tcp }
+            }
+            _ => Step::Http,
+        };
+        let before = [Step::Tcp, Step::Tls].into_iter();
+        for step in before.filter(|step| *step < failed_at && (is_tls || *step != Step::Tls)) {
+            if steps.iter().all(|known| known.step != step) {
+                steps.push(StepResult::done(step, "ok"));
+            }
+        }
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(fault) => Err(NoAnswer {
+                text: fail(steps, failed_at, fault.text).text,
+                ..fault
+            }),
+        }
+    }
+
+    /// The addresses of the host that this NIC has a route to.
+    async fn targets(
+        &self,
+        url: &Url,
+        zone: Option<&str>,
+        steps: &mut Vec<StepResult>,
+    ) -> Result<Vec<SocketAddr>, NoAnswer> {
+        let host = url.host_str().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = url.port_or_known_default().unwrap_or_default();
+        let addresses = match host.parse::<IpAddr>() {
+            Ok(address) => vec![in_zone(SocketAddr::new(address, port), zone)],
+            Err(_) => {
+                let found = resolve(host, port).await;
+                let found = found.map_err(|text| fail(steps, Step::Dns, text))?;
+                let known: Vec<_> = found.iter().map(|known| known.ip().to_string()).collect();
+                steps.push(StepResult::done(Step::Dns, known.join(" ")));
+                found
+            }
+        };
+        let Some(start) = &self.start else {
+            return Ok(addresses);
+        };
+        let routes = routes_of(start.index).await.unwrap_or_default();
+        let mut first = None;
+        let with_way: Vec<_> = addresses
+            .iter()
+            .filter(|address| {
+                let way = way_to(address.ip(), &routes);
+                first = first.or(way);
+                way.is_some()
+            })
+            .copied()
+            .collect();
+        let route = match first {
+            None => {
+                let known: Vec<_> = addresses.iter().map(|a| a.ip().to_string()).collect();
+                let text = format!("none to {}", known.join(" "));
+                let fault = fail(steps, Step::Route, text);
+                steps.sort_by_key(|step| step.step);
+                return Err(fault);
+            }
+            Some(Way::Via(gateway)) => format!("via {gateway}"),
+            Some(Way::OnLink) => "on the link".to_owned(),
+        };
+        steps.insert(0, StepResult::done(Step::Route, route));
+        Ok(with_way)
+    }
+
+    /// Connects to all addresses at once. One success is enough, because the HTTP
+    /// client also falls back from one address family to the other.
+    async fn connect(
+        &self,
+        targets: &[SocketAddr],
+        steps: &mut Vec<StepResult>,
+    ) -> Result<(), NoAnswer> {
+        if targets.is_empty() {
+            return Ok(());
+        }
+        let alone = targets.len() == 1;
+        let mut attempts: FuturesUnordered<_> = targets
+            .iter()
+            .map(|target| async move { (target, self.connect_to(*target).await) })
+            .collect();
+        let mut faults = Vec::new();
+        while let Some((target, result)) = attempts.next().await {
+            match result {
+                Ok(()) => {
+                    steps.push(StepResult::done(Step::Tcp, "ok"));
+                    return Ok(());
+                }
+                Err(text) if alone => faults.push(text),
+                Err(text) => faults.push(format!("{}: {text}", target.ip())),
+            }
+        }
+        Err(fail(steps, Step::Tcp, faults.join(", ")))
+    }
+
+    async fn connect_to(&self, target: SocketAddr) -> Result<(), String> {
+        let connect = async {
+            let socket = match target {
+                SocketAddr::V4(_) => TcpSocket::new_v4()?,
+                SocketAddr::V6(_) => TcpSocket::new_v6()?,
+            };
+            if let Some(start) = &self.start {
+                socket.bind_device(Some(start.name.as_bytes()))?;
+            }
+            socket.connect(target).await.map(drop)
+        };
+        match timeout(TCP_LIMIT, connect).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(in_words(&error)),
+            Err(_) => Err(format!("no answer in {} s", TCP_LIMIT.as_secs())),
+        }
+    }
+
+    /// Sends the request without testing the steps before it.
+    pub(super) async fn get(&self, url: &str) -> Result<Answer, NoAnswer> {
+        let interface = self.start.as_ref().map(|start| start.name.as_str());
+        let request = |url: &str| {
+            let request = self.client.request_over(interface, Method::GET, url);
+            let request = request.map_err(|failure| NoAnswer::because(failure.details))?;
+            Ok::<_, NoAnswer>(request.timeout(self.limit))
+        };
+        match self.expected {
+            Expected::Ironic => {
+                let request = request(&format!("{}/", url.trim_end_matches('/')))?;
+                exchange(request.header("Accept", "application/json")).await
+            }
+            // A signed link is only valid for GET, so HEAD would be rejected.
+            Expected::File => status_of(request(url)?.header("Range", "bytes=0-0")).await,
+        }
+    }
+}
+
+fn is_loopback(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else {
+        return false;
+    };
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    match address.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost",
+    }
+}
+
+/// The kernel needs the interface of a link-local address.
+fn in_zone(mut address: SocketAddr, zone: Option<&str>) -> SocketAddr {
+    let index = zone.and_then(|zone| if_nametoindex(zone).ok());
+    if let (SocketAddr::V6(v6), Some(index)) = (&mut address, index) {
+        v6.set_scope_id(index);
+    }
+    address
+}
+
+/// Records a failed step.
+fn fail(steps: &mut Vec<StepResult>, step: Step, text: String) -> NoAnswer {
+    steps.push(StepResult::failed(step, text.as_str()));
+    NoAnswer::because(format!("{}: {text}", step.name()))
+}
+
+async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    match timeout(DNS_LIMIT, tokio::net::lookup_host((host, port))).await {
+        Ok(Ok(found)) => Ok(found.take(ADDRESS_LIMIT).collect()),
+        // Shortens `failed to lookup address information: Name or service not
+        // known`.
+        Ok(Err(error)) => Err(format!("{host}: {}", last_words(&error.to_string()))),
+        Err(_) => Err(format!("{host}: no answer in {} s", DNS_LIMIT.as_secs())),
+    }
+}
+
+fn last_words(text: &str) -> String {
+    let words = text.rsplit(": ").next().unwrap_or(text);
+    words.to_ascii_lowercase()
+}
+
+/// Removes the number from `Connection refused (os error 111)`.
+fn in_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_ascii_lowercase(),
+        None => text,
+    }
+}
+
+/// How far a walk came: the number of steps that are done.
+pub(super) fn length(walk: &Walk) -> usize {
+    let done = |step: &&StepResult| step.outcome == reach::Outcome::Done;
+    walk.steps.iter().filter(done).count()
+}
+
+#[cfg(test)]
+mod tests;

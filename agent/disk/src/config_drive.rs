@@ -1,0 +1,327 @@
+//! The config drive: a small file system image in a partition of its own.
+//! cloud-init or Ignition (platform `openstack`) reads it on the first boot.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::{Cursor, Read};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::MultiGzDecoder;
+use landfall_download::fetch::{self, Request};
+use landfall_media_formats::fat;
+use landfall_media_formats::iso9660::Iso;
+use landfall_report::failure::{Failure, Result};
+use uuid::Uuid;
+
+use crate::device::aligned_buffer::AlignedBuffer;
+use crate::device::target::Target;
+use crate::tables::file_system::{self, PROBE_LEN};
+use crate::tables::gpt::{Partition, Table};
+use crate::tables::mbr;
+
+mod parts;
+pub use parts::Parts;
+
+/// The label of the file system and the name of the partition.
+const LABEL: &str = "config-2";
+/// In bytes: Ironic's limit for the image, and the size of a partition that the
+/// agent adds for it.
+const SIZE: u64 = 64 << 20;
+const PIECE: usize = 1 << 20;
+
+/// A config drive in the form in which Ironic sends it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ConfigDrive {
+    /// The image as base64 text, usually compressed with gzip.
+    Text(String),
+    /// The URL of such a text, or of the image itself.
+    Url(String),
+    /// The contents without a file system: the agent builds the files from them.
+    Parts(Parts),
+}
+
+/// The content of the partition.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A file system image.
+    Image(Vec<u8>),
+    /// Files for a VFAT file system that fills the partition. The kernel can mount
+    /// VFAT on a disk with any sector size, which is not true of ISO 9660.
+    Files(Vec<(String, Vec<u8>)>),
+}
+
+impl fmt::Debug for ConfigDrive {
+    /// Leaves out the content, because it holds secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "ConfigDrive({} characters)", text.len()),
+            Self::Url(url) => write!(f, "ConfigDrive({})", fetch::shown(url)),
+            Self::Parts(_) => write!(f, "ConfigDrive(parts)"),
+        }
+    }
+}
+
+impl ConfigDrive {
+    /// Downloads and unpacks the config drive.
+    ///
+    /// # Errors
+    /// If the download fails, if the text or the image is malformed, or if the
+    /// image is larger than 64 MiB.
+    pub fn load(&self, client: &reqwest::Client) -> Result<Content> {
+        match self {
+            Self::Text(text) => unpack(decode_base64(text.as_bytes())?).map(Content::Image),
+            Self::Parts(parts) => {
+                let files = parts.files();
+                // Detects files that do not fit before anything is written to the
+                // disk.
+                vfat_of(&files, 512, SIZE)?;
+                Ok(Content::Files(files))
+            }
+            Self::Url(url) => {
+                let request = Request::new([url]);
+                // The base64 text gets the same limit as the image, although it is
+                // longer: no real config drive comes near 64 MiB.
+                let body = fetch::small_file(request, client.clone(), SIZE as usize)?;
+                match decode_base64(&body) {
+                    Ok(image) => unpack(image),
+                    Err(_) => unpack(body),
+                }
+                .map(Content::Image)
+            }
+        }
+    }
+}
+
+pub fn decode_base64(text: &[u8]) -> Result<Vec<u8>> {
+    // Some programs write base64 in several lines.
+    let dense: Vec<u8> = text
+        .iter()
+        .copied()
+        .filter(|b| !b.is_ascii_whitespace())
+        .collect();
+    STANDARD
+        .decode(dense)
+        .map_err(|e| error(format!("expected base64 text: {e}")))
+}
+
+pub fn unpack(image: Vec<u8>) -> Result<Vec<u8>> {
+    let image = if image.starts_with(&[0x1f, 0x8b]) {
+        let mut unpacked = Vec::new();
+        MultiGzDecoder::new(&image[..])
+            .take(SIZE + 1)
+            .read_to_end(&mut unpacked)
+            .map_err(|e| error(format!("unpacking gzip: {e}")))?;
+        unpacked
+    } else {
+        image
+    };
+    if image.is_empty() || image.len() as u64 > SIZE {
+        return Err(error(format!(
+            "expected an image of 1 to {SIZE} bytes, found {}",
+            if image.is_empty() { "none" } else { "more" }
+        )));
+    }
+    Ok(image)
+}
+
+/// A partition table (GPT or MBR) to which one more partition can be added.
+pub trait PartitionTable {
+    fn partitions(&self) -> &[Partition];
+
+    /// Adds a partition of `len` bytes at the end of the disk. An MBR cannot store
+    /// the name.
+    ///
+    /// # Errors
+    /// If there is no room.
+    fn add_at_end(&mut self, name: &str, len: u64) -> std::result::Result<Partition, String>;
+}
+
+impl PartitionTable for Table {
+    fn partitions(&self) -> &[Partition] {
+        self.partitions()
+    }
+
+    fn add_at_end(&mut self, name: &str, len: u64) -> std::result::Result<Partition, String> {
+        self.add_at_end(name, len, Uuid::new_v4())
+    }
+}
+
+impl PartitionTable for mbr::Table {
+    fn partitions(&self) -> &[Partition] {
+        self.partitions()
+    }
+
+    fn add_at_end(&mut self, _: &str, len: u64) -> std::result::Result<Partition, String> {
+        self.add_at_end(len)
+    }
+}
+
+/// Writes the config drive into the partition `config-2` of a disk with this table.
+/// If there is none, adds one to `table` at the end of the disk. The caller writes
+/// `table`, once everything that it names is on the disk.
+///
+/// An ISO 9660 image is converted to a VFAT file system with the same files if the
+/// disk's sectors are too large for ISO 9660, or if `rebuild`
+/// (`config_drive_rebuild`) is set.
+///
+/// # Errors
+/// If there is no room, if several partitions are config drives, or if the disk
+/// reports an error.
+pub fn write_config_drive(
+    target: &Target,
+    table: &mut impl PartitionTable,
+    content: &Content,
+    rebuild: bool,
+) -> Result<Partition> {
+    let found = match content {
+        Content::Image(image) => {
+            let found = file_system::identify(&image[..image.len().min(PROBE_LEN)]);
+            if !found
+                .as_ref()
+                .is_some_and(|found| found.label.eq_ignore_ascii_case(LABEL))
+            {
+                tracing::warn!(
+                    "expected a config drive with a file system labelled {LABEL}, found other content; writing it unchanged"
+                );
+            }
+            found
+        }
+        Content::Files(_) => None,
+    };
+    let on_disk = |reason: String| error(format!("{}: {reason}", target.path().display()));
+    let (partition, new) = match existing(target, table)? {
+        Some(partition) => (partition, false),
+        None => {
+            let added = table.add_at_end(LABEL, SIZE);
+            (added.map_err(on_disk)?, true)
+        }
+    };
+    partition.refuse_in_head().map_err(on_disk)?;
+    // An ISO 9660 image has blocks of 2048 bytes. No kernel mounts it on a disk
+    // with larger sectors.
+    let is_iso = found.is_some_and(|found| found.kind == "iso9660");
+    let image = match content {
+        Content::Image(image) if is_iso && (rebuild || target.sector_size() > 2048) => Cow::Owned(
+            as_vfat(image, target.sector_size() as usize, partition.len)?,
+        ),
+        Content::Image(image) => Cow::Borrowed(&image[..]),
+        Content::Files(files) => Cow::Owned(vfat_of(
+            files,
+            target.sector_size() as usize,
+            partition.len,
+        )?),
+    };
+    if partition.len < image.len() as u64 {
+        return Err(on_disk(format!(
+            "partition {} has {} bytes, the config drive {}",
+            partition.number,
+            partition.len,
+            image.len()
+        )));
+    }
+    write_content(target, &partition, &image)?;
+    tracing::info!(
+        "config drive of {} bytes written to {} partition {} on {}",
+        image.len(),
+        if new { "the new" } else { "the existing" },
+        partition.number,
+        target.path().display()
+    );
+    Ok(partition)
+}
+
+/// The only partition whose name or file system label is `config-2`, ignoring case.
+/// Kept partitions do not count.
+fn existing(target: &Target, table: &impl PartitionTable) -> Result<Option<Partition>> {
+    let mut found: Option<Partition> = None;
+    let of_image = |partition: &&Partition| !target.spares(partition);
+    for partition in table.partitions().iter().filter(of_image) {
+        let labelled = partition.name.eq_ignore_ascii_case(LABEL)
+            || label(target, partition)?.eq_ignore_ascii_case(LABEL);
+        if !labelled {
+            continue;
+        }
+        if let Some(first) = &found {
+            return Err(error(format!(
+                "{}: expected one partition labelled {LABEL}, found {} and {}",
+                target.path().display(),
+                first.number,
+                partition.number
+            )));
+        }
+        found = Some(partition.clone());
+    }
+    Ok(found)
+}
+
+fn label(target: &Target, partition: &Partition) -> Result<String> {
+    // The cast is lossless: at most PROBE_LEN.
+    let len = partition.len.min(PROBE_LEN as u64) as usize;
+    let start = target.read_at(partition.offset, len)?;
+    Ok(file_system::identify(&start).map_or_else(String::new, |found| found.label))
+}
+
+/// Converts an ISO 9660 image to a VFAT file system for a partition of `len` bytes.
+pub fn as_vfat(image: &[u8], sector: usize, len: u64) -> Result<Vec<u8>> {
+    let reading = |reason: String| error(format!("reading the ISO 9660 image: {reason}"));
+    let files = Iso::open(Cursor::new(image)).and_then(|mut iso| iso.all_files());
+    let files = files.map_err(|fault| reading(fault.to_string()))?;
+    let mut contents = Vec::new();
+    for (path, extent) in &files {
+        let content = extent.content(image);
+        let content = content.ok_or_else(|| reading(format!("{path} is cut off")))?;
+        contents.push((path.as_str(), content));
+    }
+    build_vfat(contents, sector, len)
+}
+
+fn vfat_of(files: &[(String, Vec<u8>)], sector: usize, len: u64) -> Result<Vec<u8>> {
+    let files = files.iter();
+    build_vfat(
+        files.map(|(path, content)| (path.as_str(), &content[..])),
+        sector,
+        len,
+    )
+}
+
+fn build_vfat<'a>(
+    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    sector: usize,
+    len: u64,
+) -> Result<Vec<u8>> {
+    let layout = fat::Layout {
+        label: &LABEL.to_ascii_uppercase(),
+        serial: u32::from_le_bytes(*b"CFG2"),
+        sector,
+        cluster: 4096,
+        root_entries: 512,
+        names: fat::Names::Long,
+        size: fat::Size::Bytes(len),
+    };
+    fat::build(files, &layout)
+        .map_err(|reason| error(format!("making a VFAT file system: {reason}")))
+}
+
+/// Zeroes the whole partition, then writes the image.
+fn write_content(target: &Target, partition: &Partition, image: &[u8]) -> Result<()> {
+    let sector = target.sector_size() as usize;
+    if !target.punch_zeros(partition.offset, partition.len)? {
+        let zeros = AlignedBuffer::zeroed(PIECE);
+        for start in (0..partition.len).step_by(PIECE) {
+            let len = (partition.len - start).min(PIECE as u64) as usize;
+            target.write_at(&zeros[..len], partition.offset + start)?;
+        }
+    }
+    for (piece, start) in image.chunks(PIECE).zip((partition.offset..).step_by(PIECE)) {
+        target.write_and_compare(start, &AlignedBuffer::padded(piece, sector))?;
+    }
+    Ok(())
+}
+
+fn error(details: String) -> Failure {
+    Failure::deployment(format!("config drive: {details}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,11 @@
+//! A disk as a block device: opened exclusively, with all that uses it.
+
+pub mod aligned_buffer;
+pub mod busy;
+pub mod device_lock;
+pub mod device_mapper;
+pub mod flush;
+pub mod slow_answer;
+pub mod target;
+pub mod written_extents;
+pub mod zeros;

@@ -1,0 +1,458 @@
+//! Finds out what uses a disk: mounts, swap, and devices that are built on it
+//! (RAID, LVM, other device-mapper devices).
+//!
+//! An exclusive open only reports "busy". This module names the users, for the disk
+//! and all its partitions at once.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use landfall_devices::disk_paths;
+use landfall_sys::system_path::SystemPath;
+use nix::libc;
+
+/// Where `/sys` and `/proc` are; tests use a made-up tree.
+#[derive(Debug, Clone)]
+pub struct KernelView {
+    pub sys: PathBuf,
+    pub proc: PathBuf,
+}
+
+impl Default for KernelView {
+    fn default() -> Self {
+        Self {
+            sys: "/sys".into(),
+            proc: "/proc".into(),
+        }
+    }
+}
+
+/// A disk or one of its partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// The kernel's name: `vda`, `nvme0n1p3`.
+    pub name: String,
+    /// `major:minor`.
+    pub number: String,
+    /// The partition's number, `None` for the disk itself.
+    pub partition: Option<u32>,
+    /// The device's directory in sysfs, with symlinks resolved.
+    pub directory: PathBuf,
+}
+
+/// One use of a disk or partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Use {
+    /// The kernel's name of the disk or partition.
+    pub name: String,
+    pub kind: UseKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UseKind {
+    /// The mount point of its file system.
+    Mount(String),
+    Swap,
+    /// The kernel's name of a device that is built on it.
+    Holder(String),
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = &self.name;
+        match &self.kind {
+            UseKind::Mount(place) => write!(f, "{name} is mounted on {place}"),
+            UseKind::Swap => write!(f, "{name} is swap"),
+            UseKind::Holder(holder) => write!(f, "{name} is held by {holder}"),
+        }
+    }
+}
+
+/// All uses in one line, for messages.
+pub fn list(uses: &[Use]) -> String {
+    let uses: Vec<String> = uses.iter().map(Use::to_string).collect();
+    uses.join(", ")
+}
+
+impl KernelView {
+    /// Reads the device with this number from sysfs.
+    ///
+    /// # Errors
+    /// If there is no such block device.
+    pub fn device(&self, major: u64, minor: u64) -> io::Result<Device> {
+        let number = format!("{major}:{minor}");
+        let directory = fs::canonicalize(self.sys.join("dev/block").join(&number))?;
+        read_device(&directory, number)
+    }
+
+    /// All whole block devices, sorted by name. These include virtual ones (loop,
+    /// md, device-mapper).
+    ///
+    /// # Errors
+    /// If sysfs cannot be read.
+    pub fn disks(&self) -> io::Result<Vec<Device>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.sys.join("block"))? {
+            found.extend(unless_gone(linked_device(&entry?.path()))?);
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// The partitions of a disk, sorted by number; empty if the disk has
+    /// disappeared.
+    ///
+    /// # Errors
+    /// If sysfs cannot be read.
+    pub fn partitions(&self, disk: &Device) -> io::Result<Vec<Device>> {
+        let mut found = Vec::new();
+        for entry in unless_gone(fs::read_dir(&disk.directory))?
+            .into_iter()
+            .flatten()
+        {
+            let directory = entry?.path();
+            if !directory.join("partition").exists() {
+                continue;
+            }
+            found.extend(unless_gone(linked_device(&directory))?);
+        }
+        found.sort_by_key(|device| device.partition);
+        Ok(found)
+    }
+
+    /// The other block devices that are paths to the same disk (multipath). Empty
+    /// for a partition.
+    ///
+    /// # Errors
+    /// If sysfs cannot be read.
+    pub fn other_paths(&self, disk: &Device) -> io::Result<Vec<Device>> {
+        let identity =
+            |device: &Device| disk_paths::identity(&SystemPath::live().join(&device.directory));
+        let Some(own) = identity(disk).filter(|_| disk.partition.is_none()) else {
+            return Ok(Vec::new());
+        };
+        let mut disks = self.disks()?;
+        disks.retain(|other| other.number != disk.number && identity(other).as_ref() == Some(&own));
+        Ok(disks)
+    }
+
+    /// Every device that is built on the disk and its partitions, directly or
+    /// indirectly. A device comes before the devices that it is built on, so the
+    /// caller can remove them in this order.
+    ///
+    /// The agent cleans several disks in parallel. If a device is built on two of
+    /// them, the thread of either disk may remove it first. So a device that
+    /// disappears meanwhile is skipped.
+    ///
+    /// # Errors
+    /// If sysfs cannot be read.
+    pub fn stack(&self, disk: &Device) -> io::Result<Vec<Device>> {
+        let mut found = Vec::new();
+        self.stack_into(disk, &mut found)?;
+        Ok(found)
+    }
+
+    fn stack_into(&self, device: &Device, found: &mut Vec<Device>) -> io::Result<()> {
+        let mut parts = self.partitions(device)?;
+        parts.push(device.clone());
+        for part in parts {
+            for name in holders(&part)? {
+                if found.iter().any(|known: &Device| known.name == name) {
+                    continue;
+                }
+                let place = self.sys.join("block").join(&name);
+                if let Some(holder) = unless_gone(linked_device(&place))? {
+                    self.stack_into(&holder, found)?;
+                    found.push(holder);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The device's name for messages: `dm-0 (rhel-root)`, or only the kernel's
+    /// name if device-mapper has none.
+    pub fn label(&self, device: &Device) -> String {
+        match read(&device.directory.join("dm/name")) {
+            Ok(name) => format!("{} ({name})", device.name),
+            Err(_) => device.name.clone(),
+        }
+    }
+
+    /// Every use of the disk and of its partitions, on all its paths (multipath).
+    ///
+    /// # Errors
+    /// If /sys or /proc cannot be read. The caller must then not treat the disk as
+    /// free.
+    pub fn uses(&self, disk: &Device) -> io::Result<Vec<Use>> {
+        let mut devices = vec![disk.clone()];
+        devices.extend(self.partitions(disk)?);
+        for other in self.other_paths(disk)? {
+            let partitions = self.partitions(&other)?;
+            devices.push(other);
+            devices.extend(partitions);
+        }
+        let mounts = fs::read_to_string(self.proc.join("self/mountinfo"))?;
+        // A kernel without swap support has no such file.
+        let swaps = fs::read_to_string(self.proc.join("swaps")).unwrap_or_default();
+        let mut uses = Vec::new();
+        for device in &devices {
+            let kinds = mount_points(&mounts, device)
+                .into_iter()
+                .map(|place| UseKind::Mount(place.to_owned()))
+                .chain(is_swap(&swaps, device).then_some(UseKind::Swap))
+                .chain(holders(device)?.into_iter().map(UseKind::Holder));
+            uses.extend(kinds.map(|kind| Use {
+                name: device.name.clone(),
+                kind,
+            }));
+        }
+        Ok(uses)
+    }
+}
+
+/// Returns `None` if the device was removed between two steps: its directory is
+/// missing (`NotFound`), or its attributes no longer have a device (`ENODEV`).
+fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
+    match looked {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn linked_device(link: &Path) -> io::Result<Device> {
+    let directory = fs::canonicalize(link)?;
+    let number = read(&directory.join("dev"))?;
+    read_device(&directory, number)
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    Ok(fs::read_to_string(path)?.trim().to_owned())
+}
+
+fn read_device(directory: &Path, number: String) -> io::Result<Device> {
+    let name = directory
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let partition = match read(&directory.join("partition")) {
+        Ok(text) => Some(text.parse().map_err(io::Error::other)?),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(e),
+    };
+    Ok(Device {
+        name,
+        number,
+        partition,
+        directory: directory.to_owned(),
+    })
+}
+
+/// The format of a line (proc_pid_mountinfo(5)):
+/// `id parent major:minor root mount-point options ... - type source options`.
+fn mount_points<'a>(mountinfo: &'a str, device: &Device) -> Vec<&'a str> {
+    let source = format!("/dev/{}", device.name);
+    mountinfo
+        .lines()
+        .filter_map(|line| {
+            let (left, right) = line.split_once(" - ")?;
+            let mut fields = left.split(' ');
+            let number = fields.nth(2)?;
+            let place = fields.nth(1)?;
+            // A btrfs mount has an anonymous device number; `source` names the
+            // device.
+            let from = right.split(' ').nth(1)?;
+            (number == device.number || from == source).then_some(place)
+        })
+        .collect()
+}
+
+fn is_swap(swaps: &str, device: &Device) -> bool {
+    swaps
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next())
+        .any(|path| path.strip_prefix("/dev/") == Some(device.name.as_str()))
+}
+
+fn holders(device: &Device) -> io::Result<Vec<String>> {
+    let entries = unless_gone(fs::read_dir(device.directory.join("holders")))?;
+    let mut names = Vec::new();
+    for entry in entries.into_iter().flatten() {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sysfs with disk `vda` (254:0) and partitions 1 and 3.
+    fn tree() -> (tempfile::TempDir, KernelView) {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put("sys/block/vda/dev", "254:0\n");
+        for part in ["1", "3"] {
+            put(
+                &format!("sys/block/vda/vda{part}/dev"),
+                &format!("254:{part}\n"),
+            );
+            put(
+                &format!("sys/block/vda/vda{part}/partition"),
+                &format!("{part}\n"),
+            );
+        }
+        put(
+            "proc/self/mountinfo",
+            "22 1 0:5 / /proc rw - proc proc rw\n",
+        );
+        fs::create_dir_all(dir.path().join("sys/dev/block")).unwrap();
+        for (number, place) in [("254:0", "vda"), ("254:3", "vda/vda3")] {
+            std::os::unix::fs::symlink(
+                dir.path().join("sys/block").join(place),
+                dir.path().join("sys/dev/block").join(number),
+            )
+            .unwrap();
+        }
+        let view = KernelView {
+            sys: dir.path().join("sys"),
+            proc: dir.path().join("proc"),
+        };
+        (dir, view)
+    }
+
+    #[test]
+    fn finds_the_disk_and_its_partitions() {
+        let (_dir, view) = tree();
+        let disk = view.device(254, 0).unwrap();
+        assert_eq!(view.disks().unwrap(), std::slice::from_ref(&disk));
+        assert_eq!((disk.name.as_str(), disk.partition), ("vda", None));
+        let parts = view.partitions(&disk).unwrap();
+        assert_eq!(
+            parts.iter().map(|p| p.partition).collect::<Vec<_>>(),
+            [Some(1), Some(3)]
+        );
+        assert_eq!(view.device(254, 3).unwrap().partition, Some(3));
+        assert!(view.device(8, 0).is_err());
+        assert_eq!(view.uses(&disk).unwrap(), []);
+    }
+
+    #[test]
+    fn a_use_by_another_path_is_a_use() {
+        let (dir, view) = tree();
+        let put = |path: &str, text: &str| {
+            let path = dir.path().join("sys/block").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        for (disk, minor) in [("sda", 0), ("sdb", 16), ("sdc", 32)] {
+            put(&format!("{disk}/dev"), &format!("8:{minor}\n"));
+            put(&format!("{disk}/size"), "2048\n");
+            let wwid = if disk == "sdc" { "naa.2" } else { "naa.1" };
+            put(&format!("{disk}/device/wwid"), wwid);
+        }
+        put("sdb/sdb1/dev", "8:17\n");
+        put("sdb/sdb1/partition", "1\n");
+        fs::create_dir_all(dir.path().join("sys/block/sdb/sdb1/holders/dm-0")).unwrap();
+        fs::create_dir_all(dir.path().join("sys/block/sdc/holders/dm-1")).unwrap();
+        let disks = view.disks().unwrap();
+        let sda = disks.iter().find(|disk| disk.name == "sda").unwrap();
+        let others = view.other_paths(sda).unwrap();
+        assert_eq!(others.iter().map(|d| &*d.name).collect::<Vec<_>>(), ["sdb"]);
+        assert_eq!(list(&view.uses(sda).unwrap()), "sdb1 is held by dm-0");
+    }
+
+    #[test]
+    fn what_is_built_on_a_disk_is_found_from_the_top() {
+        let (dir, view) = tree();
+        let put = |path: &str, text: &str| {
+            let path = dir.path().join("sys/block").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        // A volume group on two partitions with two volumes, one of which holds a
+        // LUKS container.
+        for (name, number, holder) in [
+            ("dm-0", "253:0", None),
+            ("dm-1", "253:1", Some("dm-2")),
+            ("dm-2", "253:2", None),
+        ] {
+            put(&format!("{name}/dev"), number);
+            put(&format!("{name}/dm/name"), &format!("volume-{name}\n"));
+            put(
+                &format!("{name}/holders/{}/x", holder.unwrap_or("none")),
+                "",
+            );
+            if holder.is_none() {
+                fs::remove_dir_all(dir.path().join(format!("sys/block/{name}/holders/none")))
+                    .unwrap();
+            }
+        }
+        for (part, holder) in [("vda1", "dm-0"), ("vda1", "dm-1"), ("vda3", "dm-1")] {
+            put(&format!("vda/{part}/holders/{holder}/x"), "");
+        }
+        let disk = view.device(254, 0).unwrap();
+        let stack = view.stack(&disk).unwrap();
+        let names: Vec<String> = stack.iter().map(|device| view.label(device)).collect();
+        assert_eq!(
+            names,
+            [
+                "dm-0 (volume-dm-0)",
+                "dm-2 (volume-dm-2)",
+                "dm-1 (volume-dm-1)"
+            ]
+        );
+    }
+
+    /// Another thread removes a volume while this one reads sysfs.
+    #[test]
+    fn what_is_gone_meanwhile_is_no_error() {
+        let (dir, view) = tree();
+        let block = dir.path().join("sys/block");
+        fs::create_dir_all(block.join("vda/vda1/holders/dm-0")).unwrap();
+        fs::create_dir_all(block.join("vda/vda3/holders/dm-1")).unwrap();
+        // The directory of dm-1 exists, but its `dev` file is gone.
+        fs::create_dir_all(block.join("dm-1")).unwrap();
+        let disk = view.device(254, 0).unwrap();
+        assert_eq!(view.stack(&disk).unwrap(), []);
+        assert_eq!(view.disks().unwrap(), std::slice::from_ref(&disk));
+        fs::remove_file(block.join("vda/vda1/dev")).unwrap();
+        let parts = view.partitions(&disk).unwrap();
+        assert_eq!(parts.len(), 1);
+        fs::remove_dir_all(block.join("vda")).unwrap();
+        assert_eq!(view.stack(&disk).unwrap(), []);
+    }
+
+    #[test]
+    fn names_every_use() {
+        let (dir, view) = tree();
+        fs::write(
+            dir.path().join("proc/self/mountinfo"),
+            "22 1 0:5 / /proc rw - proc proc rw\n\
+             30 1 254:1 / /mnt/old rw shared:1 - ext4 /dev/vda1 rw\n\
+             31 1 0:44 / /srv rw - btrfs /dev/vda3 rw\n",
+        )
+        .unwrap();
+        fs::write(
+            dir.path().join("proc/swaps"),
+            "Filename Type Size Used Priority\n/dev/vda3 partition 1 0 -2\n",
+        )
+        .unwrap();
+        fs::create_dir_all(dir.path().join("sys/block/vda/vda3/holders/dm-0")).unwrap();
+        let disk = view.device(254, 0).unwrap();
+        assert_eq!(
+            list(&view.uses(&disk).unwrap()),
+            "vda1 is mounted on /mnt/old, vda3 is mounted on /srv, vda3 is swap, vda3 is held by dm-0"
+        );
+    }
+}

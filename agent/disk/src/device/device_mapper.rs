@@ -1,0 +1,108 @@
+//! Removes device-mapper devices that are built on a disk: LVM volumes, opened LUKS
+//! containers, partitions of a multipath disk.
+//!
+//! The ramdisk creates none, but a live system activates the volumes that it finds.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use landfall_devices::permission::WritePermission;
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::dm_ioctl;
+use nix::errno::Errno;
+use nix::sys::stat::{major, minor};
+
+use crate::device::busy::{Device, KernelView};
+
+const CONTROL: &str = "/dev/mapper/control";
+
+/// Whether this is a device-mapper device.
+pub fn is_mapped(device: &Device) -> bool {
+    device.directory.join("dm").is_dir()
+}
+
+/// Deactivates every device-mapper device that is built on a disk, so that the
+/// agent can open the disk exclusively. The content of the disk does not change.
+///
+/// # Errors
+/// If one of these devices is in use or is not a device-mapper device; the message
+/// names it.
+pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
+    let kernel = KernelView::default();
+    let stack = fs::metadata(disk)
+        .and_then(|metadata| {
+            let number = metadata.rdev();
+            kernel.stack(&kernel.device(major(number), minor(number))?)
+        })
+        .map_err(|error| failed(disk, &format!("finding out what is built on it: {error}")))?;
+    if stack.is_empty() {
+        return Ok(());
+    }
+    let control = File::open(CONTROL)
+        .map_err(|error| failed(disk, &format!("opening {CONTROL}: {error}")))?;
+    for device in stack {
+        let label = kernel.label(&device);
+        if !is_mapped(&device) {
+            if !device.directory.exists() {
+                continue;
+            }
+            return Err(failed(disk, &format!("it is held by {label}")));
+        }
+        match remove(&control, &device) {
+            Ok(()) => {
+                tracing::info!("{}: {label} on it is deactivated", disk.display());
+            }
+            // Another thread or udev has already removed it.
+            Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => {}
+            Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => {
+                return Err(failed(
+                    disk,
+                    &format!("deactivating {label} on it: a program has {label} open"),
+                )
+                .hint(
+                    "end the program, or deactivate the volume (vgchange -an, cryptsetup close)",
+                ));
+            }
+            Err(error) => {
+                return Err(failed(
+                    disk,
+                    &format!("deactivating {label} on it: {error}"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn failed(disk: &Path, what: &str) -> Failure {
+    Failure::block_device(format!("{}: {what}", disk.display()))
+}
+
+fn remove(control: &File, device: &Device) -> io::Result<()> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+    let (major, minor) = device.number.split_once(':').ok_or_else(invalid)?;
+    let parse = |number: &str| number.parse().map_err(|_| invalid());
+    dm_ioctl::remove(control, parse(major)?, parse(minor)?)
+}
+
+/// The device nodes of the disks that a device is built on. If it is built on a
+/// partition, this is the node of the partition's disk.
+///
+/// # Errors
+/// If sysfs cannot be read.
+pub fn made_of(device: &Device) -> io::Result<Vec<String>> {
+    let mut disks = Vec::new();
+    for part in fs::read_dir(device.directory.join("slaves"))? {
+        let directory = part?.path().canonicalize()?;
+        let disk = if directory.join("partition").exists() {
+            directory.parent()
+        } else {
+            Some(directory.as_path())
+        };
+        let name = disk.and_then(Path::file_name).unwrap_or_default();
+        disks.push(format!("/dev/{}", name.to_string_lossy()));
+    }
+    Ok(disks)
+}

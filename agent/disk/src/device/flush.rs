@@ -1,0 +1,44 @@
+//! Flushes all disks of the machine.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::block_ioctl;
+use nix::errno::Errno;
+
+/// Writes all cached data to the disks, and drops the kernel's caches of every
+/// disk, because the next reader of a disk may be another machine's firmware.
+///
+/// # Errors
+/// If /sys/block cannot be read, or flushing a disk fails.
+pub fn sync_disks() -> Result<()> {
+    nix::unistd::sync();
+    if let Err(error) = fs::write("/proc/sys/vm/drop_caches", "3") {
+        tracing::warn!("/proc/sys/vm/drop_caches: {error}");
+    }
+    let disks = fs::read_dir("/sys/block").map_err(|error| fault("/sys/block", &error))?;
+    for disk in disks.flatten() {
+        // Virtual disks (loop, ram, zram) have no `device` in sysfs.
+        if !disk.path().join("device").exists() {
+            continue;
+        }
+        let node = Path::new("/dev").join(disk.file_name());
+        let device = match File::open(&node) {
+            Ok(device) => device,
+            // An empty drive has nothing to flush.
+            Err(error) if error.raw_os_error() == Some(Errno::ENOMEDIUM as i32) => continue,
+            Err(error) => {
+                tracing::warn!("{}: {error}; it is not flushed", node.display());
+                continue;
+            }
+        };
+        block_ioctl::flush_buffers(&device)
+            .map_err(|error| fault(&node.display().to_string(), &error))?;
+    }
+    Ok(())
+}
+
+fn fault(what: &str, error: &std::io::Error) -> Failure {
+    Failure::other(format!("flushing disks: {what}: {error}"))
+}

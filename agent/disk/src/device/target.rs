@@ -1,0 +1,405 @@
+//! The disk that the agent writes to: opened once, exclusively, and known to be
+//! unused.
+
+mod identity;
+mod open;
+
+pub use identity::Identity;
+pub use open::{refuse_boot_medium, refuse_medium_of_image};
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::{block_ioctl, zero_range};
+use nix::libc;
+use nix::sys::stat::{major, minor};
+
+use crate::device::aligned_buffer::AlignedBuffer;
+use crate::device::busy::{Device, KernelView};
+use crate::device::slow_answer::{Request, SlowAnswer};
+use crate::device::written_extents::WrittenExtents;
+use crate::tables::gpt::Partition;
+
+/// BLKRRPART fails while any program has a partition open (blkid, or the handler of
+/// a late uevent). coreos-installer waits for 2 s, but a disk under load takes
+/// longer.
+const REREAD_TRIES: u32 = 100;
+const REREAD_PAUSE: Duration = Duration::from_millis(100);
+
+/// A disk that the agent has open exclusively, for writing unless
+/// [`Target::open_to_check`] was used.
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
+    file: File,
+    size: u64,
+    sector: u32,
+    is_device: bool,
+    slow_answer: SlowAnswer,
+    /// The byte ranges in which nothing may be written.
+    spared: Vec<Range<u64>>,
+    /// What was written. `None` unless it is to be read back.
+    extents: Option<Mutex<WrittenExtents>>,
+    #[cfg(test)]
+    journal: Option<crate::fixtures::Journal>,
+    #[cfg(test)]
+    refuses_reread: bool,
+}
+
+impl Target {
+    fn new(path: &Path, file: File, size: u64, sector: u32, is_device: bool) -> Result<Self> {
+        if sector != 512 && sector != 4096 {
+            return Err(block_device_error(
+                path,
+                &format!("expected a sector size of 512 or 4096 bytes, found {sector}"),
+            ));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            // Writes cannot address a partial sector at the end of a file.
+            size: size - size % u64::from(sector),
+            sector,
+            is_device,
+            slow_answer: SlowAnswer::watch(path),
+            spared: Vec::new(),
+            extents: None,
+            #[cfg(test)]
+            journal: None,
+            #[cfg(test)]
+            refuses_reread: false,
+        })
+    }
+
+    /// From now on rejects every write to these byte ranges.
+    pub fn spare(&mut self, ranges: Vec<Range<u64>>) {
+        self.spared = ranges;
+    }
+
+    /// From now on keeps checksums of everything that is written, for
+    /// `image/read_back.rs`.
+    pub fn remember_writes(&mut self) {
+        self.extents = Some(Mutex::new(WrittenExtents::default()));
+    }
+
+    /// What was written since [`Target::remember_writes`]; `None` without it.
+    pub fn written_extents(&self) -> Option<MutexGuard<'_, WrittenExtents>> {
+        let extents = self.extents.as_ref()?;
+        Some(extents.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Also records writes, zeroings and flushes in this journal.
+    #[cfg(test)]
+    pub fn keep_journal(&mut self, journal: crate::fixtures::Journal) {
+        self.journal = Some(journal);
+    }
+
+    /// Behaves as if a program kept a partition open.
+    #[cfg(test)]
+    pub fn refuse_reread(&mut self) {
+        self.refuses_reread = true;
+    }
+
+    /// What identifies the disk, so that another one under the same path can be
+    /// detected.
+    pub fn identity(&self) -> Result<Identity> {
+        Identity::of(&self.file).map_err(|e| {
+            block_device_error(
+                &self.path,
+                &format!("reading the identity of the disk: {e}"),
+            )
+        })
+    }
+
+    /// Fails if this is not the expected disk.
+    pub fn refuse_other(&self, expected: Identity) -> Result<()> {
+        expected.refuse_other(&self.path, &self.file)
+    }
+
+    /// The open device, for commands that only some kinds of disk have.
+    pub fn device(&self) -> &File {
+        &self.file
+    }
+
+    /// The path by which the disk was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// In bytes; a multiple of the sector size.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The logical sector size in bytes: 512 or 4096.
+    pub fn sector_size(&self) -> u32 {
+        self.sector
+    }
+
+    /// Writes whole sectors. The slice must be in an [`AlignedBuffer`] at a
+    /// multiple of the sector size, and `offset` must be such a multiple.
+    ///
+    /// # Errors
+    /// If the range is beyond the end of the disk or is spared, or if the kernel
+    /// reports an error. The message has the offset and the length.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        if offset.saturating_add(bytes.len() as u64) > self.size {
+            return Err(self.write_error(&format!(
+                "{} bytes at offset {offset} go beyond the end of the disk at {}",
+                bytes.len(),
+                self.size
+            )));
+        }
+        self.refuse_spared(offset, bytes.len() as u64)?;
+        #[cfg(test)]
+        if let Some(journal) = &self.journal {
+            journal.write(offset, bytes);
+        }
+        if let Some(mut extents) = self.written_extents() {
+            extents.record(offset, bytes);
+        }
+        let written = self.watched("writing", offset, bytes.len() as u64, || {
+            self.file.write_all_at(bytes, offset)
+        });
+        written.map_err(|e| {
+            let length = bytes.len();
+            self.refused(&format!("writing {length} bytes at offset {offset}"), &e)
+        })
+    }
+
+    /// Whether the partition is kept, so that nothing may be written to it.
+    pub fn spares(&self, partition: &Partition) -> bool {
+        self.spared
+            .iter()
+            .any(|range| range.contains(&partition.offset))
+    }
+
+    /// The last line of defence: no caller should ever try to write there.
+    fn refuse_spared(&self, offset: u64, len: u64) -> Result<()> {
+        let end = offset.saturating_add(len);
+        let hit = |range: &&Range<u64>| range.start < end && offset < range.end;
+        match self.spared.iter().find(hit) {
+            None => Ok(()),
+            Some(range) => Err(self.write_error(&format!(
+                "bytes {offset} to {end} are not written: {} to {} belong to a partition that is kept",
+                range.start, range.end
+            ))),
+        }
+    }
+
+    /// Reads whole sectors.
+    ///
+    /// # Errors
+    /// If the kernel reports an error. The message has the offset and the length.
+    pub fn read_at(&self, offset: u64, len: usize) -> Result<AlignedBuffer> {
+        let mut buffer = AlignedBuffer::zeroed(len);
+        let read = self.watched("reading", offset, len as u64, || {
+            self.file.read_exact_at(&mut buffer, offset)
+        });
+        read.map_err(|e| self.refused(&format!("reading {len} bytes at offset {offset}"), &e))?;
+        Ok(buffer)
+    }
+
+    /// Writes whole sectors, flushes them, and reads them back. This is for the few
+    /// writes that decide whether a system boots.
+    ///
+    /// # Errors
+    /// If the kernel reports an error, or other bytes come back.
+    pub fn write_and_compare(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write_at(bytes, offset)?;
+        self.sync()?;
+        if self.read_at(offset, bytes.len())?[..] == *bytes {
+            return Ok(());
+        }
+        let length = bytes.len();
+        Err(self
+            .write_error(&format!(
+                "{length} bytes at offset {offset} read back differently"
+            ))
+            .hint("the disk or its controller is faulty"))
+    }
+
+    /// Makes a range read as zeros without writing it. Returns `false` if the
+    /// device cannot.
+    ///
+    /// # Errors
+    /// If the kernel reports any other error.
+    pub fn punch_zeros(&self, offset: u64, len: u64) -> Result<bool> {
+        self.refuse_spared(offset, len)?;
+        #[cfg(test)]
+        if let Some(journal) = &self.journal {
+            journal.zero(offset, len);
+        }
+        if let Some(mut extents) = self.written_extents() {
+            extents.record_zeros(offset..offset + len);
+        }
+        let zeroed = self.watched("zeroing", offset, len, || {
+            zero_range::punch_zeros(&self.file, offset, len)
+        });
+        zeroed.map_err(|e| self.refused(&format!("zeroing {len} bytes at offset {offset}"), &e))
+    }
+
+    /// Flushes: everything written so far is on the medium when this returns.
+    ///
+    /// # Errors
+    /// If the kernel reports an error. The content of the disk is then unknown.
+    pub fn sync(&self) -> Result<()> {
+        #[cfg(test)]
+        if let Some(journal) = &self.journal {
+            journal.flush();
+        }
+        self.watched("flushing", 0, 0, || self.file.sync_all())
+            .map_err(|e| self.refused("flushing", &e))
+    }
+
+    /// Makes the kernel read the partition table again. Does nothing for a file.
+    ///
+    /// # Errors
+    /// If the kernel reports busy for 10 s, or any other error.
+    pub fn reread_partitions(&self) -> Result<()> {
+        #[cfg(test)]
+        if self.refuses_reread {
+            return Err(block_device_error(&self.path, "reading the table: busy"));
+        }
+        if !self.is_device {
+            return Ok(());
+        }
+        let mut tries = 0;
+        loop {
+            match block_ioctl::reread_partition_table(&self.file) {
+                Ok(()) => return Ok(()),
+                Err(e) if e.raw_os_error() == Some(libc::EBUSY) && tries < REREAD_TRIES => {
+                    tries += 1;
+                    thread::sleep(REREAD_PAUSE);
+                }
+                // A loop device without partition support. A caller that needs the
+                // node of a partition reports that it is missing.
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
+                    tracing::warn!("{} has no partition scanning", self.path.display());
+                    return Ok(());
+                }
+                Err(e) => {
+                    return Err(block_device_error(
+                        &self.path,
+                        &format!("reading the partition table again: {e}"),
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Fails if the kernel cannot have partitions on this device. For callers that
+    /// need the partitions of the image once it is written.
+    ///
+    /// # Errors
+    /// If it cannot (device-mapper: a multipath disk of a live system), or if sysfs
+    /// cannot be read.
+    pub fn refuse_without_partitions(&self) -> Result<()> {
+        if !self.is_device {
+            return Ok(());
+        }
+        let device = self.file.metadata().and_then(|metadata| {
+            let number = metadata.rdev();
+            KernelView::default().device(major(number), minor(number))
+        });
+        let device = device
+            .map_err(|e| block_device_error(&self.path, &format!("looking for it in /sys: {e}")))?;
+        match without_partitions(&device.directory) {
+            None => Ok(()),
+            Some(what) => Err(block_device_error(
+                &self.path,
+                &format!("expected a disk with partitions, found {what}; nothing was written"),
+            )
+            .hint(
+                "boot this host from the Landfall ramdisk, which writes to a multipath disk by \
+                 one of its paths, or remove the map in the live system (multipath -F)",
+            )),
+        }
+    }
+
+    /// Makes the kernel forget what it has cached of the disk on its other paths.
+    /// Only logs errors, because the disk is written in any case.
+    pub fn refresh_other_paths(&self) {
+        if !self.is_device {
+            return;
+        }
+        let others = || -> io::Result<Vec<Device>> {
+            let number = self.file.metadata()?.rdev();
+            let kernel = KernelView::default();
+            kernel.other_paths(&kernel.device(major(number), minor(number))?)
+        };
+        let refresh = |other: &Device| -> io::Result<()> {
+            let file = File::open(Path::new("/dev").join(&other.name))?;
+            block_ioctl::flush_buffers(&file)?;
+            block_ioctl::reread_partition_table(&file)
+        };
+        let path = self.path.display();
+        match others() {
+            Ok(others) => {
+                for other in others {
+                    match refresh(&other) {
+                        Ok(()) => {
+                            tracing::info!(
+                                "{} is another path to {path}: its partition table was read again",
+                                other.name
+                            )
+                        }
+                        Err(error) => {
+                            tracing::warn!("{}, another path to {path}: {error}", other.name)
+                        }
+                    }
+                }
+            }
+            Err(error) => tracing::warn!("{path}: looking for its other paths: {error}"),
+        }
+    }
+
+    fn watched<T>(&self, what: &'static str, offset: u64, len: u64, work: impl FnOnce() -> T) -> T {
+        self.slow_answer.during(Request { what, offset, len }, work)
+    }
+
+    /// The error for a failed request. If a disk disappears, its size becomes 0,
+    /// and the kernel reports that no space is left on it. So this looks at the
+    /// size.
+    fn refused(&self, request: &str, error: &io::Error) -> Failure {
+        let size = block_ioctl::size_bytes(&self.file);
+        if self.is_device && !size.is_ok_and(|size| size >= self.size) {
+            return self
+                .write_error(&format!("{request}: the disk went away ({error})"))
+                .hint("check its cables, its power and the controller");
+        }
+        self.write_error(&format!("{request}: {error}"))
+    }
+
+    fn write_error(&self, text: &str) -> Failure {
+        Failure::image_write(format!("{}: {text}", self.path.display()))
+    }
+}
+
+/// Names the kind of the device, if the kernel never creates partitions on it,
+/// whatever its content. `ext_range` in sysfs is the number of minor numbers that
+/// the device may have.
+fn without_partitions(directory: &Path) -> Option<String> {
+    let text = |name: &str| fs::read_to_string(directory.join(name)).ok();
+    if text("ext_range")?.trim() != "1" {
+        return None;
+    }
+    Some(match text("dm/name") {
+        Some(name) => format!("the device-mapper device {}", name.trim()),
+        None => "a device on which the kernel shows none".to_owned(),
+    })
+}
+
+fn block_device_error(path: &Path, text: &str) -> Failure {
+    Failure::block_device(format!("{}: {text}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Opens a [`Target`]. Each constructor rejects devices that must not be written.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use landfall_devices::boot_medium::{self, BootMedia};
+use landfall_devices::permission::WritePermission;
+use landfall_download::fetch::is_medium_of;
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::block_ioctl;
+use landfall_sys::system_path::SystemPath;
+use nix::libc;
+use nix::sys::stat::{major, minor};
+
+use super::{Target, block_device_error};
+use crate::device::busy::{self, Device, KernelView};
+
+impl Target {
+    /// Opens a whole block device that nothing else uses.
+    ///
+    /// # Errors
+    /// If the device is missing, is not a block device, is a partition, a boot
+    /// medium, read-only, empty or in use. The error for a disk in use lists every
+    /// use.
+    pub fn open(path: &Path, permission: &WritePermission) -> Result<Self> {
+        Self::open_device(path, false, Access::Write(permission))
+    }
+
+    /// Like [`Target::open`], but read-only: applies the same checks, and nothing
+    /// can be written.
+    pub fn open_to_check(path: &Path) -> Result<Self> {
+        Self::open_device(path, false, Access::Check)
+    }
+
+    /// Like [`Target::open`], but also accepts a partition.
+    pub fn open_disk_or_partition(path: &Path, permission: &WritePermission) -> Result<Self> {
+        Self::open_device(path, true, Access::Write(permission))
+    }
+
+    fn open_device(path: &Path, partitions: bool, access: Access<'_>) -> Result<Self> {
+        let metadata = fs::metadata(path).map_err(|e| not_found(path, &e.to_string()))?;
+        if !metadata.file_type().is_block_device() {
+            return Err(not_found(path, "not a block device"));
+        }
+        let kernel = KernelView::default();
+        let number = metadata.rdev();
+        let device = kernel
+            .device(major(number), minor(number))
+            .map_err(|e| not_found(path, &format!("not in /sys: {e}")))?;
+        if let Some(number) = device.partition.filter(|_| !partitions) {
+            return Err(not_found(
+                path,
+                &format!("expected a whole disk, found partition {number}"),
+            ));
+        }
+        refuse_boot_medium(&SystemPath::live().join(&device.directory))?;
+        refuse_unfit(&kernel, path, &device)?;
+
+        let file = OpenOptions::new()
+            .read(true)
+            .write(matches!(access, Access::Write(_)))
+            .custom_flags(libc::O_DIRECT | libc::O_EXCL)
+            .open(path)
+            .map_err(|e| match e.raw_os_error() {
+                // The device came into use after the check above, or sysfs does not
+                // show the user (another exclusive open).
+                Some(libc::EBUSY) => busy(path, "opened exclusively by another program"),
+                _ => block_device_error(path, &format!("opening it: {e}")),
+            })?;
+        let ioctl = |what, e: io::Error| block_device_error(path, &format!("{what}: {e}"));
+        let size = block_ioctl::size_bytes(&file).map_err(|e| ioctl("asking for the size", e))?;
+        let sector = block_ioctl::logical_sector_size(&file)
+            .map_err(|e| ioctl("asking for the sector size", e))?;
+        if size == 0 {
+            return Err(block_device_error(path, "size is 0, no medium"));
+        }
+        Self::new(path, file, size, sector, true)
+    }
+
+    /// Opens an existing regular file as if it were a disk of its size: the disk of
+    /// a virtual machine, or of a test that runs without root.
+    ///
+    /// # Errors
+    /// If the file is not a regular file or cannot be opened for writing.
+    pub fn open_file(path: &Path, sector: u32, _permission: &WritePermission) -> Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|e| not_found(path, &e.to_string()))?;
+        let metadata = file
+            .metadata()
+            .map_err(|e| not_found(path, &e.to_string()))?;
+        if !metadata.is_file() {
+            return Err(not_found(path, "not a regular file"));
+        }
+        Self::new(path, file, metadata.len(), sector, false)
+    }
+}
+
+enum Access<'a> {
+    Write(#[expect(dead_code, reason = "to have it is enough")] &'a WritePermission),
+    Check,
+}
+
+/// The last check before a write: steps, boot arguments, cleaning and subcommands
+/// all call it. The code that chooses the disk should already have skipped a boot
+/// medium.
+///
+/// # Errors
+/// If a write to this disk or partition would change a boot medium.
+pub fn refuse_boot_medium(device: &SystemPath) -> Result<()> {
+    let Some((disk, medium)) = BootMedia::look(device).below(device) else {
+        return Ok(());
+    };
+    let disk = Path::new("/dev").join(disk);
+    let text = format!("nothing was written: it is {medium}");
+    Err(block_device_error(&disk, &text).hint(boot_medium::HINT))
+}
+
+/// Like [`refuse_boot_medium`], for the medium that an image is read from: a USB
+/// stick may well be the smallest disk of the machine.
+///
+/// # Errors
+/// If one of these URLs of the image names a file on this disk.
+pub fn refuse_medium_of_image(disk: &Path, urls: &[String]) -> Result<()> {
+    if !is_medium_of(disk, urls) {
+        return Ok(());
+    }
+    let text = "nothing was written: it is the medium that the image is on";
+    Err(block_device_error(disk, text).hint(boot_medium::HINT))
+}
+
+fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()> {
+    // If the attribute is missing, the open for writing that follows detects a
+    // read-only disk.
+    if fs::read_to_string(device.directory.join("ro")).is_ok_and(|text| text.trim() == "1") {
+        return Err(block_device_error(path, "the disk is read-only")
+            .hint("look for a write-protect switch or a read-only export of the volume"));
+    }
+    let uses = kernel
+        .uses(device)
+        .map_err(|e| block_device_error(path, &format!("finding out who uses it: {e}")))?;
+    if uses.is_empty() {
+        Ok(())
+    } else {
+        Err(busy(path, &busy::list(&uses)))
+    }
+}
+
+/// The wording of coreos-installer, because people search for it.
+fn busy(path: &Path, uses: &str) -> Failure {
+    block_device_error(path, &format!("found busy partitions: {uses}"))
+        .hint("unmount, stop or detach these and try again")
+}
+
+fn not_found(path: &Path, text: &str) -> Failure {
+    Failure::device_not_found(format!("{}: {text}", path.display()))
+}

@@ -1,0 +1,124 @@
+use landfall_devices::permission::WritePermission;
+use landfall_report::failure::Class;
+use landfall_sys::sys_tree::plant;
+
+use super::*;
+
+fn permission() -> WritePermission {
+    WritePermission::by_operator()
+}
+
+#[test]
+fn what_is_no_disk_is_refused_by_name() {
+    for path in ["/dev/null", "/dev/landfall-no-such-disk", "/etc/passwd"] {
+        let failure = Target::open(Path::new(path), &permission()).unwrap_err();
+        assert_eq!(failure.class, Class::DeviceNotFound);
+        assert!(failure.details.starts_with(path), "{failure}");
+    }
+    assert!(Target::open_file(Path::new("/tmp"), 512, &permission()).is_err());
+}
+
+/// `sda` is removable, holds the Landfall ISO and has a partition.
+#[test]
+fn a_boot_medium_is_refused_by_whatever_device_leads_to_it() {
+    let tree = plant(
+        "sys/block/sda/size = 16777216\\n\n\
+         sys/block/sda/removable = 1\\n\n\
+         sys/block/sda/sda1/partition = 1\\n\n\
+         sys/block/dm-0/slaves/sda1 -> /sys/block/sda/sda1\n\
+         sys/block/sdb/size = 16777216\\n\n\
+         dev/",
+    );
+    let mut iso = vec![0; 40 << 10];
+    iso[32768..32774].copy_from_slice(b"\x01CD001");
+    iso[32808..32840].copy_from_slice(format!("{:32}", "LANDFALL").as_bytes());
+    for disk in ["sda", "sdb"] {
+        std::fs::write(tree.directory().join("dev").join(disk), &iso).unwrap();
+    }
+    let device = |path: &str| refuse_boot_medium(&tree.path().join("sys/block").join(path));
+    for path in ["sda", "sda/sda1", "dm-0"] {
+        let failure = device(path).unwrap_err();
+        assert_eq!(failure.class, Class::BlockDeviceError, "{path}");
+        assert_eq!(
+            failure.details,
+            "/dev/sda: nothing was written: it is a boot medium (removable, label LANDFALL)"
+        );
+        assert!(failure.hint.unwrap().contains("wipefs --all"));
+    }
+    assert!(device("sdb").is_ok());
+}
+
+#[test]
+fn device_mapper_has_no_partitions() {
+    for (range, name, expected) in [
+        ("256\n", None, None),
+        (
+            "1\n",
+            Some("mpatha\n"),
+            Some("the device-mapper device mpatha"),
+        ),
+        ("1\n", None, Some("a device on which the kernel shows none")),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("ext_range"), range).unwrap();
+        if let Some(name) = name {
+            std::fs::create_dir(directory.path().join("dm")).unwrap();
+            std::fs::write(directory.path().join("dm/name"), name).unwrap();
+        }
+        assert_eq!(without_partitions(directory.path()).as_deref(), expected);
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(1 << 20).unwrap();
+    if let Some(device) = crate::fixtures::loop_device(file.path(), 512) {
+        let target = Target::open(device.path(), &permission()).unwrap();
+        target.refuse_without_partitions().unwrap();
+    }
+}
+
+#[test]
+fn a_file_is_a_disk_of_whole_sectors() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(4096 * 3 + 100).unwrap();
+    let target = Target::open_file(file.path(), 4096, &permission()).unwrap();
+    assert_eq!((target.size(), target.sector_size()), (4096 * 3, 4096));
+    target
+        .write_at(&AlignedBuffer::padded(b"x", 4096), 8192)
+        .unwrap();
+    assert_eq!(target.read_at(8192, 4096).unwrap()[0], b'x');
+    let beyond = target.write_at(&AlignedBuffer::zeroed(8192), 8192);
+    assert_eq!(beyond.unwrap_err().class, Class::ImageWriteError);
+    assert!(Target::open_file(file.path(), 520, &permission()).is_err());
+}
+
+#[test]
+fn another_disk_of_the_same_name_is_told_apart() {
+    use std::process::Command;
+
+    let disk = || {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        file
+    };
+    let (first, second) = (disk(), disk());
+    let Some(device) = crate::fixtures::loop_device(first.path(), 512) else {
+        return;
+    };
+    let target = Target::open(device.path(), &permission()).unwrap();
+    let identity = target.identity().unwrap();
+    drop(target);
+    let again = Target::open(device.path(), &permission()).unwrap();
+    again.refuse_other(identity).unwrap();
+    drop(again);
+    let losetup = |arguments: &[&Path]| {
+        let status = Command::new("/sbin/losetup").args(arguments).status();
+        status.unwrap().success()
+    };
+    assert!(losetup(&[Path::new("-d"), device.path()]));
+    if !losetup(&[device.path(), second.path()]) {
+        let device = device.path().display();
+        return landfall_sys::skip::skip(format_args!("{device} was taken meanwhile"));
+    }
+    let other = Target::open(device.path(), &permission()).unwrap();
+    let failure = other.refuse_other(identity).unwrap_err();
+    assert!(failure.details.contains("found another one"), "{failure}");
+}

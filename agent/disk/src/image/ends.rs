@@ -1,0 +1,339 @@
+//! The first and the last MiB of the disk until the commit: zeros, or a partition
+//! table with only the kept partitions. Either way firmware finds nothing to boot.
+//!
+//! If partitions are kept, the disk has a complete table that names them at every
+//! moment: the good copy stays until the other one is written and flushed.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use landfall_report::failure::{Failure, Result};
+use landfall_report::mib;
+use uuid::Uuid;
+
+use crate::device::aligned_buffer::AlignedBuffer;
+use crate::device::target::Target;
+use crate::tables::gpt::HEAD_LEN;
+use crate::tables::kept_partitions::{DiskEnds, HIDDEN_EFI_SYSTEM, KeptPartitions};
+use crate::tables::saved_partitions::PartitionFilter;
+
+/// In bytes: this much is wiped at each end. That covers every partition table, and
+/// the superblocks of old RAID members at the end.
+const END_LEN: u64 = 1 << 20;
+/// After this many failed writes the agent stops wiping. It takes 12 failed writes
+/// to locate one bad sector, and each may last for the kernel's time limit of 30 s
+/// or more.
+const MOST_REFUSALS: u32 = 36;
+
+/// Both ends of a disk that an image is written to.
+#[derive(Debug)]
+pub struct Ends {
+    kept: Option<KeptPartitions>,
+    /// After a failure the agent leaves the disk as it is.
+    preserve_on_error: bool,
+    /// A file with the table of the kept partitions. With `preserve_on_error` a
+    /// failure may leave the disk in any state; the operator can then restore the
+    /// partitions from this file.
+    file: Option<PathBuf>,
+}
+
+impl Ends {
+    /// Finds the partitions to keep, and makes the target reject writes to them.
+    /// Writes nothing to the disk.
+    pub fn find(
+        target: &mut Target,
+        filters: &[PartitionFilter],
+        preserve_on_error: bool,
+    ) -> Result<Self> {
+        let kept = if filters.is_empty() {
+            None
+        } else {
+            find_kept(target, filters)?
+        };
+        let ends = Self {
+            kept,
+            preserve_on_error,
+            file: None,
+        };
+        ends.spare(target);
+        Ok(ends)
+    }
+
+    /// Makes a target reject writes to the kept partitions. Call this again after
+    /// the disk has been reopened.
+    pub fn spare(&self, target: &mut Target) {
+        let ranges = self.kept.as_ref().map(KeptPartitions::ranges);
+        target.spare(ranges.unwrap_or_default());
+    }
+
+    pub fn kept(&self) -> Option<&KeptPartitions> {
+        self.kept.as_ref()
+    }
+
+    /// Fails if an image of `image_end` bytes or more would overlap a kept
+    /// partition.
+    pub fn refuse_collision(&self, image_end: u64) -> Result<()> {
+        match &self.kept {
+            Some(kept) => kept.refuse_collision(image_end),
+            None => Ok(()),
+        }
+    }
+
+    /// Wipes both ends of the disk. If partitions are kept, the table with only
+    /// these replaces the old one.
+    ///
+    /// # Errors
+    /// If a write fails, or if the file for `preserve_on_error` cannot be created.
+    pub fn clear(&mut self, target: &Target) -> Result<()> {
+        if let Some(kept) = self.kept.as_ref().filter(|_| self.preserve_on_error) {
+            self.file = Some(save(kept, target.path())?);
+        }
+        clear(target, self.kept.as_ref())
+    }
+
+    /// Cleans up after a failure: leaves both ends as [`Ends::clear`] does, unless
+    /// `preserve_on_error` is set.
+    pub fn after(&self, failure: &Failure, target: &Target) {
+        // Logged before the cleanup, which may fail or hang on a dying disk. It is
+        // only a warning here, because the caller reports the failure as an error.
+        tracing::warn!("{failure}");
+        if self.preserve_on_error {
+            tracing::warn!(
+                "{} is left unchanged because --preserve-on-error is set",
+                target.path().display()
+            );
+        } else {
+            reset(target, self.kept.as_ref());
+        }
+    }
+
+    /// Call this after the commit: it deletes the file with the kept partitions'
+    /// table.
+    pub fn release(&self) {
+        if let Some(file) = &self.file
+            && let Err(error) = fs::remove_file(file)
+        {
+            tracing::warn!("{}: {error}", file.display());
+        }
+    }
+}
+
+fn find_kept(target: &Target, filters: &[PartitionFilter]) -> Result<Option<KeptPartitions>> {
+    let tail = tail(target);
+    // Both casts are lossless: at most 1 MiB.
+    let disk = DiskEnds {
+        head: &target.read_at(0, END_LEN.min(target.size()) as usize)?,
+        tail: &target.read_at(tail.start, (tail.end - tail.start) as usize)?,
+        size: target.size(),
+        sector: target.sector_size(),
+    };
+    let path = target.path().display();
+    let found = KeptPartitions::find(&disk, filters).map_err(|failure| Failure {
+        details: format!("{path}: {}", failure.details),
+        ..failure
+    })?;
+    let Some(kept) = &found else {
+        let filters: Vec<String> = filters.iter().map(ToString::to_string).collect();
+        tracing::warn!(
+            "{path}: no partition is kept: found none with {}",
+            filters.join(", ")
+        );
+        return Ok(None);
+    };
+    for partition in kept.partitions() {
+        tracing::info!(
+            "{path}: partition {} ({:?}) is kept: {} at byte {}",
+            partition.number,
+            partition.name,
+            mib(partition.len),
+            partition.offset
+        );
+    }
+    for partition in kept.hidden() {
+        tracing::info!(
+            "{path}: partition {} is an EFI system partition: until the image is complete its type is {HIDDEN_EFI_SYSTEM}, so that the firmware does not boot from it",
+            partition.number
+        );
+    }
+    Ok(found)
+}
+
+/// Writes the table of the kept partitions to a new file in the temporary
+/// directory, and logs how to restore the disk from it.
+fn save(kept: &KeptPartitions, disk: &Path) -> Result<PathBuf> {
+    let path = std::env::temp_dir().join(format!("landfall-partitions-{}", Uuid::new_v4()));
+    let failed = |reason: String| Failure::deployment(format!("{}: {reason}", path.display()));
+    let mut head = vec![0; HEAD_LEN];
+    kept.plain().map_err(failed)?.write_primary_alone(&mut head);
+    fs::write(&path, &head).map_err(|error| failed(error.to_string()))?;
+    tracing::info!(
+        "the partition table of the kept partitions of {disk} is saved in {file}; to restore it: dd if={file} of={disk} conv=notrunc, then sgdisk --move-second-header {disk}",
+        disk = disk.display(),
+        file = path.display()
+    );
+    Ok(path)
+}
+
+fn clear(target: &Target, kept: Option<&KeptPartitions>) -> Result<()> {
+    let Some(kept) = kept else {
+        target.write_at(&AlignedBuffer::zeroed(HEAD_LEN), 0)?;
+        wipe_tail(target, &[])?;
+        return target.sync();
+    };
+    for (bytes, offset) in copies(target, kept) {
+        target.write_at(&bytes, offset)?;
+        target.sync()?;
+    }
+    wipe_tail(target, &[kept.ranges(), vec![backup_place(kept)]].concat())?;
+    target.sync()
+}
+
+/// Continues after errors, because the disk may be failing, and logs them instead
+/// of returning them. After a sector that cannot be written, the other sectors are
+/// wiped nevertheless.
+fn reset(target: &Target, kept: Option<&KeptPartitions>) {
+    let mut refusals = Refusals::default();
+    let flushed = match kept {
+        None => {
+            let zeros = AlignedBuffer::zeroed(END_LEN as usize);
+            for offset in [0, tail(target).start] {
+                refusals.write_around(target, &zeros, offset);
+            }
+            target.sync()
+        }
+        Some(kept) => {
+            let mut flushed = Ok(());
+            for (bytes, offset) in copies(target, kept) {
+                refusals.write_around(target, &bytes, offset);
+                flushed = flushed.and(target.sync());
+            }
+            flushed
+        }
+    };
+    let path = target.path().display();
+    match (refusals.first, flushed.err()) {
+        (None, None) => match kept {
+            None => tracing::info!("{path} was left without a partition table, it does not boot"),
+            Some(_) => {
+                tracing::info!("{path} was left with only the kept partitions, it does not boot");
+            }
+        },
+        (Some(failure), None) if refusals.count < MOST_REFUSALS => {
+            tracing::error!(
+                "{failure}; the first and last MiB of {path} were wiped, except the sectors that cannot be written"
+            );
+        }
+        (Some(failure), _) | (None, Some(failure)) => {
+            tracing::error!("{failure}; {path} could not be wiped: do not boot from it");
+        }
+    }
+    if let Err(failure) = target.reread_partitions() {
+        tracing::warn!("{failure}");
+    }
+}
+
+/// The writes that failed during a wipe.
+#[derive(Default)]
+struct Refusals {
+    count: u32,
+    first: Option<Failure>,
+}
+
+impl Refusals {
+    /// If a write fails, retries it in halves, down to single sectors.
+    fn write_around(&mut self, target: &Target, bytes: &[u8], offset: u64) {
+        if self.count >= MOST_REFUSALS {
+            return;
+        }
+        let Err(failure) = target.write_at(bytes, offset) else {
+            return;
+        };
+        self.count += 1;
+        self.first.get_or_insert(failure);
+        let sector = target.sector_size() as usize;
+        let sectors = bytes.len() / sector;
+        if sectors > 1 {
+            let (first, second) = bytes.split_at(sectors / 2 * sector);
+            self.write_around(target, first, offset);
+            self.write_around(target, second, offset + first.len() as u64);
+        }
+    }
+}
+
+/// Both copies of the kept partitions' table with their offsets, in the order in
+/// which to write them: the copy that the table was read from comes last, because it
+/// may be the only good one.
+fn copies(target: &Target, kept: &KeptPartitions) -> [(AlignedBuffer, u64); 2] {
+    let mut head = AlignedBuffer::zeroed(HEAD_LEN);
+    kept.bare().write_primary_alone(&mut head);
+    let (offset, backup) = kept.bare().backup();
+    // Adds no padding: the backup consists of whole sectors.
+    let backup = AlignedBuffer::padded(&backup, target.sector_size() as usize);
+    let mut copies = [(backup, offset), (head, 0)];
+    if kept.is_of_backup() {
+        copies.reverse();
+    }
+    copies
+}
+
+fn backup_place(kept: &KeptPartitions) -> Range<u64> {
+    let (offset, backup) = kept.bare().backup();
+    offset..offset + backup.len() as u64
+}
+
+fn tail(target: &Target) -> Range<u64> {
+    target.size().saturating_sub(END_LEN)..target.size()
+}
+
+/// Zeroes the last MiB, except for the `spared` ranges.
+fn wipe_tail(target: &Target, spared: &[Range<u64>]) -> Result<()> {
+    let zeros = AlignedBuffer::zeroed(END_LEN as usize);
+    for gap in gaps(tail(target), spared) {
+        // The cast is lossless: at most 1 MiB.
+        target.write_at(&zeros[..(gap.end - gap.start) as usize], gap.start)?;
+    }
+    Ok(())
+}
+
+/// The parts of `range` that none of `others` covers.
+fn gaps(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut others = others.to_vec();
+    others.sort_by_key(|other| other.start);
+    let mut found = Vec::new();
+    let mut at = range.start;
+    for other in others {
+        if other.start > at {
+            found.push(at..other.start.min(range.end));
+        }
+        at = at.max(other.end);
+    }
+    if at < range.end {
+        found.push(at..range.end);
+    }
+    found.retain(|gap| gap.start < gap.end);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(
+        clippy::single_range_in_vec_init,
+        reason = "lists of ranges, one of them has one"
+    )]
+    fn gaps_are_what_is_left() {
+        for (range, others, expected) in [
+            (10..20, vec![], vec![10..20]),
+            (10..20, vec![0..10, 20..30], vec![10..20]),
+            (10..20, vec![0..12], vec![12..20]),
+            (10..20, vec![18..40, 12..14], vec![10..12, 14..18]),
+            (10..20, vec![0..40], vec![]),
+            (10..20, vec![25..40], vec![10..20]),
+        ] {
+            assert_eq!(gaps(range, &others), expected, "{others:?}");
+        }
+    }
+}

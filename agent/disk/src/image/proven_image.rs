@@ -1,0 +1,329 @@
+//! An image that is on the disk and verified, but that no firmware can see yet.
+//!
+//! Its first MiB, with boot code and partition table, is still in memory. The agent
+//! first adds what else the installed system needs (a config drive, an Ignition
+//! config). Then [`ProvenImage::commit`] makes everything visible at once. If the
+//! power fails at any moment before that, the disk does not boot.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use landfall_devices::permission::WritePermission;
+use landfall_download::digest::Computed;
+use landfall_report::failure::{Failure, Result};
+use landfall_report::mib;
+use landfall_sys::block_partition;
+use nix::libc;
+
+use crate::config_drive::{Content, write_config_drive};
+use crate::critical_section::{self, CriticalSection};
+use crate::device::aligned_buffer::AlignedBuffer;
+use crate::device::device_lock::DeviceLock;
+use crate::device::target::{Identity, Target};
+use crate::image::decode::Packing;
+use crate::image::ends::Ends;
+use crate::image::sparse_write::Written;
+use crate::tables::gpt::{BIOS_BOOT, Partition, Table};
+use crate::tables::kept_partitions::KeptPartitions;
+use crate::tables::mbr;
+
+/// How many times the agent retries to remove a partition from the kernel while
+/// another program has it open.
+const HIDE_TRIES: u32 = 100;
+const HIDE_PAUSE: Duration = Duration::from_millis(100);
+
+/// The result of writing an image.
+#[derive(Debug, Clone)]
+pub struct WrittenImage {
+    /// The URL that delivered the image, without secrets.
+    pub url: String,
+    pub packing: Packing,
+    /// Whether the image was in qcow2 format, inside of any compression.
+    pub qcow2: bool,
+    /// The digest and the length of the download.
+    pub digest: Computed,
+    /// Whether a proof was given. If so, the image matches it.
+    pub verified: bool,
+    /// The length of the unpacked image in bytes.
+    pub image_bytes: u64,
+    pub written: Written,
+    /// The numbers of the kept partitions in the new table.
+    pub kept: Vec<u32>,
+    pub seconds: f64,
+}
+
+impl WrittenImage {
+    /// The result in one line, for the console.
+    pub(super) fn line(&self, target: &Target) -> String {
+        format!(
+            "{} is on {}: {} downloaded ({}), {} unpacked, {} written, {} {} {}, {:.1} s",
+            self.url,
+            target.path().display(),
+            mib(self.digest.bytes),
+            match (self.qcow2, self.packing) {
+                (true, Packing::Raw) => "qcow2".to_owned(),
+                (true, packing) => format!("qcow2 in {packing}"),
+                (false, packing) => packing.to_string(),
+            },
+            mib(self.image_bytes),
+            mib(self.written.data),
+            self.digest.digest.algorithm(),
+            self.digest.digest.hex(),
+            if self.verified {
+                "verified"
+            } else {
+                "not verified"
+            },
+            self.seconds
+        )
+    }
+}
+
+/// An image on a disk, except for its first MiB, which is still in memory.
+#[derive(Debug)]
+#[must_use = "the disk does not boot before the image is committed"]
+pub struct ProvenImage {
+    target: Target,
+    ends: Ends,
+    head: AlignedBuffer,
+    table: Option<Table>,
+    written: WrittenImage,
+}
+
+impl ProvenImage {
+    pub(super) fn new(
+        target: Target,
+        ends: Ends,
+        head: AlignedBuffer,
+        table: Option<Table>,
+        written: WrittenImage,
+    ) -> Self {
+        Self {
+            target,
+            ends,
+            head,
+            table,
+            written,
+        }
+    }
+
+    /// Writes a config drive to the disk, and adds its partition to the table that
+    /// the commit writes. `rebuild`: see the module `config_drive`.
+    ///
+    /// # Errors
+    /// If there is no room for it. The disk does not boot then.
+    pub fn write_config_drive(&mut self, drive: &Content, rebuild: bool) -> Result<()> {
+        if let Some(table) = &mut self.table {
+            return write_config_drive(&self.target, table, drive, rebuild).map(drop);
+        }
+        let (sector, size) = (self.target.sector_size(), self.target.size());
+        let mut table = mbr::Table::parse(&self.head, sector, size).map_err(|reason| {
+            let path = self.target.path().display();
+            Failure::deployment(format!("config drive: {path}: {reason}"))
+        })?;
+        write_config_drive(&self.target, &mut table, drive, rebuild)?;
+        table.write(&mut self.head);
+        Ok(())
+    }
+
+    fn gpt(&self) -> Result<&Table> {
+        self.table.as_ref().ok_or_else(|| {
+            let path = self.target.path().display();
+            Failure::invalid_image(format!("{path}: expected an image with a GPT"))
+        })
+    }
+
+    /// Calls `work` while the image's partitions have device nodes. The agent adds
+    /// them to the kernel directly, because the disk has no table yet.
+    ///
+    /// # Errors
+    /// If the image has no GPT or has a file system in its first MiB, if the kernel
+    /// rejects a partition, if another disk has taken the place of this one, or if
+    /// `work` fails.
+    pub fn with_partitions(
+        mut self,
+        permission: &WritePermission,
+        work: impl FnOnce(&Path, &Table) -> Result<()>,
+    ) -> Result<Self> {
+        let table = self.gpt()?.clone();
+        let mut of_image = table.partitions().to_vec();
+        of_image.retain(|partition| !self.target.spares(partition));
+        for partition in &of_image {
+            // BIOS boot code may be there; `work` does not use it.
+            if partition.kind != BIOS_BOOT {
+                let path = self.target.path().display();
+                partition
+                    .refuse_in_head()
+                    .map_err(|reason| Failure::invalid_image(format!("{path}: {reason}")))?;
+            }
+        }
+        let identity = self.target.identity()?;
+        // Makes the kernel forget the partitions of the disk's former table.
+        self.target.reread_partitions()?;
+        // A partition cannot be mounted while the agent has the whole disk open
+        // exclusively.
+        let path = self.target.path().to_owned();
+        let _lock = DeviceLock::take(&path).map_err(|error| {
+            let details = format!("{}: locking: {error}", path.display());
+            Failure::block_device(details)
+        })?;
+        drop(self.target);
+        let kept: Vec<u32> = self
+            .ends
+            .kept()
+            .into_iter()
+            .flat_map(KeptPartitions::partitions)
+            .map(|partition| partition.number)
+            .collect();
+        let shown = ShownPartitions::show(&path, identity, &of_image, &kept)?;
+        let outcome = work(&path, &table);
+        drop(shown);
+        outcome?;
+        self.target = Target::open(&path, permission)?;
+        self.target.refuse_other(identity)?;
+        self.ends.spare(&mut self.target);
+        Ok(self)
+    }
+
+    /// Behaves as if a program kept a partition open.
+    #[cfg(test)]
+    pub(super) fn refuse_reread(&mut self) {
+        self.target.refuse_reread();
+    }
+
+    /// Writes the first MiB. From here on the disk boots. If the kernel cannot read
+    /// the new table, that is no failure: the image is verified and complete.
+    ///
+    /// # Errors
+    /// If the disk reports an error. It does not boot then, see [`Ends::after`].
+    pub fn commit(self) -> Result<WrittenImage> {
+        self.commit_within(&critical_section::enter())
+    }
+
+    /// [`Self::commit`] as a part of a critical section that the caller has
+    /// entered.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub fn commit_within(mut self, _section: &CriticalSection) -> Result<WrittenImage> {
+        match self.write_table() {
+            Ok(()) => {
+                tracing::info!(
+                    "{} has its partition table, the image can boot",
+                    self.target.path().display()
+                );
+                // The image is complete, even if the kernel cannot read the table.
+                if let Err(failure) = self.target.reread_partitions() {
+                    tracing::warn!(
+                        "{failure}; the image is complete and stays, but until the reboot the kernel may not show its partitions"
+                    );
+                }
+                self.target.refresh_other_paths();
+                self.ends.release();
+                Ok(self.written)
+            }
+            Err(failure) => {
+                self.ends.after(&failure, &self.target);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Writes the first sector last, in a write of its own. Without this sector
+    /// firmware looks no further: it is the boot code, and UEFI requires its
+    /// protective MBR before any GPT (UEFI 2.10, 5.2.3). A single sector is written
+    /// completely or not at all. If the power failed during a write of several
+    /// sectors, the disk could have boot code without a table.
+    fn write_table(&mut self) -> Result<()> {
+        if let Some(table) = &self.table {
+            table.write_primary(&mut self.head);
+        }
+        let sector = self.target.sector_size() as usize;
+        let (first, rest) = self.head.split_at(sector);
+        self.target.write_and_compare(sector as u64, rest)?;
+        if let Some(table) = &self.table {
+            let (offset, backup) = table.backup();
+            self.target
+                .write_and_compare(offset, &AlignedBuffer::padded(&backup, sector))?;
+        }
+        self.target.write_and_compare(0, first)
+    }
+}
+
+/// Partitions that the agent has added to the kernel. Dropping this removes them.
+struct ShownPartitions {
+    disk: File,
+    numbers: Vec<u32>,
+}
+
+impl ShownPartitions {
+    /// `known`: the numbers of the partitions that the kernel has read from the
+    /// disk's own table. They are removed first, because they are in the way.
+    fn show(
+        path: &Path,
+        identity: Identity,
+        partitions: &[Partition],
+        known: &[u32],
+    ) -> Result<Self> {
+        let failed = |what: String| Failure::block_device(format!("{}: {what}", path.display()));
+        let disk = OpenOptions::new()
+            .read(true)
+            .open(path)
+            .map_err(|error| failed(format!("opening: {error}")))?;
+        identity.refuse_other(path, &disk)?;
+        let mut shown = Self {
+            disk,
+            numbers: Vec::new(),
+        };
+        for number in known {
+            match hide(&shown.disk, *number) {
+                Ok(()) => {}
+                // The kernel reads no table on this kind of disk (loop), so it has
+                // no such partition.
+                Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {}
+                Err(error) => return Err(failed(format!("hiding partition {number}: {error}"))),
+            }
+        }
+        for partition in partitions {
+            block_partition::add(
+                &shown.disk,
+                partition.number,
+                partition.offset,
+                partition.len,
+            )
+            .map_err(|error| failed(format!("showing partition {}: {error}", partition.number)))?;
+            shown.numbers.push(partition.number);
+        }
+        Ok(shown)
+    }
+}
+
+impl Drop for ShownPartitions {
+    fn drop(&mut self) {
+        for number in &self.numbers {
+            // A partition that stays makes the disk busy. Opening the disk again
+            // then fails and says so.
+            if let Err(error) = hide(&self.disk, *number) {
+                tracing::warn!("hiding partition {number}: {error}");
+            }
+        }
+    }
+}
+
+/// Removes a partition from the kernel. Retries while another program (udev, a
+/// probe) has it open.
+fn hide(disk: &File, number: u32) -> io::Result<()> {
+    let mut tries = 0;
+    loop {
+        match block_partition::delete(disk, number) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries < HIDE_TRIES => {
+                tries += 1;
+                thread::sleep(HIDE_PAUSE);
+            }
+            done => return done,
+        }
+    }
+}

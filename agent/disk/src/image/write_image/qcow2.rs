@@ -1,0 +1,265 @@
+//! Writes a qcow2 image: the first pass reads the whole file and computes its
+//! digest, later passes fetch the parts that the first pass could not use yet.
+
+use std::num::NonZero;
+use std::thread;
+
+use landfall_download::digest::Computed;
+use landfall_download::fetch::{Download, shown};
+use landfall_report::failure::{Failure, Result};
+use landfall_report::{Progress, mib};
+
+use super::piece_reader::PieceReader;
+use super::{Placed, Plan, Work, untouched};
+use crate::device::aligned_buffer::AlignedBuffer;
+use crate::image::decode::Packing;
+use crate::image::image_head::{self, Promise};
+use crate::image::pipeline::{Pipeline, Step, Stream, UNIT};
+use crate::image::qcow2::assembly::{Assembly, Next, Sink};
+use crate::image::qcow2::header::Header;
+use crate::image::qcow2::window::{Piece, fingerprint};
+use crate::image::sparse_write::SparseWriter;
+use crate::tables::gpt::HEAD_LEN;
+
+impl Work<'_> {
+    /// Writes the disk inside a qcow2 file to the target, except for its first MiB.
+    /// `first` is the first unit of the file.
+    pub(super) fn write_qcow2(
+        &self,
+        stream: &Stream,
+        pipeline: Pipeline,
+        first: (AlignedBuffer, usize),
+    ) -> Result<(Plan, Placed)> {
+        let mut inner = Inner::open(self, stream, &first.0[..first.1])?;
+        let digest = self.whole_file(stream, pipeline, &mut inner, Some(first))?;
+        self.source.proof.judge(&stream.url, &digest)?;
+        while inner.assembly.begin_pass()? {
+            if stream.packing != Packing::Raw || !self.ranges(stream, &mut inner)? {
+                self.file_again(stream, &mut inner, &digest)?;
+            }
+        }
+        let (plan, mut disk) = inner.begun.ok_or_else(|| {
+            Failure::image_write(format!("{}: the first MiB was not found", stream.url))
+        })?;
+        disk.writer.finish(disk.end)?;
+        self.target.sync()?;
+        self.read_back(disk.end)?;
+        let mut written = disk.writer.written();
+        written.data += HEAD_LEN as u64;
+        let placed = Placed {
+            digest,
+            image_bytes: inner.size,
+            qcow2: true,
+            written,
+        };
+        Ok((plan, placed))
+    }
+
+    /// Parses the header. Returns the assembly of the clusters and the size of the
+    /// disk inside. Does not touch the target.
+    pub(super) fn open_qcow2(&self, stream: &Stream, start: &[u8]) -> Result<(Assembly, u64)> {
+        let invalid = |reason: String| {
+            let failure = Failure::invalid_image(format!("the qcow2 image: {reason}"));
+            untouched(&stream.url, failure)
+        };
+        let header = Header::parse(start).map_err(|reason| {
+            invalid(reason)
+                .hint("convert it to an ordinary qcow2 image: qemu-img convert -O qcow2 IMAGE image.qcow2")
+        })?;
+        if header.size > self.disk.size {
+            return Err(image_head::too_large(header.size, self.disk.size));
+        }
+        if header.allocation_unit() < u64::from(self.disk.sector) {
+            return Err(invalid(format!(
+                "its allocation units of {} bytes are smaller than the disk's sectors of {} bytes",
+                header.allocation_unit(),
+                self.disk.sector
+            ))
+            .hint("convert it to larger clusters: qemu-img convert -O qcow2 IMAGE image.qcow2"));
+        }
+        if let Some(suspicion) = header.suspicion {
+            tracing::warn!("{}: the qcow2 image {suspicion}", stream.url);
+        }
+        let file_len = stream.total.filter(|_| stream.packing == Packing::Raw);
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        let size = header.size;
+        Ok((Assembly::new(header, file_len, threads)?, size))
+    }
+
+    /// Reads the file to its end and passes every piece to `inner`. `unit` is the
+    /// first unit if the caller has already taken it from the pipeline.
+    fn whole_file(
+        &self,
+        stream: &Stream,
+        pipeline: Pipeline,
+        inner: &mut Inner<'_>,
+        mut unit: Option<(AlignedBuffer, usize)>,
+    ) -> Result<Computed> {
+        let mut progress = Progress::new("writing the image", stream.total);
+        let mut offset = 0;
+        loop {
+            if let Some(line) = progress.at(pipeline.downloaded()) {
+                tracing::info!("{line}");
+            }
+            if let Some((buffer, len)) = unit.take() {
+                let done = inner.take(Piece::new(offset, buffer, len))?;
+                offset += len as u64;
+                // The assembly may keep a buffer; the pipeline then gets a new one
+                // in its place.
+                pipeline.give_back(done.unwrap_or_else(|| AlignedBuffer::zeroed(UNIT)));
+            }
+            match pipeline.next() {
+                Ok(Step::Begin(_) | Step::Wait) => {}
+                Ok(Step::Unit(buffer, len)) => unit = Some((buffer, len)),
+                Ok(Step::End) => break,
+                Err(broken) => return Err(self.diagnose(Some(stream), broken, pipeline)),
+            }
+        }
+        inner.file_ends()?;
+        pipeline.digest()
+    }
+
+    /// Reads the whole file again, for pieces that have no fingerprint. Fails
+    /// unless the digest is the same as in the first pass.
+    fn file_again(&self, stream: &Stream, inner: &mut Inner<'_>, first: &Computed) -> Result<()> {
+        tracing::info!("{}: reading the image once more", stream.url);
+        let (request, client) = (self.source.request.clone(), self.client.clone());
+        let download = Download::again(request, client, stream.place.clone(), 0)?;
+        let pipeline = Pipeline::start(download, self.source.proof.hashing(), self.disk.size)?;
+        let digest = self.whole_file(stream, pipeline, inner, None)?;
+        if digest == *first {
+            Ok(())
+        } else {
+            Err(changed(&stream.url, 0))
+        }
+    }
+
+    /// Fetches the pieces that one pass needs. Returns `false` if some pieces have
+    /// no fingerprint.
+    fn ranges(&self, stream: &Stream, inner: &mut Inner<'_>) -> Result<bool> {
+        let mut reader = PieceReader::new(self, stream);
+        let mut spare = None;
+        let complete = loop {
+            let (offset, expected) = match inner.assembly.next(inner.begun.is_some()) {
+                Next::Nothing => break true,
+                Next::WholeFile => break false,
+                Next::Piece(offset, expected) => (offset, expected),
+            };
+            let buffer = spare.take().unwrap_or_else(|| AlignedBuffer::zeroed(UNIT));
+            let piece = reader.piece(offset, buffer)?;
+            if fingerprint(piece.bytes()) != expected {
+                return Err(changed(&stream.url, offset));
+            }
+            spare = inner.take(piece)?;
+        };
+        tracing::info!("{}: fetched {} again", stream.url, mib(reader.received));
+        Ok(complete)
+    }
+}
+
+fn changed(url: &str, offset: u64) -> Failure {
+    Failure::image_download(format!(
+        "{}: the file changed on the server: read a second time, it differs from byte {offset} on",
+        shown(url)
+    ))
+    .hint("deploy again: the new file must be read from its start")
+}
+
+struct Inner<'a> {
+    work: &'a Work<'a>,
+    stream: &'a Stream,
+    size: u64,
+    assembly: Assembly,
+    /// Set once the first MiB is known and fits the target.
+    begun: Option<(Plan, InnerDisk<'a>)>,
+}
+
+impl<'a> Inner<'a> {
+    /// Parses the header. Does not touch the target.
+    fn open(work: &'a Work<'a>, stream: &'a Stream, start: &[u8]) -> Result<Self> {
+        let (assembly, size) = work.open_qcow2(stream, start)?;
+        Ok(Self {
+            work,
+            stream,
+            size,
+            assembly,
+            begun: None,
+        })
+    }
+
+    fn take(&mut self, piece: Piece) -> Result<Option<AlignedBuffer>> {
+        let done = self.assembly.take(piece)?;
+        self.write()?;
+        Ok(done)
+    }
+
+    fn file_ends(&mut self) -> Result<()> {
+        self.assembly.file_ends()?;
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<()> {
+        if self.begun.is_none() {
+            self.begin()?;
+        }
+        match &mut self.begun {
+            Some((_, disk)) => self.assembly.write(disk),
+            None => Ok(()),
+        }
+    }
+
+    /// Once the first MiB is known, checks it and wipes both ends of the target.
+    fn begin(&mut self) -> Result<()> {
+        let Some((head, len)) = self.assembly.head() else {
+            return Ok(());
+        };
+        let promise = Promise {
+            exact: Some(self.size),
+            at_least: None,
+        };
+        let head = AlignedBuffer::padded(head, HEAD_LEN);
+        let plan = self.work.plan(self.stream, (head, len), promise)?;
+        self.work.check_complete(self.stream, &plan, self.size)?;
+        self.work.announce(self.stream);
+        self.work.wipe()?;
+        let sector = u64::from(self.work.disk.sector);
+        let end = self.size.next_multiple_of(sector).min(plan.data_end);
+        let disk = InnerDisk {
+            work: self.work,
+            writer: SparseWriter::new(self.work.target, HEAD_LEN as u64..end),
+            end,
+            sector: sector as usize,
+        };
+        self.begun = Some((plan, disk));
+        Ok(())
+    }
+}
+
+struct InnerDisk<'a> {
+    work: &'a Work<'a>,
+    writer: SparseWriter<'a>,
+    /// End of the writable range in bytes: nothing is written from this offset on.
+    end: u64,
+    sector: usize,
+}
+
+impl Sink for InnerDisk<'_> {
+    fn put(&mut self, guest: u64, bytes: &[u8]) -> Result<()> {
+        let room = self.end.saturating_sub(guest);
+        // At most `bytes.len()`, so the cast is lossless.
+        let bytes = &bytes[..room.min(bytes.len() as u64) as usize];
+        if bytes.is_empty() {
+            Ok(())
+        } else if let Some(header) = self.work.stale_backup(bytes, guest) {
+            let mut rest = AlignedBuffer::padded(bytes, self.sector);
+            rest[header].fill(0);
+            self.writer.write(&rest, guest)
+        } else if bytes.len().is_multiple_of(self.sector) {
+            self.writer.write(bytes, guest)
+        } else {
+            // The last bytes of the disk inside, or of a file that ends early.
+            let padded = AlignedBuffer::padded(bytes, self.sector);
+            self.writer.write(&padded, guest)
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Writes disks: an image that is decoded while it arrives, partition tables, config
+//! drives, software RAIDs, erasure. A disk boots only after the image on it is
+//! proven.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "they panic if output cannot be written: a closed pipe, a full disk"
+    )
+)]
+
+pub mod config_drive;
+pub mod critical_section;
+pub mod device;
+pub mod erase;
+pub mod image;
+pub mod software_raid;
+pub mod tables;
+
+#[cfg(any(test, feature = "fixtures"))]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "for tests"
+)]
+pub mod fixtures;

@@ -1,0 +1,419 @@
+//! The GUID partition table (UEFI specification 2.10, section 5.3): reads it, moves
+//! its backup to the end of the disk, adds partitions. Works on the bytes of the
+//! first MiB, which the caller reads and writes.
+//!
+//! The `gpt` crate reads and checks the table. It does not write it, because its
+//! writer packs the entries (partition 4 becomes 3 if 2 is free), re-encodes names
+//! from lossy UTF-16 and keeps the `last_usable` of a smaller disk. This module
+//! changes only the fields that must change; every other byte stays as it is in the
+//! image.
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+
+use flate2::Crc;
+use landfall_media_formats::little_endian;
+use uuid::Uuid;
+
+pub use entries::Entry;
+
+/// In bytes: this much of the image is inspected, held back and written last. It
+/// contains the MBR, the GPT and the BIOS boot code.
+///
+/// Firmware needs it to start anything. A BIOS runs the first sector, UEFI accepts
+/// no partition without an MBR in it (UEFI 2.10, 5.2), and the volume descriptors
+/// of ISO 9660 and UDF are at byte 32768. Only the backup of a GPT is elsewhere:
+/// see `image/image_head.rs`, `stale_backup`.
+pub const HEAD_LEN: usize = 1 << 20;
+
+/// The first bytes of a header.
+pub const SIGNATURE: &[u8; 8] = b"EFI PART";
+/// In bytes: the smallest header, and the one that every known tool writes.
+const HEADER_LEN: usize = 92;
+const ENTRY_LEN: u64 = 128;
+/// Every known tool writes 128 entries. Four times as many still fit into the first
+/// MiB with both sector sizes.
+const MOST_ENTRIES: u64 = 512;
+/// Partitions start at multiples of this many bytes, as all tools place them.
+const ALIGNMENT: u64 = 1 << 20;
+
+/// "Linux filesystem data".
+const LINUX_DATA: Uuid = Uuid::from_u128(0x0fc6_3daf_8483_4772_8e79_3d69_d847_7de4);
+/// The type of a partition with the second part of GRUB, on a disk that a BIOS
+/// boots. It holds no file system.
+pub const BIOS_BOOT: Uuid = Uuid::from_u128(0x2168_6148_6449_6e6f_744e_6565_6445_4649);
+pub const EFI_SYSTEM: Uuid = Uuid::from_u128(0xc12a_7328_f81f_11d2_ba4b_00a0_c93e_c93b);
+
+/// Fields of the header (UEFI 2.10, table 5.5).
+mod field {
+    pub const CRC: usize = 16;
+    pub const MY_LBA: usize = 24;
+    pub const ALTERNATE_LBA: usize = 32;
+    pub const FIRST_USABLE_LBA: usize = 40;
+    pub const LAST_USABLE_LBA: usize = 48;
+    pub const ENTRIES_LBA: usize = 72;
+    pub const ENTRIES_CRC: usize = 88;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partition {
+    /// Counted from 1.
+    pub number: u32,
+    /// The GUID of its type.
+    pub kind: Uuid,
+    /// The unique GUID of this partition.
+    pub guid: Uuid,
+    /// In bytes from the start of the disk.
+    pub offset: u64,
+    /// In bytes.
+    pub len: u64,
+    pub name: String,
+}
+
+impl Partition {
+    /// Fails if the partition begins in the first MiB. The agent writes that MiB
+    /// last, and would overwrite what it has put into the partition before.
+    ///
+    /// # Errors
+    /// The message has the number and the place of the partition.
+    pub fn refuse_in_head(&self) -> Result<(), String> {
+        if self.offset >= HEAD_LEN as u64 {
+            return Ok(());
+        }
+        Err(format!(
+            "partition {} begins at byte {}, in the first MiB, and would be lost",
+            self.number, self.offset
+        ))
+    }
+}
+
+/// A primary table whose checksums are correct.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    sector: u64,
+    header: Vec<u8>,
+    entries: Vec<u8>,
+    partitions: Vec<Partition>,
+}
+
+/// Whether `head`, the first bytes of a disk, has a GPT header for this sector
+/// size, valid or not.
+pub fn has_signature(head: &[u8], sector: u32) -> bool {
+    head.get(sector as usize..)
+        .is_some_and(|rest| rest.starts_with(SIGNATURE))
+}
+
+/// Whether `tail`, the last bytes of a disk, ends with a backup header for this
+/// sector size, valid or not.
+pub fn has_backup_signature(tail: &[u8], sector: u32) -> bool {
+    let at = tail.len().checked_sub(sector as usize);
+    at.is_some_and(|at| tail[at..].starts_with(SIGNATURE))
+}
+
+impl Table {
+    /// Reads the primary table from the first bytes of a disk.
+    ///
+    /// # Errors
+    /// If a checksum, a place or a count in the table is wrong, or if partitions
+    /// overlap.
+    pub fn parse(head: &[u8], sector: u32) -> Result<Self, String> {
+        let start = sector as usize;
+        let sector = u64::from(sector);
+        let header = head
+            .get(start..start + start)
+            .ok_or("the disk ends before the header")?
+            .to_vec();
+        let header_len = get_u32(&header, 12);
+        let entries_lba = get_u64(&header, field::ENTRIES_LBA);
+        let (count, entry_len) = (get_u32(&header, 80), get_u32(&header, 84));
+        // Checked here, because the crate panics on wrong values or allocates
+        // memory by them.
+        if header_len as usize != HEADER_LEN || u64::from(entry_len) != ENTRY_LEN {
+            return Err(format!(
+                "expected a header of 92 bytes and entries of 128, found {header_len} and {entry_len}"
+            ));
+        }
+        let entries_len = u64::from(count) * ENTRY_LEN;
+        let entries_start = entries_lba.saturating_mul(sector);
+        if count == 0 || u64::from(count) > MOST_ENTRIES || entries_lba < 2 {
+            return Err(format!(
+                "expected 1 to {MOST_ENTRIES} entries after the header, found {count} at sector {entries_lba}"
+            ));
+        }
+        let entries_end = entries_start.saturating_add(entries_len);
+        if entries_end > head.len() as u64 {
+            return Err(format!(
+                "entries end at byte {entries_end}, not in the first MiB"
+            ));
+        }
+        let entries = head[entries_start as usize..entries_end as usize].to_vec();
+        if get_u64(&header, field::MY_LBA) != 1 {
+            return Err("the header says that it is not the primary one".to_owned());
+        }
+        let checked = read_with_crate(&head[..entries_end as usize], sector)?;
+        let partitions = checked
+            .iter()
+            .filter(|(_, entry)| entry.is_used())
+            .map(|(&number, entry)| partition(number, entry, sector))
+            .collect::<Result<Vec<_>, _>>()?;
+        refuse_overlaps(&partitions, entries_end)?;
+        Ok(Self {
+            sector,
+            header,
+            entries,
+            partitions,
+        })
+    }
+
+    /// The sector size that the table counts in, in bytes.
+    pub fn sector_size(&self) -> u64 {
+        self.sector
+    }
+
+    /// The partitions in use, sorted by number.
+    pub fn partitions(&self) -> &[Partition] {
+        &self.partitions
+    }
+
+    /// The size in bytes of the disk or image that the table was made for. The
+    /// backup header is its last sector.
+    pub fn image_size(&self) -> u64 {
+        get_u64(&self.header, field::ALTERNATE_LBA)
+            .saturating_add(1)
+            .saturating_mul(self.sector)
+    }
+
+    /// The first byte after the last partition; 0 if there is none.
+    pub fn partitions_end(&self) -> u64 {
+        self.partitions
+            .iter()
+            .map(|p| p.offset + p.len)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Adapts the table to a disk of `disk_size` bytes: the backup is at the end,
+    /// and all space between is usable. GUIDs and partitions stay as they are.
+    ///
+    /// # Errors
+    /// If a partition would overlap the backup table, or the disk is too small for
+    /// it.
+    pub fn move_backup_to_end(&mut self, disk_size: u64) -> Result<(), String> {
+        let last = (disk_size / self.sector)
+            .checked_sub(1)
+            .ok_or("the disk has no sectors")?;
+        let backup_entries = last
+            .checked_sub(self.entries_sectors())
+            .filter(|&lba| lba > get_u64(&self.header, field::ENTRIES_LBA))
+            .ok_or("the disk has no room for a backup table")?;
+        if self.partitions_end() > backup_entries * self.sector {
+            return Err(format!(
+                "partitions end at byte {}, the backup table needs the disk from byte {} on",
+                self.partitions_end(),
+                backup_entries * self.sector
+            ));
+        }
+        put_u64(&mut self.header, field::ALTERNATE_LBA, last);
+        put_u64(&mut self.header, field::LAST_USABLE_LBA, backup_entries - 1);
+        self.seal();
+        Ok(())
+    }
+
+    /// Adds a partition of `len` bytes, as near to the end of the disk as possible.
+    ///
+    /// # Errors
+    /// If there is no free entry, or no free space.
+    pub fn add_at_end(&mut self, name: &str, len: u64, guid: Uuid) -> Result<Partition, String> {
+        let index = self
+            .entries
+            .chunks_exact(ENTRY_LEN as usize)
+            .position(|entry| entry[..16] == [0; 16])
+            .ok_or("no free entry in the partition table")?;
+        let len = len.next_multiple_of(self.sector);
+        let offset = self.last_gap(len).ok_or_else(|| {
+            format!(
+                "no free space for {len} bytes: the last partition ends at byte {}, usable space at {}",
+                self.partitions_end(),
+                self.usable_end()
+            )
+        })?;
+        let entry = &mut self.entries[index * ENTRY_LEN as usize..][..ENTRY_LEN as usize];
+        // A deleted partition may have left its name and attributes (5.3.3).
+        entry.fill(0);
+        entry[..16].copy_from_slice(&LINUX_DATA.to_bytes_le());
+        entry[16..32].copy_from_slice(&guid.to_bytes_le());
+        put_u64(entry, 32, offset / self.sector);
+        put_u64(entry, 40, (offset + len) / self.sector - 1);
+        for (place, unit) in entry[56..].chunks_exact_mut(2).zip(name.encode_utf16()) {
+            place.copy_from_slice(&unit.to_le_bytes());
+        }
+        self.seal();
+        let added = Partition {
+            // At most 512 entries, see `parse`.
+            number: u32::try_from(index).unwrap_or(u32::MAX) + 1,
+            kind: LINUX_DATA,
+            guid,
+            offset,
+            len,
+            name: name.to_owned(),
+        };
+        self.partitions.push(added.clone());
+        self.partitions.sort_by_key(|p| p.number);
+        Ok(added)
+    }
+
+    /// Writes the primary table into `head`, the first bytes of the disk, and makes
+    /// the protective MBR there cover the disk.
+    pub fn write_primary(&self, head: &mut [u8]) {
+        let sector = self.sector as usize;
+        head[sector..2 * sector].copy_from_slice(&self.header);
+        let start = (get_u64(&self.header, field::ENTRIES_LBA) * self.sector) as usize;
+        head[start..start + self.entries.len()].copy_from_slice(&self.entries);
+        let last = get_u64(&self.header, field::ALTERNATE_LBA);
+        protect(&mut head[446..510], last);
+    }
+
+    /// The first byte of the backup table on the disk, and its content: entries,
+    /// then header.
+    pub fn backup(&self) -> (u64, Vec<u8>) {
+        let last = get_u64(&self.header, field::ALTERNATE_LBA);
+        let entries_lba = last - self.entries_sectors();
+        let mut header = self.header.clone();
+        put_u64(&mut header, field::MY_LBA, last);
+        put_u64(&mut header, field::ALTERNATE_LBA, 1);
+        put_u64(&mut header, field::ENTRIES_LBA, entries_lba);
+        seal_header(&mut header);
+        let mut bytes = self.entries.clone();
+        bytes.resize((self.entries_sectors() * self.sector) as usize, 0);
+        bytes.extend_from_slice(&header);
+        (entries_lba * self.sector, bytes)
+    }
+
+    fn entries_sectors(&self) -> u64 {
+        (self.entries.len() as u64).div_ceil(self.sector)
+    }
+
+    fn seal(&mut self) {
+        put_u32(&mut self.header, field::ENTRIES_CRC, crc32(&self.entries));
+        seal_header(&mut self.header);
+    }
+}
+
+/// Reads the entries of the primary table and checks both checksums. Does not use
+/// `GptConfig::open`, which falls back to anything that looks like a backup header;
+/// this module would not have checked the fields of that header.
+fn read_with_crate(
+    head: &[u8],
+    sector: u64,
+) -> Result<BTreeMap<u32, gpt::partition::Partition>, String> {
+    let size = gpt::disk::LogicalBlockSize::try_from(sector).map_err(|e| e.to_string())?;
+    let mut device = Cursor::new(head);
+    let header = gpt::header::read_header_from_arbitrary_device(&mut device, size)
+        .map_err(|e| e.to_string())?;
+    gpt::partition::file_read_partitions(&mut device, &header, size).map_err(|e| e.to_string())
+}
+
+fn partition(
+    number: u32,
+    entry: &gpt::partition::Partition,
+    sector: u64,
+) -> Result<Partition, String> {
+    let sectors = entry
+        .last_lba
+        .checked_sub(entry.first_lba)
+        .and_then(|n| n.checked_add(1));
+    let offset = entry.first_lba.checked_mul(sector);
+    let len = sectors.and_then(|n| n.checked_mul(sector));
+    match (offset, len) {
+        (Some(offset), Some(len)) if offset.checked_add(len).is_some() => Ok(Partition {
+            number,
+            kind: entry.part_type_guid.guid,
+            guid: entry.part_guid,
+            offset,
+            len,
+            name: entry.name.clone(),
+        }),
+        _ => Err(format!(
+            "partition {number} has an invalid range: sector {} to {}",
+            entry.first_lba, entry.last_lba
+        )),
+    }
+}
+
+/// Fails if two partitions share a sector, or if a partition begins inside the
+/// table (UEFI 2.10, 5.3.1 and 5.3.3).
+fn refuse_overlaps(partitions: &[Partition], table_end: u64) -> Result<(), String> {
+    let mut by_place: Vec<&Partition> = partitions.iter().collect();
+    by_place.sort_by_key(|partition| partition.offset);
+    if let Some(first) = by_place.first()
+        && first.offset < table_end
+    {
+        return Err(format!(
+            "partition {} begins at byte {}, inside of the table, which ends at byte {table_end}",
+            first.number, first.offset
+        ));
+    }
+    for pair in by_place.windows(2) {
+        // The sum does not overflow, see `partition`.
+        if pair[0].offset + pair[0].len > pair[1].offset {
+            return Err(format!(
+                "partitions {} and {} overlap at byte {}",
+                pair[0].number, pair[1].number, pair[1].offset
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Makes the entry of type EE cover the disk, as far as 32 bits allow (UEFI 2.10,
+/// 5.2.3). Its end as cylinder, head and sector depends on an unknown geometry, so
+/// it gets the value for addresses that this form cannot express. A hybrid MBR,
+/// which has other entries as well, stays unchanged.
+fn protect(entries: &mut [u8], last_lba: u64) {
+    let used = entries.chunks_exact(16).filter(|e| e[4] != 0).count();
+    if let Some(entry) = entries.chunks_exact_mut(16).find(|e| e[4] == 0xee)
+        && used == 1
+        && entry[8..12] == [1, 0, 0, 0]
+    {
+        let size = u32::try_from(last_lba).unwrap_or(u32::MAX);
+        if get_u32(entry, 12) != size {
+            put_u32(entry, 12, size);
+            entry[5..8].fill(0xff);
+        }
+    }
+}
+
+fn seal_header(header: &mut [u8]) {
+    put_u32(header, field::CRC, 0);
+    let crc = crc32(&header[..HEADER_LEN]);
+    put_u32(header, field::CRC, crc);
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}
+
+/// A field of a header or an entry, which has its full length.
+fn get_u32(bytes: &[u8], at: usize) -> u32 {
+    little_endian::u32_at(bytes, at).unwrap_or_default()
+}
+
+/// A field of a header or an entry, which has its full length.
+fn get_u64(bytes: &[u8], at: usize) -> u64 {
+    little_endian::u64_at(bytes, at).unwrap_or_default()
+}
+
+fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+mod backup;
+mod entries;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! One mirror: a URL of the file, what its server reported about the file, and the
+//! errors.
+
+use landfall_report::failure::Failure;
+
+use super::course::{Break, DownloadState, Outcome};
+use super::shown;
+use crate::resume::{Resource, same_file};
+
+pub(super) struct Mirror<'a> {
+    pub(super) url: &'a str,
+    pub(super) shown: String,
+    /// What this place reported about the file.
+    pub(super) known: Option<Resource>,
+    /// This place ignores Range, so it can only send the file from its start.
+    pub(super) sends_anew: bool,
+    /// The last temporary error of this place.
+    pub(super) trouble: Option<String>,
+    /// The permanent error after which the agent no longer uses this place.
+    pub(super) lost: Option<Failure>,
+}
+
+impl<'a> Mirror<'a> {
+    pub(super) fn new(url: &'a str) -> Self {
+        Self {
+            url,
+            shown: shown(url),
+            known: None,
+            sends_anew: false,
+            trouble: None,
+            lost: None,
+        }
+    }
+
+    /// Fails unless this place has the file that the download began with. Checks
+    /// only a place that has not sent any of it yet.
+    pub(super) fn must_be_same(&self, state: &DownloadState<'_>, now: &Resource) -> Outcome<()> {
+        let Some(file) = state.file.as_ref().filter(|_| self.known.is_none()) else {
+            return Ok(());
+        };
+        // If no byte was delivered yet, only the length must match.
+        let checked = state.request.checked || state.received == 0;
+        same_file(file, now, checked).map_err(|reason| {
+            Break::Final(Failure::image_download(format!(
+                "{}: expected the same file as at the start of the download: {reason}",
+                self.shown
+            )))
+        })
+    }
+}

@@ -1,0 +1,48 @@
+//! Enforces a minimum speed of a download.
+
+use std::time::{Duration, Instant};
+
+use landfall_report::mib;
+
+/// Number of bytes that count as progress and restart the time limits.
+pub(super) const PROGRESS: u64 = 1 << 20;
+
+/// Measures whether a connection is fast enough. Without it, a server that sends a
+/// single byte now and then would never time out and never finish.
+pub(super) struct Pace {
+    window: Duration,
+    since: Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    /// `window`: the time limit for [`PROGRESS`] bytes.
+    pub(super) fn new(window: Duration) -> Self {
+        Self {
+            window,
+            since: Instant::now(),
+            bytes: 0,
+        }
+    }
+
+    /// Counts received bytes. Returns an error text if the connection is too slow.
+    pub(super) fn received(&mut self, bytes: u64) -> std::result::Result<(), String> {
+        self.bytes += bytes;
+        if self.bytes >= PROGRESS {
+            *self = Self::new(self.window);
+        }
+        if self.since.elapsed() < self.window {
+            return Ok(());
+        }
+        Err(format!(
+            "less than {} in {} s",
+            mib(PROGRESS),
+            self.window.as_secs()
+        ))
+    }
+
+    /// Excludes time in which the agent waited for the disk.
+    pub(super) fn excuse(&mut self, time: Duration) {
+        self.since += time;
+    }
+}

@@ -1,0 +1,64 @@
+//! Downloads the signature of an image. Its URL is that of the image with `.sig`
+//! appended to the path, which is where coreos-installer looks for it, too.
+
+use landfall_report::failure::{Class, Failure, Result};
+use reqwest::Url;
+
+use crate::fetch::{Request, shown, small_file};
+use crate::proof::Proof;
+use crate::signature::{ImageSignature, SIGNATURE_FILE_LIMIT, SigningKey};
+
+/// `image` is the request for the image itself.
+///
+/// # Errors
+/// If there is no signature, or none by one of these keys.
+pub fn fetch(image: &Request, client: &reqwest::Client, keys: &[SigningKey]) -> Result<Proof> {
+    let urls: Vec<String> = image
+        .urls
+        .iter()
+        .map(|url| beside(url))
+        .collect::<Result<_>>()?;
+    let url = urls.first().cloned().unwrap_or_default();
+    let request = Request {
+        urls,
+        ..image.clone()
+    };
+    let hint = "give the digest of the image instead, or allow an unverified image";
+    let file = small_file(request, client.clone(), SIGNATURE_FILE_LIMIT).map_err(|failure| {
+        Failure {
+            details: format!("no signature: {}", failure.details),
+            ..failure
+        }
+        .hint(hint)
+    })?;
+    let signature = ImageSignature::by_known_key(&file, keys).map_err(|fault| {
+        Failure::new(
+            Class::ImageChecksumError,
+            format!("{}: {fault}", shown(&url)),
+        )
+        .hint(hint)
+    })?;
+    tracing::info!("{}: by key {}", shown(&url), signature.key());
+    Ok(Proof::Signature(Box::new(signature)))
+}
+
+fn beside(image: &str) -> Result<String> {
+    let mut url = Url::parse(image)
+        .map_err(|error| Failure::invalid_params(format!("{image}: expected a URL: {error}")))?;
+    url.set_path(&format!("{}.sig", url.path()));
+    Ok(url.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_lies_beside_the_image() {
+        let beside = |url| beside(url).unwrap();
+        assert_eq!(beside("http://h/a/i.raw.xz"), "http://h/a/i.raw.xz.sig");
+        assert_eq!(beside("https://h/i.gz?a=b#c"), "https://h/i.gz.sig?a=b#c");
+        assert_eq!(beside("file:///i.raw"), "file:///i.raw.sig");
+        assert!(super::beside("i.raw").is_err());
+    }
+}

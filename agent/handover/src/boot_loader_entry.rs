@@ -1,0 +1,324 @@
+//! Edits the kernel arguments of the boot loader entry that boots by default (Boot
+//! Loader Specification, type 1, in the form that ostree writes).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use landfall_report::failure::Result;
+
+use crate::file_in_boot::{inside, problem, read, read_if_there, replace};
+use crate::grub_environment::Environment;
+use crate::kernel_args::{self, Step};
+
+const ENTRIES: &str = "loader/entries";
+const OPTIONS: &str = "options ";
+const ENVIRONMENT: &str = "grub2/grubenv";
+/// A variable that grub.cfg itself sets, for the first boot.
+const FIRST_BOOT: &str = "ignition_firstboot";
+/// In bytes; an entry has five lines.
+const SIZE_LIMIT: u64 = 64 << 10;
+/// `COMMAND_LINE_SIZE` of x86_64 without the final NUL. GRUB silently drops
+/// everything after it.
+const KERNEL_LIMIT: usize = 2047;
+
+/// The new contents; [`Edit::write`] writes them.
+#[derive(Debug)]
+pub struct Edit {
+    path: PathBuf,
+    text: String,
+    environment: Option<(PathBuf, Vec<u8>)>,
+}
+
+/// Edits the arguments of the last entry by name, which boots by default because
+/// entries are sorted in reverse. Writes nothing.
+///
+/// The options can also name variables of GRUB's environment, for example
+/// `$kernelopts` on RHEL 8. Deletions and the platform change those variables too.
+///
+/// # Errors
+/// If there is no entry, it has no or several `options` lines, a step fails, or the
+/// environment that it needs cannot be edited.
+pub fn prepare(boot: &Path, steps: &[Step]) -> Result<Edit> {
+    let path = last_entry(boot)?;
+    let old = read(&path, SIZE_LIMIT)?;
+    let failed = |reason: &dyn std::fmt::Display| problem(&path, reason);
+    let entry = Entry::parse(&old).map_err(|reason| failed(&reason))?;
+    let variables: Vec<&str> = entry
+        .options
+        .split(' ')
+        .filter_map(|word| word.strip_prefix('$'))
+        .filter(|&name| name != FIRST_BOOT)
+        .collect();
+    let environment = if variables.is_empty() {
+        None
+    } else {
+        read_environment(boot)?
+    };
+    let Some((environment_path, mut environment)) = environment else {
+        let text = entry
+            .with_arguments(&mut [], steps)
+            .map_err(|reason| failed(&reason))?;
+        return Ok(Edit {
+            path,
+            text,
+            environment: None,
+        });
+    };
+    let mut values: Vec<(String, String)> = variables
+        .iter()
+        .filter_map(|&name| Some((name.to_owned(), environment.get(name)?.to_owned())))
+        .collect();
+    let text = entry
+        .with_arguments(&mut values, steps)
+        .map_err(|reason| failed(&reason))?;
+    for (name, value) in &values {
+        environment.set(name, value);
+    }
+    let block = environment
+        .to_bytes()
+        .map_err(|reason| problem(&environment_path, &reason))?;
+    Ok(Edit {
+        path,
+        text,
+        environment: Some((environment_path, block)),
+    })
+}
+
+impl Edit {
+    /// Replaces the old contents.
+    ///
+    /// # Errors
+    /// If the file system rejects a write. Each file then has either its old or its
+    /// new content.
+    pub fn write(&self) -> Result<()> {
+        if let Some((path, block)) = &self.environment {
+            replace(path, block)?;
+        }
+        replace(&self.path, self.text.as_bytes())
+    }
+}
+
+/// The entry that boots by default, in a mounted boot partition.
+///
+/// # Errors
+/// If there is no entry.
+pub fn last_entry(boot: &Path) -> Result<PathBuf> {
+    let directory = inside(boot, Path::new(ENTRIES))?;
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(&directory).map_err(|e| problem(&directory, &e))? {
+        let path = entry.map_err(|e| problem(&directory, &e))?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "conf")
+        {
+            entries.push(path);
+        }
+    }
+    let last = entries
+        .into_iter()
+        .max()
+        .ok_or_else(|| problem(&directory, &"expected a boot loader entry, found none"))?;
+    inside(boot, last.strip_prefix(boot).unwrap_or(&last))
+}
+
+/// The environment block of the boot partition, with its path. `None` if the image
+/// has no such file; GRUB then gets the variables from elsewhere.
+pub(super) fn read_environment(boot: &Path) -> Result<Option<(PathBuf, Environment)>> {
+    let found = read_if_there(boot, Path::new(ENVIRONMENT), SIZE_LIMIT).map_err(|failure| {
+        failure.hint("the entry takes kernel arguments from GRUB's environment, which must be in the boot partition to be edited")
+    })?;
+    let Some((path, text)) = found else {
+        return Ok(None);
+    };
+    let environment = Environment::parse(&text).map_err(|e| problem(&path, &e))?;
+    Ok(Some((path, environment)))
+}
+
+/// An entry, split at its `options`.
+struct Entry<'a> {
+    before: &'a str,
+    options: &'a str,
+    after: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    fn parse(text: &'a str) -> std::result::Result<Self, String> {
+        let mut found = Vec::new();
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            if line.starts_with(OPTIONS) {
+                found.push((start, line));
+            }
+            start += line.len();
+        }
+        let &[(start, line)] = &found[..] else {
+            let count = found.len();
+            return Err(format!("expected one 'options' line, found {count}"));
+        };
+        Ok(Self {
+            before: &text[..start],
+            options: line[OPTIONS.len()..].trim(),
+            after: &text[start + line.trim_end_matches(['\r', '\n']).len()..],
+        })
+    }
+
+    /// Applies the steps to the options. All other lines keep their bytes.
+    fn with_arguments(
+        &self,
+        variables: &mut [(String, String)],
+        steps: &[Step],
+    ) -> std::result::Result<String, String> {
+        let options = kernel_args::edit(self.options, variables, steps)?;
+        let len = options.len()
+            + variables
+                .iter()
+                .map(|(_, value)| value.len())
+                .sum::<usize>();
+        if len > KERNEL_LIMIT {
+            tracing::warn!(
+                "the kernel arguments have {len} bytes: on x86_64 the kernel ignores everything after byte {KERNEL_LIMIT}"
+            );
+        }
+        Ok(format!("{}{OPTIONS}{options}{}", self.before, self.after))
+    }
+}
+
+/// Applies the steps to the text of an entry, for callers without a file.
+pub fn edit_text(text: &str, steps: &[Step]) -> std::result::Result<String, String> {
+    Entry::parse(text)?.with_arguments(&mut [], steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn change(append: &[&str], delete: &[&str]) -> Step {
+        let strings = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        Step::Change {
+            delete: strings(delete),
+            append: strings(append),
+        }
+    }
+
+    #[test]
+    fn only_the_options_line_changes() {
+        let entry = "title T  \nversion 1\noptions $ignition_firstboot a b \nlinux /l\n# options x\noptionsx y\ninitrd /i";
+        assert_eq!(
+            edit_text(entry, &[change(&["c"], &["a"])]).unwrap(),
+            "title T  \nversion 1\noptions $ignition_firstboot b c\nlinux /l\n# options x\noptionsx y\ninitrd /i"
+        );
+        assert_eq!(
+            edit_text("options a\r\nlinux /l\r\n", &[change(&["c"], &[])]).unwrap(),
+            "options a c\r\nlinux /l\r\n"
+        );
+        for (entry, found) in [
+            ("title T\n", 0),
+            ("options a\noptions b\n", 2),
+            ("options\n", 0),
+        ] {
+            let reason = edit_text(entry, &[]).unwrap_err();
+            assert_eq!(
+                reason,
+                format!("expected one 'options' line, found {found}")
+            );
+        }
+    }
+
+    /// Opening a FIFO blocks until a writer opens it, and none ever does.
+    #[test]
+    fn an_entry_that_is_no_file_is_refused_at_once() {
+        let boot = tempfile::tempdir().unwrap();
+        let entries = boot.path().join(ENTRIES);
+        fs::create_dir_all(&entries).unwrap();
+        let mode = nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR;
+        nix::unistd::mkfifo(&entries.join("a.conf"), mode).unwrap();
+        let (sender, outcome) = std::sync::mpsc::channel();
+        let root = boot.path().to_owned();
+        std::thread::spawn(move || sender.send(prepare(&root, &[change(&["a"], &[])])));
+        let failure = outcome
+            .recv_timeout(std::time::Duration::from_secs(10))
+            .expect("it waits for ever")
+            .unwrap_err();
+        assert!(failure.details.contains("regular file"), "{failure}");
+    }
+
+    #[test]
+    fn nothing_is_written_outside_of_the_partition() {
+        let outside = tempfile::tempdir().unwrap();
+        let boot = outside.path().join("boot");
+        fs::create_dir_all(boot.join("loader")).unwrap();
+        std::os::unix::fs::symlink("../", boot.join(ENTRIES)).unwrap();
+        fs::write(boot.join("a.conf"), "options x\n").unwrap();
+        // A scratch file outside the partition would replace this file.
+        let other = outside.path().join(".landfall-new");
+        fs::write(&other, "not ours").unwrap();
+        prepare(&boot, &[change(&["y"], &[])])
+            .unwrap()
+            .write()
+            .unwrap();
+        assert_eq!(
+            fs::read_to_string(boot.join("a.conf")).unwrap(),
+            "options x y\n"
+        );
+        assert_eq!(fs::read_to_string(&other).unwrap(), "not ours");
+    }
+
+    fn boot_with_environment(options: &str) -> tempfile::TempDir {
+        let boot = tempfile::tempdir().unwrap();
+        fs::create_dir_all(boot.path().join(ENTRIES)).unwrap();
+        fs::create_dir_all(boot.path().join("grub2")).unwrap();
+        fs::write(boot.path().join(ENTRIES).join("a.conf"), options).unwrap();
+        boot
+    }
+
+    /// An entry as on RHEL 8; GRUB's own tool writes the block and reads it back.
+    #[test]
+    fn arguments_in_grubs_environment_are_edited_there() {
+        let boot = boot_with_environment("options $kernelopts $ignition_firstboot\n");
+        let path = boot.path().join(ENVIRONMENT);
+        let grub_editenv = |arguments: &[&str]| {
+            let output = Command::new("grub-editenv")
+                .arg(&path)
+                .args(arguments)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        grub_editenv(&["create"]);
+        let value = "kernelopts=root=x ro console=tty0 ignition.platform.id=metal";
+        grub_editenv(&["set", "saved_entry=1", value, "boot_success=0"]);
+        let steps = [
+            Step::Platform("qemu".to_owned()),
+            change(&["nosmt"], &["console=tty0"]),
+        ];
+        prepare(boot.path(), &steps).unwrap().write().unwrap();
+        assert_eq!(
+            grub_editenv(&["list"]),
+            "saved_entry=1\nkernelopts=root=x ro ignition.platform.id=qemu\nboot_success=0\n"
+        );
+        assert_eq!(fs::metadata(&path).unwrap().len(), 1024);
+        assert_eq!(
+            fs::read_to_string(boot.path().join(ENTRIES).join("a.conf")).unwrap(),
+            "options $kernelopts $ignition_firstboot nosmt\n"
+        );
+    }
+
+    #[test]
+    fn an_environment_elsewhere_is_told_and_only_where_it_matters() {
+        let boot = boot_with_environment("options $kernelopts\n");
+        std::os::unix::fs::symlink("../efi/grubenv", boot.path().join(ENVIRONMENT)).unwrap();
+        let failure = prepare(boot.path(), &[change(&["a"], &[])]).unwrap_err();
+        assert!(failure.details.contains("grubenv"), "{failure}");
+        let entry = boot.path().join(ENTRIES).join("a.conf");
+        fs::write(&entry, "options $ignition_firstboot\n").unwrap();
+        prepare(boot.path(), &[change(&["a"], &[])]).unwrap();
+        // `$tuned_params` needs no environment block: grub.cfg sets it, or it stays
+        // empty.
+        fs::remove_file(boot.path().join(ENVIRONMENT)).unwrap();
+        fs::write(&entry, "options $tuned_params\n").unwrap();
+        prepare(boot.path(), &[change(&["a"], &[])]).unwrap();
+    }
+}

@@ -1,0 +1,120 @@
+//! Sets kernel arguments for the first boot only, mostly for the network. It adds a
+//! line to `ignition.firstboot`, which the grub.cfg of the image sources.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use landfall_report::failure::{Failure, Result};
+
+use crate::file_in_boot::{self, problem};
+use crate::grub_words;
+
+/// Empty in the image. If the file exists, GRUB adds `ignition.firstboot` to the
+/// kernel arguments.
+const FILE: &str = "ignition.firstboot";
+
+/// Whether GRUB passes these arguments on unchanged.
+pub fn is_plain(arguments: &str) -> bool {
+    check_text(arguments).is_ok()
+}
+
+/// GRUB parses the arguments twice: between double quotes in the line, and then as
+/// words of the `options`. There is no way to quote `"`, `$` and `\` for both.
+fn check_text(arguments: &str) -> std::result::Result<(), String> {
+    if let Some(found) = arguments.chars().find(|c| "\"$\\".contains(*c)) {
+        return Err(format!(
+            "expected none of \"$\\, because GRUB interprets them twice, found {found:?}"
+        ));
+    }
+    grub_words::check(arguments)
+}
+
+/// The line for GRUB's script.
+///
+/// # Errors
+/// If the arguments are not [plain](is_plain).
+pub fn line(arguments: &str) -> Result<String> {
+    check_text(arguments).map_err(|reason| {
+        Failure::invalid_params(format!("first-boot arguments {arguments:?}: {reason}"))
+    })?;
+    Ok(format!("set ignition_network_kcmdline=\"{arguments}\"\n"))
+}
+
+/// Fails if the file does not exist or is not a regular file: then the image has no
+/// first boot that could use the arguments.
+pub fn check(boot: &Path) -> Result<()> {
+    open(boot).map(drop)
+}
+
+/// Appends the line to the file, which must exist.
+pub fn append(boot: &Path, line: &str) -> Result<()> {
+    let mut file = open(boot)?;
+    file.write_all(line.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(|e| problem(&boot.join(FILE), &e))
+}
+
+fn open(boot: &Path) -> Result<File> {
+    let path = boot.join(FILE);
+    file_in_boot::open(&path, OpenOptions::new().append(true)).map_err(|e| {
+        problem(&path, &e).hint("is this a CoreOS image? Its boot partition holds that file")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_that_grub_reads_back_as_given() {
+        assert_eq!(
+            line("rd.neednet=1 ip=10.0.0.2::10.0.0.1:24:h:ens3:none nameserver=10.0.0.1").unwrap(),
+            "set ignition_network_kcmdline=\"rd.neednet=1 ip=10.0.0.2::10.0.0.1:24:h:ens3:none nameserver=10.0.0.1\"\n"
+        );
+        for bad in [
+            "a\"b", "a$b", "a\\", "a\nb", "\r", "a;b", "a&b", "a|b", "{", "}", "<", ">", "'",
+            "a #b",
+        ] {
+            assert!(line(bad).is_err(), "{bad:?}");
+            assert!(!is_plain(bad), "{bad:?}");
+        }
+        assert!(is_plain("a='b;c d'"), "quoted for the second reading");
+        assert!(is_plain(
+            "ip=[2001:db8::2/64]::[fe80::1%25ens3]:64:h#1:ens3:none a=b,c=d"
+        ));
+    }
+
+    #[test]
+    fn appended_to_what_is_there_and_never_created() {
+        let boot = tempfile::tempdir().unwrap();
+        let path = boot.path().join(FILE);
+        let missing = append(boot.path(), "x\n").unwrap_err();
+        assert!(missing.details.contains("ignition.firstboot"), "{missing}");
+        assert!(!path.exists());
+        std::fs::write(&path, "old\n").unwrap();
+        append(boot.path(), "new\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old\nnew\n");
+    }
+
+    #[test]
+    fn a_link_out_of_the_partition_is_not_followed() {
+        let boot = tempfile::tempdir().unwrap();
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        std::os::unix::fs::symlink(outside.path(), boot.path().join(FILE)).unwrap();
+        assert!(append(boot.path(), "x\n").is_err());
+        assert!(std::fs::read(outside.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let boot = tempfile::tempdir().unwrap();
+        let mode = nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR;
+        nix::unistd::mkfifo(&boot.path().join(FILE), mode).unwrap();
+        let (sender, outcome) = std::sync::mpsc::channel();
+        let root = boot.path().to_owned();
+        std::thread::spawn(move || sender.send(check(&root)));
+        let checked = outcome.recv_timeout(std::time::Duration::from_secs(10));
+        assert!(checked.expect("it waits for ever").is_err());
+    }
+}

@@ -1,0 +1,179 @@
+//! Writes the Ignition config where the `metal` provider reads it on the first
+//! boot, and adds the host name to it, as OpenShift's agent does.
+
+use std::fs;
+use std::path::Path;
+
+use landfall_report::failure::{Failure, Result};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
+
+use crate::file_in_boot::{create, make_directory, problem};
+
+const DIRECTORY: &str = "ignition";
+const FILE: &str = "ignition/config.ign";
+
+/// RFC 3986, 2.3: a `data:` URL may contain these characters unencoded.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Rejects a config that is not a JSON object. Nothing else is checked, because the
+/// system on the disk may have a newer Ignition than the agent knows.
+pub fn check(config: &[u8]) -> Result<()> {
+    parse(config).map(drop)
+}
+
+/// Fails if the partition already has a config, because two deployments must not
+/// mix.
+pub fn check_absent(boot: &Path) -> Result<()> {
+    let path = boot.join(FILE);
+    match fs::symlink_metadata(&path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(problem(&path, &e)),
+        Ok(_) => Err(problem(
+            &path,
+            &"the image holds an Ignition config already",
+        )),
+    }
+}
+
+/// Writes exactly these bytes. Fails if the file exists.
+pub fn write(boot: &Path, config: &[u8]) -> Result<()> {
+    make_directory(&boot.join(DIRECTORY), 0o700)?;
+    create(&boot.join(FILE), config)
+}
+
+/// Adds a file `/etc/hostname` to the config, as ironic-agent-image does if the
+/// ramdisk has a host name. The config keeps its bytes if nothing is added: without
+/// a host name, or if the config sets one itself (Ignition rejects two entries for
+/// one path).
+///
+/// Returns `None` if there is neither a config nor a host name.
+///
+/// # Errors
+/// If the config is not a JSON object, `storage.files` is not a list, or the host
+/// name is not a single word. The file /etc/hostname holds one word on one line.
+pub fn with_hostname(config: Option<&[u8]>, hostname: Option<&str>) -> Result<Option<Vec<u8>>> {
+    let Some(hostname) = hostname.filter(|name| !name.is_empty()) else {
+        return match config {
+            Some(config) => check(config).map(|()| Some(config.to_vec())),
+            None => Ok(None),
+        };
+    };
+    if hostname.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(Failure::invalid_params(format!(
+            "host name {hostname:?}: expected one word"
+        )));
+    }
+    let mut root = match config {
+        Some(config) => parse(config)?,
+        None => parse(br#"{"ignition":{"version":"3.0.0"}}"#)?,
+    };
+    // Specification 2.x requires the name of the file system.
+    let version = root
+        .get("ignition")
+        .and_then(|ignition| ignition.get("version"))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let mut entry = json!({
+        "path": "/etc/hostname",
+        "mode": 0o644,
+        "overwrite": true,
+        "contents": { "source": format!("data:,{}", utf8_percent_encode(hostname, ENCODED)) },
+    });
+    if version.starts_with("2.") {
+        entry["filesystem"] = json!("root");
+    }
+    let storage = root
+        .entry("storage")
+        .or_insert_with(|| Value::Object(Map::new()));
+    let files = storage
+        .as_object_mut()
+        .map(|storage| storage.entry("files").or_insert_with(|| json!([])))
+        .and_then(Value::as_array_mut)
+        .ok_or_else(|| {
+            Failure::invalid_params("ignition config: expected a list in storage.files")
+        })?;
+    if let Some(config) = config
+        && files.iter().any(|file| file["path"] == "/etc/hostname")
+    {
+        return Ok(Some(config.to_vec()));
+    }
+    files.push(entry);
+    Ok(Some(Value::Object(root).to_string().into_bytes()))
+}
+
+fn parse(config: &[u8]) -> Result<Map<String, Value>> {
+    match serde_json::from_slice(config) {
+        Ok(Value::Object(root)) => Ok(root),
+        Ok(_) => Err(Failure::invalid_params(
+            "ignition config: expected a JSON object",
+        )),
+        Err(e) => Err(Failure::invalid_params(format!(
+            "ignition config: expected JSON: {e}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Unusual on purpose: it has blanks, an order and escapes that the agent never
+    /// writes.
+    const USER: &[u8] = b"{ \"storage\":{\"files\":[ ]},\n\t\"ignition\" : {\"version\":\"3.2.0\"} , \"x\":\"\\u0041\"}\n";
+
+    fn with(config: Option<&[u8]>, hostname: Option<&str>) -> Option<Vec<u8>> {
+        with_hostname(config, hostname).unwrap()
+    }
+
+    #[test]
+    fn untouched_bytes_when_nothing_is_added() {
+        assert_eq!(with(Some(USER), None).as_deref(), Some(USER));
+        assert_eq!(with(Some(USER), Some("")).as_deref(), Some(USER));
+        assert_eq!(with(None, None), None);
+        let own =
+            br#"{"ignition":{"version":"3.0.0"}, "storage":{"files":[{"path":"/etc/hostname"}]}}"#;
+        assert_eq!(with(Some(own), Some("node")).as_deref(), Some(&own[..]));
+    }
+
+    #[test]
+    fn a_host_name_becomes_a_file() {
+        let config: Value =
+            serde_json::from_slice(&with(Some(USER), Some("n\u{f6}de/1.example")).unwrap())
+                .unwrap();
+        assert_eq!(
+            config["storage"]["files"],
+            json!([{
+                "path": "/etc/hostname",
+                "mode": 420,
+                "overwrite": true,
+                "contents": {"source": "data:,n%C3%B6de%2F1.example"},
+            }])
+        );
+        assert_eq!(config["x"], "A", "the rest stays");
+        let made: Value = serde_json::from_slice(&with(None, Some("node")).unwrap()).unwrap();
+        assert_eq!(made["ignition"]["version"], "3.0.0");
+        assert_eq!(made["storage"]["files"][0]["path"], "/etc/hostname");
+        let second = br#"{"ignition":{"version":"2.2.0"}}"#;
+        let made: Value = serde_json::from_slice(&with(Some(second), Some("n")).unwrap()).unwrap();
+        assert_eq!(made["storage"]["files"][0]["filesystem"], "root");
+    }
+
+    #[test]
+    fn what_ignition_cannot_read_is_refused() {
+        for bad in [&b""[..], b"[]", b"{", b"null", b"\xff", b"{\"a\":1} x"] {
+            assert!(check(bad).is_err(), "{bad:?}");
+            assert!(with_hostname(Some(bad), None).is_err(), "{bad:?}");
+        }
+        for bad in [&br#"{"storage":[]}"#[..], br#"{"storage":{"files":{}}}"#] {
+            assert!(with_hostname(Some(bad), Some("n")).is_err());
+        }
+        for bad in ["node\n", "a\nb", "a b", "\0", "\u{85}"] {
+            assert!(with_hostname(None, Some(bad)).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Adapts a written CoreOS image to this host: Ignition config, platform, consoles,
+//! kernel arguments and network of the first boot. All of them are files in the
+//! boot partition.
+
+use std::fs::File;
+use std::path::Path;
+use std::time::Instant;
+
+use landfall_devices::permission::WritePermission;
+use landfall_disk::tables::gpt::Table;
+use landfall_report::failure::Result;
+use nix::mount::MsFlags;
+
+use crate::console::{self, Console};
+use crate::file_in_boot::problem;
+use crate::kernel_args::{self, METAL, Step};
+use crate::platform_table::PlatformTable;
+use crate::{
+    boot_loader_entry, boot_partition, firstboot_keyfiles, firstboot_network, grub_console,
+    ignition_file, written_disk,
+};
+
+/// The changes to make; the default changes nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CoreosChanges {
+    /// The Ignition config, written byte for byte.
+    pub ignition: Option<Vec<u8>>,
+    /// Permanent kernel arguments to add at the end.
+    pub append_kargs: Vec<String>,
+    /// Permanent kernel arguments to delete. They are deleted before others are
+    /// added.
+    pub delete_kargs: Vec<String>,
+    /// Kernel arguments of the first boot only.
+    pub firstboot_args: Option<String>,
+    /// NetworkManager keyfiles for the first boot: name and content.
+    pub network_keyfiles: Vec<(String, Vec<u8>)>,
+    /// The Ignition platform to set instead of `metal`, with its consoles.
+    pub platform: Option<String>,
+    /// The consoles, instead of those of the platform. The last one becomes the
+    /// kernel's `/dev/console`.
+    pub consoles: Vec<Console>,
+}
+
+impl CoreosChanges {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Rejects changes that cannot be made. Needs no disk, so it can run before the
+    /// image is fetched. The error names the first fault.
+    pub fn check(&self) -> Result<()> {
+        if let Some(config) = &self.ignition {
+            ignition_file::check(config)?;
+        }
+        kernel_args::check_appended(&self.append_kargs)?;
+        kernel_args::check_deleted(&self.delete_kargs)?;
+        if let Some(platform) = &self.platform {
+            kernel_args::check_platform(platform)?;
+        }
+        if let Some(arguments) = &self.firstboot_args {
+            firstboot_network::line(arguments)?;
+        }
+        firstboot_keyfiles::check(&self.network_keyfiles)
+    }
+
+    /// The steps on the kernel arguments, in coreos-installer's order: the
+    /// platform; the named consoles, or else those of the platform; then the
+    /// arguments that were named.
+    fn steps(&self, table: &PlatformTable) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let other_platform = self.platform.as_deref().filter(|name| *name != METAL);
+        if let Some(platform) = other_platform {
+            steps.push(Step::Platform(platform.to_owned()));
+        }
+        let consoles = if self.consoles.is_empty() {
+            other_platform.map(|name| table.platform(name).kernel_arguments)
+        } else {
+            Some(self.consoles.iter().map(Console::kernel_argument).collect())
+        };
+        if let Some(append) = consoles {
+            let delete = table.platform(METAL).kernel_arguments;
+            steps.push(Step::Change { delete, append });
+        }
+        if !self.append_kargs.is_empty() || !self.delete_kargs.is_empty() {
+            steps.push(Step::Change {
+                delete: self.delete_kargs.clone(),
+                append: self.append_kargs.clone(),
+            });
+        }
+        steps
+    }
+
+    /// The new commands of GRUB's console block; `None` leaves it unchanged.
+    fn grub_commands(&self, table: &PlatformTable) -> Option<Vec<String>> {
+        if !self.consoles.is_empty() {
+            return Some(console::grub_commands(&self.consoles));
+        }
+        let commands = table.platform(self.platform.as_deref()?).grub_commands;
+        (commands != table.platform(METAL).grub_commands).then_some(commands)
+    }
+}
+
+/// Makes the changes in the boot partition of this disk. They are on the medium
+/// when this returns.
+///
+/// # Errors
+/// If the disk has no boot partition, or a change cannot be made.
+pub fn install_coreos(
+    disk: &Path,
+    table: &Table,
+    changes: &CoreosChanges,
+    _permission: &WritePermission,
+) -> Result<()> {
+    changes.check()?;
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let started = Instant::now();
+    let found = boot_partition::find(disk, table)?;
+    let node = written_disk::node(disk, found.partition.number)?;
+    let mount_point = Path::new(written_disk::BOOT_MOUNT_POINT);
+    change_mounted(&node, found.file_system.kind, mount_point, changes)?;
+    for other in boot_partition::on_other_disks(disk) {
+        tracing::warn!(
+            "{} also holds a file system labelled boot: CoreOS may refuse to boot until that disk is wiped",
+            other.display()
+        );
+    }
+    tracing::info!(
+        "{}: {} ({:.1} s)",
+        node.display(),
+        summary(changes),
+        started.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+fn change_mounted(
+    node: &Path,
+    kind: &str,
+    mount_point: &Path,
+    changes: &CoreosChanges,
+) -> Result<()> {
+    let mounted = written_disk::mount(node, mount_point, kind, MsFlags::empty())?;
+    apply(mount_point, changes)?;
+    File::open(mount_point)
+        .and_then(|root| nix::unistd::syncfs(root).map_err(Into::into))
+        .map_err(|e| problem(node, &format!("flushing: {e}")))?;
+    mounted
+        .unmount()
+        .map_err(|e| problem(node, &format!("unmounting: {e}")))
+}
+
+/// Makes the changes in a mounted boot file system. Everything that can be rejected
+/// is checked before the first write. The Ignition config is written last: if this
+/// is interrupted, the system comes up without its config, and the operator notices
+/// that. A system with its config but without its network could pass unnoticed.
+fn apply(boot: &Path, changes: &CoreosChanges) -> Result<()> {
+    let table = if changes.platform.is_some() || !changes.consoles.is_empty() {
+        PlatformTable::read(boot)?
+    } else {
+        PlatformTable::default()
+    };
+    let steps = changes.steps(&table);
+    let kargs = if steps.is_empty() {
+        None
+    } else {
+        Some(boot_loader_entry::prepare(boot, &steps)?)
+    };
+    let grub = match changes.grub_commands(&table) {
+        Some(commands) => Some(grub_console::prepare(boot, &commands)?),
+        None => None,
+    };
+    let firstboot = match &changes.firstboot_args {
+        Some(arguments) => {
+            firstboot_network::check(boot)?;
+            Some(firstboot_network::line(arguments)?)
+        }
+        None => None,
+    };
+    if changes.ignition.is_some() {
+        ignition_file::check_absent(boot)?;
+    }
+
+    if let Some(edit) = kargs {
+        edit.write()?;
+    }
+    if let Some(edit) = grub {
+        edit.write()?;
+    }
+    firstboot_keyfiles::write(boot, &changes.network_keyfiles)?;
+    if let Some(line) = firstboot {
+        firstboot_network::append(boot, &line)?;
+    }
+    if let Some(config) = &changes.ignition {
+        ignition_file::write(boot, config)?;
+    }
+    Ok(())
+}
+
+/// A summary of the changes for the console, with sizes and counts but no secrets.
+pub fn summary(changes: &CoreosChanges) -> String {
+    let mut parts = Vec::new();
+    if let Some(config) = &changes.ignition {
+        parts.push(format!("Ignition config of {} bytes", config.len()));
+    }
+    if let Some(platform) = &changes.platform {
+        parts.push(format!("platform {platform}"));
+    }
+    if !changes.consoles.is_empty() {
+        let consoles = changes.consoles.iter().map(Console::to_string);
+        let consoles = consoles.collect::<Vec<_>>().join(" ");
+        parts.push(format!("consoles {consoles}"));
+    }
+    for (what, arguments) in [
+        ("added", &changes.append_kargs),
+        ("deleted", &changes.delete_kargs),
+    ] {
+        if !arguments.is_empty() {
+            parts.push(format!("kernel arguments {what}: {}", arguments.join(" ")));
+        }
+    }
+    if let Some(arguments) = &changes.firstboot_args {
+        parts.push(format!("first-boot arguments: {arguments}"));
+    }
+    if !changes.network_keyfiles.is_empty() {
+        let names = changes.network_keyfiles.iter().map(|(name, _)| &name[..]);
+        parts.push(format!(
+            "network keyfiles: {}",
+            names.collect::<Vec<_>>().join(" ")
+        ));
+    }
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests;

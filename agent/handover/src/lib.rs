@@ -1,0 +1,37 @@
+//! Prepares the first boot of the installed system, once the image is on the disk.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "they panic if output cannot be written: a closed pipe, a full disk"
+    )
+)]
+
+pub mod boot_entries;
+pub mod boot_loader_entry;
+pub mod boot_partition;
+pub mod console;
+pub mod efi_device_path;
+pub mod efi_entry;
+pub mod efi_load_option;
+pub mod efi_loader;
+pub mod efi_system_partition;
+pub mod efi_variables;
+pub mod file_in_boot;
+pub mod firstboot_keyfiles;
+pub mod firstboot_network;
+pub mod grub_choice;
+pub mod grub_console;
+pub mod grub_environment;
+pub mod grub_words;
+pub mod ignition_file;
+pub mod injected_file;
+pub mod install_coreos;
+pub mod kernel_args;
+pub mod kexec;
+pub mod platform_table;
+pub mod pstore;
+pub mod written_disk;

@@ -1,0 +1,89 @@
+//! Reads the image's table of platforms, `coreos/platforms.json` in its boot
+//! partition. coreos-assembler creates it with the image.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use landfall_report::failure::Result;
+use serde::Deserialize;
+
+use crate::file_in_boot::{problem, read_if_there};
+
+const FILE: &str = "coreos/platforms.json";
+/// In bytes; twenty platforms have 4 KB.
+const SIZE_LIMIT: u64 = 256 << 10;
+
+/// The settings of each platform. A platform that is not in the table has none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct PlatformTable(BTreeMap<String, Platform>);
+
+/// The console settings of a platform.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Platform {
+    /// Lines for GRUB's configuration.
+    #[serde(default)]
+    pub grub_commands: Vec<String>,
+    /// Permanent kernel arguments.
+    #[serde(default)]
+    pub kernel_arguments: Vec<String>,
+}
+
+impl PlatformTable {
+    /// The table of this boot file system; an empty one if the image has none.
+    ///
+    /// # Errors
+    /// If the file exists but cannot be read or parsed.
+    pub fn read(boot: &Path) -> Result<Self> {
+        match read_if_there(boot, Path::new(FILE), SIZE_LIMIT)? {
+            None => Ok(Self::default()),
+            Some((path, text)) => Self::parse(&text).map_err(|reason| problem(&path, &reason)),
+        }
+    }
+
+    pub fn parse(text: &str) -> std::result::Result<Self, String> {
+        serde_json::from_str(text).map_err(|e| format!("expected a table of platforms: {e}"))
+    }
+
+    /// The settings of this platform, empty if the table does not list it.
+    pub fn platform(&self, name: &str) -> Platform {
+        self.0.get(name).cloned().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_platforms_and_keys_are_empty() {
+        let text =
+            r#"{"metal": {"kernel_arguments": ["a"], "new": 1}, "qemu": {"grub_commands": ["b"]}}"#;
+        let table = PlatformTable::parse(text).unwrap();
+        assert_eq!(table.platform("metal").kernel_arguments, ["a"]);
+        assert!(table.platform("metal").grub_commands.is_empty());
+        assert_eq!(table.platform("qemu").grub_commands, ["b"]);
+        assert_eq!(table.platform("none"), Platform::default());
+        let boot = tempfile::tempdir().unwrap();
+        assert_eq!(
+            PlatformTable::read(boot.path()).unwrap(),
+            PlatformTable::default()
+        );
+    }
+
+    #[test]
+    fn what_is_no_table_is_an_error_with_its_path() {
+        for bad in [
+            "",
+            "[]",
+            "{\"a\": 1}",
+            "{\"a\": {\"grub_commands\": \"x\"}}",
+            "{} x",
+        ] {
+            let boot = tempfile::tempdir().unwrap();
+            std::fs::create_dir(boot.path().join("coreos")).unwrap();
+            std::fs::write(boot.path().join(FILE), bad).unwrap();
+            let failure = PlatformTable::read(boot.path()).unwrap_err();
+            assert!(failure.details.contains(FILE), "{failure}");
+        }
+    }
+}

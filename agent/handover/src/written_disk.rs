@@ -1,0 +1,185 @@
+//! Gives the handover access to the written disk: its partition table from the
+//! medium, the device nodes of its partitions, and their mounts.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use landfall_disk::device::busy::KernelView;
+use landfall_disk::device::target::refuse_boot_medium;
+use landfall_disk::tables::gpt::Table;
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::block_ioctl;
+use landfall_sys::mount::Mounted;
+use landfall_sys::system_path::SystemPath;
+use nix::mount::{MntFlags, MsFlags, umount2};
+use nix::sys::stat::{major, minor};
+
+/// The boot partition is mounted here while it is changed or read.
+pub const BOOT_MOUNT_POINT: &str = "/run/landfall/boot";
+/// The EFI system partition is mounted here while the agent looks for a loader.
+pub const ESP_MOUNT_POINT: &str = "/run/landfall/esp";
+
+/// A partition is mounted here while the agent writes a file of the operator's to
+/// it.
+pub const INJECTED_MOUNT_POINT: &str = "/run/landfall/injected";
+
+const HEAD_LEN: u64 = 1 << 20;
+
+pub struct Head {
+    /// At most 1 MiB.
+    pub bytes: Vec<u8>,
+    /// The possible logical sector sizes: one for a disk, two for an image file.
+    sectors: Vec<u32>,
+}
+
+impl Head {
+    /// The GPT.
+    ///
+    /// # Errors
+    /// If there is no valid GPT.
+    pub fn table(&self) -> std::result::Result<Table, String> {
+        let mut reason = "no partition table".to_owned();
+        for sector in &self.sectors {
+            match Table::parse(&self.bytes, *sector) {
+                Ok(table) => return Ok(table),
+                Err(e) => reason = e,
+            }
+        }
+        Err(reason)
+    }
+}
+
+/// Reads the first bytes of a disk or image file, not from the kernel's cache.
+pub fn read_head(disk: &Path) -> Result<Head> {
+    File::open(disk)
+        .and_then(|file| read(&file))
+        .map_err(|e| Failure::deployment(format!("{}: {e}", disk.display())))
+}
+
+/// Reads the partition table of a disk or image file, not from the kernel's cache.
+///
+/// # Errors
+/// If the disk cannot be read or has no valid GPT.
+pub fn read_table(disk: &Path) -> Result<Table> {
+    { read_head(disk)?.table() }
+        .map_err(|e| Failure::deployment(format!("{}: {e}", disk.display())))
+}
+
+fn read(file: &File) -> io::Result<Head> {
+    let is_device = file.metadata()?.file_type().is_block_device();
+    let (size, sectors) = if is_device {
+        // Data that the kernel cached before the image was written is stale. Writes
+        // that bypass the cache do not always drop it.
+        block_ioctl::flush_buffers(file)?;
+        let sector = block_ioctl::logical_sector_size(file)?;
+        (block_ioctl::size_bytes(file)?, vec![sector])
+    } else {
+        (file.metadata()?.len(), vec![512, 4096])
+    };
+    let mut bytes = vec![0; HEAD_LEN.min(size) as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(Head { bytes, sectors })
+}
+
+/// The device node of a partition.
+///
+/// The node exists already, because the kernel waits for devtmpfs to create it
+/// (`devtmpfs_submit_req` in drivers/base/devtmpfs.c). It does so before BLKPG
+/// returns, which announces the partitions for `install_coreos`, and before
+/// BLKRRPART returns, which announces the ESP for the boot entry.
+///
+/// # Errors
+/// If the kernel has no such partition, or the partition has no node.
+pub fn node(disk: &Path, number: u32) -> Result<PathBuf> {
+    let kernel = KernelView::default();
+    let partitions = || {
+        let id = fs::metadata(disk)?.rdev();
+        kernel.partitions(&kernel.device(major(id), minor(id))?)
+    };
+    partitions()
+        .map_err(|e: io::Error| {
+            Failure::deployment(format!("partitions of {}: {e}", disk.display()))
+        })?
+        .iter()
+        .find(|part| part.partition == Some(number))
+        .map(|part| Path::new("/dev").join(&part.name))
+        .filter(|path| path.exists())
+        .ok_or_else(|| {
+            Failure::deployment(format!(
+                "the kernel shows no partition {number} of {}",
+                disk.display()
+            ))
+        })
+}
+
+/// Mounts a partition of the disk until the returned value is dropped.
+///
+/// # Errors
+/// If mount(2) fails; the error names the partition and the type. Also if the mount
+/// would be writable and the partition is on a boot medium.
+pub fn mount<'a>(
+    node: &Path,
+    mount_point: &'a Path,
+    kind: &str,
+    more_flags: MsFlags,
+) -> Result<Mounted<'a>> {
+    if !more_flags.contains(MsFlags::MS_RDONLY)
+        && let Some(name) = node.file_name()
+    {
+        refuse_boot_medium(&SystemPath::live().join("/sys/class/block").join(name))?;
+    }
+    let flags = more_flags | MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    fs::create_dir_all(mount_point)
+        .and_then(|()| Mounted::new(node, mount_point, kind, flags))
+        .map_err(|e| Failure::deployment(format!("{}: mounting as {kind}: {e}", node.display())))
+}
+
+/// Unmounts what an agent that was killed during the handover left mounted.
+/// Otherwise the disk would be busy for the next deployment. Called when the agent
+/// starts.
+pub fn release_left_mounts() {
+    for mount_point in [BOOT_MOUNT_POINT, ESP_MOUNT_POINT, INJECTED_MOUNT_POINT] {
+        // EINVAL means that nothing is mounted there. Mounts can be stacked, so one
+        // call is not enough.
+        while umount2(mount_point, MntFlags::MNT_DETACH).is_ok() {
+            tracing::warn!("{mount_point} was left mounted by an earlier run, unmounted");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A mount that is left keeps the disk busy for the next attempt.
+    #[test]
+    fn no_mount_of_an_earlier_life_stays() {
+        use nix::mount::mount;
+        use nix::sched::{CloneFlags, unshare};
+
+        let places = [BOOT_MOUNT_POINT, ESP_MOUNT_POINT, INJECTED_MOUNT_POINT];
+        let alone = std::thread::spawn(move || {
+            if unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).is_err() {
+                return landfall_sys::skip::skip("no right to a mount namespace");
+            }
+            let none = None::<&str>;
+            let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+            mount(none, "/", none, private, none).unwrap();
+            let tmpfs = |place: &str| {
+                mount(none, place, Some("tmpfs"), MsFlags::empty(), none).unwrap();
+            };
+            tmpfs("/run");
+            for place in places {
+                fs::create_dir_all(place).unwrap();
+                tmpfs(place);
+                tmpfs(place);
+            }
+            release_left_mounts();
+            let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap();
+            assert!(!mounts.contains("/run/landfall"), "{mounts}");
+        });
+        alone.join().unwrap();
+    }
+}

@@ -1,0 +1,100 @@
+//! The client for Ironic: no redirects, but link-local addresses.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use landfall_report::failure::Result;
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, RequestBuilder};
+
+use super::{HttpOptions, ZonedUrl, builder, finished};
+
+/// A client for Ironic. It follows no redirects: a heartbeat contains the token,
+/// which would be sent to any host that the answer names.
+///
+/// Clones share the same client.
+#[derive(Debug, Clone)]
+pub struct ServiceClient(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    options: HttpOptions,
+    tls: rustls::ClientConfig,
+    anywhere: Client,
+    /// Clients by the name of the interface that their sockets are bound to.
+    bound: Mutex<BTreeMap<String, Client>>,
+}
+
+impl ServiceClient {
+    /// # Errors
+    /// Names the certificate or key that is unusable.
+    pub fn new(options: &HttpOptions) -> Result<Self> {
+        let tls = options.tls()?;
+        let anywhere = finished(builder(options, tls.clone(), Policy::none())?)?;
+        Ok(Self(Arc::new(Inner {
+            options: options.clone(),
+            tls,
+            anywhere,
+            bound: Mutex::default(),
+        })))
+    }
+
+    /// The same client, but it trusts every server.
+    ///
+    /// # Errors
+    /// If the client's own certificate or key can no longer be read.
+    pub fn trusting_anybody(&self) -> Result<Self> {
+        Self::new(&self.0.options.trusting_anybody())
+    }
+
+    /// A request to this URL, which may have a zone.
+    ///
+    /// # Errors
+    /// If the TLS library rejects a configuration that it accepted before.
+    pub fn request(&self, method: Method, url: &str) -> Result<RequestBuilder> {
+        self.request_over(None, method, url)
+    }
+
+    /// The same through this interface, whatever the routes are. The zone of a URL
+    /// takes precedence over `interface`.
+    ///
+    /// # Errors
+    /// As for [`ServiceClient::request`].
+    pub fn request_over(
+        &self,
+        interface: Option<&str>,
+        method: Method,
+        url: &str,
+    ) -> Result<RequestBuilder> {
+        let ZonedUrl {
+            url,
+            interface: zone,
+        } = ZonedUrl::parse(url);
+        let client = match zone.as_deref().or(interface) {
+            Some(name) => self.bound_to(name)?,
+            None => self.0.anywhere.clone(),
+        };
+        Ok(client.request(method, url))
+    }
+
+    /// Whether requests with this URL scheme may go through a proxy.
+    pub fn has_proxy_for(&self, scheme: &str) -> bool {
+        let proxies = &self.0.options.proxies;
+        match scheme {
+            "https" => proxies.https.is_some(),
+            _ => proxies.http.is_some(),
+        }
+    }
+
+    fn bound_to(&self, interface: &str) -> Result<Client> {
+        let mut bound = self.0.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = bound.get(interface) {
+            return Ok(client.clone());
+        }
+        let inner = &self.0;
+        let made = builder(&inner.options, inner.tls.clone(), Policy::none())?;
+        let client = finished(made.interface(interface))?;
+        bound.insert(interface.to_owned(), client.clone());
+        Ok(client)
+    }
+}

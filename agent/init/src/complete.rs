@@ -1,0 +1,120 @@
+//! Checks that the kernel has unpacked the whole ramdisk.
+//!
+//! The builder writes a marker as the last file. If the kernel runs out of memory,
+//! or if the ramdisk was cut off on its way, the kernel stops unpacking somewhere
+//! in the middle and boots all the same, without most drivers. The consequences
+//! look like many other faults. So init stops here and shows the reason on the
+//! console.
+
+use std::path::Path;
+use std::time::Duration;
+
+use landfall_module_index::COMPLETE_MARKER;
+use landfall_report::kernel_log;
+use nix::sys::statfs::statfs;
+
+/// The reason is repeated, so that it is still on the console after hours.
+const AGAIN: Duration = Duration::from_secs(600);
+
+/// The root file system may use half of the memory. If less than this is free, the
+/// file system is full: the largest module has 8 MiB.
+const FULL: u64 = 16 << 20;
+
+/// Never returns if the ramdisk is not complete.
+pub(super) fn stop_unless_complete() {
+    if Path::new("/").join(COMPLETE_MARKER).exists() {
+        return;
+    }
+    let space = statfs("/").map_or(Space::default(), |root| Space {
+        total: root
+            .blocks()
+            .saturating_mul(root.block_size().unsigned_abs()),
+        free: root
+            .blocks_free()
+            .saturating_mul(root.block_size().unsigned_abs()),
+    });
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let log: Vec<String> = kernel_log::records()
+        .into_iter()
+        .map(|said| said.text)
+        .collect();
+    let reason = reason(space, memory_mib(&memory), &log);
+    loop {
+        tracing::error!("{reason}");
+        std::thread::sleep(AGAIN);
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Space {
+    total: u64,
+    free: u64,
+}
+
+fn reason(space: Space, memory_mib: u64, log: &[String]) -> String {
+    // A full root without a limit (ramfs) would have caused a kernel panic.
+    let is_full = space.total > 0 && space.free < FULL;
+    if is_full {
+        return format!(
+            "the ramdisk does not fit into memory: the kernel has {memory_mib} MiB, of which files may take {} MiB -- give this machine at least 512 MiB, or build the ramdisk with fewer modules, and reset it",
+            space.total >> 20
+        );
+    }
+    const UNPACKING: &str = "Initramfs unpacking failed: ";
+    let fault = log.iter().find_map(|line| line.strip_prefix(UNPACKING));
+    format!(
+        "the ramdisk is not complete ({}) -- its file is damaged or was cut off while the boot loader read it: compare its size and digest with the original, and reset this machine",
+        fault.unwrap_or("its last file is missing")
+    )
+}
+
+/// Reads the line `MemTotal:         204800 kB`.
+fn memory_mib(meminfo: &str) -> u64 {
+    let total = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or_default() >> 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_memory_and_a_damaged_file_have_different_remedies() {
+        let memory = memory_mib("MemTotal:         196608 kB\nMemFree: 1 kB\n");
+        assert_eq!(memory, 192);
+        let log = [
+            "Linux version 6.1",
+            "Initramfs unpacking failed: write error",
+        ]
+        .map(str::to_owned);
+        let full = Space {
+            total: 96 << 20,
+            free: 1 << 20,
+        };
+        let text = reason(full, memory, &log);
+        assert!(
+            text.contains("the kernel has 192 MiB, of which files"),
+            "{text}"
+        );
+        assert!(
+            text.contains("take 96 MiB -- give this machine at least 512 MiB"),
+            "{text}"
+        );
+        let roomy = Space {
+            total: 256 << 20,
+            free: 200 << 20,
+        };
+        let log =
+            ["Initramfs unpacking failed: ZSTD-compressed data is truncated"].map(str::to_owned);
+        let text = reason(roomy, 512, &log);
+        assert!(
+            text.contains("(ZSTD-compressed data is truncated) -- its file is damaged"),
+            "{text}"
+        );
+        let text = reason(Space::default(), 512, &[]);
+        assert!(text.contains("(its last file is missing)"), "{text}");
+    }
+}

@@ -1,0 +1,122 @@
+//! PID 1: from the start by the kernel to a running agent, and the reboot at the
+//! end.
+//!
+//! Init knows nothing of networks, Ironic or disks. It mounts the file systems that
+//! every program expects, loads the drivers, keeps the agent alive, and carries out
+//! the [`Ending`] that the agent requests with its exit code.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "they panic if output cannot be written: a closed pipe, a full disk"
+    )
+)]
+
+mod coldplug;
+mod complete;
+mod ctrl_alt_del;
+mod driver_loader;
+mod modprobe;
+mod module_file;
+mod modules;
+mod mounts;
+mod power_button;
+mod progress;
+mod shutdown;
+mod supervise;
+mod watchdog;
+mod zombie;
+
+pub use modprobe::{is_modprobe_call, modprobe};
+pub use progress::give_signs_of_life;
+pub use shutdown::{Ending, carry_out};
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use landfall_devices::permission::{self, FIRST_PID_NAMESPACE};
+use landfall_report::Output;
+use landfall_settings::Settings;
+use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
+use supervise::{Pipes, Supervisor};
+
+/// Whether this process is the init of our ramdisk, and not PID 1 of a container.
+///
+/// The kernel starts init with an empty /proc, on a root file system in memory. A
+/// container has its /proc mounted, or another kind of root. If init took a
+/// container for the machine, it would hand the host's disks to Ironic.
+pub fn is_init() -> bool {
+    const RAMFS: FsType = FsType(0x8584_58f6);
+    let in_memory = statfs("/").is_ok_and(|root| {
+        let kind = root.filesystem_type();
+        kind == TMPFS_MAGIC || kind == RAMFS
+    });
+    std::process::id() == 1 && in_memory && !Path::new("/proc/self").exists()
+}
+
+/// Runs the ramdisk from the start of /init to the reboot. Never returns, because
+/// PID 1 must not.
+pub fn run() -> ! {
+    let mount_faults = mounts::mount_all();
+    // The agent reports unreadable settings.
+    let debug = Settings::of_this_boot().is_ok_and(|settings| settings.params.wants_debug());
+    let flush = landfall_report::start(Output::Consoles, debug);
+    landfall_report::tell_panics(&flush);
+    tracing::info!(
+        "landfall {} on Linux {}",
+        env!("CARGO_PKG_VERSION"),
+        module_file::kernel_release()
+    );
+    for fault in mount_faults {
+        tracing::warn!("{fault}");
+    }
+    complete::stop_unless_complete();
+    // `is_init` could not check this, because /proc was not mounted yet.
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    if namespace != Path::new(FIRST_PID_NAMESPACE) {
+        tracing::error!(
+            "expected PID namespace {FIRST_PID_NAMESPACE}, found {} -- no disk will be written",
+            namespace.display()
+        );
+    } else if let Err(error) = permission::mark_as_ramdisk() {
+        tracing::error!("{error} -- no disk will be written in this boot, reboot the machine");
+    }
+
+    modprobe::register();
+    // Before the drivers: after 30 s the agent stops waiting for a slow driver, and
+    // may then need efivarfs to make boot entries.
+    mounts::mount_efivarfs();
+    let supervisor = Arc::new(Supervisor::new(move |ending| {
+        shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))
+    }));
+    power_button::watch_in_background(&supervisor);
+    ctrl_alt_del::watch_in_background(&supervisor);
+    watchdog::feed_in_background(
+        Arc::clone(&supervisor.progress),
+        Arc::clone(&supervisor.fed_watchdogs),
+    );
+    // From here on a boot that makes no progress is noticed, even before there is
+    // an agent.
+    supervisor.progress.heard();
+    let pipes = Pipes {
+        devices_settled: driver_loader::load_in_background(),
+        signs_of_life: progress::receive_in_background(Arc::clone(&supervisor.progress)),
+    };
+    supervisor.watch_for_stuck_agent();
+    supervisor.agent_until_its_end(&pipes);
+    shutdown::stay()
+}
+
+/// Like `thread::spawn`, which panics if there is no memory for a thread. A panic
+/// would end PID 1, and with it the kernel.
+fn spawn(name: &str, consequence: &str, work: impl FnOnce() + Send + 'static) {
+    if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(work) {
+        tracing::error!("starting thread {name}: {error} -- {consequence}");
+    }
+}

@@ -1,0 +1,146 @@
+//! Ends the boot with a reboot, kexec, power off or lockdown, after the disks have
+//! taken their data.
+
+use std::fs;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
+
+use landfall_sys::link_flags;
+use nix::sys::reboot::{RebootMode, reboot, set_cad_enabled};
+use nix::unistd::sync;
+
+/// How the agent wants this boot to end. It says so with its exit code, which works
+/// whatever state the agent is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Boot again, from the disk if all went well.
+    Reboot,
+    /// Start the kernel that was loaded for kexec. Boot again if it does not start.
+    Kexec,
+    /// Switch the machine off.
+    PowerOff,
+    /// Leave the machine on, without network, until its BMC resets it.
+    LockDown,
+}
+
+impl Ending {
+    /// The exit code that requests this ending. Programs end by themselves with 0,
+    /// 1, 2 and 101, so none of these is used.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Reboot => 80,
+            Self::PowerOff => 81,
+            Self::LockDown => 82,
+            Self::Kexec => 83,
+        }
+    }
+
+    /// What the machine does, in words for the console.
+    pub(super) fn doing(self) -> &'static str {
+        match self {
+            Self::Reboot => "rebooting",
+            Self::Kexec => "starting the installed system's kernel",
+            Self::PowerOff => "powering off",
+            Self::LockDown => "locking down",
+        }
+    }
+
+    /// The ending that an exit code requests, if any.
+    pub fn from_exit_code(code: i32) -> Option<Self> {
+        [Self::Reboot, Self::PowerOff, Self::LockDown, Self::Kexec]
+            .into_iter()
+            .find(|ending| i32::from(ending.exit_code()) == code)
+    }
+}
+
+/// A disk that no longer answers would block sync(2) forever. The installed system
+/// is safe without sync(2), because the agent flushes every write when it makes it.
+const SYNC_LIMIT: Duration = Duration::from_secs(30);
+
+fn sync_within(limit: Duration) {
+    let (done, synced) = sync_channel(1);
+    let started = thread::Builder::new()
+        .name("sync".to_owned())
+        .spawn(move || {
+            sync();
+            // The receiver may have given up.
+            let _ = done.send(());
+        });
+    if started.is_err() || synced.recv_timeout(limit).is_err() {
+        tracing::warn!("a disk does not complete its writes, continuing without it");
+    }
+}
+
+/// Writes all data to the disks, lets the consoles finish, and ends the boot.
+pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
+    tracing::info!("{} now", ending.doing());
+    sync_within(SYNC_LIMIT);
+    // From here on Ctrl-Alt-Del can break nothing. If the end hangs, an operator
+    // needs the keys.
+    if let Err(error) = set_cad_enabled(true) {
+        tracing::debug!("giving Ctrl-Alt-Del back to the kernel: {error}");
+    }
+    if ending == Ending::LockDown {
+        lock_down();
+        flush_consoles();
+        stay();
+    }
+    flush_consoles();
+    if ending == Ending::Kexec {
+        // Returns only if no kernel is loaded. The disk boots without kexec, too.
+        let Err(error) = reboot(RebootMode::RB_KEXEC);
+        tracing::error!("starting the loaded kernel: {error} -- rebooting instead");
+    }
+    let (mode, sysrq) = match ending {
+        Ending::Reboot | Ending::Kexec => (RebootMode::RB_AUTOBOOT, "b"),
+        Ending::PowerOff | Ending::LockDown => (RebootMode::RB_POWER_OFF, "o"),
+    };
+    // Returns only if the kernel refuses.
+    let Err(error) = reboot(mode);
+    tracing::error!(
+        "reboot(2): {error} -- trying sysrq; if nothing happens, reset the machine through its BMC"
+    );
+    // Nothing can be done about a second failure.
+    let _ = fs::write("/proc/sysrq-trigger", sysrq);
+    stay();
+}
+
+/// The links stay down, because the agent that could take them up has ended.
+fn lock_down() {
+    let faults = link_flags::take_all_down();
+    for fault in faults {
+        tracing::warn!("{fault}");
+    }
+    tracing::warn!("locked down: no link is up; reset the machine through its BMC to continue");
+}
+
+/// Does nothing forever, because PID 1 must not return.
+pub(super) fn stay() -> ! {
+    loop {
+        nix::unistd::pause();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_go_there_and_back_and_a_crash_is_no_ending() {
+        for ending in [
+            Ending::Reboot,
+            Ending::PowerOff,
+            Ending::LockDown,
+            Ending::Kexec,
+        ] {
+            assert_eq!(
+                Ending::from_exit_code(ending.exit_code().into()),
+                Some(ending)
+            );
+        }
+        for code in [0, 1, 2, 101, 134, 137] {
+            assert_eq!(Ending::from_exit_code(code), None);
+        }
+    }
+}

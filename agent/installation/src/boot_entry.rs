@@ -1,0 +1,133 @@
+//! Makes the boot entry of an installed disk, and decides what a failure means.
+
+use std::path::Path;
+
+use landfall_devices::permission::WritePermission;
+use landfall_disk::critical_section::CriticalSection;
+use landfall_handover::efi_entry::{self, NoEntry};
+use landfall_report::failure::{Failure, Result};
+
+/// What to do with the firmware's boot entries once a disk is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BootEntry {
+    /// Make an entry for the written disk, if the firmware is UEFI. If that fails,
+    /// the command fails, as Ironic expects of `install_bootloader`.
+    Required,
+    /// Make an entry. A failure is only a warning if the image has the loader that
+    /// firmware starts without an entry: the disk boots, and writing it again would
+    /// fail in the same way.
+    Wanted,
+    /// Make an entry. Every failure is only a warning.
+    Optional,
+    /// Make no entry: the disk is for another machine.
+    Leave,
+}
+
+impl BootEntry {
+    /// For an installation; `ignore_failure` is the setting
+    /// `ignore_bootloader_failure`.
+    pub fn new(ignore_failure: bool) -> Self {
+        if ignore_failure {
+            Self::Optional
+        } else {
+            Self::Wanted
+        }
+    }
+
+    /// Whether the agent rejects an image that this machine's firmware cannot boot
+    /// before it writes the image.
+    pub fn needs_efi(self) -> bool {
+        matches!(self, Self::Required | Self::Wanted) && efi_entry::booted_by_uefi()
+    }
+
+    /// Makes the boot entry; does nothing on a machine that was not booted by UEFI.
+    /// For `kept` see [`WrittenImage::kept`](landfall_disk::image::proven_image::WrittenImage::kept). While `_section` is open, the agent
+    /// does not end the boot: with only some of its variables, the firmware might
+    /// not boot the disk.
+    ///
+    /// # Errors
+    /// If there is no entry and the disk needs one.
+    pub fn carry_out(
+        self,
+        disk: &Path,
+        kept: &[u32],
+        permission: &WritePermission,
+        _section: &CriticalSection,
+    ) -> Result<()> {
+        if self == Self::Leave {
+            return Ok(());
+        }
+        match efi_entry::make_boot_entry(disk, kept, permission) {
+            Ok(_) => Ok(()),
+            Err(reason) => self.judge(disk, reason),
+        }
+    }
+
+    fn judge(
+        self,
+        disk: &Path,
+        NoEntry {
+            failure,
+            lacks_fallback,
+        }: NoEntry,
+    ) -> Result<()> {
+        let disk = disk.display();
+        let is_failure = match self {
+            Self::Required => true,
+            Self::Wanted => lacks_fallback,
+            Self::Optional | Self::Leave => false,
+        };
+        if is_failure {
+            let details = format!(
+                "{disk} is complete, but this machine's firmware has no boot entry for it: {}",
+                failure.details
+            );
+            let hint = failure
+                .hint
+                .map_or_else(String::new, |hint| format!("{hint}; "));
+            return Err(Failure::new(failure.class, details).hint(format!(
+                "{hint}with ipa-ignore-bootloader-failure=1 the agent continues without an entry"
+            )));
+        }
+        let hint = failure.hint.as_deref().unwrap_or(
+            "if this machine does not boot from the disk, choose it in the firmware's setup",
+        );
+        tracing::warn!(
+            "{disk} is complete, continuing without a boot entry in the firmware: {} -- {hint}",
+            failure.details
+        );
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_report::failure::Class;
+
+    use super::*;
+
+    #[test]
+    fn a_disk_that_boots_without_an_entry_is_installed() {
+        for (entry, lacks_fallback, fails) in [
+            (BootEntry::Required, false, true),
+            (BootEntry::Required, true, true),
+            (BootEntry::Wanted, false, false),
+            (BootEntry::Wanted, true, true),
+            (BootEntry::Optional, false, false),
+            (BootEntry::Optional, true, false),
+        ] {
+            let failure = Failure::new(Class::DeploymentError, "no space");
+            let reason = NoEntry {
+                failure,
+                lacks_fallback,
+            };
+            let outcome = entry.judge(Path::new("/dev/sda"), reason);
+            assert_eq!(outcome.is_err(), fails, "{entry:?} {lacks_fallback}");
+            if let Err(failure) = outcome {
+                let details = &failure.details;
+                assert!(details.contains("/dev/sda is complete"), "{details}");
+                assert!(details.contains("no space"), "{details}");
+            }
+        }
+    }
+}

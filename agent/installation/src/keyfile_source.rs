@@ -1,0 +1,113 @@
+//! Reads the NetworkManager keyfiles of this machine, for the first boot of the
+//! installed system.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use landfall_report::failure::{Failure, Result};
+
+use crate::options::{InstallOptions, NETWORK_DIR};
+
+/// In bytes per file. `handover/firstboot_keyfiles` rejects a file that was cut off
+/// here, because its own limit is lower.
+const LIMIT: u64 = 1 << 20;
+
+/// The name and content of each file, sorted by name. Empty without
+/// `--copy-network`.
+///
+/// # Errors
+/// If the directory or a file cannot be read.
+pub(super) fn read(options: &InstallOptions) -> Result<Vec<(String, Vec<u8>)>> {
+    if !options.copy_network {
+        return Ok(Vec::new());
+    }
+    let directory = options
+        .network_dir
+        .as_deref()
+        .unwrap_or(Path::new(NETWORK_DIR));
+    let files = read_all(directory).map_err(|error| {
+        Failure::invalid_params(format!("--copy-network: {}: {error}", directory.display()))
+    })?;
+    if files.is_empty() {
+        tracing::warn!(
+            "--copy-network: found no keyfile in {}, the first boot uses the image's own network settings",
+            directory.display()
+        );
+    }
+    Ok(files)
+}
+
+fn read_all(directory: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else {
+            tracing::warn!(
+                "{}: skipped, because its name is not UTF-8",
+                entry.path().display()
+            );
+            continue;
+        };
+        // NetworkManager follows links too.
+        if !fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_file()) {
+            continue;
+        }
+        if !name.ends_with(".nmconnection") || name.starts_with('.') {
+            // NetworkManager reads no other names in the directory that CoreOS
+            // copies the files to.
+            tracing::warn!(
+                "{name}: skipped, because NetworkManager reads only names that end in .nmconnection and do not begin with a dot"
+            );
+            continue;
+        }
+        let mut content = Vec::new();
+        File::open(entry.path())?
+            .take(LIMIT)
+            .read_to_end(&mut content)?;
+        files.push((name, content));
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keyfiles_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str| directory.path().join(name);
+        for name in [
+            "b.nmconnection",
+            "a.nmconnection",
+            ".c.nmconnection",
+            "README",
+        ] {
+            fs::write(place(name), name).unwrap();
+        }
+        fs::create_dir(place("d.nmconnection")).unwrap();
+        std::os::unix::fs::symlink("README", place("e.nmconnection")).unwrap();
+        std::os::unix::fs::symlink("nothing", place("f.nmconnection")).unwrap();
+        let mut options = InstallOptions {
+            network_dir: Some(directory.path().to_owned()),
+            ..InstallOptions::default()
+        };
+        assert!(read(&options).unwrap().is_empty(), "not asked for");
+        options.copy_network = true;
+        let found = read(&options).unwrap();
+        let text = |name: &str, content: &str| (name.to_owned(), content.as_bytes().to_vec());
+        assert_eq!(
+            found,
+            [
+                text("a.nmconnection", "a.nmconnection"),
+                text("b.nmconnection", "b.nmconnection"),
+                text("e.nmconnection", "README"),
+            ]
+        );
+        options.network_dir = Some(place("none"));
+        let failure = read(&options).unwrap_err();
+        assert!(failure.details.contains("none: No such file"), "{failure}");
+    }
+}

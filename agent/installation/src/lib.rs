@@ -1,0 +1,150 @@
+//! Installs an image with its Ignition config, kernel arguments and boot entry. The
+//! step `install_coreos`, the sub-command `install` and the kernel arguments
+//! `coreos.inst.*` share this code.
+//!
+//! [`Installation::prepare`] reads, fetches and checks all that the options name.
+//! (The step makes its `Installation` from the node.) [`Installation::carry_out`]
+//! writes. Every error that can be detected in advance is detected before the disk
+//! is touched. The partition table is written last, when everything else is on the
+//! disk.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "they panic if output cannot be written: a closed pipe, a full disk"
+    )
+)]
+
+mod boot_entry;
+mod boot_line;
+mod config_file;
+mod ignition_source;
+mod image_choice;
+mod keyfile_source;
+pub mod options;
+mod own_image;
+mod prepare;
+mod servers;
+pub mod stream;
+
+use std::path::PathBuf;
+
+use landfall_devices::permission::WritePermission;
+use landfall_disk::critical_section::{self, CriticalSection};
+use landfall_disk::device::target::Target;
+use landfall_disk::image::proven_image::WrittenImage;
+use landfall_disk::image::write_image::{ImageSource, WriteOptions, check_image, write_image_with};
+use landfall_handover::install_coreos::{self, CoreosChanges};
+use landfall_report::failure::Result;
+use own_image::FindOwnImage;
+
+pub use boot_entry::BootEntry;
+pub use options::InstallOptions;
+pub use own_image::OwnImage;
+pub use servers::Servers;
+
+#[derive(Debug, Clone)]
+pub struct Installation {
+    pub image: ImageSource,
+    /// A whole disk, not a partition.
+    pub disk: PathBuf,
+    /// Which partitions to keep, and how strictly to check what is written.
+    pub options: WriteOptions,
+    /// Changes to the image's boot partition. An image without one is accepted only
+    /// if this is empty.
+    pub changes: CoreosChanges,
+    pub boot_entry: BootEntry,
+}
+
+impl Installation {
+    /// Prepares what the options say. `servers` fetches all URLs in them.
+    /// `own_image` finds the image if they name none.
+    ///
+    /// # Errors
+    /// If anything in the options is invalid or not available. The disk has only
+    /// been asked for its sector size by then.
+    pub fn prepare(
+        options: &InstallOptions,
+        servers: &Servers,
+        own_image: FindOwnImage<'_>,
+    ) -> Result<Self> {
+        options.refuse_secure_ipl()?;
+        let disk = options.disk()?;
+        let sector = prepare::sector_size(&disk)?;
+        let write_options = options.write_options()?;
+        let changes = options.changes(servers)?;
+        let image = image_choice::choose(options, sector, servers, own_image)?;
+        Ok(Self {
+            image,
+            disk,
+            options: write_options,
+            changes,
+            boot_entry: BootEntry::Wanted,
+        })
+    }
+
+    /// Does everything that needs no write: checks that nothing uses the disk,
+    /// reads the whole image and compares its digest.
+    ///
+    /// # Errors
+    /// Everything that makes [`Self::carry_out`] fail before it touches the disk,
+    /// and faults that show only at the end of the image.
+    pub fn check(&self, client: &reqwest::Client) -> Result<()> {
+        self.changes.check()?;
+        let target = Target::open_to_check(&self.disk)?;
+        check_image(&self.image, &self.write_options(), target, client)
+    }
+
+    fn write_options(&self) -> WriteOptions {
+        WriteOptions {
+            needs_efi: self.boot_entry.needs_efi(),
+            needs_partitions: !self.changes.is_empty(),
+            ..self.options.clone()
+        }
+    }
+
+    /// Writes the image and makes the boot entry. `client` fetches the image.
+    ///
+    /// # Errors
+    /// As [`Installation::write`] and [`BootEntry::carry_out`]. If the latter
+    /// fails, the disk is complete.
+    pub fn carry_out(
+        &self,
+        client: &reqwest::Client,
+        permission: &WritePermission,
+    ) -> Result<WrittenImage> {
+        let (written, section) = self.write(client, permission)?;
+        self.boot_entry
+            .carry_out(&self.disk, &written.kept, permission, &section)?;
+        Ok(written)
+    }
+
+    /// Does everything except the boot entry; the disk is complete afterwards.
+    /// Returns the critical section that began before the commit; the caller makes
+    /// the boot entry in it.
+    ///
+    /// # Errors
+    /// If anything that was asked for is not possible. Nothing has touched the disk
+    /// if that could be detected in advance; otherwise the disk does not boot.
+    pub fn write(
+        &self,
+        client: &reqwest::Client,
+        permission: &WritePermission,
+    ) -> Result<(WrittenImage, CriticalSection)> {
+        self.changes.check()?;
+        let target = Target::open(&self.disk, permission)?;
+        let mut proven = write_image_with(&self.image, &self.write_options(), target, client)?;
+        if !self.changes.is_empty() {
+            // The config is written before the partition table, so a disk that
+            // boots has both.
+            proven = proven.with_partitions(permission, |disk, table| {
+                install_coreos::install_coreos(disk, table, &self.changes, permission)
+            })?;
+        }
+        let section = critical_section::enter();
+        Ok((proven.commit_within(&section)?, section))
+    }
+}

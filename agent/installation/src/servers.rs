@@ -1,0 +1,22 @@
+//! Holds the HTTP client of an installation.
+
+use landfall_http_client::{HttpOptions, image_client};
+use landfall_report::failure::Result;
+
+#[derive(Debug, Clone)]
+pub struct Servers {
+    pub client: reqwest::Client,
+    /// Whether servers must prove their identity. With `ipa-insecure` they need
+    /// not, and https is no better than http: anybody may have sent the answer.
+    pub verified: bool,
+}
+
+impl Servers {
+    /// The error names the certificate or key that cannot be used.
+    pub fn new(options: &HttpOptions) -> Result<Self> {
+        Ok(Self {
+            client: image_client(options)?,
+            verified: !options.insecure,
+        })
+    }
+}

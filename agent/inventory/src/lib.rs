@@ -1,0 +1,76 @@
+//! Collects the hardware inventory of this machine. Nothing here writes to a disk.
+//! Each collector takes the root directory to read, so that a test can pass a
+//! captured tree.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "they panic if output cannot be written: a closed pipe, a full disk"
+    )
+)]
+
+pub mod ata_identify;
+pub mod block_devices;
+pub mod bmc;
+pub mod boot_mode;
+mod by_path;
+pub mod collect;
+pub mod collectors;
+pub mod cpu;
+pub mod disk_identity;
+pub mod disk_kind;
+pub mod disk_query;
+pub mod disks;
+pub mod firmware;
+pub mod hint_candidate;
+pub mod hint_expression;
+pub mod host_name;
+pub mod inspection;
+mod link_modes;
+pub mod lldp;
+pub mod memory;
+pub mod named_disk;
+pub mod nics;
+mod python_text;
+pub mod report_types;
+pub mod root_device;
+pub mod root_device_hints;
+pub mod smbios;
+mod transport;
+pub mod udev_properties;
+mod udev_text;
+pub mod vpd;
+pub mod wait_for_disk;
+
+#[cfg(any(test, feature = "fixtures"))]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "for tests"
+)]
+pub mod sys_tree;
+#[cfg(test)]
+mod tests;
+
+use landfall_sys::sysfs;
+use landfall_sys::system_path;
+
+/// A problem that the operator should know about, although the agent continues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning(String);
+
+impl Warning {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}

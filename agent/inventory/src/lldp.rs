@@ -1,0 +1,99 @@
+//! Receives LLDP: what the switch at the other end of each cable reports about
+//! itself.
+
+pub mod firmware_agent;
+pub mod tlv;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use landfall_sys::lldp_socket::LldpSocket;
+use tokio::time::{Instant, timeout_at};
+
+use self::tlv::Tlv;
+use super::sysfs;
+use super::system_path::SystemPath;
+
+/// In bytes: an Ethernet frame without its header. Longer frames are not LLDP.
+const LONGEST: usize = 1600;
+
+/// The elements that each interface received; an empty list if it received none.
+pub type Neighbours = BTreeMap<String, Vec<Tlv>>;
+
+/// Listens on every Ethernet interface until each one with a carrier has received a
+/// frame, but at most for `timeout`. Switches send a frame every 30 s.
+///
+/// The original agent also waits for interfaces without a cable, so it always waits
+/// for the whole time.
+pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
+    let until = Instant::now() + timeout;
+    let interfaces = interfaces(root);
+    let mut heard: Neighbours = interfaces
+        .values()
+        .map(|name| (name.clone(), Vec::new()))
+        .collect();
+    for name in heard.keys() {
+        firmware_agent::silence(root, name);
+    }
+    let indices: Vec<u32> = interfaces.keys().copied().collect();
+    let socket = match LldpSocket::open(&indices) {
+        Ok(socket) => socket,
+        Err(error) => {
+            tracing::warn!("listening for LLDP: {error}");
+            return heard;
+        }
+    };
+    let mut frame = [0; LONGEST];
+    while waiting_for(root, &heard) {
+        let received = match timeout_at(until, socket.receive(&mut frame)).await {
+            Ok(Ok(received)) => received,
+            // If an interface goes down, the socket reports that once and keeps
+            // working.
+            Ok(Err(error)) if error.kind() == io::ErrorKind::NetworkDown => continue,
+            Ok(Err(error)) => {
+                tracing::warn!("listening for LLDP: {error}");
+                break;
+            }
+            Err(_) => break,
+        };
+        if let Some(list) = interfaces
+            .get(&received.0)
+            .and_then(|name| heard.get_mut(name))
+            && list.is_empty()
+        {
+            *list = tlv::parse(&frame[..received.1]);
+        }
+    }
+    let silent: Vec<&str> = heard
+        .iter()
+        .filter(|(_, list)| list.is_empty())
+        .map(|(name, _)| name.as_str())
+        .collect();
+    if !silent.is_empty() {
+        tracing::info!("no LLDP neighbour on {}", silent.join(", "));
+    }
+    heard
+}
+
+/// Whether an interface with a carrier has not received anything yet.
+fn waiting_for(root: &SystemPath, heard: &Neighbours) -> bool {
+    heard.iter().any(|(name, list)| {
+        list.is_empty() && sysfs::flag(&root.join("sys/class/net").join(name).join("carrier"))
+    })
+}
+
+/// The Ethernet interfaces by interface index.
+fn interfaces(root: &SystemPath) -> BTreeMap<u32, String> {
+    /// `ARPHRD_ETHER`; `lo` has another type.
+    const ETHERNET: u32 = 1;
+    let directory = root.join("sys/class/net");
+    sysfs::names(&directory)
+        .into_iter()
+        .filter(|name| sysfs::number(&directory.join(name).join("type")) == Some(ETHERNET))
+        .filter_map(|name| Some((sysfs::number(&directory.join(&name).join("ifindex"))?, name)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Listens to a real peer: lldpd at the other end of a cable.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::Instant;
+
+use landfall_sys::skip::skip;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::Uid;
+use tempfile::TempDir;
+
+use super::*;
+
+/// The element types system name and chassis ID (IEEE 802.1AB 8.5).
+const NAME: u8 = 5;
+const CHASSIS: u8 = 1;
+
+/// lldpd in its own network namespace, on the interface `far`.
+struct Switch {
+    lldpd: Child,
+    _sockets: TempDir,
+}
+
+impl Switch {
+    fn start(far: &str) -> Switch {
+        let sockets = tempfile::tempdir().unwrap();
+        let script = format!(
+            "until ip link set {far} up 2> /dev/null; do sleep 0.1; done; \
+             exec lldpd -d -I {far} -S landfall-test-switch -u {}/lldpd.socket",
+            sockets.path().display()
+        );
+        let lldpd = Command::new("unshare")
+            .args(["--net", "sh", "-c", &script])
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // The process exists a moment before its namespace.
+        let ours = fs::read_link("/proc/thread-self/ns/net").unwrap();
+        let theirs = PathBuf::from(format!("/proc/{}/ns/net", lldpd.id()));
+        while fs::read_link(&theirs).is_ok_and(|namespace| namespace == ours) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        ip(&format!("link set {far} netns {}", lldpd.id()));
+        Switch {
+            lldpd,
+            _sockets: sockets,
+        }
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        let _ = self.lldpd.kill();
+        let _ = self.lldpd.wait();
+    }
+}
+
+fn ip(arguments: &str) {
+    let words = arguments.split(' ');
+    assert!(Command::new("ip").args(words).status().unwrap().success());
+}
+
+/// Runs a test in its own network namespace. The test gets a root whose /sys shows
+/// that namespace.
+fn in_a_namespace(test: impl AsyncFnOnce(&SystemPath) + Send) {
+    if !Uid::effective().is_root() {
+        return skip("namespaces need root");
+    }
+    thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).unwrap();
+                let private = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
+                mount(None::<&str>, "/", None::<&str>, private, None::<&str>).unwrap();
+                let root = tempfile::tempdir().unwrap();
+                let sys = root.path().join("sys");
+                fs::create_dir(&sys).unwrap();
+                mount(
+                    None::<&str>,
+                    &sys,
+                    Some("sysfs"),
+                    MsFlags::empty(),
+                    None::<&str>,
+                )
+                .unwrap();
+                tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .unwrap()
+                    .block_on(test(&SystemPath::captured(root.path()).unwrap()));
+                nix::mount::umount(&sys).unwrap();
+            })
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+#[test]
+fn neighbour_is_heard_and_nics_without_a_cable_are_not_waited_for() {
+    if Command::new("lldpd").arg("-v").output().is_err() {
+        return skip("there is no lldpd here");
+    }
+    in_a_namespace(async |root| {
+        ip("link add near type veth peer name far");
+        ip("link add unplugged type veth peer name other");
+        ip("link set near up");
+        ip("link set unplugged up");
+        let _switch = Switch::start("far");
+        let patience = Duration::from_secs(60);
+        let begin = Instant::now();
+        while !sysfs::flag(&root.join("sys/class/net/near/carrier")) {
+            assert!(begin.elapsed() < patience, "the cable is not plugged in");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let heard = listen(root, patience).await;
+        assert!(begin.elapsed() < patience, "it went on without need");
+        assert_eq!(heard["unplugged"], []);
+        assert!(!heard.contains_key("lo"));
+        let near = &heard["near"];
+        assert!(near.iter().any(|(kind, _)| *kind == CHASSIS), "{near:?}");
+        let names: Vec<_> = near.iter().filter(|(kind, _)| *kind == NAME).collect();
+        assert_eq!(names.len(), 1, "{near:?}");
+    });
+}
+
+#[test]
+fn silence_ends() {
+    in_a_namespace(async |root| {
+        ip("link add near type veth peer name far");
+        ip("link set near up");
+        ip("link set far up");
+        let begin = Instant::now();
+        let heard = listen(root, Duration::from_millis(300)).await;
+        assert!(begin.elapsed() >= Duration::from_millis(300));
+        assert_eq!(
+            heard,
+            Neighbours::from([("far".into(), vec![]), ("near".into(), vec![])])
+        );
+    });
+}

@@ -1,0 +1,252 @@
+//! Defines the inventory in the format that Ironic expects.
+//!
+//! Order and presence of the fields are those of the original agent, because
+//! operators compare stored inventories of both. `null` means unknown; only
+//! [`Inventory::bmc_mac`] is left out if it is unknown.
+
+use landfall_devices::boot_medium::BootMedium;
+use serde::Serialize;
+
+use super::collectors::numa_topology::NumaTopology;
+use super::collectors::pci_devices::PciDevice;
+use super::collectors::usb_devices::UsbDevice;
+use super::lldp::Neighbours;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Inventory {
+    pub interfaces: Vec<Interface>,
+    /// All processors together.
+    pub cpu: Cpu,
+    /// The disks that an image could be written to.
+    pub disks: Vec<Disk>,
+    pub memory: Memory,
+    /// IPv4 address of the BMC.
+    pub bmc_address: Option<String>,
+    /// IPv6 address of the BMC.
+    pub bmc_v6address: Option<String>,
+    pub system_vendor: SystemVendor,
+    pub boot: Boot,
+    /// The kernel's host name.
+    pub hostname: String,
+    /// MAC address of the BMC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bmc_mac: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Interface {
+    /// The kernel's name.
+    pub name: String,
+    /// The permanent address if the driver knows it, else the current one.
+    pub mac_address: String,
+    /// The first IPv4 address.
+    pub ipv4_address: Option<String>,
+    /// The first IPv6 address that is not link-local, or else a link-local one with
+    /// `%name`.
+    pub ipv6_address: Option<String>,
+    /// Whether a cable is plugged in and its other end is active.
+    pub has_carrier: bool,
+    /// TLVs of the neighbour, as type and hexadecimal value.
+    pub lldp: Option<Vec<(u8, String)>>,
+    /// Vendor id: `0x8086`.
+    pub vendor: Option<String>,
+    /// Device id: `0x1572`.
+    pub product: Option<String>,
+    /// The DHCP client identifier of an InfiniBand port.
+    pub client_id: Option<String>,
+    /// The name that biosdevname would give.
+    pub biosdevname: Option<String>,
+    /// The speed of the fastest supported mode, not the current speed.
+    pub speed_mbps: Option<u32>,
+    /// The device on its bus: a PCI address, or `virtio2`.
+    pub pci_address: Option<String>,
+    pub driver: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cpu {
+    /// The name that the processor reports.
+    pub model_name: String,
+    /// The highest frequency in MHz as text (`3900.0000`), empty if unknown.
+    pub frequency: String,
+    /// Hardware threads.
+    pub count: usize,
+    /// `uname -m`.
+    pub architecture: String,
+    /// Features in the kernel's words.
+    pub flags: Vec<String>,
+    /// Processor packages.
+    pub socket_count: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Disk {
+    /// The device node: `/dev/sda`.
+    pub name: String,
+    /// The model, with its blanks.
+    pub model: Option<String>,
+    /// In bytes.
+    pub size: u64,
+    /// Whether the disk reports that it rotates.
+    pub rotational: bool,
+    /// The World Wide Name with its prefix: `0x5000...`, `eui....`.
+    pub wwn: Option<String>,
+    pub serial: Option<String>,
+    /// The vendor; for a virtio disk, its PCI vendor id.
+    pub vendor: Option<String>,
+    /// The WWN with the vendor's extension, if it has one.
+    pub wwn_with_extension: Option<String>,
+    /// The vendor's extension alone.
+    pub wwn_vendor_extension: Option<String>,
+    /// SCSI host, channel, target and LUN.
+    pub hctl: Option<String>,
+    /// `/dev/disk/by-path/...`.
+    pub by_path: Option<String>,
+    /// Size of a logical sector in bytes.
+    pub logical_sectors: u32,
+    /// Size of a physical sector in bytes.
+    pub physical_sectors: u32,
+    /// `sata`, `sas`, `nvme`, `usb`, ...
+    pub tran: Option<String>,
+    /// Not reported, but used for the choice of a root disk.
+    #[serde(skip)]
+    pub traits: DiskTraits,
+}
+
+/// What the choice of a root disk uses in addition to the reported fields.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DiskTraits {
+    /// Every form of the serial number that a hint may use.
+    pub serials: Vec<String>,
+    /// Every form of the WWN that a hint may use.
+    pub wwns: Vec<String>,
+    /// Every by-path link; the first one is reported.
+    pub by_paths: Vec<String>,
+    /// The kernel rejects writes.
+    pub read_only: bool,
+    /// Virtual media that the BMC presents to the host.
+    pub virtual_media: bool,
+    /// Set if the host booted from this disk, or gets its settings from it.
+    pub boot_medium: Option<BootMedium>,
+    /// The other paths to the same disk.
+    pub other_paths: Vec<OtherPath>,
+    /// The partitions that the kernel knows, on every path.
+    pub partitions: Vec<PartitionNode>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionNode {
+    /// The device node: `/dev/sda1`.
+    pub name: String,
+    /// The number in the partition table.
+    pub number: u32,
+    /// In bytes.
+    pub size: u64,
+}
+
+/// Another block device that is the same disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherPath {
+    /// The device node: `/dev/sdb`.
+    pub name: String,
+    /// As in [`Disk`].
+    pub hctl: Option<String>,
+}
+
+impl DiskTraits {
+    /// Why the agent never writes to this disk, as a text that continues "it is
+    /// ..."; `None` if it may. Such a disk is in no report to Ironic, and cleaning
+    /// skips it.
+    pub fn why_untouchable(&self) -> Option<String> {
+        if let Some(medium) = &self.boot_medium {
+            return Some(medium.to_string());
+        }
+        match (self.virtual_media, self.read_only) {
+            (true, _) => Some("a virtual medium of the BMC".into()),
+            (false, true) => Some("read-only".into()),
+            (false, false) => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// Bytes that the kernel manages.
+    pub total: Option<u64>,
+    /// Total size of the memory modules in MiB.
+    pub physical_mb: Option<u64>,
+}
+
+/// The maker of the machine; unknown fields are empty.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SystemVendor {
+    pub product_name: String,
+    pub serial_number: String,
+    pub manufacturer: String,
+    pub firmware: Firmware,
+}
+
+/// Unknown fields are empty.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Firmware {
+    pub vendor: String,
+    pub version: String,
+    pub build_date: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Boot {
+    /// `uefi` or `bios`.
+    pub current_boot_mode: &'static str,
+    /// `BOOTIF` as the boot loader wrote it.
+    pub pxe_interface: Option<String>,
+}
+
+/// The body of an inspection callback. A member is left out if its collector did
+/// not run.
+#[derive(Debug, Default, Serialize)]
+pub struct InspectionBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inventory: Option<Inventory>,
+    /// The disk that is chosen without hints; left out if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_disk: Option<Disk>,
+    /// `BOOTIF` as the boot loader wrote it; null if the boot loader did not set
+    /// it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_interface: Option<Option<String>>,
+    /// The collectors and hardware managers that took part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<Configuration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci_devices: Option<Vec<PciDevice>>,
+    /// USB devices without a class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usb_devices: Option<Vec<UsbDevice>>,
+    /// Memory, cores and NICs by NUMA node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa_topology: Option<NumaTopology>,
+    /// The neighbours of each interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lldp_raw: Option<Neighbours>,
+    /// tar.gz in base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logs: Option<String>,
+    /// Anything except null makes Ironic fail the inspection.
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Configuration {
+    /// The requested collectors.
+    pub collectors: Vec<String>,
+    pub managers: Vec<Manager>,
+}
+
+/// A hardware manager, which is the original agent's name for its back-ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Manager {
+    pub name: &'static str,
+    /// The version of the manager's interface.
+    pub version: &'static str,
+}

@@ -1,0 +1,204 @@
+//! Chooses the disk for the image: by root device hints, or by the default rule.
+//!
+//! The choice is deterministic, and an error gives the reason for every disk that
+//! was not chosen. To overwrite the wrong disk is the worst that this agent can do,
+//! and an unexplained "no suitable device" is the most frequent question about the
+//! original agent.
+
+use landfall_devices::disk_sets::DiskSets;
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::system_path::SystemPath;
+use serde_json::Value;
+
+use super::hint_candidate::GIB;
+use super::report_types::Disk;
+use super::root_device_hints::{RootDeviceHints, SkipList};
+
+/// In bytes: a smaller disk is never chosen without hints. The original agent has
+/// the same limit.
+pub const MIN_DEFAULT_SIZE: u64 = 4 << 30;
+
+/// In bytes: the limits of the reasons in an error, of one and of all together.
+const LOSS_LIMIT: usize = 400;
+const LOSSES_LIMIT: usize = 8 << 10;
+
+/// Chooses the root disk of this node; `node` is `None` before the node is known.
+/// Hints in `instance_info` take precedence over those in `properties`. Without
+/// hints it is the smallest disk that is large enough. `sets` returns what a disk
+/// is a part of.
+///
+/// # Errors
+/// If no disk is left, or if the hints or the skip list cannot be used.
+pub fn choose_for_node<'a>(
+    node: Option<&Value>,
+    disks: &'a [Disk],
+    sets: &dyn Fn(&Disk) -> DiskSets,
+) -> Result<&'a Disk> {
+    let field = |parent: &str, name: &str| {
+        node.and_then(|node| node.get(parent)?.get(name))
+            .unwrap_or(&Value::Null)
+    };
+    let hints = match RootDeviceHints::parse(field("instance_info", "root_device"))? {
+        Some(hints) => Some(hints),
+        None => RootDeviceHints::parse(field("properties", "root_device"))?,
+    };
+    let skip_list = SkipList::parse(field("properties", "skip_block_devices"))?;
+    choose(disks, hints.as_ref(), &skip_list, sets)
+}
+
+/// Returns a function that reads what a disk of the machine below `root` is a part
+/// of.
+pub fn sets_below(root: &SystemPath) -> impl Fn(&Disk) -> DiskSets + use<> {
+    let blocks = root.join("sys/block");
+    move |disk| DiskSets::of(&blocks.join(disk.name.trim_start_matches("/dev/")))
+}
+
+/// Chooses the root disk among `disks`. With hints, the first match in their order
+/// wins.
+///
+/// # Errors
+/// If no disk is left; the details give the reason for each disk. Also if the hints
+/// or the skip list need a comparison that is not possible.
+pub fn choose<'a>(
+    disks: &'a [Disk],
+    hints: Option<&RootDeviceHints>,
+    skip_list: &SkipList,
+    sets: &dyn Fn(&Disk) -> DiskSets,
+) -> Result<&'a Disk> {
+    if disks.is_empty() {
+        return Err(Failure::device_not_found("no disk found: the kernel knows of no disk in this machine",
+        )
+        .hint("check the storage controller's mode (AHCI or HBA instead of RAID or VMD) and that the ramdisk has its driver"));
+    }
+    let mut losses = Vec::new();
+    for disk in disks {
+        let mut reason = loss(disk, hints, skip_list)?;
+        if hints.is_some() && reason.is_none() {
+            reason = loss_to_sets(&sets(disk), hints, skip_list);
+            if reason.is_none() {
+                // As in the original agent, the disks after this one are not
+                // compared.
+                return Ok(disk);
+            }
+        }
+        losses.push(reason);
+    }
+    let mut candidates: Vec<usize> = (0..disks.len())
+        .filter(|&index| losses[index].is_none())
+        .collect();
+    candidates.sort_by_key(|&index| (disks[index].size, &disks[index].name));
+    // Only disks that would be chosen are read.
+    for index in candidates {
+        let disk = &disks[index];
+        match loss_to_sets(&sets(disk), hints, skip_list) {
+            None => return Ok(disk),
+            Some(reason) => {
+                // The warning is needed because a larger disk may be chosen
+                // instead, which nobody expects.
+                tracing::warn!("{}: not chosen as root disk: {reason}", disk.name);
+                losses[index] = Some(reason);
+            }
+        }
+    }
+    let losses: Vec<String> = disks
+        .iter()
+        .zip(losses)
+        .map(|(disk, loss)| format!("{}: {}", disk.name, loss.unwrap_or_default()))
+        .collect();
+    Err(none_left(hints, &losses))
+}
+
+/// Why a disk that would be chosen is rejected, because of what it is a part of.
+fn loss_to_sets(
+    sets: &DiskSets,
+    hints: Option<&RootDeviceHints>,
+    skip_list: &SkipList,
+) -> Option<String> {
+    if let Some(volume) = sets.kept_volume(skip_list.volumes()) {
+        return Some(format!(
+            "part of the software RAID volume {volume}, which is in skip_block_devices"
+        ));
+    }
+    if sets.unread && !skip_list.volumes().is_empty() {
+        return Some(
+            "unreadable where a RAID superblock may be, and skip_block_devices names software RAID volumes to keep"
+                .to_owned(),
+        );
+    }
+    if hints.is_some_and(RootDeviceHints::name_a_disk) {
+        return None;
+    }
+    let membership = sets.member_of.first()?;
+    Some(format!(
+        "{membership}, so only a hint that names this disk can choose it"
+    ))
+}
+
+/// Logs which disks are never written, whatever the hints say. Otherwise an
+/// operator may wonder why the smallest disk was not chosen.
+pub fn report_untouchable(disks: &[Disk]) {
+    for disk in disks {
+        if let Some(reason) = disk.traits.why_untouchable() {
+            let gib = disk.size as f64 / GIB;
+            let model = disk.model.as_deref().unwrap_or("no model");
+            tracing::info!(
+                "{} ({gib:.1} GiB, {model}) is skipped: it is {reason}",
+                disk.name
+            );
+        }
+    }
+}
+
+/// Why this disk cannot be chosen; `None` if it can.
+fn loss(
+    disk: &Disk,
+    hints: Option<&RootDeviceHints>,
+    skip_list: &SkipList,
+) -> Result<Option<String>> {
+    if let Some(reason) = disk.traits.why_untouchable() {
+        return Ok(Some(reason));
+    }
+    if skip_list.contains(disk)? {
+        return Ok(Some("in skip_block_devices".into()));
+    }
+    match hints {
+        Some(hints) => Ok(hints.mismatch(disk)?),
+        None if disk.size < MIN_DEFAULT_SIZE => Ok(Some(format!(
+            "{:.2} GiB is below the 4 GiB that a root disk needs without root device hints",
+            disk.size as f64 / GIB
+        ))),
+        None => Ok(None),
+    }
+}
+
+/// Joins the reasons into one text. A machine with a shelf of disks has more
+/// reasons than Ironic stores in an error, or than anybody reads.
+fn list(losses: &[String]) -> String {
+    let mut text = String::new();
+    for (index, loss) in losses.iter().enumerate() {
+        let separator = if index == 0 { "" } else { "; " };
+        let (left, cut) = (losses.len() - index, loss.len() > LOSS_LIMIT);
+        if text.len() + LOSS_LIMIT > LOSSES_LIMIT {
+            return format!("{text}; and {left} more");
+        }
+        text += separator;
+        text.extend(loss.chars().take(LOSS_LIMIT));
+        text += if cut { "..." } else { "" };
+    }
+    text
+}
+
+fn none_left(hints: Option<&RootDeviceHints>, losses: &[String]) -> Failure {
+    let losses = list(losses);
+    match hints {
+        Some(hints) => Failure::device_not_found(format!("no disk matches the root device hints ({hints}): {losses}"),
+        )
+        .hint("correct root_device in the node's properties or instance_info"),
+        None => Failure::device_not_found(format!("no disk can be the root disk: {losses}"),
+        )
+        .hint("name the disk by root_device in the node's properties; the step delete_configuration deletes software RAID"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! Tests every rule of the choice with the tables in test_data/root_device.
+
+use std::fs;
+
+use landfall_devices::boot_medium::BootMedium;
+use landfall_devices::disk_sets::Membership;
+use serde_json::Value;
+
+use super::*;
+use crate::report_types::{DiskTraits, PartitionNode};
+use crate::sys_tree::test_data;
+
+/// Builds a disk from a table. The fields are those of the inventory, and
+/// `serials`, `wwns`, `by_paths`, `gib`, `read_only`, `virtual_media`,
+/// `boot_medium` (its label) and `partitions` (their device nodes).
+fn disk(fields: &Value) -> Disk {
+    let text = |name: &str| fields[name].as_str().map(str::to_owned);
+    let list = |name: &str, single: &str| match &fields[name] {
+        Value::Array(items) => items
+            .iter()
+            .map(|i| i.as_str().unwrap().to_owned())
+            .collect(),
+        _ => text(single).into_iter().collect(),
+    };
+    let flag = |name: &str| fields[name].as_bool().unwrap_or_default();
+    Disk {
+        name: text("name").unwrap(),
+        model: text("model"),
+        size: (fields["gib"].as_f64().unwrap_or(8.0) * GIB) as u64,
+        rotational: flag("rotational"),
+        wwn: text("wwn"),
+        serial: text("serial"),
+        vendor: text("vendor"),
+        wwn_with_extension: text("wwn_with_extension"),
+        wwn_vendor_extension: text("wwn_vendor_extension"),
+        hctl: text("hctl"),
+        by_path: text("by_path"),
+        logical_sectors: 512,
+        physical_sectors: 512,
+        tran: text("tran"),
+        traits: DiskTraits {
+            serials: list("serials", "serial"),
+            wwns: list("wwns", "wwn"),
+            by_paths: list("by_paths", "by_path"),
+            read_only: flag("read_only"),
+            virtual_media: flag("virtual_media"),
+            boot_medium: text("boot_medium").map(BootMedium::Labelled),
+            other_paths: Vec::new(),
+            partitions: partitions(fields),
+        },
+    }
+}
+
+/// The `partitions` of a disk in a table: `/dev/sda1` and so on.
+fn partitions(fields: &Value) -> Vec<PartitionNode> {
+    let names = fields["partitions"].as_array().into_iter().flatten();
+    let partition = |(number, name): (u32, &Value)| PartitionNode {
+        name: name.as_str().unwrap().to_owned(),
+        number,
+        size: GIB as u64,
+    };
+    (1..).zip(names).map(partition).collect()
+}
+
+/// What a disk of a table is a part of: `array` is the name that mdadm shows;
+/// `volume` is the name if the disk is itself an array; `unread` means that this
+/// cannot be read.
+fn sets(disks: &[Value], name: &str) -> DiskSets {
+    let fields = disks.iter().find(|disk| disk["name"] == name).unwrap();
+    let array = fields["array"].as_str().map(|name| Membership::Array {
+        name: name.to_owned(),
+        volume: name.split_once(':').map(|(_, volume)| volume.to_owned()),
+    });
+    DiskSets {
+        member_of: array.into_iter().collect(),
+        volume: fields["volume"].as_str().map(str::to_owned),
+        unread: fields["unread"].as_bool().unwrap_or_default(),
+    }
+}
+
+/// The chosen disk, such as `/dev/sda`, or the error that Ironic gets.
+fn outcome(node: &Value, disks: &[Disk]) -> String {
+    outcome_with(node, disks, &|_| DiskSets::default())
+}
+
+fn outcome_with(node: &Value, disks: &[Disk], sets: &dyn Fn(&Disk) -> DiskSets) -> String {
+    match choose_for_node(Some(node), disks, sets) {
+        Ok(disk) => disk.name.clone(),
+        Err(failure) => format!("{}: {failure}", failure.class.name()),
+    }
+}
+
+/// Runs all cases of a table. A case has `hints` or a whole `node`, and `expect`: a
+/// disk, or the parts that the error must contain. The disks are those of the case,
+/// or else those of the table.
+fn run_table(name: &str) {
+    let path = test_data(&format!("root_device/{name}.json"));
+    let table: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let cases = table["cases"].as_array().unwrap();
+    assert!(!cases.is_empty());
+    for case in cases {
+        let fields = case.get("disks").unwrap_or(&table["disks"]);
+        let fields = fields.as_array().unwrap();
+        let disks: Vec<Disk> = fields.iter().map(disk).collect();
+        let node = case.get("node").cloned().unwrap_or_else(|| {
+            serde_json::json!({"properties": {"root_device": case["hints"]}, "instance_info": {}})
+        });
+        let found = outcome_with(&node, &disks, &|disk| sets(fields, &disk.name));
+        match &case["expect"] {
+            Value::String(expected) => assert_eq!(&found, expected, "{name}: {case}"),
+            Value::Array(parts) => {
+                for part in parts {
+                    let part = part.as_str().unwrap();
+                    assert!(
+                        found.contains(part),
+                        "{name}: {case}\nexpected {part}\nfound {found}"
+                    );
+                }
+            }
+            other => panic!("{name}: expect is {other}"),
+        }
+    }
+}
+
+#[test]
+fn text_operators() {
+    run_table("text_operators");
+}
+
+#[test]
+fn numbers_on_texts() {
+    run_table("numbers_on_texts");
+}
+
+#[test]
+fn sizes() {
+    run_table("sizes");
+}
+
+#[test]
+fn rotational() {
+    run_table("rotational");
+}
+
+#[test]
+fn several_forms_of_one_name() {
+    run_table("several_forms");
+}
+
+#[test]
+fn unusable_hints() {
+    run_table("unusable_hints");
+}
+
+#[test]
+fn no_hints() {
+    run_table("no_hints");
+}
+
+#[test]
+fn no_candidates() {
+    run_table("no_candidates");
+}
+
+#[test]
+fn skip_list() {
+    run_table("skip_list");
+}
+
+#[test]
+fn members_of_an_array() {
+    run_table("members_of_an_array");
+}
+
+#[test]
+fn hints_of_bare_metal_operator() {
+    run_table("bare_metal_operator");
+}
+
+#[test]
+fn before_the_node_is_known_the_default_rule_holds() {
+    let disks = [
+        disk(&serde_json::json!({"name": "/dev/sda", "gib": 3})),
+        disk(&serde_json::json!({"name": "/dev/sdb", "gib": 30})),
+    ];
+    assert_eq!(
+        choose_for_node(None, &disks, &|_| DiskSets::default())
+            .unwrap()
+            .name,
+        "/dev/sdb"
+    );
+}
+
+#[test]
+fn a_refusal_is_no_longer_than_people_read() {
+    let long = "x".repeat(3000);
+    let disks: Vec<Disk> = (0..200)
+        .map(|number| {
+            disk(&serde_json::json!({"name": format!("/dev/disk{number}"), "model": long}))
+        })
+        .collect();
+    let node =
+        serde_json::json!({"properties": {"root_device": {"model": "y"}}, "instance_info": {}});
+    let found = outcome(&node, &disks);
+    assert!(found.len() < LOSSES_LIMIT + 1000, "{} bytes", found.len());
+    assert!(found.contains("/dev/disk0: model is"), "{found}");
+    assert!(found.contains("; and "), "{found}");
+
+    let few: Vec<Disk> = (0..30)
+        .map(|number| disk(&serde_json::json!({"name": format!("/dev/disk{number}")})))
+        .collect();
+    let found = outcome(&node, &few);
+    assert_eq!(found.matches("model is not known").count(), 30);
+}

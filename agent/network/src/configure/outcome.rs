@@ -1,0 +1,62 @@
+//! Publishes the outcome: state, resolver file, host name.
+
+use super::configurator::Configurator;
+use crate::nic::Nic;
+use crate::resolv_conf;
+use crate::state::NetworkState;
+use crate::state_json::state_json;
+
+impl Configurator {
+    /// Writes the resolver file and the state file, and notifies the watchers, each
+    /// only if something changed.
+    pub(super) fn publish(&mut self) {
+        let new = self.current_state();
+        let resolver_changed = {
+            let old = self.state.borrow();
+            (&old.dns, &old.search) != (&new.dns, &new.search)
+        };
+        if resolver_changed
+            && let Err(error) = resolv_conf::write(&self.setup.resolv_conf, &new.dns, &new.search)
+        {
+            tracing::warn!("{error}");
+        }
+        let shown = state_json(&self.setup.choice, &new, &self.nics, &self.reach.borrow());
+        self.setup.state_file.store(&shown);
+        // Last, so that a watcher that wakes up finds the resolver file written.
+        self.state.send_if_modified(|old| {
+            let changed = *old != new;
+            *old = new;
+            changed
+        });
+    }
+
+    pub(super) fn current_state(&self) -> NetworkState {
+        let interface = |nic: &Nic| nic.interface_of(&self.setup.choice.plan);
+        let mut state = NetworkState {
+            nics: self
+                .nics
+                .values()
+                .map(|nic| nic.state(interface(nic), self.setup.choice.source))
+                .collect(),
+            source: Some(self.setup.choice.source),
+            faults: self.setup.choice.faults.clone(),
+            no_nic: self.no_nic.clone(),
+            preferred: self.preference.over,
+            ..NetworkState::default()
+        };
+        self.add_resolver(&mut state);
+        state
+    }
+
+    /// Sets the machine's host name. The first source that knows a name calls this.
+    pub(super) fn set_host_name(&mut self, name: &str) {
+        self.host_name_set = true;
+        if !self.setup.set_host_name {
+            return;
+        }
+        match nix::unistd::sethostname(name) {
+            Ok(()) => tracing::info!("host name is {name}"),
+            Err(error) => tracing::warn!("setting the host name {name}: {error}"),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Reports expected events that have not happened.
+
+use std::time::Duration;
+
+use landfall_devices::driver_faults::{self, Purpose};
+use landfall_network_plan::{Interface, InterfaceKind};
+use landfall_sys::system_path::SystemPath;
+use tokio::time::Instant;
+
+use super::configurator::Configurator;
+use super::timers::Timer;
+use crate::links::Link;
+use crate::state::NicState;
+
+/// Time from the first reminder to the last. NetworkManager waits 60 s for a named
+/// device; the first reminder comes after 10 s.
+const DEVICES_LIMIT: Duration = Duration::from_secs(50);
+
+impl Configurator {
+    pub(super) async fn on_timer(&mut self, timer: Timer) {
+        match timer {
+            Timer::Devices => {
+                self.tell_missing_devices();
+                self.join_waiting_ports().await;
+            }
+            Timer::Online => self.tell_offline(),
+            Timer::Carrier(index) => self.tell_missing_carrier(index),
+            Timer::Advertisement(index) => self.tell_missing_router(index),
+            Timer::AdvertisedDns(index) => self.expire_advertised_dns(index),
+            Timer::Duplicate(index) => self.ask_again_for_static6(index).await,
+            Timer::Link(index) => self.retry_link(index).await,
+        }
+    }
+
+    /// Runs twice: early, for an operator at the console, and again for the final
+    /// result.
+    fn tell_missing_devices(&mut self) {
+        let is_last = std::mem::replace(&mut self.missing_devices_told, true);
+        if !is_last {
+            let at = Instant::now() + DEVICES_LIMIT;
+            self.timers.start(Timer::Devices, at);
+        }
+        if self.nics.is_empty() {
+            let why = driver_faults::why_none(&SystemPath::live(), Purpose::Network);
+            tracing::warn!("no network device found; waiting: {why}");
+            self.no_nic = Some(why.to_string());
+            return;
+        }
+        self.no_nic = None;
+        let interfaces = self.plan().interfaces.iter().enumerate();
+        let missing: Vec<_> = interfaces
+            .filter(|(_, interface)| !interface.multi && is_device(interface))
+            .filter(|(index, _)| self.nics.values().all(|nic| nic.interface != Some(*index)))
+            .map(|(_, interface)| missing(interface, is_last))
+            .collect();
+        if missing.is_empty() {
+            return;
+        }
+        for text in missing {
+            tracing::warn!("{text}");
+        }
+        for nic in self.nics.values() {
+            tracing::warn!("found NIC {}", names_and_macs(&nic.link));
+        }
+    }
+
+    /// A summary; each fault in it has been logged before.
+    fn tell_offline(&self) {
+        let state = self.current_state();
+        if state.is_online() || state.nics.is_empty() {
+            return;
+        }
+        tracing::warn!("no interface has an address yet; still trying:");
+        for nic in &state.nics {
+            tracing::warn!("{} ({}) {}", nic.name, nic.mac, condition(nic));
+        }
+    }
+
+    /// Warns about a NIC without a carrier only if the plan names it or its
+    /// firmware is missing.
+    fn tell_missing_carrier(&mut self, index: u32) {
+        let Some(nic) = self.nics.get_mut(&index).filter(|nic| !nic.link.carrier) else {
+            return;
+        };
+        nic.missed_carrier = true;
+        let interface = nic.interface_of(&self.setup.choice.plan);
+        let is_meant = interface.is_some_and(|interface| !interface.matches.is_any());
+        if let Some(file) = driver_faults::missing_firmware_of(&nic.link.name) {
+            let trouble = format!("{} no carrier, firmware {file} is missing", nic.title());
+            tracing::warn!("{trouble} -- build the ramdisk with --firmware-dir");
+            nic.trouble = Some(trouble);
+            return;
+        }
+        if is_meant {
+            let trouble = format!("{} no carrier", nic.title());
+            tracing::warn!("{trouble}; waiting -- check cable and switch port");
+            nic.trouble = Some(trouble);
+        } else {
+            tracing::info!("{} no carrier", nic.title());
+        }
+    }
+
+    fn tell_missing_router(&mut self, index: u32) {
+        let Some(nic) = self.nics.get_mut(&index) else {
+            return;
+        };
+        let heard = nic.ipv6.has_router() || nic.addresses.iter().any(|address| address.advertised);
+        if nic.link.carrier && !heard {
+            let trouble = format!("{} IPv6: no router advertisement", nic.link.name);
+            tracing::warn!("{trouble}, still waiting; other interfaces are not delayed");
+            nic.trouble = Some(trouble);
+        }
+    }
+}
+
+fn condition(nic: &NicState) -> String {
+    match (&nic.trouble, nic.carrier) {
+        (Some(trouble), _) => format!("-- {trouble}"),
+        (None, true) => "has a carrier and no address".to_owned(),
+        (None, false) => "has no carrier".to_owned(),
+    }
+}
+
+/// The agent creates bonds, bridges and VLANs itself and reports a failure at once.
+fn is_device(interface: &Interface) -> bool {
+    interface.kind == InterfaceKind::Ethernet
+}
+
+fn missing(interface: &Interface, is_last: bool) -> String {
+    let matches = &interface.matches;
+    if matches.is_any() {
+        return "no NIC has a carrier yet; the agent configures the first NIC that gets one"
+            .to_owned();
+    }
+    match is_last {
+        false => format!("no NIC fits {matches} yet; waiting for it"),
+        true => format!("no NIC fits {matches}: continuing without it, until it appears"),
+    }
+}
+
+/// All names and addresses by which a plan can match it:
+/// `enp2s0 = eno1 = eth0, 52:54:00:00:00:01, permanent MAC 52:54:00:00:00:02`
+fn names_and_macs(link: &Link) -> String {
+    let mut text = format!("{}, {}", link.names().join(" = "), link.mac);
+    if let Some(permanent) = link.permanent_mac.filter(|mac| *mac != link.mac) {
+        text.push_str(&format!(", permanent MAC {permanent}"));
+    }
+    text
+}

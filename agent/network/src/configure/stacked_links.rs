@@ -1,0 +1,69 @@
+//! Creates VRFs, veth pairs and interfaces that share a NIC, and also what belongs
+//! to no device: rules, and routes that reject or drop packets.
+
+use std::path::Path;
+
+use landfall_network_plan::InterfaceKind;
+
+use super::configurator::Configurator;
+use super::link_setup::{note, told_route};
+use crate::device_route::planned_routes;
+use crate::stacked_link::{self, StackedLink};
+use crate::{policy_rule, vrf_sysctl};
+
+const NO_METRIC: u32 = 0;
+
+impl Configurator {
+    /// Creates everything that needs no existing device. Logs what the kernel
+    /// refuses.
+    pub(super) async fn make_what_needs_no_device(&self) {
+        for link in stacked_link::without_parent(self.plan()) {
+            self.make_stacked(link).await;
+        }
+        let mut errors = Vec::new();
+        let mut rules = self.plan().rules.clone();
+        for interface in self.plan().interfaces.iter().filter(|i| !i.down) {
+            match &interface.kind {
+                InterfaceKind::Vrf { table } => {
+                    rules.extend(policy_rule::rules_of_vrf(*table));
+                    let accept = vrf_sysctl::accept_in_every_vrf(Path::new("/proc/sys/net/ipv4"));
+                    note(&mut errors, "accepting connections in every VRF", accept);
+                }
+                InterfaceKind::Loopback => {
+                    let families = [&interface.ipv4, &interface.ipv6].into_iter().flatten();
+                    for route in families.flat_map(|ip| planned_routes(ip, NO_METRIC)) {
+                        // These routes need no device.
+                        let result = self.changes.add_route(0, &route).await;
+                        note(&mut errors, &told_route("adding", &route), result);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for rule in &rules {
+            let result = self.changes.add_rule(rule).await;
+            note(&mut errors, &format!("adding the rule {rule}"), result);
+        }
+        for error in errors {
+            tracing::warn!("network: {error}");
+        }
+    }
+
+    /// Creates the interfaces on top of a device.
+    pub(super) async fn make_stacked_on(&self, parent: u32) {
+        let Some(nic) = self.nics.get(&parent) else {
+            return;
+        };
+        let names = nic.link.names();
+        for link in stacked_link::on_parent(self.plan(), &names, parent) {
+            self.make_stacked(link).await;
+        }
+    }
+
+    async fn make_stacked(&self, link: StackedLink<'_>) {
+        if let Err(error) = self.changes.make(link.message).await {
+            let (name, module) = (link.name, link.module);
+            tracing::warn!("{name}: creating it: {error} -- is {module} in the ramdisk?");
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Lists the network devices and follows the kernel's events about them.
+
+use std::io;
+use std::pin::Pin;
+
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
+use landfall_network_plan::{IpPrefix, MacAddr};
+use nix::sys::socket::{setsockopt, sockopt};
+use rtnetlink::MulticastGroup;
+use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
+use rtnetlink::packet_route::address::{
+    AddressAttribute, AddressFlags, AddressMessage, AddressProtocol,
+};
+use rtnetlink::packet_route::link::{
+    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, Prop,
+};
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use rtnetlink::sys::{AsyncSocket as _, SocketAddr};
+use tokio::task::JoinHandle;
+
+use super::advertisements::{RouterFlags, is_of_ipv6};
+
+/// Bytes for events that wait: a server with hundreds of virtual functions brings
+/// them all up at once.
+const QUEUE_BYTES: usize = 4 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    pub index: u32,
+    pub name: String,
+    /// Alternative names that the kernel accepts for the device.
+    pub alternative_names: Vec<String>,
+    pub kind: LinkKind,
+    /// The current hardware address.
+    pub mac: MacAddr,
+    /// The factory hardware address, if the driver knows it.
+    pub permanent_mac: Option<MacAddr>,
+    /// The device is switched on.
+    pub up: bool,
+    /// A cable is plugged in, and the other end is active.
+    pub carrier: bool,
+    pub mtu: u32,
+    /// Index of the bond, bridge or VRF that the device is a port of.
+    pub controller: Option<u32>,
+}
+
+/// How the agent treats a network device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkKind {
+    /// The device `lo`.
+    Loopback,
+    /// A network interface card.
+    Nic,
+    /// A device that software created on top of others, such as a VLAN, or an
+    /// InfiniBand port. The agent configures it if the plan contains its name.
+    Virtual,
+    /// Any other software device, or a device that is not Ethernet. The agent
+    /// ignores it.
+    Other,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkAddress {
+    pub index: u32,
+    pub prefix: IpPrefix,
+    /// The address cannot be used until duplicate address detection is over.
+    pub tentative: bool,
+    /// Another machine has the address.
+    pub duplicate: bool,
+    /// The kernel derived the address from a router advertisement, or this is an
+    /// IPv6 address with a time limit, such as a DHCPv6 lease.
+    pub advertised: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkEvent {
+    /// A device is new or has changed.
+    Link(Link),
+    /// A device is gone. Holds its index.
+    LinkGone(u32),
+    /// An address is new or has changed.
+    Address(LinkAddress),
+    /// An address is gone. `duplicate` is set if the kernel removed it for that
+    /// reason.
+    AddressGone(LinkAddress),
+    /// The routers of a link announce something about DHCP.
+    Router(RouterFlags),
+}
+
+impl Link {
+    /// All names of the device, its current name first.
+    pub fn names(&self) -> Vec<&str> {
+        let others = self.alternative_names.iter().map(String::as_str);
+        std::iter::once(self.name.as_str()).chain(others).collect()
+    }
+
+    /// The hardware addresses by which a plan can match the device. Leaves out the
+    /// current address of a port: a bond may have given it the address of another
+    /// port.
+    pub fn macs(&self) -> Vec<MacAddr> {
+        let borrowed = self.controller.is_some() && self.permanent_mac.is_some();
+        let own = Some(self.mac).filter(|mac| !borrowed && Some(*mac) != self.permanent_mac);
+        own.into_iter().chain(self.permanent_mac).collect()
+    }
+
+    fn from_message(message: &LinkMessage) -> Option<Link> {
+        let header = &message.header;
+        if is_of_a_bridge(message) || is_of_ipv6(message) {
+            return None;
+        }
+        let mut link = Link {
+            index: header.index,
+            name: String::new(),
+            alternative_names: Vec::new(),
+            kind: match header.link_layer_type {
+                LinkLayerType::Ether => LinkKind::Nic,
+                LinkLayerType::Loopback => LinkKind::Loopback,
+                LinkLayerType::Infiniband => LinkKind::Virtual,
+                _ => LinkKind::Other,
+            },
+            mac: MacAddr([0; 6]),
+            permanent_mac: None,
+            up: header.flags.contains(LinkFlags::Up),
+            carrier: header.flags.contains(LinkFlags::LowerUp),
+            mtu: 0,
+            controller: None,
+        };
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name.clone_from(name),
+                LinkAttribute::PropList(properties) => {
+                    link.alternative_names = properties.iter().filter_map(alternative).collect();
+                }
+                LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+                LinkAttribute::Address(bytes) => link.mac = mac(bytes).unwrap_or(link.mac),
+                LinkAttribute::PermAddress(bytes) => link.permanent_mac = mac(bytes),
+                LinkAttribute::Controller(index) => {
+                    link.controller = Some(*index).filter(|index| *index != 0);
+                }
+                LinkAttribute::LinkInfo(info) => {
+                    let made = info.iter().find_map(made_by_software);
+                    link.kind = made.unwrap_or(link.kind);
+                }
+                _ => {}
+            }
+        }
+        (!link.name.is_empty()).then_some(link)
+    }
+}
+
+fn alternative(property: &Prop) -> Option<String> {
+    match property {
+        Prop::AltIfName(name) => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// Whether a bridge sent the message. A bridge reports on its ports in the same
+/// multicast group, with half of the attributes, and with "gone" when a port only
+/// leaves the bridge.
+fn is_of_a_bridge(message: &LinkMessage) -> bool {
+    message.header.interface_family == AddressFamily::Bridge
+}
+
+/// The kind of a software device; hardware devices have none. A veth has one but
+/// counts as a NIC: it is the NIC of a container, and the agent also runs in
+/// containers.
+fn made_by_software(info: &LinkInfo) -> Option<LinkKind> {
+    match info {
+        LinkInfo::Kind(InfoKind::Veth) => None,
+        LinkInfo::Kind(
+            InfoKind::Vlan
+            | InfoKind::Bond
+            | InfoKind::Bridge
+            | InfoKind::Vrf
+            | InfoKind::MacVlan
+            | InfoKind::MacVtap
+            | InfoKind::IpVlan
+            | InfoKind::Ipoib,
+        ) => Some(LinkKind::Virtual),
+        LinkInfo::Kind(_) => Some(LinkKind::Other),
+        _ => None,
+    }
+}
+
+fn mac(bytes: &[u8]) -> Option<MacAddr> {
+    bytes.try_into().ok().map(MacAddr)
+}
+
+impl LinkAddress {
+    fn from_message(message: &AddressMessage) -> Option<LinkAddress> {
+        let mut address = None;
+        let mut local = None;
+        let mut flags = AddressFlags::from_bits_retain(message.header.flags.bits().into());
+        let mut made_by_kernel = false;
+        for attribute in &message.attributes {
+            match attribute {
+                AddressAttribute::Address(ip) => address = Some(*ip),
+                AddressAttribute::Local(ip) => local = Some(*ip),
+                AddressAttribute::Flags(all) => flags = *all,
+                AddressAttribute::Protocol(by) => {
+                    made_by_kernel = *by == AddressProtocol::RouterAnnouncement;
+                }
+                _ => {}
+            }
+        }
+        // On a point-to-point link `address` is the peer's.
+        let ip = local.or(address)?;
+        // Kernels before 5.18 do not report who created an address. IPv6 addresses
+        // with a time limit come from router advertisements, or from DHCPv6 leases,
+        // which `Nic::origin` recognises first.
+        let limited = ip.is_ipv6() && !flags.contains(AddressFlags::Permanent);
+        Some(LinkAddress {
+            index: message.header.index,
+            prefix: IpPrefix {
+                address: ip,
+                length: message.header.prefix_len,
+            },
+            // An optimistic address is already in use (RFC 4429).
+            tentative: flags.contains(AddressFlags::Tentative)
+                && !flags.contains(AddressFlags::Optimistic),
+            duplicate: flags.contains(AddressFlags::Dadfailed),
+            advertised: made_by_kernel || limited,
+        })
+    }
+}
+
+/// All devices and addresses at one moment.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    pub links: Vec<Link>,
+    pub addresses: Vec<LinkAddress>,
+    /// The flags of the router advertisements received so far.
+    pub routers: Vec<RouterFlags>,
+}
+
+/// A subscription to all changes of devices and addresses.
+pub struct LinkWatch {
+    messages: Pin<Box<dyn Stream<Item = Message> + Send>>,
+    connection: JoinHandle<()>,
+}
+
+type Message = (NetlinkMessage<RouteNetlinkMessage>, SocketAddr);
+
+impl LinkWatch {
+    /// Subscribes first and then reads the current state, so that no change is
+    /// missed.
+    ///
+    /// # Errors
+    /// If the kernel refuses the connection or a query.
+    pub async fn open() -> io::Result<(LinkWatch, Snapshot)> {
+        LinkWatch::with_queue(QUEUE_BYTES).await
+    }
+
+    async fn with_queue(bytes: usize) -> io::Result<(LinkWatch, Snapshot)> {
+        let groups = [
+            MulticastGroup::Link,
+            MulticastGroup::Ipv4Ifaddr,
+            MulticastGroup::Ipv6Ifaddr,
+            MulticastGroup::Ipv6Ifinfo,
+        ];
+        let (mut connection, handle, messages) = rtnetlink::new_multicast_connection(&groups)?;
+        // Exceeds the limit in net.core.rmem_max, if the agent has the privilege.
+        let socket = connection.socket_mut().socket_mut();
+        if setsockopt(socket, sockopt::RcvBufForce, &bytes).is_err() {
+            setsockopt(socket, sockopt::RcvBuf, &bytes)?;
+        }
+        let watch = LinkWatch {
+            messages: Box::pin(messages),
+            connection: tokio::spawn(connection),
+        };
+        let mut snapshot = Snapshot::default();
+        let mut links = handle.link().get().execute();
+        while let Some(message) = links.try_next().await.map_err(io::Error::other)? {
+            snapshot.links.extend(Link::from_message(&message));
+            snapshot.routers.extend(RouterFlags::from_message(&message));
+        }
+        let mut addresses = handle.address().get().execute();
+        while let Some(message) = addresses.try_next().await.map_err(io::Error::other)? {
+            snapshot
+                .addresses
+                .extend(LinkAddress::from_message(&message));
+        }
+        Ok((watch, snapshot))
+    }
+
+    /// Returns the next event. `None` means that events were lost, because the
+    /// kernel's queue was full. Only opening again then shows the current state.
+    pub async fn next(&mut self) -> Option<LinkEvent> {
+        loop {
+            let (message, _) = self.messages.next().await?;
+            if matches!(message.payload, NetlinkPayload::Overrun(_)) {
+                return None;
+            }
+            if let Some(event) = event(message) {
+                return Some(event);
+            }
+        }
+    }
+}
+
+impl Drop for LinkWatch {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+fn event(message: NetlinkMessage<RouteNetlinkMessage>) -> Option<LinkEvent> {
+    let NetlinkPayload::InnerMessage(message) = message.payload else {
+        return None;
+    };
+    match message {
+        RouteNetlinkMessage::NewLink(link) if is_of_ipv6(&link) => {
+            RouterFlags::from_message(&link).map(LinkEvent::Router)
+        }
+        RouteNetlinkMessage::NewLink(link) => Link::from_message(&link).map(LinkEvent::Link),
+        RouteNetlinkMessage::DelLink(link) if is_of_a_bridge(&link) || is_of_ipv6(&link) => None,
+        RouteNetlinkMessage::DelLink(link) => Some(LinkEvent::LinkGone(link.header.index)),
+        RouteNetlinkMessage::NewAddress(address) => {
+            LinkAddress::from_message(&address).map(LinkEvent::Address)
+        }
+        RouteNetlinkMessage::DelAddress(address) => {
+            LinkAddress::from_message(&address).map(LinkEvent::AddressGone)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::{ip, on_a_machine};
+
+    #[test]
+    fn tells_what_there_is_and_what_changes() {
+        on_a_machine(async |lab| {
+            lab.plug_in(0);
+            ip("link add bridge0 type bridge");
+            let (mut watch, snapshot) = LinkWatch::open().await.unwrap();
+            let kind = |name: &str| {
+                let found = snapshot.links.iter().find(|link| link.name == name);
+                found.map(|link| link.kind)
+            };
+            assert_eq!(kind("lo"), Some(LinkKind::Loopback));
+            assert_eq!(kind("eth0"), Some(LinkKind::Nic));
+            assert_eq!(kind("bridge0"), Some(LinkKind::Virtual));
+
+            ip("link set eth0 mtu 1400");
+            ip("addr add 192.0.2.10/24 dev eth0");
+            let Some(LinkEvent::Link(link)) = watch.next().await else {
+                panic!("expected news of eth0");
+            };
+            assert_eq!(
+                (link.name.as_str(), link.mtu, link.up),
+                ("eth0", 1400, false)
+            );
+            let Some(LinkEvent::Address(address)) = watch.next().await else {
+                panic!("expected news of its address");
+            };
+            assert_eq!(address.prefix.to_string(), "192.0.2.10/24");
+            assert!(!address.tentative && !address.advertised);
+
+            // Being a port of a bridge for a while does not remove the device.
+            ip("link set eth0 master bridge0");
+            ip("link set eth0 nomaster");
+            ip("link set eth0 mtu 1300");
+            let mut mtu = 1400;
+            let mut was_port = false;
+            while mtu != 1300 {
+                match watch.next().await {
+                    Some(LinkEvent::Link(news)) if news.index == link.index => {
+                        was_port |= news.controller.is_some();
+                        assert!(news.mtu != 1300 || news.controller.is_none());
+                        mtu = news.mtu;
+                    }
+                    Some(LinkEvent::LinkGone(_)) | None => panic!("expected eth0 to stay"),
+                    _ => {}
+                }
+            }
+
+            assert!(was_port);
+            ip("link del eth0");
+            while watch.next().await != Some(LinkEvent::LinkGone(link.index)) {}
+        });
+    }
+
+    #[test]
+    fn says_when_events_were_lost() {
+        on_a_machine(async |lab| {
+            lab.plug_in(0);
+            let (mut watch, _) = LinkWatch::with_queue(2000).await.unwrap();
+            for mtu in 1400..1420 {
+                ip(&format!("link set eth0 mtu {mtu}"));
+            }
+            let mut heard = 0;
+            while watch.next().await.is_some() {
+                heard += 1;
+            }
+            assert!(heard < 20, "all {heard} events came through a full queue");
+        });
+    }
+}

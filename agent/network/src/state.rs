@@ -1,0 +1,180 @@
+//! The current state of the network, for code that waits for it or reports it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use landfall_network_plan::{IpPrefix, MacAddr, Source};
+use tokio::sync::watch;
+
+use super::resolv_conf::DnsServer;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NetworkState {
+    /// Source of the plan; `None` before there is a plan.
+    pub source: Option<Source>,
+    /// Faults of sources with higher precedence, one line each.
+    pub faults: Vec<String>,
+    /// Why the machine has no network interface card, if the reason is known.
+    pub no_nic: Option<String>,
+    /// In the order of the kernel's indices.
+    pub nics: Vec<NicState>,
+    /// Index of the NIC whose routes take precedence, because the service has
+    /// answered over it.
+    pub preferred: Option<u32>,
+    /// In the order in which the resolver asks them.
+    pub dns: Vec<DnsServer>,
+    pub search: Vec<String>,
+    pub ntp: Vec<IpAddr>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NicState {
+    pub index: u32,
+    pub name: String,
+    /// The current hardware address.
+    pub mac: MacAddr,
+    /// The factory hardware address, if it is known. The port of a bond currently
+    /// has the bond's.
+    pub permanent_mac: Option<MacAddr>,
+    /// The NIC is a VLAN, a bond or another virtual device.
+    pub is_virtual: bool,
+    /// The NIC leads to the BMC, and other hosts have the same hardware address.
+    pub leads_to_bmc: bool,
+    /// A cable is plugged in, and the other end is active.
+    pub carrier: bool,
+    /// The NIC has no carrier, but the time for it is not over yet.
+    pub awaits_carrier: bool,
+    /// The plan gives the NIC, or makes it ask for, an address that reaches further
+    /// than its link.
+    pub shall_have_address: bool,
+    /// The NIC asks for an IPv4 address, has none yet, and has reported no fault.
+    pub awaits_ipv4: bool,
+    /// Includes link-local addresses.
+    pub addresses: Vec<AddressState>,
+    /// What the NIC still waits for, or why it has failed.
+    pub trouble: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddressState {
+    pub prefix: IpPrefix,
+    pub origin: AddressOrigin,
+    /// False during duplicate address detection, and if another machine has the
+    /// address.
+    pub usable: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressOrigin {
+    /// From a plan with this source.
+    Plan(Source),
+    /// Leased by this server.
+    Dhcp(IpAddr),
+    /// Derived from a router advertisement.
+    RouterAdvertisement,
+    /// A link-local address, usually derived from the hardware address.
+    LinkLocal,
+    /// Added by another program.
+    Foreign,
+}
+
+impl fmt::Display for AddressOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AddressOrigin::Plan(source) => f.write_str(source.of_address()),
+            AddressOrigin::Dhcp(server) => write!(f, "DHCP server {server}"),
+            AddressOrigin::RouterAdvertisement => f.write_str("router advertisement"),
+            AddressOrigin::LinkLocal => f.write_str("link-local"),
+            AddressOrigin::Foreign => f.write_str("elsewhere"),
+        }
+    }
+}
+
+impl NetworkState {
+    /// Whether some address reaches further than its own link.
+    pub fn is_online(&self) -> bool {
+        self.nics.iter().any(|nic| nic.is_online())
+    }
+
+    /// The hardware addresses of all NICs, by which Ironic looks up the node.
+    ///
+    /// NICs that lead to the BMC are left out, unless `with_bmc_nics` is set or
+    /// there is no other NIC. An ordinary USB NIC may have such a driver too, so it
+    /// stays if the machine booted from it, or if the service answers over it.
+    pub fn macs(&self, with_bmc_nics: bool, boot_mac: Option<MacAddr>) -> Vec<String> {
+        let nics = || self.nics.iter().filter(|nic| !nic.is_virtual);
+        let all = with_bmc_nics || nics().all(|nic| nic.leads_to_bmc);
+        let is_used = |nic: &NicState| {
+            self.preferred == Some(nic.index)
+                || [Some(nic.mac), nic.permanent_mac].contains(&boot_mac) && boot_mac.is_some()
+        };
+        nics()
+            .filter(|nic| all || !nic.leads_to_bmc || is_used(nic))
+            .map(|nic| nic.permanent_mac.unwrap_or(nic.mac).to_string())
+            .collect()
+    }
+
+    pub fn service_nic(&self) -> Option<&str> {
+        let nic = { self.nics.iter() }.find(|nic| self.preferred == Some(nic.index));
+        nic.map(|nic| nic.name.as_str())
+    }
+
+    /// By the name of the NIC.
+    pub fn addresses(&self) -> BTreeMap<String, Vec<IpAddr>> {
+        self.nics
+            .iter()
+            .map(|nic| {
+                let addresses = nic.addresses.iter().map(|known| known.prefix.address);
+                (nic.name.clone(), addresses.collect())
+            })
+            .collect()
+    }
+}
+
+/// Waits until some address reaches further than its own link.
+pub async fn first_address(network: &mut watch::Receiver<NetworkState>) {
+    // Fails only if the network task has ended. Discovery then reports that nothing
+    // can be reached.
+    let _ = network.wait_for(NetworkState::is_online).await;
+}
+
+impl NicState {
+    /// Whether the NIC has a carrier and an address that reaches further than its
+    /// link.
+    pub fn is_online(&self) -> bool {
+        let far =
+            |address: &AddressState| address.usable && address.origin != AddressOrigin::LinkLocal;
+        self.carrier && self.addresses.iter().any(far)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::nic;
+
+    #[test]
+    fn lookup_leaves_out_bmc_nics_unless_they_are_used_or_there_is_no_other() {
+        let macs_of = |of_bmc: &[bool], with_bmc_nics, preferred, boot_mac| {
+            let nics = (1..).zip(of_bmc).map(|(index, of_bmc)| nic(index, *of_bmc));
+            let state = NetworkState {
+                nics: nics.collect(),
+                preferred,
+                ..NetworkState::default()
+            };
+            let macs = state.macs(with_bmc_nics, boot_mac);
+            macs.into_iter()
+                .map(|mac| mac[15..].to_owned())
+                .collect::<Vec<_>>()
+        };
+        let macs = |of_bmc: &[bool], with_bmc_nics| macs_of(of_bmc, with_bmc_nics, None, None);
+        let boot_mac = Some(nic(2, true).mac);
+        assert_eq!(macs_of(&[false, true], false, None, boot_mac), ["01", "02"]);
+        assert_eq!(macs_of(&[false, true], false, Some(2), None), ["01", "02"]);
+        assert_eq!(macs_of(&[false, true], false, Some(1), None), ["01"]);
+        assert_eq!(macs(&[false, true, false], false), ["01", "03"]);
+        assert_eq!(macs(&[false, true], true), ["01", "02"]);
+        assert_eq!(macs(&[true], false), ["01"]);
+    }
+}

@@ -1,0 +1,130 @@
+//! Writes /run/landfall/network.json: the plan's source, its warnings and the state
+//! of each NIC, for operators and log collection.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use landfall_network_plan::Choice;
+use landfall_sys::state_file::{STATE_DIRECTORY, StateFile};
+use serde_json::{Value, json};
+
+use super::dhcp::Lease;
+use super::dhcp6;
+use super::nic::Nic;
+use super::reach::{Reach, StepResult};
+use super::state::{AddressState, NetworkState, NicState};
+
+/// The file and its current content.
+#[derive(Debug, Clone)]
+pub struct StoredState {
+    file: StateFile,
+    text: String,
+}
+
+impl StoredState {
+    pub fn of_this_boot() -> StoredState {
+        StoredState::new(StateFile::new(Path::new(STATE_DIRECTORY), "network.json"))
+    }
+
+    pub fn new(file: StateFile) -> StoredState {
+        StoredState {
+            file,
+            text: String::new(),
+        }
+    }
+
+    /// Writes the file if the content has changed. Only a failure of the first
+    /// write is logged, because nobody but operators reads the file.
+    pub(super) fn store(&mut self, state: &Value) {
+        let text = format!("{state:#}\n");
+        if self.text == text {
+            return;
+        }
+        if let Err(error) = self.file.store(text.as_bytes())
+            && self.text.is_empty()
+        {
+            tracing::warn!("network.json: {error}");
+        }
+        self.text = text;
+    }
+}
+
+/// The content of the file. `nics` supply what `state` does not contain.
+pub(super) fn state_json(
+    choice: &Choice,
+    state: &NetworkState,
+    nics: &BTreeMap<u32, Nic>,
+    reach: &Reach,
+) -> Value {
+    let shown: Vec<_> = state
+        .nics
+        .iter()
+        .map(|nic| nic_json(choice, nic, nics.get(&nic.index), reach))
+        .collect();
+    let reached = state
+        .preferred
+        .and_then(|index| state.nics.iter().find(|nic| nic.index == index));
+    json!({
+        "source": choice.source.key(),
+        "host": choice.host,
+        "service_reached_over": reached.map(|nic| &nic.name),
+        "faults": choice.faults,
+        "warnings": choice.plan.warnings,
+        "nics": shown,
+        "dns": state.dns.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "search": state.search,
+        "ntp": state.ntp,
+    })
+}
+
+fn nic_json(choice: &Choice, state: &NicState, nic: Option<&Nic>, reach: &Reach) -> Value {
+    let interface = nic.and_then(|nic| nic.interface_of(&choice.plan));
+    let addresses: Vec<_> = state.addresses.iter().map(address_json).collect();
+    let way: Vec<_> = reach
+        .ways
+        .get(&state.index)
+        .into_iter()
+        .flatten()
+        .map(StepResult::json)
+        .collect();
+    json!({
+        "name": state.name,
+        "other_names": nic.map(|nic| &nic.link.alternative_names),
+        "mac": state.mac.to_string(),
+        "permanent_mac": state.permanent_mac.map(|mac| mac.to_string()),
+        "carrier": state.carrier,
+        "plan": interface.map(|interface| interface.matches.to_string()),
+        "controller": interface.and_then(|interface| interface.controller.as_ref()),
+        "addresses": addresses,
+        "lease": nic.and_then(|nic| nic.lease.as_ref()).map(lease_json),
+        "dhcpv6": nic.and_then(|nic| nic.ipv6.lease()).map(lease6_json),
+        "trouble": state.trouble,
+        "way_to_service": way,
+    })
+}
+
+fn address_json(address: &AddressState) -> Value {
+    json!({
+        "address": address.prefix.to_string(),
+        "origin": address.origin.to_string(),
+        "usable": address.usable,
+    })
+}
+
+fn lease6_json(lease: &dhcp6::Lease) -> Value {
+    let address = lease.address;
+    json!({
+        "address": address.map(|address| address.address),
+        "server": lease.from,
+        "seconds": address.and_then(|address| address.valid).map(|valid| valid.as_secs()),
+    })
+}
+
+fn lease_json(lease: &Lease) -> Value {
+    json!({
+        "server": lease.server,
+        "seconds": lease.lifetime.map(|lifetime| lifetime.as_secs()),
+        "gateway": lease.gateway(),
+        "host_name": lease.host_name,
+    })
+}

@@ -1,0 +1,188 @@
+//! Finds out by the NICs which of the hosts in the ramdisk this machine is.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use landfall_devices::devices_settled::DevicesSettled;
+use landfall_network_plan::{Embedded, EmbeddedHosts, MacAddr};
+use tokio::time::{Instant, sleep_until};
+
+use super::links::{Link, LinkEvent, LinkKind, LinkWatch};
+
+/// How long the agent waits for a NIC that identifies the host. After this time it
+/// uses the next source of the network configuration.
+const LIMIT: Duration = Duration::from_secs(30);
+/// The limit while the machine has no NIC, without which it cannot continue. This
+/// is the time that NetworkManager gives a device.
+const FIRST_NIC_LIMIT: Duration = Duration::from_secs(60);
+/// How long another NIC may take to appear after the last NIC and the last driver:
+/// USB and firmware do not report when they are done.
+const QUIET: Duration = Duration::from_secs(3);
+/// The wait is logged only if it takes longer than this.
+const TELL_AFTER: Duration = Duration::from_secs(2);
+
+/// NICs by their index: name and hardware addresses.
+type Nics = BTreeMap<u32, (String, Vec<MacAddr>)>;
+
+/// Finds the host that this machine is. The first NIC with a matching address
+/// decides it. Only time shows that no such NIC will appear.
+pub async fn this_host(hosts: &EmbeddedHosts, settled: DevicesSettled) -> Embedded {
+    let only_one_question = hosts.hosts.iter().all(|host| host.macs.is_empty());
+    if only_one_question {
+        return hosts.decide(&[]);
+    }
+    let mut nics = Nics::new();
+    if let Err(error) = look(hosts, settled, &mut nics).await {
+        tracing::error!("asking the kernel for its network devices: {error}");
+    }
+    let nics: Vec<_> = nics.into_values().collect();
+    hosts.decide(&nics)
+}
+
+/// Collects NICs until one identifies the host, or until the time for it is over.
+async fn look(
+    hosts: &EmbeddedHosts,
+    mut settled: DevicesSettled,
+    nics: &mut Nics,
+) -> io::Result<()> {
+    let start = Instant::now();
+    let mut last_news = start;
+    let mut is_settled = settled.borrow_and_update().is_some();
+    let mut logged = false;
+    loop {
+        let (mut watch, snapshot) = LinkWatch::open().await?;
+        nics.clear();
+        for link in snapshot.links {
+            add(nics, link);
+        }
+        loop {
+            let macs: Vec<MacAddr> = nics.values().flat_map(|(_, macs)| macs).copied().collect();
+            if hosts.with_mac(&macs).is_some() {
+                return Ok(());
+            }
+            let mut end = match nics.is_empty() {
+                true => start + FIRST_NIC_LIMIT,
+                false => start + LIMIT,
+            };
+            if is_settled && !nics.is_empty() {
+                end = end.min(last_news + QUIET);
+            }
+            let wake = if logged {
+                end
+            } else {
+                end.min(start + TELL_AFTER)
+            };
+            tokio::select! {
+                event = watch.next() => match event {
+                    Some(LinkEvent::Link(link)) => {
+                        if add(nics, link) {
+                            last_news = Instant::now();
+                        }
+                    }
+                    Some(LinkEvent::LinkGone(index)) => drop(nics.remove(&index)),
+                    Some(_) => {}
+                    // Events were lost.
+                    None => break,
+                },
+                changed = settled.changed(), if !is_settled => {
+                    // Without a sender no further change will come.
+                    is_settled = changed.is_err() || settled.borrow().is_some();
+                    last_news = Instant::now();
+                }
+                () = sleep_until(wake) => {
+                    if wake == end {
+                        return Ok(());
+                    }
+                    logged = true;
+                    let count = hosts.hosts.len();
+                    let limit = LIMIT.as_secs();
+                    tracing::info!(
+                        "waiting for a NIC of one of the {count} hosts in the ramdisk, at most {limit} s"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Returns true if the NIC is new.
+fn add(nics: &mut Nics, link: Link) -> bool {
+    if link.kind != LinkKind::Nic {
+        return false;
+    }
+    let macs = link.macs();
+    nics.insert(link.index, (link.name, macs)).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_network_plan::{Document, EmbeddedHost};
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::lab::{ip, on_a_machine};
+
+    fn hosts() -> EmbeddedHosts {
+        let host = |number: u8| EmbeddedHost {
+            host_name: Some(format!("node{number}")),
+            macs: vec![MacAddr([0x52, 0x54, 0, 0, 1, number])],
+            nics: BTreeMap::new(),
+            document: Document::None,
+        };
+        EmbeddedHosts {
+            hosts: (0..50).map(host).collect(),
+            faults: Vec::new(),
+        }
+    }
+
+    fn name(found: &Embedded) -> Option<&str> {
+        found.host.as_ref()?.host_name.as_deref()
+    }
+
+    #[test]
+    fn the_nic_that_tells_the_host_may_come_late() {
+        on_a_machine(async |lab| {
+            lab.plug_in(0);
+            let (_settled, receiver) = watch::channel(None);
+            let search = hosts();
+            let begin = Instant::now();
+            let found = tokio::join!(this_host(&search, receiver), async {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                ip("link add late0 type veth peer name late1");
+                ip("link set late0 address 52:54:00:00:01:07");
+            });
+            assert_eq!(name(&found.0), Some("node7"));
+            assert_eq!(found.0.faults, [""; 0]);
+            assert!(begin.elapsed() < TELL_AFTER, "it was not waited for longer");
+        });
+    }
+
+    #[test]
+    fn a_machine_that_is_none_of_them_goes_on_when_no_nic_comes_any_more() {
+        on_a_machine(async |lab| {
+            lab.plug_in(0);
+            let (_settled, receiver) = watch::channel(Some(std::time::Instant::now()));
+            let begin = Instant::now();
+            let found = this_host(&hosts(), receiver).await;
+            assert_eq!(name(&found), None);
+            assert!(
+                found.faults[0].contains("none of the 50 is for this machine (its NICs: eth0 "),
+                "{:?}",
+                found.faults
+            );
+            let took = begin.elapsed();
+            assert!(took >= QUIET && took < LIMIT, "{took:?}");
+        });
+    }
+
+    #[tokio::test]
+    async fn a_plan_for_every_machine_waits_for_no_nic() {
+        let mut one = hosts();
+        one.hosts.truncate(1);
+        one.hosts[0].macs.clear();
+        let (_settled, receiver) = watch::channel(None);
+        let found = this_host(&one, receiver).await;
+        assert_eq!(name(&found), Some("node0"));
+    }
+}

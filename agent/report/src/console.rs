@@ -1,0 +1,247 @@
+//! Prints on the kernel's consoles. Each console has its own thread and a bounded
+//! queue. Otherwise a serial line whose flow control is held low would stop the
+//! installation.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
+
+use landfall_sys::uevent::{Action, Received, UeventSocket};
+
+/// How many lines a console may lag behind. If it is slower, lines are dropped.
+const CONSOLE_QUEUE: usize = 512;
+
+/// The maximum number of earlier lines that a new console prints first.
+const BACKLOG: usize = CONSOLE_QUEUE / 2;
+
+/// The kernel announces the device node of a console shortly before it registers
+/// the console itself (`hvc_alloc` in drivers/tty/hvc/hvc_console.c).
+const REGISTRATION: Duration = Duration::from_secs(1);
+
+/// All consoles of the kernel, including those whose driver is loaded later: hvc0
+/// of a hypervisor, or a USB console.
+#[derive(Debug)]
+pub(super) struct Consoles {
+    list: PathBuf,
+    devices: PathBuf,
+    open: RwLock<BTreeMap<PathBuf, Console>>,
+}
+
+impl Consoles {
+    /// `list` has the format of /proc/consoles. `devices` is /dev.
+    pub(super) fn new(list: &Path, devices: &Path) -> Self {
+        Self {
+            list: list.to_owned(),
+            devices: devices.to_owned(),
+            open: RwLock::default(),
+        }
+    }
+
+    /// Opens the consoles of this machine, and starts a thread that opens those
+    /// that appear later. A new console first prints the last lines of `said`.
+    pub(super) fn of_this_machine(said: fn() -> Vec<String>) -> Arc<Self> {
+        let consoles = Arc::new(Self::new(Path::new("/proc/consoles"), Path::new("/dev")));
+        // Open the socket before the first scan, so that no console is missed.
+        let socket = UeventSocket::open();
+        consoles.open_new(Vec::new);
+        if let Ok(socket) = socket {
+            let followed = Arc::clone(&consoles);
+            // Without the thread only consoles that appear later stay silent.
+            let _ = thread::Builder::new()
+                .name("consoles".into())
+                .spawn(move || followed.follow(&socket, said));
+        }
+        consoles
+    }
+
+    fn follow(&self, socket: &UeventSocket, said: fn() -> Vec<String>) {
+        let mut changed = false;
+        loop {
+            match socket.recv(changed.then_some(REGISTRATION)) {
+                Ok(Received::Event(event)) => {
+                    changed |= event.action == Action::Add && event.subsystem() == "tty";
+                }
+                Ok(Received::Lost) => changed = true,
+                Ok(Received::TimedOut) => {
+                    changed = false;
+                    self.open_new(said);
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Opens the consoles that are new in the list.
+    pub(super) fn open_new(&self, said: impl FnOnce() -> Vec<String>) {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let mut new: Vec<(PathBuf, Console)> = names(&self.list)
+            .into_iter()
+            .filter(|name| !open.contains_key(name))
+            .filter_map(|name| Some((name.clone(), Console::open(&self.devices.join(name))?)))
+            .collect();
+        if new.is_empty() {
+            return;
+        }
+        let said = said();
+        for line in said.iter().skip(said.len().saturating_sub(BACKLOG)) {
+            for (_, console) in &new {
+                console.print(line);
+            }
+        }
+        open.extend(new.drain(..));
+    }
+
+    pub(super) fn print(&self, text: &str) {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        for console in open.values() {
+            console.print(text);
+        }
+    }
+
+    /// Waits until all earlier lines are printed, at most `bound` for each console.
+    pub(super) fn wait_until_printed(&self, bound: Duration) {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        for console in open.values() {
+            console.wait_until_printed(bound);
+        }
+    }
+}
+
+/// The device names in a /proc/consoles text: the first word of each line.
+fn names(path: &Path) -> Vec<PathBuf> {
+    let Ok(text) = fs::read_to_string(path) else {
+        return vec![PathBuf::from("console")];
+    };
+    text.lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .map(PathBuf::from)
+        .collect()
+}
+
+enum Job {
+    Print(String),
+    Flush(SyncSender<()>),
+}
+
+/// One console with its thread.
+#[derive(Debug)]
+struct Console {
+    queue: SyncSender<Job>,
+    dropped: Mutex<u64>,
+}
+
+impl Console {
+    fn open(device: &Path) -> Option<Self> {
+        // A console without a device node (netconsole) gets the lines through kmsg.
+        let file = OpenOptions::new().write(true).open(device).ok()?;
+        let (queue, jobs) = sync_channel(CONSOLE_QUEUE);
+        thread::Builder::new()
+            .name("console".into())
+            .spawn(move || serve_console(file, &jobs))
+            .ok()?;
+        Some(Self {
+            queue,
+            dropped: Mutex::new(0),
+        })
+    }
+
+    fn print(&self, text: &str) {
+        let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = String::new();
+        if *dropped > 0 {
+            let _ = writeln!(out, "(console too slow; lines dropped: {})", *dropped);
+        }
+        out.push_str(text);
+        out.push('\n');
+        match self.queue.try_send(Job::Print(out)) {
+            Ok(()) => *dropped = 0,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => *dropped += 1,
+        }
+    }
+
+    /// Waits until all earlier lines are printed, at most `bound`.
+    fn wait_until_printed(&self, bound: Duration) {
+        let (done, printed) = sync_channel(1);
+        if self.queue.try_send(Job::Flush(done)).is_ok() {
+            // Continue after a timeout too.
+            let _ = printed.recv_timeout(bound);
+        }
+    }
+}
+
+fn serve_console(mut file: File, jobs: &Receiver<Job>) {
+    for job in jobs {
+        match job {
+            Job::Print(text) => {
+                // If the console has disappeared, the error cannot be shown
+                // anywhere.
+                let _ = file.write_all(text.as_bytes());
+            }
+            Job::Flush(done) => {
+                let _ = done.try_send(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_consoles() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("consoles");
+        fs::write(
+            &path,
+            "tty0                 -WU (EC  p  )    4:7\nttyS0                -W- (E   p a)    4:64\n",
+        )
+        .unwrap();
+        assert_eq!(
+            names(&path),
+            [PathBuf::from("tty0"), PathBuf::from("ttyS0")]
+        );
+    }
+
+    #[test]
+    fn a_console_that_appears_later_gets_what_was_said_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let text = |name: &str| fs::read_to_string(path(name)).unwrap();
+        for name in ["ttyS0", "hvc0"] {
+            fs::write(path(name), "").unwrap();
+        }
+        let list = path("consoles");
+        fs::write(&list, "ttyS0 -W-\n").unwrap();
+        let consoles = Consoles::new(&list, dir.path());
+        consoles.open_new(Vec::new);
+        consoles.print("first");
+        // The kernel lists a console that has no device node.
+        fs::write(&list, "ttyS0 -W-\nhvc0 -W-\nnetcon0 -W-\n").unwrap();
+        consoles.open_new(|| vec!["first".to_owned()]);
+        consoles.print("second");
+        consoles.wait_until_printed(Duration::from_secs(20));
+        assert_eq!(text("ttyS0"), "first\nsecond\n");
+        assert_eq!(text("hvc0"), "first\nsecond\n");
+    }
+
+    #[test]
+    fn a_long_past_does_not_fill_the_queue() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = dir.path().join("consoles");
+        fs::write(&list, "hvc0 -W-\n").unwrap();
+        fs::write(dir.path().join("hvc0"), "").unwrap();
+        let consoles = Consoles::new(&list, dir.path());
+        consoles.open_new(|| (0..10_000).map(|number| number.to_string()).collect());
+        consoles.wait_until_printed(Duration::from_secs(20));
+        let text = fs::read_to_string(dir.path().join("hvc0")).unwrap();
+        assert_eq!(text.lines().count(), BACKLOG);
+        assert!(text.ends_with("\n9999\n"));
+    }
+}

@@ -1,0 +1,101 @@
+//! Reads the kernel's ring buffer, which also has the lines of init and of an agent
+//! before a restart.
+
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use nix::libc::O_NONBLOCK;
+
+use crate::Said;
+
+/// The maximum size of a record in bytes (`PRINTK_MESSAGE_MAX`).
+const RECORD_LIMIT: usize = 8192;
+/// The maximum number of records, far more than the largest ring buffer holds. It
+/// protects against a log that grows as fast as it is read.
+const RECORDS: usize = 100_000;
+
+/// All records, oldest first. Empty if the log cannot be read.
+pub fn records() -> Vec<Said> {
+    let log = OpenOptions::new()
+        .read(true)
+        .custom_flags(O_NONBLOCK)
+        .open("/dev/kmsg");
+    log.map(read_all).unwrap_or_default()
+}
+
+/// Each read returns one record. `EPIPE` means that some records were overwritten
+/// meanwhile, `EAGAIN` that there are no more.
+fn read_all(mut log: impl Read) -> Vec<Said> {
+    let mut record = vec![0; RECORD_LIMIT];
+    let mut records = Vec::new();
+    for _ in 0..RECORDS {
+        match log.read(&mut record) {
+            Ok(0) => break,
+            Ok(length) => records.extend(parse(&String::from_utf8_lossy(&record[..length]))),
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            Err(_) => break,
+        }
+    }
+    records
+}
+
+/// Parses `6,339,5140900,-;text`, which may be followed by lines of `KEY=value`
+/// that are ignored (Documentation/ABI/testing/dev-kmsg).
+fn parse(record: &str) -> Option<Said> {
+    let (head, text) = record.split_once(';')?;
+    let microseconds: u64 = head.split(',').nth(2)?.parse().ok()?;
+    Some(Said {
+        time: microseconds as f64 / 1e6,
+        text: text.lines().next()?.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns one record per read, as the device does.
+    struct Records(Vec<std::io::Result<&'static str>>);
+
+    impl Read for Records {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            if self.0.is_empty() {
+                return Err(std::io::ErrorKind::WouldBlock.into());
+            }
+            let record = self.0.remove(0)?;
+            into[..record.len()].copy_from_slice(record.as_bytes());
+            Ok(record.len())
+        }
+    }
+
+    #[test]
+    fn records_become_lines_with_their_time() {
+        let log = Records(vec![
+            Ok("6,339,5140900,-;NET: Registered PF_INET6\n"),
+            Err(std::io::ErrorKind::BrokenPipe.into()),
+            Ok("12,340,5690716,-,caller=T1;landfall init: x; y\n SUBSYSTEM=usb\n"),
+            Ok("broken\n"),
+        ]);
+        assert_eq!(
+            read_all(log),
+            [
+                Said {
+                    time: 5.1409,
+                    text: "NET: Registered PF_INET6".into()
+                },
+                Said {
+                    time: 5.690_716,
+                    text: "landfall init: x; y".into()
+                },
+            ]
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics(record: String) {
+            let _ = parse(&record);
+        }
+    }
+}

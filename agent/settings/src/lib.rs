@@ -1,0 +1,217 @@
+//! The settings of this boot as typed values, each with its source.
+//!
+//! Later sources take precedence: built-in default, kernel argument,
+//! `parameters.txt` of virtual media, configuration file, and at run time mDNS and
+//! Ironic's answer to the lookup.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "they panic if output cannot be written: a closed pipe, a full disk"
+    )
+)]
+
+mod config_files;
+mod embedded_hosts;
+mod lookup_config;
+pub mod media;
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::time::Duration;
+
+use landfall_boot_params::cmdline::MAX_LENGTH;
+use landfall_boot_params::{BootParams, CommandLine, Origin};
+use landfall_network_plan::Embedded;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+pub use config_files::ConfigFiles;
+pub use embedded_hosts::embedded_hosts;
+
+use crate::media::{Media, MediaText, Places, Wanted};
+
+/// The time limit for media, including the wait for them. A drive that does not
+/// answer blocks its reader in the kernel forever.
+const MEDIA_LIMIT: Duration = Duration::from_secs(90);
+
+/// All settings of the agent.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The command line as tokens, for modules that parse their own arguments.
+    pub command_line: CommandLine,
+    pub params: BootParams,
+    /// The host's network as Ironic describes it (`network_data.json`), not parsed
+    /// yet, and the device on which it was found.
+    pub network_data: Option<MediaText>,
+    /// The part of the ramdisk that is for this machine only. It is empty until the
+    /// NICs have shown which machine this is.
+    pub embedded: Embedded,
+}
+
+impl Settings {
+    /// The settings from the command line of the running kernel and from the
+    /// configuration files of this system.
+    ///
+    /// # Errors
+    /// If /proc/cmdline cannot be read.
+    pub fn of_this_boot() -> io::Result<Self> {
+        let mut bytes = Vec::new();
+        // Read one byte beyond the limit, so that the parser notices a truncated
+        // line.
+        File::open("/proc/cmdline")?
+            .take(MAX_LENGTH as u64 + 1)
+            .read_to_end(&mut bytes)?;
+        let files = ConfigFiles::of_system(Path::new("/"));
+        Ok(Self::from_sources(
+            CommandLine::parse_bytes(&bytes),
+            Media::default(),
+            files,
+        ))
+    }
+
+    /// Merges the settings of these sources by their precedence.
+    pub fn from_sources(command_line: CommandLine, media: Media, files: ConfigFiles) -> Self {
+        let mut params = BootParams::from_command_line(&command_line);
+        params.warnings.extend(media.warnings);
+        if let Some(MediaText { text, device }) = &media.parameters {
+            params.read_parameters(device, text);
+        }
+        params.warnings.extend(files.warnings);
+        for file in &files.files {
+            params.read_file(&file.path, &file.text);
+        }
+        params.check_together();
+        Self {
+            command_line,
+            params,
+            network_data: media.network_data,
+            embedded: Embedded::default(),
+        }
+    }
+
+    /// These settings with the part of the ramdisk that is for this machine.
+    pub fn with_embedded(self, embedded: Embedded) -> Self {
+        Self { embedded, ..self }
+    }
+
+    /// Adds the settings on virtual media. If the command line mentions virtual
+    /// media, this waits for them. For the ramdisk only, because it copies their
+    /// configuration files to /etc. `settled` returns whether the devices of the
+    /// boot have their drivers.
+    pub async fn with_virtual_media(self, settled: impl Fn() -> bool + Send + 'static) -> Self {
+        let params = &self.params;
+        let wanted = Wanted {
+            virtual_media: params.is_virtual_media(),
+            publisher: params.publisher_id.value.clone(),
+            network_boot: params.boot_interface.is_some(),
+            network_given: self.command_line.last("ip").is_some() || self.embedded.has_plan(),
+            service_known: params.api_url.is_some() || params.inspection_callback_url.is_some(),
+        };
+        if !wanted.anything() {
+            return self;
+        }
+        let (done, reading) = oneshot::channel();
+        // Uses a separate thread. At its end the runtime would wait for one of its
+        // own threads that hangs in the kernel.
+        std::thread::spawn(move || {
+            let _ = done.send(media::read(&wanted, &Places::of_ramdisk(), settled));
+        });
+        let media = match tokio::time::timeout(MEDIA_LIMIT, reading).await {
+            Ok(Ok(media)) => media,
+            Ok(Err(_)) | Err(_) => Media {
+                warnings: vec![format!(
+                    "virtual media could not be read within {} s; continuing without them",
+                    MEDIA_LIMIT.as_secs()
+                )],
+                ..Media::default()
+            },
+        };
+        let files = ConfigFiles::of_system(Path::new("/"));
+        let embedded = self.embedded;
+        Self::from_sources(self.command_line, media, files).with_embedded(embedded)
+    }
+
+    /// Applies `config` of a lookup answer, which overrides all settings of the
+    /// boot. Returns the ignored members with the reason, one line each.
+    pub fn apply_lookup_config(&mut self, config: &Value) -> Vec<String> {
+        lookup_config::apply(&mut self.params, config)
+    }
+
+    /// Logs every setting that is not a default with its source, and all warnings.
+    pub fn report(&self) {
+        for setting in self.params.list() {
+            if *setting.origin != Origin::Default {
+                tracing::info!("{} = {} ({})", setting.key, setting.value, setting.origin);
+            }
+        }
+        if let Some(network) = &self.network_data {
+            let (length, device) = (network.text.len(), &network.device);
+            tracing::info!("network_data.json of {length} bytes on {device}");
+        }
+        let ignored = self.params.not_supported_yet();
+        for warning in self.params.warnings.iter().chain(&ignored) {
+            tracing::warn!("{warning}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_sources_win_and_are_named() {
+        let line = CommandLine::parse(
+            "boot_method=vmedia ipa-listen-port=1 ipa-lookup-timeout=1 ipa-disk-wait-delay=1 ipa-x=1",
+        );
+        let text = |text: &str| MediaText {
+            text: text.to_owned(),
+            device: "/dev/sr0".to_owned(),
+        };
+        let media = Media {
+            parameters: Some(text("ipa-listen-port=2\nipa-lookup-timeout=2\n")),
+            network_data: Some(text("{}")),
+            warnings: vec!["of the media".to_owned()],
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.conf");
+        std::fs::write(&path, "[DEFAULT]\nlisten_port = 3\nkeyfile = /k\n").unwrap();
+        let mut files = ConfigFiles::default();
+        files.add(&path).unwrap();
+
+        let settings = Settings::from_sources(line, media, files);
+        let said = settings.params.list();
+        let of = |key: &str| {
+            let found = said.iter().find(|setting| setting.key == key).unwrap();
+            (found.value.clone(), found.origin.to_string())
+        };
+        let pair = |value: &str, origin: &str| (value.to_owned(), origin.to_owned());
+        assert_eq!(
+            of("ipa-listen-port"),
+            pair("3", &path.display().to_string())
+        );
+        assert_eq!(
+            of("ipa-lookup-timeout"),
+            pair("2", "parameters.txt on /dev/sr0")
+        );
+        assert_eq!(
+            of("ipa-disk-wait-delay"),
+            pair("1", "kernel argument ipa-disk-wait-delay=1")
+        );
+        assert_eq!(of("ipa-lldp-timeout"), pair("30", "default"));
+        assert_eq!(settings.network_data.unwrap().text, "{}");
+        assert_eq!(
+            settings.params.warnings,
+            [
+                "ipa-x: unknown name; ignored",
+                "of the media",
+                "keyfile: expected certfile as well; no client certificate is used",
+            ]
+        );
+    }
+}

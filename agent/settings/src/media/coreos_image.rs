@@ -1,0 +1,97 @@
+//! Finds the CoreOS image on the builder's own ISO, for sites that have no server
+//! for the image.
+//!
+//! Like the rest of this module it reads removable media alone: the content of an
+//! old disk must not become the system of this host.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use landfall_media_formats::coreos_image::CoreosImage;
+use landfall_sys::uevent::UeventSocket;
+
+use super::volumes::{self, Volume};
+use super::{Places, search};
+
+/// How long to wait for a drive that must exist: a BMC may take this long to
+/// present its medium again.
+pub const DRIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often the agent looks at the drives while the medium is missing.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageInDrive {
+    pub device: PathBuf,
+    /// The description of the image, with its expected digest.
+    pub image: CoreosImage,
+}
+
+/// Why no drive has a usable image. The text is for the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoImage {
+    /// No medium contains an image.
+    Missing(String),
+    /// The description of an image is invalid, or two media contain different
+    /// images.
+    Unfit(String),
+}
+
+impl fmt::Display for NoImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Missing(reason) | Self::Unfit(reason)) = self;
+        f.write_str(reason)
+    }
+}
+
+/// Looks for the image in the drives of this machine. Waits up to `timeout`,
+/// because a BMC may present its drive late.
+///
+/// # Errors
+/// What the drives contain instead.
+pub fn find(places: &Places, timeout: Duration) -> Result<ImageInDrive, NoImage> {
+    // Opened before the first look, so that no event is missed.
+    let events = UeventSocket::open().ok();
+    let end = Instant::now() + timeout;
+    loop {
+        let found = look(places);
+        let left = end.saturating_duration_since(Instant::now());
+        if found.is_ok() || left.is_zero() {
+            return found;
+        }
+        search::wait(events.as_ref(), LOOK_AGAIN.min(left));
+    }
+}
+
+fn look(places: &Places) -> Result<ImageInDrive, NoImage> {
+    let mut found: Option<ImageInDrive> = None;
+    let mut volumes = volumes::in_drives_and_sticks(&places.sys, &places.dev);
+    for volume in &mut volumes {
+        let Some(image) = volume.coreos_image().map_err(NoImage::Unfit)? else {
+            continue;
+        };
+        let device = volume.node.clone();
+        match &found {
+            Some(other) if other.image.sha256 != image.sha256 => {
+                return Err(NoImage::Unfit(format!(
+                    "two media contain different images: {} in {}, {} in {}",
+                    other.image.name,
+                    other.device.display(),
+                    image.name,
+                    device.display()
+                )));
+            }
+            Some(_) => {}
+            None => found = Some(ImageInDrive { device, image }),
+        }
+    }
+    found.ok_or_else(|| NoImage::Missing(nothing(&volumes)))
+}
+
+fn nothing(volumes: &[Volume]) -> String {
+    format!(
+        "no drive has a medium with an image{}",
+        search::seen(volumes)
+    )
+}

@@ -1,0 +1,136 @@
+//! Waits for virtual media: a BMC's drive may appear long after the kernel has
+//! started.
+
+use std::time::{Duration, Instant};
+
+use landfall_sys::uevent::{Received, UeventSocket};
+
+use super::volumes::{self, Volume};
+use super::{Places, Wanted};
+
+/// How long the agent waits for virtual media that the kernel command line
+/// mentions. The ramdisk of Ironic's agent waits as long.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How long the agent waits if the command line mentions no virtual media: the
+/// builder's own image may have booted with a config drive next to it.
+const UNANNOUNCED_LIMIT: Duration = Duration::from_secs(3);
+/// How long the agent waits for a second medium after the first.
+const SECOND_MEDIUM: Duration = Duration::from_secs(5);
+/// How often the agent looks at the drives. The kernel reports an inserted medium
+/// only if it polls the drive, which it does not do by default.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// The wait is logged only if it takes longer than this.
+const TELL_AFTER: Duration = Duration::from_secs(2);
+
+/// The result of a search.
+pub(super) struct Search {
+    pub(super) volumes: Vec<Volume>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Looks at the drives until they contain what is wanted, at most for [`LIMIT`] or
+/// [`UNANNOUNCED_LIMIT`].
+pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -> bool) -> Search {
+    let announced = wanted.announced();
+    let limit = if announced { LIMIT } else { UNANNOUNCED_LIMIT };
+    // Opened before the first look, so that no event is missed.
+    let events = UeventSocket::open().ok();
+    let start = Instant::now();
+    let mut first_seen = None;
+    let mut logged = false;
+    loop {
+        // Read before the look at the drives, so the look sees every device that
+        // has settled by now.
+        let all_there = settled();
+        let volumes = volumes::in_drives(&places.sys, &places.dev);
+        let now = Instant::now();
+        let state = state(&volumes, wanted);
+        if state != State::Nothing {
+            first_seen.get_or_insert(now);
+        }
+        let over = match state {
+            State::Complete => true,
+            State::Partial => first_seen.is_some_and(|seen| now - seen > SECOND_MEDIUM),
+            State::Nothing => !announced && all_there,
+        };
+        if over {
+            let warnings = Vec::new();
+            return Search { volumes, warnings };
+        }
+        let elapsed = now - start;
+        if announced && !logged && elapsed > TELL_AFTER {
+            logged = true;
+            tracing::info!("waiting for virtual media, at most {} s", limit.as_secs());
+        }
+        if elapsed >= limit {
+            let mut warnings = Vec::new();
+            if announced && state == State::Nothing {
+                warnings.push(format!(
+                    "no virtual media within {} s, although the kernel command line mentions them{}",
+                    limit.as_secs(),
+                    seen(&volumes)
+                ));
+            }
+            return Search { volumes, warnings };
+        }
+        wait(events.as_ref(), LOOK_AGAIN.min(limit - elapsed));
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No wanted medium.
+    Nothing,
+    /// Only the boot medium or only `parameters.txt`. A second medium may still
+    /// bring Ironic's address.
+    Partial,
+    /// Nothing more is needed.
+    Complete,
+}
+
+fn state(volumes: &[Volume], wanted: &Wanted) -> State {
+    let publisher = wanted.publisher();
+    let boot_medium = if wanted.announced() {
+        volumes
+            .iter()
+            .any(|volume| volume.is_boot_medium(publisher))
+    } else {
+        volumes::for_network_data(volumes, publisher).is_some()
+    };
+    let parameters = wanted.virtual_media && volumes.iter().any(Volume::holds_parameters);
+    match (boot_medium, parameters) {
+        (true, true) => State::Complete,
+        (true, false) if wanted.service_known || !wanted.virtual_media => State::Complete,
+        (false, false) => State::Nothing,
+        _ => State::Partial,
+    }
+}
+
+/// Describes what the drives contain instead.
+pub(super) fn seen(volumes: &[Volume]) -> String {
+    if volumes.is_empty() {
+        return "; no drive has a medium with a file system".to_owned();
+    }
+    let list: Vec<String> = volumes
+        .iter()
+        .map(|volume| format!("{} labelled {:?}", volume.node.display(), volume.label))
+        .collect();
+    format!("; found {}", list.join(", "))
+}
+
+/// Waits for an event of a block device, at most `limit`.
+pub(super) fn wait(events: Option<&UeventSocket>, limit: Duration) {
+    let end = Instant::now() + limit;
+    let Some(events) = events else {
+        return std::thread::sleep(limit);
+    };
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match events.recv(Some(left)) {
+            Ok(Received::Event(event)) if event.subsystem() != "block" => {}
+            Ok(_) => return,
+            Err(_) => return std::thread::sleep(left),
+        }
+    }
+}

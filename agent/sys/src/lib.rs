@@ -1,0 +1,71 @@
+//! Thin safe wrappers for system calls: the only modules with `unsafe`.
+//!
+//! They use no other module of the agent. Every function is one system call or one
+//! short exchange with the kernel.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::print_stdout,
+        clippy::print_stderr,
+        reason = "they panic if output cannot be written: a closed pipe, a full disk"
+    )
+)]
+
+pub mod backoff;
+pub mod block_ioctl;
+pub mod block_partition;
+pub mod boot_clock;
+pub mod calendar;
+pub mod dm_ioctl;
+pub mod ethtool;
+pub mod ethtool_private_flags;
+pub mod file_flags;
+pub mod freed_memory;
+pub mod interface_addresses;
+pub mod ipmi;
+pub mod kexec_file;
+pub mod link_flags;
+pub mod lldp_socket;
+pub mod md_ioctl;
+pub mod memory_use;
+pub mod mount;
+pub mod nvme_ioctl;
+pub mod packet_socket;
+pub mod private_file;
+pub mod route_group;
+pub mod scsi_generic;
+pub mod service_notify;
+pub mod state_file;
+pub mod sysfs;
+pub mod system_path;
+pub mod uevent;
+pub mod wall_clock;
+pub mod watchdog_ioctl;
+pub mod xattr;
+pub mod zero_range;
+
+#[cfg(any(test, feature = "fixtures"))]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "for tests"
+)]
+pub mod loop_device;
+#[cfg(any(test, feature = "fixtures"))]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "for tests"
+)]
+pub mod skip;
+#[cfg(any(test, feature = "fixtures"))]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "for tests"
+)]
+pub mod sys_tree;

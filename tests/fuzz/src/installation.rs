@@ -1,0 +1,19 @@
+//! Files that describe an installation.
+
+use landfall_installation::{InstallOptions, stream};
+
+/// A config file of an installation.
+pub fn install_config(data: &[u8]) {
+    if let Err(reason) = InstallOptions::from_config(&String::from_utf8_lossy(data)) {
+        assert!(!reason.contains('\n'), "{reason:?}");
+    }
+}
+
+/// The metadata of a CoreOS stream.
+pub fn stream_metadata(data: &[u8]) {
+    for sector in [512, 4096] {
+        if let Ok(found) = stream::find(data, "x86_64", sector) {
+            assert_eq!(found.sha256.hex().len(), 64);
+        }
+    }
+}
