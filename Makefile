@@ -122,7 +122,7 @@ test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, wit
 # AddressSanitizer cannot be linked, is out of the way by that.
 # A unit that takes 10 s, or memory over libFuzzer's 2 GB, is a fault too.
 fuzz: ## Fuzz every parser of external input with libFuzzer
-	cargo fuzz --version > /dev/null 2>&1 || cargo install cargo-fuzz --locked
+	cargo fuzz --version > /dev/null 2>&1 || cargo install cargo-fuzz --locked --debug
 	RUSTC_BOOTSTRAP=1 cargo fuzz build $(FUZZ_PROFILE) --fuzz-dir tests/fuzz
 	for target in $$(cargo fuzz list --fuzz-dir tests/fuzz); do \
 	  mkdir -p tests/fuzz/corpus/$$target; \
@@ -148,9 +148,8 @@ docs: ## Rewrite the generated tables of docs/kernel-arguments.md
 
 lint: ## Formatting, clippy, licences of the crates
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p landfall-agent --features live-system --all-targets -- -D warnings
-	cargo deny --version > /dev/null 2>&1 || cargo install cargo-deny --locked
+	cargo clippy --workspace --all-targets --features landfall-agent/live-system -- -D warnings
+	cargo deny --version > /dev/null 2>&1 || cargo install cargo-deny --locked --debug
 	cargo deny check bans licenses sources
 
 clean: ## Remove out/; what cargo has built stays (cargo clean)
