@@ -1,6 +1,8 @@
 //! The config drive: a small file system image in a partition of its own.
 //! cloud-init or Ignition (platform `openstack`) reads it on the first boot.
 
+mod parts;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{Cursor, Read};
@@ -20,7 +22,6 @@ use crate::tables::file_system::{self, PROBE_LEN};
 use crate::tables::gpt::{Partition, Table};
 use crate::tables::mbr;
 
-mod parts;
 pub use parts::Parts;
 
 /// The label of the file system and the name of the partition.

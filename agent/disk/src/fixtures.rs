@@ -1,14 +1,14 @@
 //! Disk images, loop devices and a disk that fails, for tests.
 
+#[allow(dead_code, reason = "the tests of the program use more of it")]
+mod faulty_disk;
+
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use uuid::Uuid;
 
 use crate::tables::gpt::{Entry, Partition, Table};
-
-#[allow(dead_code, reason = "the tests of the program use more of it")]
-mod faulty_disk;
 
 pub use faulty_disk::{Answer, Change, FaultyDisk, Request as DiskRequest};
 pub use landfall_download::fixtures::{Asked, Reply, Server, http_client};

@@ -5,12 +5,12 @@
 //! Joliet tree, else the plain ones in lower case (ECMA-119 sections 8 and 9; IEEE
 //! P1281 and P1282; Joliet Specification, 1995).
 
+mod record;
+mod volume;
+
 use std::io::{self, Read, Seek, SeekFrom};
 
 use record::{DIRECTORY, MULTI_EXTENT, Record, RockRidge};
-
-mod record;
-mod volume;
 
 /// In bytes. Every program that writes ISO images uses this block size.
 const SECTOR: u64 = 2048;

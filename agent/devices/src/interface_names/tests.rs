@@ -1,6 +1,8 @@
 //! Compares the names with those of a real udev, for captured machines and every
 //! scheme.
 
+mod made_by_hand;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +11,6 @@ use landfall_sys::sys_tree::plant;
 use serde_json::Value;
 
 use super::*;
-
-mod made_by_hand;
 
 fn test_data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,6 +1,10 @@
 //! Decompression. The format is detected from the content, never from the file's
 //! name.
 
+mod lz4;
+mod packing;
+mod xz;
+
 use std::fmt;
 use std::io::{self, BufRead, Chain, Cursor, Read};
 
@@ -140,8 +144,5 @@ fn zstd_content_size(start: &[u8]) -> Option<u64> {
         .flatten()
 }
 
-mod lz4;
-mod packing;
 #[cfg(test)]
 mod tests;
-mod xz;

@@ -15,6 +15,10 @@
 //! (`ends.rs`). The agent rejects an image that would reach the first kept
 //! partition, or stops writing before it.
 
+mod check;
+mod piece_reader;
+mod qcow2;
+
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::time::Instant;
@@ -454,8 +458,5 @@ fn no_head(found: &str) -> Failure {
     Failure::image_write(format!("the image stream began with {found}"))
 }
 
-mod check;
-mod piece_reader;
-mod qcow2;
 #[cfg(test)]
 mod tests;

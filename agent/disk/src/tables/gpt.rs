@@ -8,6 +8,9 @@
 //! changes only the fields that must change; every other byte stays as it is in the
 //! image.
 
+mod backup;
+mod entries;
+
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
@@ -413,7 +416,5 @@ fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
-mod backup;
-mod entries;
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,12 @@
 //! Builds a FAT12 or FAT16 file system with given files. It needs neither root nor a
 //! mount, and the same files give the same bytes.
 
+mod clusters;
+mod directory;
+
 use super::{ENTRY, FAT16_CLUSTERS, FAT32_CLUSTERS, FIRST_CLUSTER};
 use clusters::Clusters;
 use directory::Directory;
-
-mod clusters;
-mod directory;
 
 /// The number of file allocation tables.
 const FATS: usize = 2;

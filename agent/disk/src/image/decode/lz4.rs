@@ -4,6 +4,8 @@
 //! lz4_flex also has a frame reader, but that reader accepts a file that is
 //! truncated between two blocks.
 
+mod header;
+
 use std::hash::Hasher as _;
 use std::io::{self, BufRead, Read};
 
@@ -191,6 +193,5 @@ fn invalid(details: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, details)
 }
 
-mod header;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,9 @@
 //! delivers pieces in ascending order; there are as many passes as needed. This
 //! module does not know where the pieces come from or where the disk is.
 
+mod read_tables;
+mod write_out;
+
 use std::collections::VecDeque;
 
 use landfall_report::failure::{Failure, Result};
@@ -349,7 +352,5 @@ fn invalid(reason: String) -> Failure {
     Failure::invalid_image(format!("the qcow2 image: {reason}"))
 }
 
-mod read_tables;
 #[cfg(test)]
 mod tests;
-mod write_out;

@@ -1,3 +1,11 @@
+mod kept;
+mod model;
+mod power_cut;
+mod qcow2;
+mod qcow2_options;
+mod signed;
+mod transfer_faults;
+
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -838,14 +846,6 @@ proptest! {
         assert_holds(&disk, &image);
     }
 }
-
-mod kept;
-mod model;
-mod power_cut;
-mod qcow2;
-mod qcow2_options;
-mod signed;
-mod transfer_faults;
 
 /// The agent requests the whole URL from a proxy, and connects directly to a host
 /// that is in the exceptions.
