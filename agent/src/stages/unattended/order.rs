@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use landfall_boot_params::digest::Algorithm;
 use landfall_boot_params::{BootParams, Checksum, CoreosInst};
 use landfall_installation::{InstallOptions, stream};
 use landfall_report::failure::{Failure, Result};
@@ -96,6 +97,16 @@ impl Order {
         };
         let digest = match image.checksum {
             None => None,
+            // A bare digest has the algorithm of its length: half of a SHA-256 would
+            // pass for an MD5.
+            Some(Checksum::Digest(digest))
+                if digest.algorithm() == Algorithm::Md5 && !*params.md5_enabled =>
+            {
+                return Err(Failure::invalid_params(
+                    "landfall.coreos.image_checksum: expected a digest of SHA-2 or SHA-3, found one of MD5",
+                )
+                .hint("give a sha256 or sha512 digest, or set md5_enabled in the agent's configuration"));
+            }
             Some(Checksum::Digest(digest)) => Some(digest),
             Some(Checksum::File { url, .. }) => {
                 return Err(Failure::invalid_params(format!(

@@ -70,6 +70,9 @@ fn an_image_is_found_for_a_line_that_names_none() {
             true,
             image(GIVEN, Some(512)),
         ),
+        (&format!("{checksum}={sum}"), true, image(GIVEN, Some(256))),
+        // An MD5, or half of a SHA-256.
+        (&format!("{checksum}={}", &sum[..32]), true, None),
         (&format!("{checksum}=http://192.0.2.9/sums"), true, None),
         // Nobody can know which of the two digests is meant.
         (
