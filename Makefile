@@ -85,12 +85,10 @@ demo: build image ## Install a virtual host from scratch and watch it
 lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 	cargo run -q -p landfall-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
 
-# In that order: the stages are measured with the image that `--prepare` makes, and
-# cargo bench puts an agent with its ways in in the place of the agent.
+# In that order: the stages are measured with the image that `--prepare` makes.
 bench: build image peers ## Measure run times and print tables (docs/benchmarks.md)
 	cargo run -q -p landfall-tests --bin bench -- --prepare
 	cargo bench -q -p landfall-disk --bench stages
-	cargo build -q --release -p landfall-agent
 	cargo run -q -p landfall-tests --bin bench -- --runs $(RUNS)
 
 test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass
@@ -149,6 +147,7 @@ docs: ## Rewrite the generated tables of docs/kernel-arguments.md
 lint: ## Formatting, clippy, licences of the crates
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features landfall-agent/live-system -- -D warnings
+	cargo clippy -p landfall-agent -- -D warnings
 	cargo deny --version > /dev/null 2>&1 || cargo install cargo-deny --locked --debug
 	cargo deny check bans licenses sources
 

@@ -41,9 +41,9 @@ impl BootEntry {
     }
 
     /// Makes the boot entry; does nothing on a machine that was not booted by UEFI.
-    /// For `kept` see [`WrittenImage::kept`](landfall_disk::image::proven_image::WrittenImage::kept). While `_section` is open, the agent
-    /// does not end the boot: with only some of its variables, the firmware might
-    /// not boot the disk.
+    /// `kept` is `WrittenImage::kept`. While `_section` is open, the agent does not end
+    /// the boot: with only some of its variables, the firmware might not boot the
+    /// disk.
     ///
     /// # Errors
     /// If there is no entry and the disk needs one.
