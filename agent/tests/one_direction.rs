@@ -27,6 +27,7 @@ const EXEMPT: &[&str] = &[
     "main.rs",
     "stages.rs",
     "stages/",
+    "tools.rs",
     "tools/",
 ];
 
