@@ -12,8 +12,6 @@ builder := $(target_dir)/debug/landfall-image
 BOOT ?= iso
 FIRMWARE ?= uefi
 FUZZ_SECONDS ?= 60
-# --dev builds in a third of the time; what it makes is slow.
-FUZZ_PROFILE ?=
 TEST ?=
 LIFE ?=
 ORACLE_SEED ?= 1
@@ -93,7 +91,7 @@ bench: build image peers ## Measure run times and print tables (docs/benchmarks.
 
 test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass
 
-test-all: test-unit nm-oracle test-e2e-all test-ironic test-fresh ## Every test
+test-all: test-unit fuzz nm-oracle test-e2e-all test-ironic test-fresh ## Every test
 
 test-unit: setup ## Unit and table tests of all crates
 	cargo test --workspace --exclude landfall-tests
@@ -121,10 +119,10 @@ test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, wit
 # A unit that takes 10 s, or memory over libFuzzer's 2 GB, is a fault too.
 fuzz: ## Fuzz every parser of external input with libFuzzer
 	cargo fuzz --version > /dev/null 2>&1 || cargo install cargo-fuzz --locked --debug
-	RUSTC_BOOTSTRAP=1 cargo fuzz build $(FUZZ_PROFILE) --fuzz-dir tests/fuzz
+	RUSTC_BOOTSTRAP=1 cargo fuzz build --fuzz-dir tests/fuzz
 	for target in $$(cargo fuzz list --fuzz-dir tests/fuzz); do \
 	  mkdir -p tests/fuzz/corpus/$$target; \
-	  RUSTC_BOOTSTRAP=1 cargo fuzz run $(FUZZ_PROFILE) --fuzz-dir tests/fuzz $$target \
+	  RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir tests/fuzz $$target \
 	    tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1; \
 	done

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| landfall_fuzz::download_answer(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| landfall_untrusted_input::download_answer(data));

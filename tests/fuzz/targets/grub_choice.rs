@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| landfall_fuzz::grub_choice(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| landfall_untrusted_input::grub_choice(data));

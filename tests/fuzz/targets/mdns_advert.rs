@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| landfall_fuzz::mdns_advert(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| landfall_untrusted_input::mdns_advert(data));

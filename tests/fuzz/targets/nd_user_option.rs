@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| landfall_fuzz::nd_user_option(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| landfall_untrusted_input::nd_user_option(data));

@@ -1,5 +1,6 @@
 //! One function for each kind of input from outside. It passes the bytes to the
-//! parser of that input; a target of `targets/` calls it.
+//! parser of that input and checks what the parser promises. A fuzz target of
+//! `tests/fuzz/targets` calls it; the tests of this crate call it with every seed.
 //!
 //! If a format has a checksum, the function corrects it first: a fuzzer cannot
 //! guess one, so it would never reach the code behind the check.
@@ -8,8 +9,13 @@ mod disk;
 mod handover;
 mod hardware;
 mod installation;
+mod kernel_command_line;
+mod media;
+mod modules;
 mod network;
+mod network_plan;
 mod service;
+mod settings;
 
 pub use disk::{
     checksum, config_drive, download_answer, file_system, gpt, image, image_signature, qcow2,
@@ -18,5 +24,10 @@ pub use disk::{
 pub use handover::{bls_entry, efi, grub_choice, grub_console, grub_environment, platform_table};
 pub use hardware::{ata_identify, root_device_hint, smbios, uevent, vpd};
 pub use installation::{install_config, stream_metadata};
+pub use kernel_command_line::kernel_command_line;
+pub use media::medium;
+pub use modules::{modinfo, module_index, newc};
 pub use network::{dhcp, dhcpv6, nd_user_option};
+pub use network_plan::{embedded_host, network_data, nmstate};
 pub use service::{http_command, http_date, lookup_answer, mdns_advert, pem_file};
+pub use settings::config_file;

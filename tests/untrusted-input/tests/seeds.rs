@@ -1,0 +1,112 @@
+//! Runs every function with the seeds of the fuzz targets and with damaged copies of
+//! them, in seconds and without a sanitizer: every change runs this, `make fuzz`
+//! goes deeper.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use landfall_untrusted_input::*;
+
+const FUNCTIONS: &[(&str, fn(&[u8]))] = &[
+    ("ata_identify", ata_identify),
+    ("bls_entry", bls_entry),
+    ("checksum", checksum),
+    ("config_drive", config_drive),
+    ("config_file", config_file),
+    ("dhcp", dhcp),
+    ("dhcpv6", dhcpv6),
+    ("download_answer", download_answer),
+    ("efi", efi),
+    ("embedded_host", embedded_host),
+    ("file_system", file_system),
+    ("gpt", gpt),
+    ("grub_choice", grub_choice),
+    ("grub_console", grub_console),
+    ("grub_environment", grub_environment),
+    ("http_command", http_command),
+    ("http_date", http_date),
+    ("image", image),
+    ("image_signature", image_signature),
+    ("install_config", install_config),
+    ("kernel_command_line", kernel_command_line),
+    ("lookup_answer", lookup_answer),
+    ("mdns_advert", mdns_advert),
+    ("medium", medium),
+    ("modinfo", modinfo),
+    ("module_index", module_index),
+    ("nd_user_option", nd_user_option),
+    ("network_data", network_data),
+    ("newc", newc),
+    ("nmstate", nmstate),
+    ("pem_file", pem_file),
+    ("platform_table", platform_table),
+    ("qcow2", qcow2),
+    ("root_device_hint", root_device_hint),
+    ("smbios", smbios),
+    ("stream_metadata", stream_metadata),
+    ("uevent", uevent),
+    ("unpack", unpack),
+    ("vpd", vpd),
+];
+
+/// So many places of a seed are damaged. A seed of a disk has megabytes.
+const PLACES: usize = 64;
+
+fn fuzz() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz")
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+fn stems(folder: &str) -> BTreeSet<String> {
+    let files = files(&fuzz().join(folder)).into_iter();
+    files
+        .map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn every_function_has_a_target_and_seeds() {
+    let functions: BTreeSet<_> = FUNCTIONS
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    assert_eq!(stems("targets"), functions);
+    assert_eq!(stems("seeds"), functions);
+    let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).unwrap();
+    for name in functions {
+        let target = fuzz().join("targets").join(format!("{name}.rs"));
+        let target = fs::read_to_string(target).unwrap();
+        assert!(target.contains(&format!("::{name}(data)")), "{target}");
+        let path = format!("path = \"targets/{name}.rs\"");
+        assert!(manifest.contains(&path), "{name} has no [[bin]]");
+    }
+}
+
+#[test]
+fn seeds_and_damaged_seeds_are_read() {
+    for (name, function) in FUNCTIONS {
+        let seeds = files(&fuzz().join("seeds").join(name));
+        assert!(!seeds.is_empty(), "{name} has no seed");
+        for seed in seeds {
+            println!("{}", seed.display());
+            let seed = fs::read(seed).unwrap();
+            function(&seed);
+            for place in 0..PLACES.min(seed.len()) {
+                let at = place * seed.len() / PLACES.min(seed.len());
+                function(&seed[..at]);
+                let mut damaged = seed.clone();
+                damaged[at] ^= 1 << (place % 8);
+                function(&damaged);
+                damaged[at] = 0xff;
+                function(&damaged);
+                damaged.splice(at..at, [0; 16]);
+                function(&damaged);
+            }
+        }
+    }
+}
