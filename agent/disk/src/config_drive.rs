@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::read::MultiGzDecoder;
 use landfall_download::fetch::{self, Request};
 use landfall_media_formats::fat;
-use landfall_media_formats::iso9660::Iso;
+use landfall_media_formats::iso9660::{Extent, Iso};
 use landfall_report::failure::{Failure, Result};
 use uuid::Uuid;
 
@@ -64,20 +64,24 @@ impl fmt::Debug for ConfigDrive {
 }
 
 impl ConfigDrive {
-    /// Downloads and unpacks the config drive.
+    /// Downloads and unpacks the config drive, for a disk with sectors of this
+    /// size.
+    ///
+    /// An ISO 9660 image becomes files for a VFAT file system if the sectors are too
+    /// large for ISO 9660, or if `rebuild` (`config_drive_rebuild`) is set. This is
+    /// done here, so that an image that cannot be converted is an error before
+    /// anything is written to the disk.
     ///
     /// # Errors
-    /// If the download fails, if the text or the image is malformed, or if the
-    /// image is larger than 64 MiB.
-    pub fn load(&self, client: &reqwest::Client) -> Result<Content> {
-        match self {
-            Self::Text(text) => unpack(decode_base64(text.as_bytes())?).map(Content::Image),
+    /// If the download fails, if the text or the image is malformed, if the image is
+    /// larger than 64 MiB, or if it cannot be converted.
+    pub fn load(&self, client: &reqwest::Client, sector: u32, rebuild: bool) -> Result<Content> {
+        let image = match self {
+            Self::Text(text) => unpack(decode_base64(text.as_bytes())?)?,
             Self::Parts(parts) => {
                 let files = parts.files();
-                // Detects files that do not fit before anything is written to the
-                // disk.
-                vfat_of(&files, 512, SIZE)?;
-                Ok(Content::Files(files))
+                vfat_of(&files, sector as usize, SIZE)?;
+                return Ok(Content::Files(files));
             }
             Self::Url(url) => {
                 let request = Request::new([url]);
@@ -87,10 +91,27 @@ impl ConfigDrive {
                 match decode_base64(&body) {
                     Ok(image) => unpack(image),
                     Err(_) => unpack(body),
-                }
-                .map(Content::Image)
+                }?
             }
+        };
+        let found = file_system::identify(&image[..image.len().min(PROBE_LEN)]);
+        if !found
+            .as_ref()
+            .is_some_and(|found| found.label.eq_ignore_ascii_case(LABEL))
+        {
+            tracing::warn!(
+                "expected a config drive with a file system labelled {LABEL}, found other content; writing it unchanged"
+            );
         }
+        // An ISO 9660 image has blocks of 2048 bytes. No kernel mounts it on a disk
+        // with larger sectors.
+        let is_iso = found.is_some_and(|found| found.kind == "iso9660");
+        if !is_iso || !(rebuild || sector > 2048) {
+            return Ok(Content::Image(image));
+        }
+        let files = files_of_iso(&image)?;
+        vfat_of(&files, sector as usize, SIZE)?;
+        Ok(Content::Files(files))
     }
 }
 
@@ -162,10 +183,6 @@ impl PartitionTable for mbr::Table {
 /// If there is none, adds one to `table` at the end of the disk. The caller writes
 /// `table`, once everything that it names is on the disk.
 ///
-/// An ISO 9660 image is converted to a VFAT file system with the same files if the
-/// disk's sectors are too large for ISO 9660, or if `rebuild`
-/// (`config_drive_rebuild`) is set.
-///
 /// # Errors
 /// If there is no room, if several partitions are config drives, or if the disk
 /// reports an error.
@@ -173,23 +190,7 @@ pub fn write_config_drive(
     target: &Target,
     table: &mut impl PartitionTable,
     content: &Content,
-    rebuild: bool,
 ) -> Result<Partition> {
-    let found = match content {
-        Content::Image(image) => {
-            let found = file_system::identify(&image[..image.len().min(PROBE_LEN)]);
-            if !found
-                .as_ref()
-                .is_some_and(|found| found.label.eq_ignore_ascii_case(LABEL))
-            {
-                tracing::warn!(
-                    "expected a config drive with a file system labelled {LABEL}, found other content; writing it unchanged"
-                );
-            }
-            found
-        }
-        Content::Files(_) => None,
-    };
     let on_disk = |reason: String| error(format!("{}: {reason}", target.path().display()));
     let (partition, new) = match existing(target, table)? {
         Some(partition) => (partition, false),
@@ -199,13 +200,7 @@ pub fn write_config_drive(
         }
     };
     partition.refuse_in_head().map_err(on_disk)?;
-    // An ISO 9660 image has blocks of 2048 bytes. No kernel mounts it on a disk
-    // with larger sectors.
-    let is_iso = found.is_some_and(|found| found.kind == "iso9660");
     let image = match content {
-        Content::Image(image) if is_iso && (rebuild || target.sector_size() > 2048) => Cow::Owned(
-            as_vfat(image, target.sector_size() as usize, partition.len)?,
-        ),
         Content::Image(image) => Cow::Borrowed(&image[..]),
         Content::Files(files) => Cow::Owned(vfat_of(
             files,
@@ -263,34 +258,28 @@ fn label(target: &Target, partition: &Partition) -> Result<String> {
     Ok(file_system::identify(&start).map_or_else(String::new, |found| found.label))
 }
 
-/// Converts an ISO 9660 image to a VFAT file system for a partition of `len` bytes.
-pub fn as_vfat(image: &[u8], sector: usize, len: u64) -> Result<Vec<u8>> {
+/// The files of an ISO 9660 image, with their paths.
+///
+/// # Errors
+/// If the image is malformed, or if its files have more than 64 MiB. Many records of
+/// an image can share one content, so the files can be larger than the image.
+pub fn files_of_iso(image: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
     let reading = |reason: String| error(format!("reading the ISO 9660 image: {reason}"));
     let files = Iso::open(Cursor::new(image)).and_then(|mut iso| iso.all_files());
     let files = files.map_err(|fault| reading(fault.to_string()))?;
-    let mut contents = Vec::new();
-    for (path, extent) in &files {
-        let content = extent.content(image);
-        let content = content.ok_or_else(|| reading(format!("{path} is cut off")))?;
-        contents.push((path.as_str(), content));
+    let total = files.iter().map(|(_, extent)| extent.size);
+    if total.fold(0, u64::saturating_add) > SIZE {
+        return Err(no_vfat(&fat::WriteError::Full(SIZE)));
     }
-    build_vfat(contents, sector, len)
+    let content = |(path, extent): (String, Extent)| match extent.content(image) {
+        Some(content) => Ok((path, content.to_vec())),
+        None => Err(reading(format!("{path} is cut off"))),
+    };
+    files.into_iter().map(content).collect()
 }
 
-fn vfat_of(files: &[(String, Vec<u8>)], sector: usize, len: u64) -> Result<Vec<u8>> {
-    let files = files.iter();
-    build_vfat(
-        files.map(|(path, content)| (path.as_str(), &content[..])),
-        sector,
-        len,
-    )
-}
-
-fn build_vfat<'a>(
-    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-    sector: usize,
-    len: u64,
-) -> Result<Vec<u8>> {
+/// A VFAT file system with these files for a partition of `len` bytes.
+pub fn vfat_of(files: &[(String, Vec<u8>)], sector: usize, len: u64) -> Result<Vec<u8>> {
     let layout = fat::Layout {
         label: &LABEL.to_ascii_uppercase(),
         serial: u32::from_le_bytes(*b"CFG2"),
@@ -300,8 +289,13 @@ fn build_vfat<'a>(
         names: fat::Names::Long,
         size: fat::Size::Bytes(len),
     };
-    fat::build(files, &layout)
-        .map_err(|reason| error(format!("making a VFAT file system: {reason}")))
+    let files = files.iter();
+    let files = files.map(|(path, content)| (path.as_str(), &content[..]));
+    fat::build(files, &layout).map_err(|reason| no_vfat(&reason))
+}
+
+fn no_vfat(reason: &fat::WriteError) -> Failure {
+    error(format!("making a VFAT file system: {reason}"))
 }
 
 /// Zeroes the whole partition, then writes the image.

@@ -173,7 +173,8 @@ pub fn config_drive(data: &[u8]) {
     let image = config_drive::decode_base64(data).unwrap_or_else(|_| data.to_vec());
     if let Ok(image) = config_drive::unpack(image) {
         let _ = file_system::identify(&image[..image.len().min(file_system::PROBE_LEN)]);
-        if let Ok(rebuilt) = config_drive::as_vfat(&image, 4096, 64 << 20) {
+        let files = config_drive::files_of_iso(&image);
+        if let Ok(rebuilt) = files.and_then(|files| config_drive::vfat_of(&files, 4096, 64 << 20)) {
             assert!(rebuilt.len() <= 64 << 20, "larger than its partition");
         }
     }

@@ -47,7 +47,7 @@ fn write(disk: &NamedTempFile, image: &[u8]) -> Result<Partition> {
     let mut table = Table::parse(&before[..MIB as usize], 512).unwrap();
     table.move_backup_to_end(before.len() as u64).unwrap();
     let content = Content::Image(image.to_vec());
-    let partition = write_config_drive(&open(disk), &mut table, &content, false)?;
+    let partition = write_config_drive(&open(disk), &mut table, &content)?;
     let mut content = std::fs::read(disk.path()).unwrap();
     table.write_primary(&mut content[..MIB as usize]);
     let (offset, backup) = table.backup();
@@ -67,7 +67,7 @@ fn table(disk: &NamedTempFile) -> (Table, Vec<u8>) {
 #[test]
 fn every_form_of_text() {
     let client = http_client();
-    let load = |text: String| ConfigDrive::Text(text).load(&client);
+    let load = |text: String| ConfigDrive::Text(text).load(&client, 512, false);
     let image = || Content::Image(iso());
     assert!(load(packed()).unwrap() == image());
     let broken: String = packed().chars().flat_map(|c| [c, '\n']).collect();
@@ -75,7 +75,7 @@ fn every_form_of_text() {
     assert!(load(STANDARD.encode(iso())).unwrap() == image());
     for body in [packed().into_bytes(), iso()] {
         let server = Server::start(move |_| Reply::whole(&body, "\"1\""));
-        let loaded = ConfigDrive::Url(server.url.clone()).load(&client);
+        let loaded = ConfigDrive::Url(server.url.clone()).load(&client, 512, false);
         assert!(loaded.unwrap() == image());
     }
     let truncated = STANDARD.encode(&STANDARD.decode(packed()).unwrap()[..50]);
@@ -126,13 +126,11 @@ fn a_disk_with_an_mbr() {
     std::fs::write(file.path(), &content).unwrap();
     let head = &mut content[..MIB as usize];
     let mut table = mbr::Table::parse(head, 512, 100 * MIB).unwrap();
-    let first =
-        write_config_drive(&open(&file), &mut table, &Content::Image(iso()), false).unwrap();
+    let first = write_config_drive(&open(&file), &mut table, &Content::Image(iso())).unwrap();
     assert_eq!((first.number, first.offset), (2, 36 * MIB));
     let content = std::fs::read(file.path()).unwrap();
     assert!(content[36 * MIB as usize..][..iso().len()] == iso());
-    let again =
-        write_config_drive(&open(&file), &mut table, &Content::Image(iso()), false).unwrap();
+    let again = write_config_drive(&open(&file), &mut table, &Content::Image(iso())).unwrap();
     assert_eq!(again, first, "found by its label");
     assert_eq!(table.partitions().len(), 2);
 }
@@ -167,7 +165,7 @@ fn rebuilt_where_an_iso_cannot_be_mounted() {
     let Some(image) = real_iso() else {
         return;
     };
-    let image = Content::Image(image);
+    let drive = ConfigDrive::Text(STANDARD.encode(image));
     let permission = WritePermission::by_operator();
     for (sector, rebuild, kind) in [
         (4096, false, "vfat"),
@@ -181,7 +179,8 @@ fn rebuilt_where_an_iso_cannot_be_mounted() {
         let mut table = Table::parse(&content[..MIB as usize], sector).unwrap();
         table.move_backup_to_end(100 * MIB).unwrap();
         let target = Target::open_file(file.path(), sector, &permission).unwrap();
-        let added = write_config_drive(&target, &mut table, &image, rebuild).unwrap();
+        let content = drive.load(&http_client(), sector, rebuild).unwrap();
+        let added = write_config_drive(&target, &mut table, &content).unwrap();
         let content = std::fs::read(file.path()).unwrap();
         let written = &content[added.offset as usize..][..added.len as usize];
         let found = file_system::identify(&written[..PROBE_LEN]).unwrap();
@@ -191,6 +190,42 @@ fn rebuilt_where_an_iso_cannot_be_mounted() {
             let mut fat = Fat::open(Cursor::new(written)).unwrap();
             let read = fat.read("openstack/latest/user_data", 100).unwrap();
             assert_eq!(read.as_deref(), Some(USER_DATA));
+        }
+    }
+}
+
+/// Nothing may fail after the image is on the disk that could have failed before.
+#[test]
+fn an_iso_that_cannot_be_rebuilt_is_an_error_before_the_disk_is_touched() {
+    let Some(image) = real_iso() else {
+        return;
+    };
+    // The name in the tree of Rock Ridge.
+    let find = |part: &[u8]| image.windows(part.len()).position(|place| place == part);
+    let name = find(b"user_data").unwrap();
+    let mut odd_name = image.clone();
+    odd_name[name] = 7;
+    // Makes a continuation area of the field PX, which follows the name.
+    let mut odd_area = image.clone();
+    let field = name + image[name..].windows(2).position(|p| p == b"PX").unwrap();
+    odd_area[field..field + 2].copy_from_slice(b"CE");
+    odd_area[field + 20..field + 24].fill(0xff);
+    for (image, reason) in [
+        (
+            odd_name,
+            "making a VFAT file system: \"\\u{7}ser_data\" is no name",
+        ),
+        (
+            odd_area,
+            "reading the ISO 9660 image: ISO: a continuation area is",
+        ),
+    ] {
+        let drive = ConfigDrive::Text(STANDARD.encode(&image));
+        let load = |sector, rebuild| drive.load(&http_client(), sector, rebuild);
+        assert!(load(512, false).unwrap() == Content::Image(image.clone()));
+        for (sector, rebuild) in [(4096, false), (512, true)] {
+            let failure = load(sector, rebuild).err().unwrap();
+            assert!(failure.details.contains(reason), "{failure}");
         }
     }
 }
@@ -206,8 +241,9 @@ fn parts_become_a_file_system_of_the_partitions_size() {
         "user_data": "#cloud-config\n",
     });
     let parts = Parts::new(value.as_object().unwrap()).unwrap();
-    let content = ConfigDrive::Parts(parts).load(&http_client()).unwrap();
+    let drive = ConfigDrive::Parts(parts);
     for sector in [512, 4096] {
+        let content = drive.load(&http_client(), sector, false).unwrap();
         let file = NamedTempFile::new().unwrap();
         let mut disk = gpt_image(8 * MIB, sector);
         disk.resize(100 * MIB as usize, 0xaa);
@@ -216,7 +252,7 @@ fn parts_become_a_file_system_of_the_partitions_size() {
         table.move_backup_to_end(100 * MIB).unwrap();
         let permission = WritePermission::by_operator();
         let target = Target::open_file(file.path(), sector, &permission).unwrap();
-        let added = write_config_drive(&target, &mut table, &content, false).unwrap();
+        let added = write_config_drive(&target, &mut table, &content).unwrap();
         let disk = std::fs::read(file.path()).unwrap();
         let written = &disk[added.offset as usize..][..added.len as usize];
         let found = file_system::identify(&written[..PROBE_LEN]).unwrap();

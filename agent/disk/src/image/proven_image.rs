@@ -111,20 +111,20 @@ impl ProvenImage {
     }
 
     /// Writes a config drive to the disk, and adds its partition to the table that
-    /// the commit writes. `rebuild`: see the module `config_drive`.
+    /// the commit writes.
     ///
     /// # Errors
     /// If there is no room for it. The disk does not boot then.
-    pub fn write_config_drive(&mut self, drive: &Content, rebuild: bool) -> Result<()> {
+    pub fn write_config_drive(&mut self, drive: &Content) -> Result<()> {
         if let Some(table) = &mut self.table {
-            return write_config_drive(&self.target, table, drive, rebuild).map(drop);
+            return write_config_drive(&self.target, table, drive).map(drop);
         }
         let (sector, size) = (self.target.sector_size(), self.target.size());
         let mut table = mbr::Table::parse(&self.head, sector, size).map_err(|reason| {
             let path = self.target.path().display();
             Failure::deployment(format!("config drive: {path}: {reason}"))
         })?;
-        write_config_drive(&self.target, &mut table, drive, rebuild)?;
+        write_config_drive(&self.target, &mut table, drive)?;
         table.write(&mut self.head);
         Ok(())
     }

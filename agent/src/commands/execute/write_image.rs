@@ -73,7 +73,6 @@ pub(super) async fn write(
     blocking(move || {
         // Everything that can be checked in advance, including the config drive, is
         // checked before the disk is touched.
-        let drive = drive.map(|drive| drive.load(&client)).transpose()?;
         let checksum = checksum::parse(&info.checksum)?;
         let checksum = checksum.as_ref();
         let proof = checksum::proof(checksum, &request, &client, md5_enabled, verified)?;
@@ -82,9 +81,12 @@ pub(super) async fn write(
             ..ImageSource::new(request, proof)
         };
         let target = Target::open(&path, &permission)?;
+        let sector = target.sector_size();
+        let drive = drive.map(|drive| drive.load(&client, sector, rebuild));
+        let drive = drive.transpose()?;
         let mut proven = write_image_with(&source, &options, target, &client)?;
         if let Some(drive) = drive {
-            proven.write_config_drive(&drive, rebuild)?;
+            proven.write_config_drive(&drive)?;
         }
         proven.commit().map(drop)
     })

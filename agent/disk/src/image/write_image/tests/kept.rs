@@ -238,7 +238,7 @@ fn the_config_drive_goes_into_a_gap() {
     drive[32768..32774].copy_from_slice(b"\x01CD001");
     drive[32808..32816].copy_from_slice(b"config-2");
     let wanted = crate::config_drive::Content::Image(drive.clone());
-    proven.write_config_drive(&wanted, false).unwrap();
+    proven.write_config_drive(&wanted).unwrap();
     proven.commit().unwrap();
     let disk = content(&file);
     let table = Table::parse(&disk[..MIB as usize], 512).unwrap();
