@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 
 use crate::resume::Resource;
 
-pub use location::{is_medium_of, medium_url};
+pub use location::{media_of, medium_url};
 
 /// The number of chunks between the network and the decoder. A chunk is at most as
 /// large as hyper's read buffer, 400 KiB. On a fast link the decoder is slower than

@@ -34,7 +34,7 @@ use std::path::PathBuf;
 
 use landfall_devices::permission::WritePermission;
 use landfall_disk::critical_section::{self, CriticalSection};
-use landfall_disk::device::target::Target;
+use landfall_disk::device::target::{Target, refuse_medium_of_image};
 use landfall_disk::image::proven_image::WrittenImage;
 use landfall_disk::image::write_image::{ImageSource, WriteOptions, check_image, write_image_with};
 use landfall_handover::install_coreos::{self, CoreosChanges};
@@ -94,6 +94,7 @@ impl Installation {
     /// and faults that show only at the end of the image.
     pub fn check(&self, client: &reqwest::Client) -> Result<()> {
         self.changes.check()?;
+        refuse_medium_of_image(&self.disk, &self.image.request.urls)?;
         let target = Target::open_to_check(&self.disk)?;
         check_image(&self.image, &self.write_options(), target, client)
     }
@@ -135,6 +136,7 @@ impl Installation {
         permission: &WritePermission,
     ) -> Result<(WrittenImage, CriticalSection)> {
         self.changes.check()?;
+        refuse_medium_of_image(&self.disk, &self.image.request.urls)?;
         let target = Target::open(&self.disk, permission)?;
         let mut proven = write_image_with(&self.image, &self.write_options(), target, client)?;
         if !self.changes.is_empty() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use landfall_boot_params::digest::Digest;
 use landfall_devices::permission::WritePermission;
-use landfall_disk::device::target::Target;
+use landfall_disk::device::target::{Target, refuse_medium_of_image};
 use landfall_disk::image::write_image::{ImageSource, WriteOptions, write_image_with};
 use landfall_download::fetch::Request;
 use landfall_report::failure::Result;
@@ -53,6 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let client = landfall_http_client::image_client(&http)?;
     let request = Request::new([&arguments.url]);
     let source = ImageSource::new(request, arguments.image_digest.clone().into());
+    refuse_medium_of_image(&arguments.disk, &source.request.urls)?;
     let target = if arguments.disk.is_file() {
         Target::open_file(&arguments.disk, FILE_SECTOR, &permission)?
     } else {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use landfall_devices::permission::WritePermission;
-use landfall_disk::device::target::Target;
+use landfall_disk::device::target::{Target, refuse_medium_of_image};
 use landfall_disk::image::write_image::{ImageSource, WriteOptions, write_image_with};
 use landfall_disk::tables::mbr;
 use landfall_download::fetch::Request;
@@ -80,6 +80,7 @@ pub(super) async fn write(
             formats,
             ..ImageSource::new(request, proof)
         };
+        refuse_medium_of_image(&path, &source.request.urls)?;
         let target = Target::open(&path, &permission)?;
         let sector = target.sector_size();
         let drive = drive.map(|drive| drive.load(&client, sector, rebuild));

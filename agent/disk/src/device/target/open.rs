@@ -1,21 +1,26 @@
 //! Opens a [`Target`]. Each constructor rejects devices that must not be written.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use landfall_devices::boot_medium::{self, BootMedia};
 use landfall_devices::permission::WritePermission;
-use landfall_download::fetch::is_medium_of;
+use landfall_download::fetch::media_of;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::block_ioctl;
+use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 use nix::libc;
 use nix::sys::stat::{major, minor};
 
 use super::{Target, block_device_error};
 use crate::device::busy::{self, Device, KernelView};
+
+/// How many levels of stacked devices are followed. A partition counts as one.
+const DEPTH_LIMIT: u32 = 16;
 
 impl Target {
     /// Opens a whole block device that nothing else uses.
@@ -121,16 +126,63 @@ pub fn refuse_boot_medium(device: &SystemPath) -> Result<()> {
 }
 
 /// Like [`refuse_boot_medium`], for the medium that an image is read from: a USB
-/// stick may well be the smallest disk of the machine.
+/// stick may well be the smallest disk of the machine. Opens nothing, so callers
+/// check this before they open the disk.
 ///
 /// # Errors
-/// If one of these URLs of the image names a file on this disk.
+/// If one of these URLs of the image names a file on this disk or on a part of it.
 pub fn refuse_medium_of_image(disk: &Path, urls: &[String]) -> Result<()> {
-    if !is_medium_of(disk, urls) {
+    let node = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let target = node(disk);
+    let on_disk = |medium: PathBuf| {
+        let medium = node(&medium);
+        medium == target || share_a_disk(&in_sysfs(&medium), &in_sysfs(&target))
+    };
+    if !media_of(urls).any(on_disk) {
         return Ok(());
     }
     let text = "nothing was written: it is the medium that the image is on";
-    Err(block_device_error(disk, text).hint(boot_medium::HINT))
+    Err(block_device_error(disk, text)
+        .hint("choose another disk, or take the image from a server or from another medium"))
+}
+
+/// The directory of a device node in sysfs; `None` if the path is no block device.
+fn in_sysfs(node: &Path) -> Option<SystemPath> {
+    let metadata = fs::metadata(node).ok()?;
+    let number = metadata.rdev();
+    let directory = format!("/sys/dev/block/{}:{}", major(number), minor(number));
+    let is_block = metadata.file_type().is_block_device();
+    is_block.then(|| SystemPath::live().join(directory))
+}
+
+/// Whether a write to one of these devices could change the other one: a disk and
+/// its partition, or an array and a part of it.
+pub(super) fn share_a_disk(one: &Option<SystemPath>, other: &Option<SystemPath>) -> bool {
+    let disks = |device: &Option<SystemPath>| {
+        let mut found = BTreeSet::new();
+        if let Some(device) = device {
+            disks_below(device, &mut found, 0);
+        }
+        found
+    };
+    !disks(one).is_disjoint(&disks(other))
+}
+
+/// The device, its disk if it is a partition, and the disks that it is made of.
+fn disks_below(device: &SystemPath, found: &mut BTreeSet<PathBuf>, depth: u32) {
+    let Some(device) = device.resolved().filter(|_| depth < DEPTH_LIMIT) else {
+        return;
+    };
+    if device.join("partition").exists()
+        && let Some(disk) = device.parent()
+    {
+        return disks_below(&disk, found, depth + 1);
+    }
+    found.insert(device.as_path().to_owned());
+    let parts = device.join("slaves");
+    for part in sysfs::names(&parts) {
+        disks_below(&parts.join(part), found, depth + 1);
+    }
 }
 
 fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()> {

@@ -1,7 +1,9 @@
 use landfall_devices::permission::WritePermission;
+use landfall_download::fetch::medium_url;
 use landfall_report::failure::Class;
 use landfall_sys::sys_tree::plant;
 
+use super::open::share_a_disk;
 use super::*;
 
 fn permission() -> WritePermission {
@@ -46,6 +48,60 @@ fn a_boot_medium_is_refused_by_whatever_device_leads_to_it() {
         assert!(failure.hint.unwrap().contains("wipefs --all"));
     }
     assert!(device("sdb").is_ok());
+}
+
+#[test]
+fn the_medium_of_the_image_is_refused_by_every_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name);
+    let (stick, link) = (place("sda"), place("by-id"));
+    std::fs::write(&stick, "").unwrap();
+    std::os::unix::fs::symlink(&stick, &link).unwrap();
+    let server = "http://h/i".to_owned();
+    for medium in [&stick, &link] {
+        let urls = [server.clone(), medium_url(medium, "i")];
+        for disk in [&stick, &link] {
+            let failure = refuse_medium_of_image(disk, &urls).unwrap_err();
+            assert_eq!(failure.class, Class::BlockDeviceError);
+            assert_eq!(
+                failure.details,
+                format!(
+                    "{}: nothing was written: it is the medium that the image is on",
+                    disk.display()
+                )
+            );
+            // No wiping of boot media: the operator needs what is on it.
+            let hint = failure.hint.unwrap();
+            assert!(hint.contains("take the image from a server"), "{hint}");
+        }
+        refuse_medium_of_image(&place("sdb"), &urls).unwrap();
+    }
+    refuse_medium_of_image(&stick, &[server]).unwrap();
+}
+
+#[test]
+fn a_partition_shares_its_disk_with_everything_on_it() {
+    let tree = plant(
+        "sys/block/sda/sda1/partition = 1\\n\n\
+         sys/block/sda/sda2/partition = 2\\n\n\
+         sys/block/dm-0/slaves/sda1 -> /sys/block/sda/sda1\n\
+         sys/block/sdb/sdb1/partition = 1\\n",
+    );
+    let device = |path: &str| Some(tree.path().join("sys/block").join(path));
+    for (one, other, expected) in [
+        ("sda", "sda/sda1", true),
+        ("sda/sda2", "sda/sda1", true),
+        ("dm-0", "sda", true),
+        ("sda", "sdb", false),
+        ("sda", "sdb/sdb1", false),
+        ("sda", "sdc", false),
+        ("sdc", "sdc", false),
+    ] {
+        let (one, other) = (device(one), device(other));
+        assert_eq!(share_a_disk(&one, &other), expected, "{one:?} {other:?}");
+        assert_eq!(share_a_disk(&other, &one), expected, "{one:?} {other:?}");
+    }
+    assert!(!share_a_disk(&None, &None));
 }
 
 #[test]
