@@ -43,6 +43,8 @@ struct Sources {
     /// An NTP server, which is more reliable than a `Date`.
     ntp: AtomicBool,
     any: AtomicBool,
+    /// The console has shown that a `Date` is of no use.
+    told: AtomicBool,
 }
 
 /// The situation in which a server's date was received.
@@ -79,10 +81,7 @@ impl Clock {
     pub async fn set_by_ntp(&mut self, server: &str) -> Result<(), Failure> {
         let time = ntp::time_of(server).await.map_err(Failure::other)?;
         if !is_plausible(time) {
-            return Err(Failure::other(format!(
-                "{server}: expected a time from 2026 to 2099, found {}",
-                calendar::shown(time)
-            )));
+            return Err(Failure::other(format!("{server}: {}", implausible(time))));
         }
         self.set(time, &format!("NTP server {server}"))
             .map_err(Failure::other)?;
@@ -93,11 +92,21 @@ impl Clock {
     /// Compares the clock with the `Date` header of a server, and sets it if it is
     /// obviously wrong. Returns whether the clock was set.
     pub fn compare_with(&mut self, date: &str, url: &str, occasion: Occasion) -> bool {
-        let now = SystemTime::now();
-        let Some(time) = calendar::parse_http_date(date) else {
+        if self.sources.ntp.load(Ordering::Relaxed) {
             return false;
+        }
+        let time = match time_of_date(date) {
+            Ok(time) => time,
+            Err(why) => {
+                if self.is_first_useless_date() {
+                    tracing::warn!(
+                        "the Date header of {url} is ignored: {why} -- if the clock of this machine is wrong, set ipa-ntp-server"
+                    );
+                }
+                return false;
+            }
         };
-        if self.sources.ntp.load(Ordering::Relaxed) || !is_better(now, time, occasion) {
+        if !is_better(SystemTime::now(), time, occasion) {
             return false;
         }
         match self.set(time, &format!("the Date header of {url}")) {
@@ -107,6 +116,11 @@ impl Clock {
                 false
             }
         }
+    }
+
+    /// Once for each boot: a server sends the same header with every answer.
+    fn is_first_useless_date(&self) -> bool {
+        !self.sources.told.swap(true, Ordering::Relaxed)
     }
 
     fn set(&mut self, time: SystemTime, source: &str) -> Result<(), String> {
@@ -135,6 +149,26 @@ impl Clock {
             Err(error) => tracing::warn!("{HARDWARE_CLOCK}: {error}; its time stays wrong"),
         }
     }
+}
+
+/// The time of a `Date` header, or why it is of no use.
+fn time_of_date(date: &str) -> Result<SystemTime, String> {
+    let Some(time) = calendar::parse_http_date(date) else {
+        // Longer than any date, and short enough for a line.
+        let start: String = date.chars().take(40).collect();
+        return Err(format!(
+            "expected a date such as Sun, 06 Nov 1994 08:49:37 GMT, found {start:?}"
+        ));
+    };
+    match is_plausible(time) {
+        true => Ok(time),
+        false => Err(implausible(time)),
+    }
+}
+
+fn implausible(time: SystemTime) -> String {
+    let found = calendar::shown(time);
+    format!("expected a time from 2026 to 2099, found {found}")
 }
 
 fn is_plausible(time: SystemTime) -> bool {

@@ -275,6 +275,14 @@ impl Lab {
     }
 }
 
+/// The lines that `work` logs in this thread, without times.
+pub fn said_during(work: impl FnOnce()) -> Vec<String> {
+    let lines = Arc::default();
+    let layer = Lines(Arc::clone(&lines));
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
+    lines.lock().unwrap().clone()
+}
+
 /// Runs `ip` in the namespace of this thread.
 pub fn ip(arguments: &str) {
     let status = Command::new("ip")

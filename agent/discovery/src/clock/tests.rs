@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use landfall_network::NetworkState;
-use landfall_network::lab::on_a_machine;
+use landfall_network::lab::{on_a_machine, said_during};
 use tokio::sync::watch;
 
 use super::*;
@@ -45,6 +45,47 @@ fn a_date_is_believed_where_our_clock_is_obviously_wrong() {
             "{now:?} {told:?}"
         );
     }
+}
+
+#[test]
+fn a_date_that_is_of_no_use_is_told_once() {
+    for (date, expected) in [
+        ("", "found \"\""),
+        ("yesterday", "found \"yesterday\""),
+        (
+            &"x".repeat(9000),
+            "found \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"",
+        ),
+        (
+            "Thu, 01 Jan 1970 00:00:00 GMT",
+            "expected a time from 2026 to 2099, found 1970-01-01 00:00:00 UTC",
+        ),
+    ] {
+        let why = time_of_date(date).unwrap_err();
+        assert!(why.ends_with(expected), "{date}: {why}");
+    }
+    let clock = Clock::of_somebody();
+    let other_search = clock.clone();
+    assert!(clock.is_first_useless_date());
+    assert!(!clock.is_first_useless_date());
+    assert!(!other_search.is_first_useless_date());
+}
+
+/// What the console shows, once for two answers.
+#[test]
+fn a_useless_date_is_a_line_on_the_console() {
+    let lines = said_during(|| {
+        let mut clock = Clock::of_somebody();
+        for date in ["never", "Thu, 01 Jan 1970 00:00:00 GMT"] {
+            assert!(!clock.compare_with(date, "http://x", Occasion::Answer));
+        }
+    });
+    assert_eq!(
+        lines,
+        [
+            "WARN the Date header of http://x is ignored: expected a date such as Sun, 06 Nov 1994 08:49:37 GMT, found \"never\" -- if the clock of this machine is wrong, set ipa-ntp-server"
+        ]
+    );
 }
 
 #[test]
