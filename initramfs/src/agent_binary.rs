@@ -47,7 +47,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, AgentError> {
 }
 
 fn check(bytes: &[u8]) -> Result<(), String> {
-    let cut_off = |_| "an ELF file that is cut off";
+    let broken = |error: object::read::Error| format!("a broken ELF file ({error})");
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         let start = &bytes[..bytes.len().min(4)];
         return Err(format!(
@@ -55,12 +55,12 @@ fn check(bytes: &[u8]) -> Result<(), String> {
             start.escape_ascii()
         ));
     }
-    let header = FileHeader64::<LE>::parse(bytes).map_err(cut_off)?;
+    let header = FileHeader64::<LE>::parse(bytes).map_err(broken)?;
     let machine = header.e_machine(LE);
     if machine != EM_X86_64 {
         return Err(format!("a program for machine {}", machine.0));
     }
-    let segments = header.program_headers(LE, bytes).map_err(cut_off)?;
+    let segments = header.program_headers(LE, bytes).map_err(broken)?;
     if segments
         .iter()
         .any(|segment| segment.p_type(LE) == PT_INTERP)
@@ -111,6 +111,8 @@ pub(crate) mod tests {
         assert_eq!(check(&program(&[1, 1, 2])), Ok(()));
         let mut arm = program(&[1]);
         arm[18] = 183;
+        let mut odd_headers = program(&[1]);
+        odd_headers[54] = 32;
         for (bytes, expected) in [
             (vec![], "a file that begins with ``"),
             (b"#!/bin/sh".to_vec(), "a file that begins with `#!/b`"),
@@ -119,8 +121,18 @@ pub(crate) mod tests {
                 program(&[6, 3, 1]),
                 "a dynamically linked one: build it with `-C target-feature=+crt-static`",
             ),
-            (program(&[1])[..65].to_vec(), "an ELF file that is cut off"),
-            (b"\x7fELF\x02\x01".to_vec(), "an ELF file that is cut off"),
+            (
+                program(&[1])[..65].to_vec(),
+                "a broken ELF file (Invalid ELF program header size or alignment)",
+            ),
+            (
+                odd_headers,
+                "a broken ELF file (Invalid ELF program header entry size)",
+            ),
+            (
+                b"\x7fELF\x02\x01".to_vec(),
+                "a broken ELF file (Invalid ELF header size or alignment)",
+            ),
         ] {
             assert_eq!(check(&bytes).err().unwrap_or_default(), expected);
         }

@@ -3,7 +3,9 @@
 //! A module of 4 MB has a `.modinfo` section of a few hundred bytes. Four small
 //! reads find it, so a tree of 4000 uncompressed modules is searched in a moment.
 
+use std::cell::RefCell;
 use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 
 use object::elf::{ELFCLASS64, ELFDATA2LSB, ELFMAG, FileHeader64};
 use object::read::elf::{FileHeader, SectionHeader};
@@ -12,7 +14,13 @@ use object::{LittleEndian as LE, ReadCache, ReadRef};
 /// Why a section cannot be found.
 #[derive(Debug, thiserror::Error)]
 pub enum ElfError {
-    /// The file is shorter than its headers say, or cannot be read.
+    #[error("reading {what}")]
+    Io {
+        /// Which part of the file.
+        what: &'static str,
+        source: io::Error,
+    },
+    /// The file is shorter than its headers say, or they contradict each other.
     #[error("reading {what}")]
     Read {
         /// Which part of the file.
@@ -30,9 +38,49 @@ pub enum ElfError {
 
 /// The content of the first section called `name`; `None` if there is none.
 pub(crate) fn read(file: &File, name: &str) -> Result<Option<Vec<u8>>, ElfError> {
-    let file = ReadCache::new(file);
-    let section = find(&file, name)?;
+    let fault = RefCell::new(None);
+    let file = ReadCache::new(Watched {
+        file,
+        fault: &fault,
+    });
+    let section = find(&file, name).map_err(|error| match (error, fault.take()) {
+        (ElfError::Read { what, .. }, Some(source)) => ElfError::Io { what, source },
+        (error, _) => error,
+    })?;
     Ok(section.map(<[u8]>::to_vec))
+}
+
+/// A file that keeps its last error: `object` replaces every error by a text of its
+/// own, so that a broken disk would look like a broken file.
+struct Watched<'a> {
+    file: &'a File,
+    fault: &'a RefCell<Option<io::Error>>,
+}
+
+impl Watched<'_> {
+    /// Returns a copy of the error, because an `io::Error` cannot be cloned.
+    fn keep(&self, error: io::Error) -> io::Error {
+        let copy = error.kind().into();
+        // The caller repeats an interrupted call.
+        if error.kind() != io::ErrorKind::Interrupted {
+            self.fault.replace(Some(error));
+        }
+        copy
+    }
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut file = self.file;
+        file.read(bytes).map_err(|error| self.keep(error))
+    }
+}
+
+impl Seek for Watched<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let mut file = self.file;
+        file.seek(to).map_err(|error| self.keep(error))
+    }
 }
 
 /// Like [`read`], for a file in memory.

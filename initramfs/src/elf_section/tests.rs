@@ -65,6 +65,19 @@ fn a_file_on_disk_is_read_alike() {
     assert_eq!(read(&file, ".modinfo").unwrap().unwrap(), b"x");
 }
 
+#[test]
+fn a_file_that_cannot_be_read_is_no_broken_file() {
+    // A directory can be opened, but not read.
+    let directory = tempfile::tempdir().unwrap();
+    let error = read(&File::open(directory.path()).unwrap(), ".modinfo").unwrap_err();
+    assert!(matches!(error, ElfError::Io { .. }), "{error:?}");
+    assert_eq!(error.to_string(), "reading the ELF header");
+    let mut short = tempfile::tempfile().unwrap();
+    short.write_all(b"\x7fELF").unwrap();
+    let error = read(&short, ".modinfo").unwrap_err();
+    assert!(matches!(error, ElfError::Read { .. }), "{error:?}");
+}
+
 /// 65535 headers whose names all point to the same 4 MiB without a NUL. Searching
 /// for the end of each name would read 256 GiB.
 #[test]
