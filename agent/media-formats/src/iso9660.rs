@@ -25,6 +25,10 @@ const MAX_DEPTH: usize = 8;
 /// Largest number of files and directories that are listed. A config drive has
 /// about a dozen.
 const MAX_ENTRIES: usize = 10_000;
+/// In bytes: what one search or one list reads of directories and continuation
+/// areas, and the paths that it makes. Ten thousand files with long names need less.
+/// Records that share one directory could name gigabytes.
+const MAX_WORK: u64 = 32 << 20;
 /// Largest number of continuation areas that are read for one record.
 const MAX_CONTINUATIONS: usize = 4;
 
@@ -44,6 +48,8 @@ pub struct Iso<R> {
     pub uuid: String,
     /// Size of the volume in bytes; the image may be longer.
     pub size: u64,
+    /// What is left of `MAX_WORK`.
+    work_left: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +143,8 @@ pub enum IsoError {
     Name(String),
     #[error("ISO: {0} is in several pieces")]
     Scattered(String),
+    #[error("ISO: expected at most {MAX_WORK} bytes of directories, found more")]
+    TooMuch,
     /// A directory record whose lengths contradict each other, a directory tree
     /// that is too deep, or too many entries.
     #[error("ISO: broken directory record at byte {0}")]
@@ -163,6 +171,7 @@ impl<R: Read + Seek> Iso<R> {
             _ => return Ok(Vec::new()),
         };
         let mut names = Vec::new();
+        self.work_left = MAX_WORK;
         self.each_entry(here, |entry| {
             if entry.kind == Kind::File
                 && let Ok(name) = String::from_utf8(entry.name)
@@ -184,6 +193,8 @@ impl<R: Read + Seek> Iso<R> {
         let mut files = Vec::new();
         let mut directories = vec![(String::new(), self.root, 0)];
         let mut entries = 0;
+        let mut path_bytes = 0;
+        self.work_left = MAX_WORK;
         while let Some((path, extent, depth)) = directories.pop() {
             // A broken directory can contain itself.
             let too_much = || IsoError::BrokenRecord(extent.offset);
@@ -203,6 +214,10 @@ impl<R: Read + Seek> Iso<R> {
                     "" => name.into_owned(),
                     parent => format!("{parent}/{name}"),
                 };
+                path_bytes += path.len() as u64;
+                if path_bytes > MAX_WORK {
+                    return Some(IsoError::TooMuch);
+                }
                 match entry.kind {
                     Kind::File => files.push((path, entry.extent)),
                     Kind::Directory => directories.push((path, entry.extent, depth + 1)),
@@ -225,6 +240,7 @@ impl<R: Read + Seek> Iso<R> {
             kind: Kind::Directory,
             extent: self.root,
         };
+        self.work_left = MAX_WORK;
         for part in path.split('/') {
             if here.kind != Kind::Directory {
                 return Ok(None);
@@ -279,6 +295,13 @@ impl<R: Read + Seek> Iso<R> {
         Ok(bytes)
     }
 
+    /// Like [`Self::bytes`], within what is left of `MAX_WORK`.
+    fn charged(&mut self, extent: Extent, what: &str, limit: u32) -> Result<Vec<u8>, IsoError> {
+        let left = self.work_left.checked_sub(extent.size.min(limit.into()));
+        self.work_left = left.ok_or(IsoError::TooMuch)?;
+        self.bytes(extent, what, limit)
+    }
+
     /// Passes the entries of a directory to `wanted` until it returns a result.
     fn each_entry<T>(
         &mut self,
@@ -288,7 +311,7 @@ impl<R: Read + Seek> Iso<R> {
         if u64::from(self.block_size) != SECTOR {
             return Err(IsoError::BlockSize(self.block_size));
         }
-        let records = self.bytes(directory, "a directory", MAX_DIRECTORY)?;
+        let records = self.charged(directory, "a directory", MAX_DIRECTORY)?;
         let mut at = 0;
         // A file with several records, as far as they have been read.
         let mut begun: Option<Entry> = None;
@@ -351,7 +374,7 @@ impl<R: Read + Seek> Iso<R> {
             let Some(more) = next.take() else {
                 break;
             };
-            let area = self.bytes(more, "a continuation area", SECTOR as u32)?;
+            let area = self.charged(more, "a continuation area", SECTOR as u32)?;
             next = found.read(&area);
         }
         Ok(found)

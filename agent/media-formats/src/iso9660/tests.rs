@@ -1,3 +1,5 @@
+mod limits;
+
 use std::io::Cursor;
 use std::process::Command;
 

@@ -41,6 +41,7 @@ impl<R: Read + Seek> Iso<R> {
             publisher,
             uuid,
             size: u64::from(blocks) * SECTOR,
+            work_left: 0,
         };
         if !iso.has_rock_ridge()
             && let Some(root) = iso.joliet_root()
