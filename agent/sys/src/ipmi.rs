@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -109,9 +110,15 @@ impl Ipmi {
                 data: data.as_mut_ptr(),
             },
         };
-        // SAFETY: all pointers refer to live values of the lengths next to them.
-        // The kernel copies the values before the call returns.
-        unsafe { raw::send_command(self.device.as_raw_fd(), &raw mut request) }?;
+        loop {
+            // SAFETY: all pointers refer to live values of the lengths next to them.
+            // The kernel copies the values before the call returns.
+            match unsafe { raw::send_command(self.device.as_raw_fd(), &raw mut request) } {
+                Ok(_) => break,
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         let until = Instant::now() + limit;
         loop {
             let (id, answer) = self.receive(until)?;
@@ -122,13 +129,34 @@ impl Ipmi {
         }
     }
 
+    /// Receives the next response. A signal, such as that of a child that ended,
+    /// does not end the wait.
     fn receive(&self, until: Instant) -> io::Result<(libc::c_long, Vec<u8>)> {
-        let left = until.saturating_duration_since(Instant::now());
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        let mut waiting = [PollFd::new(self.device.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut waiting, timeout)? == 0 {
-            return Err(io::ErrorKind::TimedOut.into());
+        loop {
+            self.wait(until)?;
+            match self.take() {
+                Err(Errno::EINTR) => {}
+                taken => return Ok(taken?),
+            }
         }
+    }
+
+    fn wait(&self, until: Instant) -> io::Result<()> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            let mut waiting = [PollFd::new(self.device.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut waiting, timeout) {
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(_) => return Ok(()),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Takes a response that is there.
+    fn take(&self) -> nix::Result<(libc::c_long, Vec<u8>)> {
         let mut data = [0; LONGEST];
         let mut address = Address {
             kind: 0,
@@ -151,8 +179,8 @@ impl Ipmi {
         // and the kernel does not write beyond them. It truncates a longer message
         // and returns EMSGSIZE.
         match unsafe { raw::receive_truncated(self.device.as_raw_fd(), &raw mut received) } {
-            Ok(_) | Err(nix::errno::Errno::EMSGSIZE) => {}
-            Err(error) => return Err(error.into()),
+            Ok(_) | Err(Errno::EMSGSIZE) => {}
+            Err(error) => return Err(error),
         }
         let length = usize::from(received.message.length).min(LONGEST);
         Ok((received.id, data[..length].to_vec()))
@@ -162,6 +190,41 @@ impl Ipmi {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// poll(2) is never restarted after a signal, whatever the handler's flags are.
+    #[test]
+    fn a_signal_does_not_end_the_wait() {
+        use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+        extern "C" fn nothing(_: libc::c_int) {}
+        let action = SigAction::new(
+            SigHandler::Handler(nothing),
+            SaFlags::SA_RESTART,
+            SigSet::empty(),
+        );
+        // SAFETY: the handler does nothing.
+        unsafe { sigaction(Signal::SIGUSR1, &action) }.unwrap();
+        let (silent, _sender) = nix::unistd::pipe().unwrap();
+        let ipmi = Ipmi {
+            device: silent.into(),
+            last_id: 0,
+        };
+        let until = Instant::now() + Duration::from_millis(400);
+        // SAFETY: it only returns the calling thread's id.
+        let waiter = unsafe { libc::pthread_self() };
+        let error = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    std::thread::sleep(Duration::from_millis(50));
+                    // SAFETY: the waiting thread outlives this scope.
+                    assert_eq!(unsafe { libc::pthread_kill(waiter, libc::SIGUSR1) }, 0);
+                }
+            });
+            ipmi.receive(until).unwrap_err()
+        });
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(Instant::now() >= until);
+    }
 
     #[test]
     fn structures_have_the_kernels_size() {
