@@ -53,6 +53,16 @@ impl Device {
         text.trim().to_owned()
     }
 
+    /// An attribute of the disk or of its device: each driver has its own place.
+    /// virtio has `serial` with the disk, NVMe with the controller; NVMe has `wwid`
+    /// with the disk, SCSI with the device.
+    fn either(&self, name: &str) -> String {
+        match self.attribute(name) {
+            empty if empty.is_empty() => self.attribute(&format!("device/{name}")),
+            found => found,
+        }
+    }
+
     /// /sys counts in sectors of 512 bytes, whatever the disk's sector size is.
     fn bytes(&self) -> u64 {
         self.attribute("size").parse().unwrap_or(0) * 512
@@ -125,8 +135,8 @@ pub(super) fn lsblk_full(sys_block: &Path) -> String {
             ("PHY-SEC", device.attribute("queue/physical_block_size")),
             ("VENDOR", device.attribute("device/vendor")),
             ("MODEL", device.attribute("device/model")),
-            ("SERIAL", device.attribute("serial")),
-            ("WWN", device.attribute("wwid")),
+            ("SERIAL", device.either("serial")),
+            ("WWN", device.either("wwid")),
             ("STATE", device.attribute("device/state")),
             ("PARTN", of_uevent("PARTN")),
             ("PARTLABEL", of_uevent("PARTNAME")),
@@ -158,7 +168,11 @@ mod tests {
             ("sda/sda1/dev", "8:1\n"),
             ("sda/sda1/size", "1024\n"),
             ("sda/sda1/uevent", "DEVNAME=sda1\nPARTN=1\nPARTNAME=root\n"),
+            ("sda/device/wwid", "naa.5000c500\n"),
             ("sr0/dev", "11:0\n"),
+            ("nvme0n1/wwid", "eui.0025\n"),
+            ("nvme0n1/device/serial", "S4EV   \n"),
+            ("vda/serial", "disk-1\n"),
         ] {
             let path = sys.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -173,7 +187,8 @@ mod tests {
         let out = lsblk(sys.path());
         let rows: Vec<Vec<&str>> = out
             .lines()
-            .skip(1)
+            // After the heading and the NVMe disk.
+            .skip(2)
             .map(|line| line.split_whitespace().collect())
             .collect();
         assert_eq!(
@@ -188,10 +203,26 @@ mod tests {
     }
 
     #[test]
+    fn each_driver_has_its_place_for_the_serial_number() {
+        let sys = plant();
+        let out = lsblk_full(sys.path());
+        for (name, expected) in [
+            ("sda", r#"SERIAL="" WWN="naa.5000c500""#),
+            ("nvme0n1", r#"SERIAL="S4EV" WWN="eui.0025""#),
+            ("vda", r#"SERIAL="disk-1" WWN="""#),
+            ("sda1", r#"SERIAL="" WWN="""#),
+        ] {
+            let start = format!("KNAME=\"{name}\"");
+            let line = out.lines().find(|line| line.starts_with(&start)).unwrap();
+            assert!(line.contains(expected), "{line}");
+        }
+    }
+
+    #[test]
     fn pairs_are_quoted() {
         let sys = plant();
         let out = lsblk_full(sys.path());
-        let partition = out.lines().nth(1).unwrap();
+        let partition = out.lines().find(|line| line.contains("sda1")).unwrap();
         assert!(partition.contains(r#"PARTN="1" PARTLABEL="root""#), "{out}");
         assert!(out.contains(r#"MODEL="QEMU HARDDISK""#), "{out}");
     }
