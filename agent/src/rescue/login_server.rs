@@ -30,6 +30,10 @@ const PID_FILE: &str = "/run/dropbear.pid";
 const START_LIMIT: Duration = Duration::from_secs(10);
 const START_PAUSE: Duration = Duration::from_millis(50);
 
+/// The pauses before the server is started again.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
 /// The maximum length of a line in bytes. Only a malicious client causes a longer
 /// line.
 const LONGEST_LINE: u64 = 1024;
@@ -51,9 +55,11 @@ pub(super) fn start() -> Result<(), String> {
     thread::Builder::new()
         .name("ssh server".to_owned())
         .spawn(move || {
-            let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+            let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
             loop {
+                let began = Instant::now();
                 let status = server.wait();
+                after_run(&mut backoff, began.elapsed());
                 tracing::error!("the ssh server ended: {status:?} -- starting it again");
                 server = loop {
                     thread::sleep(backoff.pause());
@@ -69,6 +75,14 @@ pub(super) fn start() -> Result<(), String> {
             format!("starting a thread for the ssh server: {error}")
         })?;
     Ok(())
+}
+
+/// Begins again with short pauses if the server worked. One that ends soon after its
+/// start may do so each time.
+fn after_run(backoff: &mut Backoff, ran: Duration) {
+    if ran >= LONGEST_PAUSE {
+        backoff.reset();
+    }
 }
 
 /// Mounts devpts, from which each user gets a terminal.
@@ -224,6 +238,21 @@ mod tests {
                       Fingerprint: SHA256:yqvR7sVd\n";
         assert_eq!(fingerprint(output), Some("SHA256:yqvR7sVd"));
         assert_eq!(fingerprint("Exited: Failed"), None);
+    }
+
+    #[test]
+    fn a_server_that_worked_is_started_again_at_once() {
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut pause_after = |seconds| {
+            after_run(&mut backoff, Duration::from_secs(seconds));
+            backoff.pause()
+        };
+        for _ in 0..10 {
+            pause_after(1);
+        }
+        assert!(pause_after(1) >= LONGEST_PAUSE / 2);
+        assert!(pause_after(3600) <= FIRST_PAUSE);
+        assert!(pause_after(1) > FIRST_PAUSE / 2);
     }
 
     #[test]
