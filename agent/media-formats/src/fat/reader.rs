@@ -1,5 +1,6 @@
 //! Reads files. Nothing on the medium is trusted.
 
+use std::collections::HashSet;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use super::long_name::LongName;
@@ -60,7 +61,8 @@ pub enum FatError {
     },
     #[error("expected a FAT boot sector, found none")]
     NotFat,
-    /// A cluster chain that ends before its file does, or points outside the disk.
+    /// A cluster chain that ends before its file does, points outside the disk, or is a
+    /// circle.
     #[error("FAT: {0}: broken chain of clusters")]
     BrokenChain(String),
     #[error("FAT: {what} is {size} bytes, expected at most {limit}")]
@@ -259,9 +261,10 @@ impl<R: Read + Seek> Fat<R> {
         };
         let broken = || FatError::BrokenChain(what.to_owned());
         let mut bytes = Vec::new();
-        // `limit` also ends the loop if the chain is a circle.
+        // A damaged chain may be a circle.
+        let mut seen = HashSet::new();
         while bytes.len() < limit {
-            if cluster < 2 || cluster - 2 >= self.clusters {
+            if cluster < 2 || cluster - 2 >= self.clusters || !seen.insert(cluster) {
                 return Err(broken());
             }
             let offset = self.data + u64::from(cluster - 2) * self.cluster;

@@ -100,15 +100,38 @@ fn what_is_no_fat() {
 }
 
 #[test]
-fn a_chain_that_goes_in_a_circle_ends() {
+fn a_chain_that_goes_in_a_circle_is_an_error() {
     let mut bytes = image(&[], 1440);
     // Makes cluster 2 the successor of every cluster: 0x002 in twelve bits.
     for triple in bytes[512..512 + 9 * 512].chunks_exact_mut(3) {
         triple.copy_from_slice(&[0x02, 0x20, 0x00]);
     }
     let mut fat = Fat::open(Cursor::new(bytes)).unwrap();
-    let _ = fat.read("etc/large", 1 << 20);
-    let _ = fat.files("etc/ironic-python-agent.d");
+    for found in [
+        fat.read("etc/large", 1 << 20).map(drop),
+        fat.files("etc/ironic-python-agent.d").map(drop),
+    ] {
+        assert!(matches!(found, Err(FatError::BrokenChain(_))), "{found:?}");
+    }
+    // The root directory of FAT12 is no chain, and this file has one cluster.
+    let found = fat.read("parameters.txt", 100).unwrap();
+    assert_eq!(found.as_deref(), Some(&b"a=b\n"[..]));
+}
+
+/// The file's own chain goes in a circle: its content would be repeated.
+#[test]
+fn a_file_whose_chain_goes_in_a_circle_is_an_error() {
+    let mut bytes = image(&["-F", "16"], 16 << 10);
+    let table = usize::from(u16::from_le_bytes([bytes[14], bytes[15]])) * 512;
+    let mut fat = Fat::open(Cursor::new(&bytes)).unwrap();
+    let Place::Cluster(first) = fat.entry("etc/large").unwrap().unwrap().place else {
+        unreachable!("only the root directory has a fixed place");
+    };
+    let second = table + 2 * (first as usize + 1);
+    bytes[second..second + 2].copy_from_slice(&(first as u16).to_le_bytes());
+    let mut fat = Fat::open(Cursor::new(&bytes)).unwrap();
+    let error = fat.read("etc/large", 1 << 20).unwrap_err().to_string();
+    assert_eq!(error, "FAT: etc/large: broken chain of clusters");
 }
 
 proptest! {
