@@ -68,11 +68,12 @@ impl Variables {
         let failed = |e: io::Error| error(&self.directory.display().to_string(), &e);
         let mut entries = Vec::new();
         for file in fs::read_dir(&self.directory).map_err(failed)? {
-            let name = file.map_err(failed)?.file_name();
-            let Some(number) = name.to_str().and_then(entry_number) else {
+            let file = file.map_err(failed)?;
+            let Some(number) = file.file_name().to_str().and_then(entry_number) else {
                 continue;
             };
-            let content = self.read(&entry_name(number))?.unwrap_or_default();
+            let content = read_file(&file.path()).map_err(|e| error(&entry_name(number), &e))?;
+            let content = content.unwrap_or_default();
             entries.push(Entry {
                 number,
                 label: efi_load_option::label(&content).unwrap_or_default(),
@@ -134,23 +135,29 @@ impl Variables {
         Ok(removed)
     }
 
+    /// efivarfs distinguishes upper and lower case. UEFI 2.10, 3.1.1 wants the digits
+    /// of `Boot####` in upper case, but some firmware writes them in lower case.
     fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{name}-{GLOBAL}"))
+        let name = format!("{name}-{GLOBAL}");
+        let path = self.directory.join(&name);
+        if path.exists() {
+            return path;
+        }
+        let files = fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut paths = files.map(|file| file.path());
+        let is_it = |path: &PathBuf| {
+            let found = path.file_name();
+            found.is_some_and(|found| found.eq_ignore_ascii_case(&name))
+        };
+        paths.find(is_it).unwrap_or(path)
     }
 
-    /// The value without the four bytes of attributes; `None` if the variable does
-    /// not exist.
+    /// The value; `None` if the variable does not exist.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        let mut bytes = Vec::new();
-        let file = match File::open(self.path(name)) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(error(name, &e)),
-        };
-        file.take(SIZE_LIMIT)
-            .read_to_end(&mut bytes)
-            .map_err(|e| error(name, &e))?;
-        Ok(Some(bytes.get(4..).unwrap_or_default().to_vec()))
+        read_file(&self.path(name)).map_err(|e| error(name, &e))
     }
 
     /// efivarfs expects attributes and value in one write(2). It would treat
@@ -194,6 +201,18 @@ fn refuse_other_file_system(directory: &Path) -> Result<()> {
         ),
     )
     .hint("the ramdisk needs the kernel module efivarfs, and the kernel must be allowed to call the firmware: remove noefi and efi=noruntime from the kernel command line"))
+}
+
+/// The value without the four bytes of attributes; `None` if there is no such file.
+fn read_file(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let mut bytes = Vec::new();
+    file.take(SIZE_LIMIT).read_to_end(&mut bytes)?;
+    Ok(Some(bytes.get(4..).unwrap_or_default().to_vec()))
 }
 
 fn make_mutable(path: &Path) -> io::Result<()> {
@@ -287,6 +306,22 @@ mod tests {
         assert_eq!(raw, [7, 0, 0, 0, 3, 0, 0xcd, 0xab]);
         variables.remove_entry(0x1a).unwrap();
         assert!(variables.entries().unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_entry_in_lower_case_is_the_same_entry() {
+        let dir = tempfile::tempdir().unwrap();
+        let variables = Variables::for_test(dir.path());
+        let file = dir.path().join(format!("Boot00ab-{GLOBAL}"));
+        fs::write(&file, b"\x07\0\0\0\x01\0\0\0\0\0L\0\0\0").unwrap();
+        let entries = variables.entries().unwrap();
+        assert_eq!((entries[0].number, entries[0].label.as_str()), (0xab, "L"));
+        assert!(variables.entry(0xab).unwrap().is_some());
+        variables.set_entry(0xab, b"new").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"\x07\0\0\0new");
+        assert_eq!(variables.entries().unwrap().len(), 1);
+        variables.remove_entry(0xab).unwrap();
+        assert!(!file.exists());
     }
 
     #[test]
