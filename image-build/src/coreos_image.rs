@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use landfall_boot_params::digest::{Algorithm, Digest};
 use landfall_boot_params::{BootParams, CommandLine};
 use landfall_initramfs::digest_writer::{self, DigestWriter};
@@ -17,12 +17,12 @@ use crate::disk_image;
 use crate::kernel_args::KernelArgs;
 use crate::report::megabytes;
 
-/// Parses the digest of an image. The error is a text for the operator.
-pub(crate) fn image_digest(text: &str) -> Result<Digest, String> {
+/// Parses the digest of an image.
+pub(crate) fn image_digest(text: &str) -> Result<Digest> {
     let digest: Digest = text.parse()?;
     match digest.algorithm() {
         Algorithm::Sha256 | Algorithm::Sha512 => Ok(digest),
-        other => Err(format!("expected sha256 or sha512, found {other}")),
+        other => bail!("expected sha256 or sha512, found {other}"),
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn kernel_args(
         }
     }
     let params = BootParams::from_command_line(&CommandLine::parse(&texts.join(" ")));
-    params.given_image().map_err(anyhow::Error::msg)?;
+    params.given_image()?;
     Ok(KernelArgs::with_defaults(&texts)?)
 }
 
@@ -93,7 +93,7 @@ impl PlacedImage {
             );
         }
         let name = name.into_owned();
-        let sha256 = Digest::new(Algorithm::Sha256, &sha256).map_err(anyhow::Error::msg)?;
+        let sha256 = Digest::new(Algorithm::Sha256, &sha256)?;
         let image = CoreosImage { name, size, sha256 };
         Ok(Self { copy, image })
     }

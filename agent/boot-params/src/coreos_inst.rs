@@ -9,7 +9,7 @@
 use crate::agent_args::nearest;
 use crate::argument_value::{ArgumentValue as _, HttpUrl};
 use crate::cmdline::{CommandLine, Token};
-use crate::digest::Digest;
+use crate::digest::{Digest, DigestError};
 use crate::shown::without_secrets;
 
 /// Prefix of all arguments that coreos-installer has, except [`LEGACY`].
@@ -278,7 +278,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn digest(&mut self, key: &str, parse: fn(&str) -> Result<Digest, String>) -> Option<Digest> {
+    fn digest(
+        &mut self,
+        key: &str,
+        parse: fn(&str) -> Result<Digest, DigestError>,
+    ) -> Option<Digest> {
         let parsed = parse(&self.text(key)?);
         parsed
             .map_err(|fault| self.faults.push(format!("{key}: {fault}")))

@@ -74,6 +74,27 @@ impl fmt::Display for Algorithm {
     }
 }
 
+/// Why a text is no digest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DigestError {
+    /// No algorithm is named, and none has digests of this many characters.
+    #[error(
+        "checksum: expected 64 (sha256), 128 (sha512) or 32 (md5) hexadecimal digits, found {0} characters"
+    )]
+    Length(usize),
+    #[error("{algorithm} checksum: expected {} hexadecimal digits, found {found:?}", .algorithm.hex_length())]
+    Digits {
+        algorithm: Algorithm,
+        /// The start of the text.
+        found: String,
+    },
+    /// Not the form of a verification hash in Ignition.
+    #[error("expected sha256-HEX or sha512-HEX, found {0:?}")]
+    NotOfIgnition(String),
+    #[error("expected ALGORITHM:HEX, e.g. sha256:0123..., found {0:?}")]
+    NoAlgorithm(String),
+}
+
 /// The digest of a file. As text it is `ALGORITHM:HEX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
@@ -88,22 +109,18 @@ impl Digest {
     /// # Errors
     /// If the text does not consist of as many hexadecimal digits as the algorithm
     /// has, or if no algorithm has as many.
-    pub fn new(algorithm: impl Into<Option<Algorithm>>, hex: &str) -> Result<Self, String> {
+    pub fn new(algorithm: impl Into<Option<Algorithm>>, hex: &str) -> Result<Self, DigestError> {
         let hex = hex.trim().to_ascii_lowercase();
         let by_length = || Algorithm::by_length(hex.len());
         let Some(algorithm) = algorithm.into().or_else(by_length) else {
-            return Err(format!(
-                "checksum: expected 64 (sha256), 128 (sha512) or 32 (md5) hexadecimal digits, found {} characters",
-                hex.len()
-            ));
+            return Err(DigestError::Length(hex.len()));
         };
         match bytes(&hex) {
             Some(bytes) if hex.len() == algorithm.hex_length() => Ok(Self { algorithm, bytes }),
-            _ => Err(format!(
-                "{algorithm} checksum: expected {} hexadecimal digits, found {:?}",
-                algorithm.hex_length(),
-                hex.chars().take(140).collect::<String>()
-            )),
+            _ => Err(DigestError::Digits {
+                algorithm,
+                found: hex.chars().take(140).collect(),
+            }),
         }
     }
 
@@ -116,12 +133,12 @@ impl Digest {
     /// in Ignition.
     ///
     /// # Errors
-    /// If the text has another form. The error is a text for the operator.
-    pub fn from_ignition(text: &str) -> Result<Self, String> {
+    /// If the text has another form.
+    pub fn from_ignition(text: &str) -> Result<Self, DigestError> {
         let (algorithm, hex) = match text.split_once('-') {
             Some(("sha256", hex)) => (Sha256, hex),
             Some(("sha512", hex)) => (Sha512, hex),
-            _ => return Err(format!("expected sha256-HEX or sha512-HEX, found {text:?}")),
+            _ => return Err(DigestError::NotOfIgnition(text.to_owned())),
         };
         Self::new(algorithm, hex)
     }
@@ -144,17 +161,15 @@ impl Digest {
     }
 }
 
-/// Parses `ALGORITHM:HEX`. The error is a text for the operator.
+/// Parses `ALGORITHM:HEX`.
 impl FromStr for Digest {
-    type Err = String;
+    type Err = DigestError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, DigestError> {
         let parts = text.split_once(':');
         let named = parts.and_then(|(name, hex)| Some((Algorithm::by_name(name)?, hex)));
         let Some((algorithm, hex)) = named else {
-            return Err(format!(
-                "expected ALGORITHM:HEX, e.g. sha256:0123..., found {text:?}"
-            ));
+            return Err(DigestError::NoAlgorithm(text.to_owned()));
         };
         Self::new(algorithm, hex)
     }
@@ -218,6 +233,36 @@ mod tests {
             assert!(!is_digest(bad), "{bad}");
         }
         assert!(is_digest(ABC));
+    }
+
+    #[test]
+    fn a_fault_says_what_was_expected() {
+        let long = "x".repeat(300);
+        for (fault, expected) in [
+            (
+                Digest::new(None, "0a"),
+                "checksum: expected 64 (sha256), 128 (sha512) or 32 (md5) hexadecimal digits, found 2 characters",
+            ),
+            (
+                Digest::new(Sha1, "0A"),
+                "sha1 checksum: expected 40 hexadecimal digits, found \"0a\"",
+            ),
+            (
+                Digest::from_ignition("md5-0"),
+                "expected sha256-HEX or sha512-HEX, found \"md5-0\"",
+            ),
+            (
+                "crc32:0".parse(),
+                "expected ALGORITHM:HEX, e.g. sha256:0123..., found \"crc32:0\"",
+            ),
+        ] {
+            assert_eq!(fault.unwrap_err().to_string(), expected);
+        }
+        let fault = Digest::new(Sha256, &long).unwrap_err().to_string();
+        assert!(
+            fault.ends_with(&format!("found {:?}", &long[..140])),
+            "{fault}"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! An image and its checksum, as the kernel command line or Ironic gives them.
 
 use crate::agent_args::BootParams;
-use crate::digest::{Algorithm, Digest};
+use crate::digest::{Algorithm, Digest, DigestError};
 use crate::shown::without_secrets;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +23,26 @@ pub enum Checksum {
     },
 }
 
+/// Why the command line names no image that can be verified.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GivenImageError {
+    #[error("landfall.coreos.image_checksum: {0}")]
+    Checksum(DigestError),
+    #[error(
+        "landfall.coreos.image: expected one checksum, found ?sha256={sha256} and landfall.coreos.image_checksum={other}"
+    )]
+    TwoChecksums {
+        /// In hexadecimal digits.
+        sha256: String,
+        /// As it was given, without secrets.
+        other: String,
+    },
+}
+
 impl Checksum {
     /// `text` is the digest in hexadecimal, or the URL of a checksum file. See
     /// [`Digest::new`].
-    pub fn new(algorithm: Option<Algorithm>, text: &str) -> Result<Self, String> {
+    pub fn new(algorithm: Option<Algorithm>, text: &str) -> Result<Self, DigestError> {
         if text.contains("://") {
             let url = text.to_owned();
             return Ok(Self::File { url, algorithm });
@@ -35,7 +51,7 @@ impl Checksum {
     }
 
     /// Parses `ALGORITHM:HEX`, `HEX` or the URL of a checksum file.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, DigestError> {
         let parts = text.split_once(':');
         match parts.and_then(|(name, rest)| Some((Algorithm::by_name(name)?, rest))) {
             Some((algorithm, rest)) => Self::new(Some(algorithm), rest),
@@ -52,25 +68,22 @@ impl BootParams {
     /// If the checksum is malformed: without it, the image would be written
     /// unverified. If both are given and differ: nobody can know which of them was
     /// meant.
-    pub fn given_image(&self) -> Result<Option<GivenImage>, String> {
+    pub fn given_image(&self) -> Result<Option<GivenImage>, GivenImageError> {
         let Some(image) = &*self.coreos_image else {
             return Ok(None);
         };
         let given = self.coreos_image_checksum.as_deref();
         let parsed = given.map(Checksum::parse);
         let checksum = match (image.sha256.clone(), parsed) {
-            (None, parsed) => parsed
-                .transpose()
-                .map_err(|fault| format!("landfall.coreos.image_checksum: {fault}"))?,
+            (None, parsed) => parsed.transpose().map_err(GivenImageError::Checksum)?,
             (Some(sha256), None) => Some(Checksum::Digest(sha256)),
             (Some(sha256), Some(parsed)) => {
                 let expected = Checksum::Digest(sha256.clone());
                 if parsed.as_ref() != Ok(&expected) {
-                    return Err(format!(
-                        "landfall.coreos.image: expected one checksum, found ?sha256={} and landfall.coreos.image_checksum={}",
-                        sha256.hex(),
-                        without_secrets(given.unwrap_or_default())
-                    ));
+                    return Err(GivenImageError::TwoChecksums {
+                        sha256: sha256.hex(),
+                        other: without_secrets(given.unwrap_or_default()).to_string(),
+                    });
                 }
                 Some(expected)
             }
@@ -139,7 +152,9 @@ mod tests {
                     assert_eq!(image.urls, ["http://h/i"], "{line}");
                     assert_eq!(Ok(image.checksum), expected, "{line}");
                 }
-                (Err(fault), Err(part)) => assert!(fault.contains(part), "{line}: {fault}"),
+                (Err(fault), Err(part)) => {
+                    assert!(fault.to_string().contains(part), "{line}: {fault}");
+                }
                 (Err(fault), Ok(_)) => panic!("{line}: {fault}"),
             }
         }

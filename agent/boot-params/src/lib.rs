@@ -44,7 +44,7 @@ pub use cmdline::{CommandLine, Token};
 pub use coreos_inst::{CoreosInst, IgnitionPlace};
 pub use dracut_net::NetArgs;
 pub use firmware_nics::{FirmwareNic, FirmwareNics, FirmwareRecord};
-pub use given_image::{Checksum, GivenImage};
+pub use given_image::{Checksum, GivenImage, GivenImageError};
 pub use ip_prefix::{IpPrefix, longest_prefix};
 pub use mac::{BootInterface, InfinibandAddr, MacAddr};
 pub use setting::{Origin, Setting};

@@ -33,7 +33,7 @@ pub fn resolve(checksum: &Checksum, image: &Request, client: &reqwest::Client) -
     };
     let image_url = image.urls.first().map_or("", String::as_str);
     let hex = fetch_checksum(request, image_url, client)?;
-    Digest::new(algorithm, &hex).map_err(Failure::invalid_params)
+    Digest::new(algorithm, &hex).map_err(|fault| Failure::invalid_params(fault.to_string()))
 }
 
 /// Whether both URLs have the same origin: credentials must not reach another

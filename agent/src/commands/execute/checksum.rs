@@ -1,7 +1,7 @@
 //! Turns a checksum as Ironic gives it into a digest that can be computed.
 
 use landfall_boot_params::Checksum;
-use landfall_boot_params::digest::Algorithm;
+use landfall_boot_params::digest::{Algorithm, DigestError};
 use landfall_download::checksum_file;
 use landfall_download::fetch::Request;
 use landfall_download::proof::Proof;
@@ -68,12 +68,15 @@ pub(super) fn parse(given: &GivenChecksum) -> Result<Option<Checksum>> {
         (Some(algorithm), Some(value), _) => Checksum::new(Some(algorithm), &value),
         (_, _, Some(checksum)) => Checksum::new(None, &checksum),
         (_, None, None) if name.is_none() => return Ok(None),
-        _ => Err(format!(
-            "checksum: expected a known algorithm (md5, sha1, sha2, sha3) with a value, found {}",
-            name.as_deref().unwrap_or("none")
-        )),
+        _ => {
+            return Err(Failure::invalid_params(format!(
+                "checksum: expected a known algorithm (md5, sha1, sha2, sha3) with a value, found {}",
+                name.as_deref().unwrap_or("none")
+            )));
+        }
     };
-    parsed.map(Some).map_err(Failure::invalid_params)
+    let invalid = |fault: DigestError| Failure::invalid_params(fault.to_string());
+    parsed.map(Some).map_err(invalid)
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ use crate::commands::machine::{Machine, blocking};
 /// If there is none. The error lists the sources that were tried.
 pub(super) async fn find(machine: &Arc<Machine>) -> Result<GivenImage> {
     let given = machine.settings.params.given_image();
-    if let Some(image) = given.map_err(Failure::invalid_params)? {
+    let given = given.map_err(|fault| Failure::invalid_params(fault.to_string()));
+    if let Some(image) = given? {
         return Ok(image);
     }
     blocking(|| of_medium(media::coreos_image(&Places::of_ramdisk(), DRIVE_TIMEOUT))).await

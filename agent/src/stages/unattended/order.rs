@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use landfall_boot_params::digest::Algorithm;
-use landfall_boot_params::{BootParams, Checksum, CoreosInst};
+use landfall_boot_params::{BootParams, Checksum, CoreosInst, GivenImageError};
 use landfall_installation::{InstallOptions, stream};
 use landfall_report::failure::{Failure, Result};
 use landfall_settings::Settings;
@@ -92,7 +92,8 @@ impl Order {
         if options.names_image() {
             return Ok(());
         }
-        let Some(image) = params.given_image().map_err(Failure::invalid_params)? else {
+        let invalid = |fault: GivenImageError| Failure::invalid_params(fault.to_string());
+        let Some(image) = params.given_image().map_err(invalid)? else {
             return Ok(());
         };
         let digest = match image.checksum {
