@@ -151,8 +151,9 @@ fn check(given: Given, faults: &mut Vec<String>, warnings: &mut Vec<String>) -> 
     }
     let plan = match host.plan() {
         Ok(plan) => plan,
-        Err(found) => {
-            faults.extend(found.iter().map(|fault| format!("{title}: {fault}")));
+        Err(error) => {
+            let found = error.lines().into_iter();
+            faults.extend(found.map(|fault| format!("{title}: {fault}")));
             return None;
         }
     };

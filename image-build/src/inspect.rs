@@ -371,8 +371,9 @@ fn host(content: &mut RamdiskContent, name: &str, bytes: &[u8]) {
         Ok(host) => host,
         Err(error) => return content.faults.push(format!("{name}: {error}")),
     };
-    let plan = host.plan().unwrap_or_else(|faults| {
-        let faults = faults.iter().map(|fault| format!("{name}: {fault}"));
+    let plan = host.plan().unwrap_or_else(|error| {
+        let faults = error.lines().into_iter();
+        let faults = faults.map(|fault| format!("{name}: {fault}"));
         content.faults.extend(faults);
         NetworkPlan::default()
     });

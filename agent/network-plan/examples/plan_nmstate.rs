@@ -13,7 +13,7 @@ fn main() -> std::io::Result<()> {
                 println!("--- {}\n{}", file.name, file.text);
             }
         }
-        Err(faults) => println!("{}", faults.join("\n")),
+        Err(error) => println!("{error}"),
     }
     Ok(())
 }

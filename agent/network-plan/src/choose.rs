@@ -96,9 +96,9 @@ impl Choice {
                         faults,
                     };
                 }
-                Err(found) => {
+                Err(error) => {
                     faults.push(format!("embedded plan of {host}: it is not used"));
-                    let found = found.iter();
+                    let found = error.lines().into_iter();
                     faults.extend(found.map(|fault| format!("embedded plan: {fault}")));
                 }
             }

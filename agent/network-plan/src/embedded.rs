@@ -25,7 +25,7 @@ mod stored;
 use landfall_boot_params::{ClonedMac, MacAddr};
 
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
-pub use host::{Document, EmbeddedHost, SUFFIX};
+pub use host::{Document, DocumentError, EmbeddedHost, SUFFIX};
 pub use host_search::{Embedded, EmbeddedHosts};
 pub use stored::{EmbeddedError, LARGEST};
 

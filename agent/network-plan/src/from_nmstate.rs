@@ -55,22 +55,42 @@ const TOP: &[&str] = &[
     "ovs-db",
 ];
 
+/// Why a document cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NmStateError {
+    /// Holds its length in bytes.
+    #[error("expected at most {LARGEST} bytes, found {0}")]
+    TooLong(usize),
+    #[error(transparent)]
+    Yaml(#[from] InvalidYaml),
+    /// Holds all faults, one line each, with the path of the key.
+    #[error("{}", .0.join("\n"))]
+    Faults(Vec<String>),
+}
+
+impl NmStateError {
+    /// Every fault, one line each.
+    pub fn lines(&self) -> Vec<String> {
+        match self {
+            NmStateError::Faults(faults) => faults.clone(),
+            whole => vec![whole.to_string()],
+        }
+    }
+}
+
 impl NetworkPlan {
     /// The plan that a document describes, and nothing else.
     ///
     /// # Errors
-    /// All faults, one line each, with the path of the key.
-    pub fn from_nmstate(text: &str) -> Result<NetworkPlan, Vec<String>> {
+    /// If any part of it cannot be used.
+    pub fn from_nmstate(text: &str) -> Result<NetworkPlan, NmStateError> {
         if text.len() > LARGEST {
-            let found = text.len();
-            return Err(vec![format!(
-                "expected at most {LARGEST} bytes, found {found}"
-            )]);
+            return Err(NmStateError::TooLong(text.len()));
         }
-        let document = Yaml::parse(text).map_err(|error| vec![error.to_string()])?;
+        let document = Yaml::parse(text)?;
         let findings = Findings::default();
         let plan = read(&document, &findings);
-        let warnings = findings.into_result()?;
+        let warnings = findings.into_result().map_err(NmStateError::Faults)?;
         let mut plan = plan.unwrap_or_default();
         plan.warnings = warnings;
         plan.sort();

@@ -27,9 +27,10 @@ mod vlan_names;
 
 pub use bond_option::{BondValue, bond_number, bond_value};
 pub use choose::{Choice, Source};
-pub use embedded::{Document, Embedded, EmbeddedHost, EmbeddedHosts};
+pub use embedded::{Document, DocumentError, Embedded, EmbeddedHost, EmbeddedHosts};
 pub use extra_vlans::{AnnouncedVlans, needs_lldp, vlans_by_lldp};
 pub use from_network_data::NetworkDataError;
+pub use from_nmstate::NmStateError;
 pub use keyfile::Keyfile;
 pub use landfall_boot_params::dracut_net::VendorClass;
 pub use landfall_boot_params::{ClonedMac, IpPrefix, MacAddr};

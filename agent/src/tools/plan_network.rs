@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use landfall_boot_params::NetArgs;
 use landfall_network::read_firmware_nics;
-use landfall_network_plan::{MacAddr, NetworkPlan, describe, from_network_data, from_nmstate};
+use landfall_network_plan::{
+    DocumentError, MacAddr, NetworkPlan, describe, from_network_data, from_nmstate,
+};
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::private_file;
 use landfall_sys::system_path::SystemPath;
@@ -126,7 +128,7 @@ fn plan(arguments: &Arguments) -> Result<NetworkPlan> {
     };
     let faults = match read {
         Ok(plan) => return Ok(plan),
-        Err(faults) => faults,
+        Err(error) => error.lines(),
     };
     if arguments.lenient {
         let mut plan = NetworkPlan::for_boot(&NetArgs::default());
@@ -159,17 +161,16 @@ fn of_kernel_arguments(arguments: &Arguments) -> Result<NetworkPlan> {
     Ok(NetworkPlan::for_boot(&args))
 }
 
-/// The plan of a document, or its faults.
-type Document = std::result::Result<NetworkPlan, Vec<String>>;
+type Document = std::result::Result<NetworkPlan, DocumentError>;
 
 fn of_nmstate(file: &Path) -> Result<Document> {
     let text = read(file, from_nmstate::LARGEST)?;
-    Ok(NetworkPlan::from_nmstate(&text))
+    Ok(NetworkPlan::from_nmstate(&text).map_err(Into::into))
 }
 
 fn of_network_data(file: &Path) -> Result<Document> {
     let text = read(file, from_network_data::LARGEST)?;
-    Ok(NetworkPlan::from_network_data(&text).map_err(|error| error.lines()))
+    Ok(NetworkPlan::from_network_data(&text).map_err(Into::into))
 }
 
 fn read(file: &Path, largest: usize) -> Result<String> {

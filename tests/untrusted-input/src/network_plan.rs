@@ -43,7 +43,8 @@ pub fn nmstate(data: &[u8]) {
             plan.name_vlans("eth0", &[MacAddr([0x52, 0x54, 0, 0, 0, 1])]);
             let _ = (describe(&plan), plan.missing_nics(&[]));
         }
-        Err(faults) => {
+        Err(error) => {
+            let faults = error.lines();
             assert!(!faults.is_empty());
             assert!(
                 faults.iter().all(|fault| !fault.contains('\n')),

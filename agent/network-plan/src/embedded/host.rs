@@ -6,10 +6,31 @@ use std::fmt;
 
 use landfall_boot_params::MacAddr;
 
+use crate::from_network_data::NetworkDataError;
+use crate::from_nmstate::NmStateError;
 use crate::plan::NetworkPlan;
 
 /// The end of the names of the files in the ramdisk.
 pub const SUFFIX: &str = ".json";
+
+/// Why the description of a host's network cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DocumentError {
+    #[error(transparent)]
+    NmState(#[from] NmStateError),
+    #[error(transparent)]
+    NetworkData(#[from] NetworkDataError),
+}
+
+impl DocumentError {
+    /// Every fault, one line each.
+    pub fn lines(&self) -> Vec<String> {
+        match self {
+            DocumentError::NmState(error) => error.lines(),
+            DocumentError::NetworkData(error) => error.lines(),
+        }
+    }
+}
 
 /// One host and its network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,15 +77,13 @@ impl Document {
     /// The plan that the text describes.
     ///
     /// # Errors
-    /// Every fault, one line each, if the text cannot be used.
-    fn plan(&self) -> Result<NetworkPlan, Vec<String>> {
-        match self {
-            Document::NetworkData(text) => {
-                NetworkPlan::from_network_data(text).map_err(|error| error.lines())
-            }
-            Document::NmState(text) => NetworkPlan::from_nmstate(text),
-            Document::None => Ok(NetworkPlan::default()),
-        }
+    /// If the text cannot be used.
+    fn plan(&self) -> Result<NetworkPlan, DocumentError> {
+        Ok(match self {
+            Document::NetworkData(text) => NetworkPlan::from_network_data(text)?,
+            Document::NmState(text) => NetworkPlan::from_nmstate(text)?,
+            Document::None => NetworkPlan::default(),
+        })
     }
 }
 
@@ -73,8 +92,8 @@ impl EmbeddedHost {
     /// NIC by its hardware address.
     ///
     /// # Errors
-    /// Every fault, one line each, if the text cannot be used.
-    pub fn plan(&self) -> Result<NetworkPlan, Vec<String>> {
+    /// If the text cannot be used.
+    pub fn plan(&self) -> Result<NetworkPlan, DocumentError> {
         let mut plan = self.document.plan()?;
         plan.match_nics_by_mac(&self.nics);
         if self.host_name.is_some() {

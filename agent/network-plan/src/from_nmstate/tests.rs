@@ -81,8 +81,8 @@ fn we_write_and_refuse_what_nmstate_does() {
                     wrong.push(format!("{name}: {}", difference(&ours, &keyfiles_of(case))));
                 }
             }
-            Err(lines) => {
-                let ours = lines.join("\n") + "\n";
+            Err(error) => {
+                let ours = error.to_string() + "\n";
                 if !faults.exists() || ours != read(&faults) {
                     wrong.push(format!("{name}: refused\n{ours}"));
                 }

@@ -333,7 +333,7 @@ proptest! {
     fn nmstate_comes_back(text in document()) {
         match NetworkPlan::from_nmstate(&text) {
             Ok(plan) => check(&plan)?,
-            Err(faults) => prop_assert!(false, "{text}\n{}", faults.join("\n")),
+            Err(error) => prop_assert!(false, "{text}\n{error}"),
         }
     }
 
