@@ -23,6 +23,20 @@ pub struct CoreosImage {
     pub sha256: Digest,
 }
 
+/// What is wrong with the JSON. Holds the parser's message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DescriptionError(String);
+
+/// Why a field of the JSON cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum InvalidField {
+    #[error("sha256: expected 64 lower-case hexadecimal digits, found {0:?}")]
+    Sha256(String),
+    #[error("name: expected a file's name, found {0:?}")]
+    Name(String),
+}
+
 /// The fields of the JSON.
 #[derive(Serialize, Deserialize)]
 struct Description {
@@ -33,9 +47,9 @@ struct Description {
 }
 
 impl CoreosImage {
-    /// Parses and checks the JSON; the error says what is wrong with it.
-    pub fn from_json(json: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(json).map_err(|error| error.to_string())
+    /// Parses and checks the JSON.
+    pub fn from_json(json: &[u8]) -> Result<Self, DescriptionError> {
+        serde_json::from_slice(json).map_err(|error| DescriptionError(error.to_string()))
     }
 
     pub fn to_json(&self) -> String {
@@ -46,18 +60,16 @@ impl CoreosImage {
 }
 
 impl TryFrom<Description> for CoreosImage {
-    type Error = String;
+    type Error = InvalidField;
 
-    fn try_from(Description { name, size, sha256 }: Description) -> Result<Self, String> {
+    fn try_from(Description { name, size, sha256 }: Description) -> Result<Self, InvalidField> {
         let digest = Digest::new(Algorithm::Sha256, &sha256);
         let sha256 = digest
             .ok()
             .filter(|digest| digest.hex() == sha256)
-            .ok_or_else(|| {
-                format!("sha256: expected 64 lower-case hexadecimal digits, found {sha256:?}")
-            })?;
+            .ok_or(InvalidField::Sha256(sha256))?;
         if name.chars().any(char::is_control) {
-            return Err(format!("name: expected a file's name, found {name:?}"));
+            return Err(InvalidField::Name(name));
         }
         Ok(Self { name, size, sha256 })
     }
@@ -111,8 +123,8 @@ mod tests {
             (&upper, "sha256: expected 64"),
             (&control, "name: expected"),
         ] {
-            let reason = CoreosImage::from_json(json.as_bytes()).unwrap_err();
-            assert!(reason.contains(part), "{json}: {reason}");
+            let error = CoreosImage::from_json(json.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains(part), "{json}: {error}");
         }
     }
 }

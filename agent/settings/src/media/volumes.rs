@@ -69,7 +69,7 @@ impl Volume {
         let fault = |reason: &str| self.fault(&format!("{}: {reason}", coreos_image::DESCRIPTION));
         CoreosImage::from_json(&json)
             .map(Some)
-            .map_err(|reason| fault(&reason))
+            .map_err(|error| fault(&error.to_string()))
     }
 
     /// Whether the label promises `parameters.txt`; the file may still be missing.
