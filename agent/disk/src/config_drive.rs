@@ -21,6 +21,7 @@ use crate::device::target::Target;
 use crate::tables::file_system::{self, PROBE_LEN};
 use crate::tables::gpt::{Partition, Table};
 use crate::tables::mbr;
+use crate::tables::table_error::TableError;
 
 pub use parts::Parts;
 
@@ -156,7 +157,7 @@ pub trait PartitionTable {
     ///
     /// # Errors
     /// If there is no room.
-    fn add_at_end(&mut self, name: &str, len: u64) -> std::result::Result<Partition, String>;
+    fn add_at_end(&mut self, name: &str, len: u64) -> std::result::Result<Partition, TableError>;
 }
 
 impl PartitionTable for Table {
@@ -164,7 +165,7 @@ impl PartitionTable for Table {
         self.partitions()
     }
 
-    fn add_at_end(&mut self, name: &str, len: u64) -> std::result::Result<Partition, String> {
+    fn add_at_end(&mut self, name: &str, len: u64) -> std::result::Result<Partition, TableError> {
         self.add_at_end(name, len, Uuid::new_v4())
     }
 }
@@ -174,7 +175,7 @@ impl PartitionTable for mbr::Table {
         self.partitions()
     }
 
-    fn add_at_end(&mut self, _: &str, len: u64) -> std::result::Result<Partition, String> {
+    fn add_at_end(&mut self, _: &str, len: u64) -> std::result::Result<Partition, TableError> {
         self.add_at_end(len)
     }
 }
@@ -191,15 +192,17 @@ pub fn write_config_drive(
     table: &mut impl PartitionTable,
     content: &Content,
 ) -> Result<Partition> {
-    let on_disk = |reason: String| error(format!("{}: {reason}", target.path().display()));
+    let on_disk =
+        |reason: &dyn fmt::Display| error(format!("{}: {reason}", target.path().display()));
     let (partition, new) = match existing(target, table)? {
         Some(partition) => (partition, false),
         None => {
             let added = table.add_at_end(LABEL, SIZE);
-            (added.map_err(on_disk)?, true)
+            (added.map_err(|reason| on_disk(&reason))?, true)
         }
     };
-    partition.refuse_in_head().map_err(on_disk)?;
+    let placed = partition.refuse_in_head();
+    placed.map_err(|reason| on_disk(&reason))?;
     let image = match content {
         Content::Image(image) => Cow::Borrowed(&image[..]),
         Content::Files(files) => Cow::Owned(vfat_of(
@@ -209,7 +212,7 @@ pub fn write_config_drive(
         )?),
     };
     if partition.len < image.len() as u64 {
-        return Err(on_disk(format!(
+        return Err(on_disk(&format!(
             "partition {} has {} bytes, the config drive {}",
             partition.number,
             partition.len,

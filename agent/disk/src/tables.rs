@@ -6,3 +6,4 @@ pub mod gpt;
 pub mod kept_partitions;
 pub mod mbr;
 pub mod saved_partitions;
+pub mod table_error;

@@ -30,7 +30,7 @@ pub fn find(disk: &Path, kept: &[u32]) -> Result<std::result::Result<EfiSystemPa
     let head = written_disk::read_head(disk)?;
     Ok(match head.table() {
         Ok(table) => in_gpt(&table, kept),
-        Err(reason) => in_mbr(&head.bytes).ok_or(reason),
+        Err(reason) => in_mbr(&head.bytes).ok_or(reason.to_string()),
     })
 }
 

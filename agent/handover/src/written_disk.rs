@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use landfall_disk::device::busy::KernelView;
 use landfall_disk::device::target::refuse_boot_medium;
 use landfall_disk::tables::gpt::Table;
+use landfall_disk::tables::table_error::TableError;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::block_ioctl;
 use landfall_sys::mount::Mounted;
@@ -39,8 +40,8 @@ impl Head {
     ///
     /// # Errors
     /// If there is no valid GPT.
-    pub fn table(&self) -> std::result::Result<Table, String> {
-        let mut reason = "no partition table".to_owned();
+    pub fn table(&self) -> std::result::Result<Table, TableError> {
+        let mut reason = TableError::Missing;
         for sector in &self.sectors {
             match Table::parse(&self.bytes, *sector) {
                 Ok(table) => return Ok(table),

@@ -4,6 +4,7 @@
 //! If partitions are kept, the disk has a complete table that names them at every
 //! moment: the good copy stays until the other one is written and flushed.
 
+use std::fmt;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -163,10 +164,12 @@ fn find_kept(target: &Target, filters: &[PartitionFilter]) -> Result<Option<Kept
 /// directory, and logs how to restore the disk from it.
 fn save(kept: &KeptPartitions, disk: &Path) -> Result<PathBuf> {
     let path = std::env::temp_dir().join(format!("landfall-partitions-{}", Uuid::new_v4()));
-    let failed = |reason: String| Failure::deployment(format!("{}: {reason}", path.display()));
+    let failed =
+        |reason: &dyn fmt::Display| Failure::deployment(format!("{}: {reason}", path.display()));
     let mut head = vec![0; HEAD_LEN];
-    kept.plain().map_err(failed)?.write_primary_alone(&mut head);
-    fs::write(&path, &head).map_err(|error| failed(error.to_string()))?;
+    let table = kept.plain().map_err(|error| failed(&error))?;
+    table.write_primary_alone(&mut head);
+    fs::write(&path, &head).map_err(|error| failed(&error))?;
     tracing::info!(
         "the partition table of the kept partitions of {disk} is saved in {file}; to restore it: dd if={file} of={disk} conv=notrunc, then sgdisk --move-second-header {disk}",
         disk = disk.display(),

@@ -173,7 +173,7 @@ pub fn refuse_without_partitions(image: &Image) -> Result<()> {
             BIOS_BOOT => Ok(()),
             _ => partition.refuse_in_head(),
         })
-        .map_err(Failure::invalid_image)
+        .map_err(|reason| Failure::invalid_image(reason.to_string()))
 }
 
 /// A second format that the bytes match, besides the one that they start with.

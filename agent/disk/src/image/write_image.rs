@@ -20,6 +20,7 @@ mod piece_reader;
 mod qcow2;
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -309,14 +310,14 @@ impl Work<'_> {
                 if let Some(kept) = kept {
                     let numbers = kept
                         .merge_into(table)
-                        .map_err(|reason| untouched(&stream.url, cannot_keep(reason)))?;
+                        .map_err(|reason| untouched(&stream.url, cannot_keep(&reason)))?;
                     kept_numbers.extend(numbers.into_iter().map(|(_, new)| new));
                 }
                 table.backup().0
             }
             (None, Some(_)) => {
-                let reason = "the image has no GPT to enter them into".to_owned();
-                return Err(untouched(&stream.url, cannot_keep(reason)));
+                let reason = "the image has no GPT to enter them into";
+                return Err(untouched(&stream.url, cannot_keep(&reason)));
             }
             (None, None) => self.disk.size,
         };
@@ -450,7 +451,7 @@ fn untouched(url: &str, failure: Failure) -> Failure {
     }
 }
 
-fn cannot_keep(reason: String) -> Failure {
+fn cannot_keep(reason: &dyn fmt::Display) -> Failure {
     Failure::deployment(format!("partitions cannot be kept: {reason}"))
 }
 

@@ -18,6 +18,7 @@ use flate2::Crc;
 use landfall_media_formats::little_endian;
 use uuid::Uuid;
 
+use super::table_error::{InHead, TableError};
 pub use entries::Entry;
 
 /// In bytes: this much of the image is inspected, held back and written last. It
@@ -36,7 +37,7 @@ const HEADER_LEN: usize = 92;
 const ENTRY_LEN: u64 = 128;
 /// Every known tool writes 128 entries. Four times as many still fit into the first
 /// MiB with both sector sizes.
-const MOST_ENTRIES: u64 = 512;
+pub(super) const MOST_ENTRIES: u64 = 512;
 /// Partitions start at multiples of this many bytes, as all tools place them.
 const ALIGNMENT: u64 = 1 << 20;
 
@@ -78,15 +79,15 @@ impl Partition {
     /// last, and would overwrite what it has put into the partition before.
     ///
     /// # Errors
-    /// The message has the number and the place of the partition.
-    pub fn refuse_in_head(&self) -> Result<(), String> {
+    /// With the number and the place of the partition.
+    pub fn refuse_in_head(&self) -> Result<(), InHead> {
         if self.offset >= HEAD_LEN as u64 {
             return Ok(());
         }
-        Err(format!(
-            "partition {} begins at byte {}, in the first MiB, and would be lost",
-            self.number, self.offset
-        ))
+        Err(InHead {
+            number: self.number,
+            offset: self.offset,
+        })
     }
 }
 
@@ -119,12 +120,12 @@ impl Table {
     /// # Errors
     /// If a checksum, a place or a count in the table is wrong, or if partitions
     /// overlap.
-    pub fn parse(head: &[u8], sector: u32) -> Result<Self, String> {
+    pub fn parse(head: &[u8], sector: u32) -> Result<Self, TableError> {
         let start = sector as usize;
         let sector = u64::from(sector);
         let header = head
             .get(start..start + start)
-            .ok_or("the disk ends before the header")?
+            .ok_or(TableError::NoHeader)?
             .to_vec();
         let header_len = get_u32(&header, 12);
         let entries_lba = get_u64(&header, field::ENTRIES_LBA);
@@ -132,26 +133,26 @@ impl Table {
         // Checked here, because the crate panics on wrong values or allocates
         // memory by them.
         if header_len as usize != HEADER_LEN || u64::from(entry_len) != ENTRY_LEN {
-            return Err(format!(
-                "expected a header of 92 bytes and entries of 128, found {header_len} and {entry_len}"
-            ));
+            return Err(TableError::Lengths {
+                header: header_len,
+                entry: entry_len,
+            });
         }
         let entries_len = u64::from(count) * ENTRY_LEN;
         let entries_start = entries_lba.saturating_mul(sector);
         if count == 0 || u64::from(count) > MOST_ENTRIES || entries_lba < 2 {
-            return Err(format!(
-                "expected 1 to {MOST_ENTRIES} entries after the header, found {count} at sector {entries_lba}"
-            ));
+            return Err(TableError::EntryCount {
+                count,
+                sector: entries_lba,
+            });
         }
         let entries_end = entries_start.saturating_add(entries_len);
         if entries_end > head.len() as u64 {
-            return Err(format!(
-                "entries end at byte {entries_end}, not in the first MiB"
-            ));
+            return Err(TableError::EntriesEnd(entries_end));
         }
         let entries = head[entries_start as usize..entries_end as usize].to_vec();
         if get_u64(&header, field::MY_LBA) != 1 {
-            return Err("the header says that it is not the primary one".to_owned());
+            return Err(TableError::NotPrimary);
         }
         let checked = read_with_crate(&head[..entries_end as usize], sector)?;
         let partitions = checked
@@ -201,20 +202,19 @@ impl Table {
     /// # Errors
     /// If a partition would overlap the backup table, or the disk is too small for
     /// it.
-    pub fn move_backup_to_end(&mut self, disk_size: u64) -> Result<(), String> {
+    pub fn move_backup_to_end(&mut self, disk_size: u64) -> Result<(), TableError> {
         let last = (disk_size / self.sector)
             .checked_sub(1)
-            .ok_or("the disk has no sectors")?;
+            .ok_or(TableError::NoSectors)?;
         let backup_entries = last
             .checked_sub(self.entries_sectors())
             .filter(|&lba| lba > get_u64(&self.header, field::ENTRIES_LBA))
-            .ok_or("the disk has no room for a backup table")?;
+            .ok_or(TableError::NoRoomForBackup)?;
         if self.partitions_end() > backup_entries * self.sector {
-            return Err(format!(
-                "partitions end at byte {}, the backup table needs the disk from byte {} on",
-                self.partitions_end(),
-                backup_entries * self.sector
-            ));
+            return Err(TableError::PartitionsInBackup {
+                partitions_end: self.partitions_end(),
+                backup: backup_entries * self.sector,
+            });
         }
         put_u64(&mut self.header, field::ALTERNATE_LBA, last);
         put_u64(&mut self.header, field::LAST_USABLE_LBA, backup_entries - 1);
@@ -226,19 +226,22 @@ impl Table {
     ///
     /// # Errors
     /// If there is no free entry, or no free space.
-    pub fn add_at_end(&mut self, name: &str, len: u64, guid: Uuid) -> Result<Partition, String> {
+    pub fn add_at_end(
+        &mut self,
+        name: &str,
+        len: u64,
+        guid: Uuid,
+    ) -> Result<Partition, TableError> {
         let index = self
             .entries
             .chunks_exact(ENTRY_LEN as usize)
             .position(|entry| entry[..16] == [0; 16])
-            .ok_or("no free entry in the partition table")?;
+            .ok_or(TableError::NoEntry)?;
         let len = len.next_multiple_of(self.sector);
-        let offset = self.last_gap(len).ok_or_else(|| {
-            format!(
-                "no free space for {len} bytes: the last partition ends at byte {}, usable space at {}",
-                self.partitions_end(),
-                self.usable_end()
-            )
+        let offset = self.last_gap(len).ok_or_else(|| TableError::NoSpace {
+            len,
+            partitions_end: self.partitions_end(),
+            usable_end: self.usable_end(),
         })?;
         let entry = &mut self.entries[index * ENTRY_LEN as usize..][..ENTRY_LEN as usize];
         // A deleted partition may have left its name and attributes (5.3.3).
@@ -308,19 +311,20 @@ impl Table {
 fn read_with_crate(
     head: &[u8],
     sector: u64,
-) -> Result<BTreeMap<u32, gpt::partition::Partition>, String> {
-    let size = gpt::disk::LogicalBlockSize::try_from(sector).map_err(|e| e.to_string())?;
+) -> Result<BTreeMap<u32, gpt::partition::Partition>, TableError> {
+    let invalid = |error: &dyn std::error::Error| TableError::Invalid(error.to_string());
+    let size = gpt::disk::LogicalBlockSize::try_from(sector).map_err(|e| invalid(&e))?;
     let mut device = Cursor::new(head);
     let header = gpt::header::read_header_from_arbitrary_device(&mut device, size)
-        .map_err(|e| e.to_string())?;
-    gpt::partition::file_read_partitions(&mut device, &header, size).map_err(|e| e.to_string())
+        .map_err(|e| invalid(&e))?;
+    gpt::partition::file_read_partitions(&mut device, &header, size).map_err(|e| invalid(&e))
 }
 
 fn partition(
     number: u32,
     entry: &gpt::partition::Partition,
     sector: u64,
-) -> Result<Partition, String> {
+) -> Result<Partition, TableError> {
     let sectors = entry
         .last_lba
         .checked_sub(entry.first_lba)
@@ -336,33 +340,36 @@ fn partition(
             len,
             name: entry.name.clone(),
         }),
-        _ => Err(format!(
-            "partition {number} has an invalid range: sector {} to {}",
-            entry.first_lba, entry.last_lba
-        )),
+        _ => Err(TableError::InvalidRange {
+            number,
+            first_sector: entry.first_lba,
+            last_sector: entry.last_lba,
+        }),
     }
 }
 
 /// Fails if two partitions share a sector, or if a partition begins inside the
 /// table (UEFI 2.10, 5.3.1 and 5.3.3).
-fn refuse_overlaps(partitions: &[Partition], table_end: u64) -> Result<(), String> {
+fn refuse_overlaps(partitions: &[Partition], table_end: u64) -> Result<(), TableError> {
     let mut by_place: Vec<&Partition> = partitions.iter().collect();
     by_place.sort_by_key(|partition| partition.offset);
     if let Some(first) = by_place.first()
         && first.offset < table_end
     {
-        return Err(format!(
-            "partition {} begins at byte {}, inside of the table, which ends at byte {table_end}",
-            first.number, first.offset
-        ));
+        return Err(TableError::InsideTable {
+            number: first.number,
+            offset: first.offset,
+            table_end,
+        });
     }
     for pair in by_place.windows(2) {
         // The sum does not overflow, see `partition`.
         if pair[0].offset + pair[0].len > pair[1].offset {
-            return Err(format!(
-                "partitions {} and {} overlap at byte {}",
-                pair[0].number, pair[1].number, pair[1].offset
-            ));
+            return Err(TableError::Overlap {
+                first: pair[0].number,
+                second: pair[1].number,
+                offset: pair[1].offset,
+            });
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use crate::tables::gpt::HEAD_LEN;
 use crate::tables::gpt::{self, EFI_SYSTEM, Entry, Partition, Table};
 use crate::tables::mbr;
 use crate::tables::saved_partitions::PartitionFilter;
+use crate::tables::table_error::TableError;
 
 /// The type of a kept EFI system partition until the commit. With its real type,
 /// firmware would boot the old system from a disk that is half overwritten. This is
@@ -41,6 +42,15 @@ pub struct KeptPartitions {
     from_backup: bool,
 }
 
+/// A partition that the image's table cannot hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("partition {number} of the disk cannot be kept together with the image: {reason}")]
+pub struct MergeError {
+    /// Its number on the disk.
+    pub number: u32,
+    pub reason: TableError,
+}
+
 impl KeptPartitions {
     /// Finds the partitions of the disk that match a filter. `None` if no partition
     /// does.
@@ -69,7 +79,7 @@ impl KeptPartitions {
             return Ok(None);
         }
         let refused =
-            |reason: String| unfit(format!("the disk's partitions cannot be kept: {reason}"));
+            |reason: TableError| unfit(format!("the disk's partitions cannot be kept: {reason}"));
         let mut bare = Table::empty(disk.sector, disk.size, Uuid::new_v4(), table.capacity())
             .map_err(refused)?;
         for (partition, entry) in &partitions {
@@ -137,7 +147,10 @@ impl KeptPartitions {
     /// # Errors
     /// If the table has no free entry or no room for one of them, or already has
     /// its GUID.
-    pub fn merge_into(&self, table: &mut Table) -> std::result::Result<Vec<(u32, u32)>, String> {
+    pub fn merge_into(
+        &self,
+        table: &mut Table,
+    ) -> std::result::Result<Vec<(u32, u32)>, MergeError> {
         let mut next = 1 + table.partitions().last().map_or(0, |last| last.number);
         let mut numbers = Vec::new();
         for (partition, entry) in &self.partitions {
@@ -147,9 +160,7 @@ impl KeptPartitions {
                 number: next,
                 ..partition.clone()
             };
-            table.put(partition, entry).map_err(|reason| {
-                format!("partition {number} of the disk cannot be kept together with the image: {reason}")
-            })?;
+            { table.put(partition, entry) }.map_err(|reason| MergeError { number, reason })?;
             numbers.push((number, next));
             next += 1;
         }
@@ -161,8 +172,9 @@ impl KeptPartitions {
     ///
     /// # Errors
     /// Never in practice, because `bare` was made in the same way.
-    pub fn plain(&self) -> std::result::Result<Table, String> {
-        let sector = u32::try_from(self.bare.sector_size()).map_err(|e| e.to_string())?;
+    pub fn plain(&self) -> std::result::Result<Table, TableError> {
+        // The cast is lossless: `bare` was made for a sector size of 32 bits.
+        let sector = self.bare.sector_size() as u32;
         let capacity = self.bare.capacity();
         let mut table = Table::empty(sector, self.bare.image_size(), Uuid::new_v4(), capacity)?;
         for (partition, entry) in &self.partitions {

@@ -11,6 +11,7 @@ use landfall_report::failure::{Failure, Result};
 use uuid::Uuid;
 
 use crate::tables::gpt::Partition;
+use crate::tables::table_error::TableError;
 
 /// The byte where the disk signature begins (UEFI 2.10, 5.2.1). It is
 /// little-endian.
@@ -91,8 +92,12 @@ impl Table {
     /// # Errors
     /// If there is no MBR, if it belongs to a GPT, or if a partition is empty or
     /// ends beyond the disk.
-    pub fn parse(head: &[u8], sector: u32, disk_size: u64) -> std::result::Result<Self, String> {
-        let found = entries(head).ok_or("expected an MBR, found none")?;
+    pub fn parse(
+        head: &[u8],
+        sector: u32,
+        disk_size: u64,
+    ) -> std::result::Result<Self, TableError> {
+        let found = entries(head).ok_or(TableError::NoMbr)?;
         let mut bytes = [0; 4 * ENTRY_LEN];
         bytes.copy_from_slice(&head[ENTRIES]);
         let sector = u64::from(sector);
@@ -101,14 +106,14 @@ impl Table {
             let (offset, len) = (entry.first * sector, entry.count * sector);
             match entry.kind {
                 0 => continue,
-                PROTECTIVE => {
-                    return Err("found the protective MBR of a GPT, but no GPT".to_owned());
-                }
+                PROTECTIVE => return Err(TableError::OnlyProtective),
                 _ if len == 0 || offset + len > disk_size => {
-                    return Err(format!(
-                        "partition {number} goes from byte {offset} to byte {}, the disk has {disk_size} bytes",
-                        offset + len
-                    ));
+                    return Err(TableError::BeyondDisk {
+                        number,
+                        offset,
+                        end: offset + len,
+                        disk_size,
+                    });
                 }
                 _ => partitions.push(Partition {
                     number,
@@ -138,12 +143,10 @@ impl Table {
     ///
     /// # Errors
     /// If there is no free entry, or no free space.
-    pub fn add_at_end(&mut self, len: u64) -> std::result::Result<Partition, String> {
+    pub fn add_at_end(&mut self, len: u64) -> std::result::Result<Partition, TableError> {
         let mut entries = self.entries.chunks_exact(ENTRY_LEN);
         let Some(index) = entries.position(|entry| entry[4] == 0) else {
-            return Err(
-                "its MBR has four partitions already, and no room for another one".to_owned(),
-            );
+            return Err(TableError::MbrFull);
         };
         // ironic-python-agent chooses the same places, on a disk that is too large
         // for an MBR and on others.
@@ -155,14 +158,14 @@ impl Table {
         let offset = end.saturating_sub(len) / MIB * MIB;
         let last = self.partitions.iter().map(|p| p.offset + p.len).max();
         if offset < last.unwrap_or(0).max(MIB) {
-            return Err(format!(
-                "no free space for {len} bytes after the last partition: it ends at byte {}, the disk at {end}",
-                last.unwrap_or(0)
-            ));
+            return Err(TableError::NoSpaceInMbr {
+                len,
+                partitions_end: last.unwrap_or(0),
+                end,
+            });
         }
         let number = |bytes: u64| {
-            u32::try_from(bytes / self.sector)
-                .map_err(|_| format!("byte {bytes} is beyond the range of an MBR"))
+            u32::try_from(bytes / self.sector).map_err(|_| TableError::BeyondMbr(bytes))
         };
         let (first, count) = (number(offset)?, number(len)?);
         let entry = &mut self.entries[index * ENTRY_LEN..][..ENTRY_LEN];
@@ -268,7 +271,7 @@ mod tests {
         ] {
             let outcome = Table::parse(&head(entries), 512, GIB)
                 .and_then(|mut table| table.add_at_end(64 * MIB));
-            let reason = outcome.unwrap_err();
+            let reason = outcome.unwrap_err().to_string();
             assert!(reason.contains(word), "{reason}");
         }
         assert!(Table::parse(&[0; 512], 512, GIB).is_err());

@@ -4,30 +4,31 @@ use super::{
     ENTRY_LEN, HEADER_LEN, MOST_ENTRIES, SIGNATURE, Table, crc32, field, get_u32, get_u64, put_u64,
     seal_header,
 };
+use crate::tables::table_error::TableError;
 
 impl Table {
     /// Reads the backup table from the last bytes of a disk of this size.
     ///
     /// # Errors
     /// If the backup is missing or not valid; see [`Table::parse`].
-    pub fn parse_backup(tail: &[u8], disk_size: u64, sector: u32) -> Result<Self, String> {
+    pub fn parse_backup(tail: &[u8], disk_size: u64, sector: u32) -> Result<Self, TableError> {
         let unit = u64::from(sector);
         let header_at = tail
             .len()
             .checked_sub(sector as usize)
-            .ok_or("the disk has no last sector")?;
+            .ok_or(TableError::NoLastSector)?;
         let mut header = tail[header_at..].to_vec();
         if !header.starts_with(SIGNATURE) {
-            return Err("no header in the last sector".to_owned());
+            return Err(TableError::NoBackup);
         }
         if get_u32(&header, 12) as usize != HEADER_LEN {
-            return Err("the backup header is not of 92 bytes".to_owned());
+            return Err(TableError::BackupLength);
         }
         // Checked here, because `parse` gets a header with a new checksum.
         let claimed = get_u32(&header, field::CRC);
         seal_header(&mut header);
         if get_u32(&header, field::CRC) != claimed {
-            return Err("the backup header has a wrong checksum".to_owned());
+            return Err(TableError::BackupChecksum);
         }
         let last = (disk_size / unit).saturating_sub(1);
         let (my_lba, entries_lba, count) = (
@@ -36,9 +37,11 @@ impl Table {
             u64::from(get_u32(&header, 80)),
         );
         if my_lba != last || count > MOST_ENTRIES {
-            return Err(format!(
-                "expected a backup header of sector {last} with at most {MOST_ENTRIES} entries, found one of sector {my_lba} with {count}"
-            ));
+            return Err(TableError::BackupPlace {
+                expected_sector: last,
+                sector: my_lba,
+                count,
+            });
         }
         let tail_start = disk_size - tail.len() as u64;
         let entries = entries_lba
@@ -47,11 +50,9 @@ impl Table {
             // In a valid table at most the length of the tail, so the cast is
             // lossless.
             .and_then(|at| tail.get(at as usize..)?.get(..(count * ENTRY_LEN) as usize))
-            .ok_or_else(|| {
-                format!("the backup entries at sector {entries_lba} are not at the end")
-            })?;
+            .ok_or(TableError::BackupEntriesPlace(entries_lba))?;
         if crc32(entries) != get_u32(&header, field::ENTRIES_CRC) {
-            return Err("the backup entries have a wrong checksum".to_owned());
+            return Err(TableError::BackupEntriesChecksum);
         }
         // Makes it the header of the primary table, which has the same content
         // otherwise (UEFI 2.10, 5.3.2).

@@ -6,6 +6,7 @@ use super::{
     ALIGNMENT, ENTRY_LEN, HEADER_LEN, Partition, SIGNATURE, Table, field, get_u64, put_u32,
     put_u64, refuse_overlaps,
 };
+use crate::tables::table_error::TableError;
 
 /// Number of entries that every known tool reserves.
 const USUAL_ENTRIES: u32 = 128;
@@ -51,7 +52,12 @@ impl Table {
     ///
     /// # Errors
     /// If the disk is too small for the table.
-    pub fn empty(sector: u32, disk_size: u64, guid: Uuid, entries: u32) -> Result<Self, String> {
+    pub fn empty(
+        sector: u32,
+        disk_size: u64,
+        guid: Uuid,
+        entries: u32,
+    ) -> Result<Self, TableError> {
         let entries = entries.max(USUAL_ENTRIES);
         let mut header = vec![0; sector as usize];
         header[..8].copy_from_slice(SIGNATURE);
@@ -95,29 +101,29 @@ impl Table {
     /// If the table has no such slot, the slot is taken, the partition extends
     /// beyond the usable space or overlaps another partition, or its GUID is
     /// already in use.
-    pub fn put(&mut self, partition: Partition, entry: &Entry) -> Result<(), String> {
+    pub fn put(&mut self, partition: Partition, entry: &Entry) -> Result<(), TableError> {
         let Partition { number, guid, .. } = partition;
-        let span = self.span(number).ok_or_else(|| {
-            format!(
-                "no free entry in the partition table: it has {}, partition {number} needs one more",
-                self.capacity()
-            )
+        let span = self.span(number).ok_or_else(|| TableError::NoEntryFor {
+            number,
+            capacity: self.capacity(),
         })?;
         if self.entries[span.clone()][..16] != [0; 16] {
-            return Err(format!("entry {number} of the partition table is taken"));
+            return Err(TableError::Taken(number));
         }
         if let Some(twin) = self.partitions.iter().find(|other| other.guid == guid) {
-            return Err(format!(
-                "partitions {} and {number} have the same GUID {guid}",
-                twin.number
-            ));
+            return Err(TableError::SameGuid {
+                first: twin.number,
+                second: number,
+                guid,
+            });
         }
         let usable_end = self.usable_end();
         if partition.offset + partition.len > usable_end {
-            return Err(format!(
-                "partition {number} ends at byte {}, the backup table needs the disk from byte {usable_end} on",
-                partition.offset + partition.len
-            ));
+            return Err(TableError::PartitionInBackup {
+                number,
+                end: partition.offset + partition.len,
+                backup: usable_end,
+            });
         }
         let mut all = self.partitions.clone();
         all.push(partition);

@@ -198,7 +198,7 @@ fn partitions_share_no_sector() {
         let parsed = Table::parse(head(&sealed(image)), 512);
         match expected {
             Some(expected) => {
-                let reason = parsed.unwrap_err();
+                let reason = parsed.unwrap_err().to_string();
                 assert!(reason.contains(expected), "{reason}");
             }
             None => assert_eq!(parsed.unwrap().partitions().len(), 2),

@@ -287,7 +287,7 @@ fn what_the_images_table_cannot_take() {
     };
     let mut full = table.clone();
     full.put(first.clone(), &Entry::of(&first, 512)).unwrap();
-    let reason = kept.merge_into(&mut full).unwrap_err();
+    let reason = kept.merge_into(&mut full).unwrap_err().to_string();
     assert!(reason.contains("no free entry"), "{reason}");
 
     let mut twin = table.clone();
@@ -297,7 +297,7 @@ fn what_the_images_table_cannot_take() {
         ..kept.partitions().next().unwrap().clone()
     };
     twin.put(same.clone(), &Entry::of(&same, 512)).unwrap();
-    let reason = kept.merge_into(&mut twin).unwrap_err();
+    let reason = kept.merge_into(&mut twin).unwrap_err().to_string();
     assert!(reason.contains("have the same GUID"), "{reason}");
 }
 

@@ -1,0 +1,138 @@
+//! Why a partition table cannot be read, or cannot hold a partition.
+
+use uuid::Uuid;
+
+use super::gpt::MOST_ENTRIES;
+
+/// All places and lengths are in bytes, unless they are sectors by their name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    #[error("no partition table")]
+    Missing,
+
+    // A GPT.
+    #[error("the disk ends before the header")]
+    NoHeader,
+    #[error("expected a header of 92 bytes and entries of 128, found {header} and {entry}")]
+    Lengths { header: u32, entry: u32 },
+    #[error(
+        "expected 1 to {MOST_ENTRIES} entries after the header, found {count} at sector {sector}"
+    )]
+    EntryCount { count: u32, sector: u64 },
+    #[error("entries end at byte {0}, not in the first MiB")]
+    EntriesEnd(u64),
+    #[error("the header says that it is not the primary one")]
+    NotPrimary,
+    /// The crate `gpt` rejects the table. Holds its message.
+    #[error("{0}")]
+    Invalid(String),
+    #[error("partition {number} has an invalid range: sector {first_sector} to {last_sector}")]
+    InvalidRange {
+        number: u32,
+        first_sector: u64,
+        last_sector: u64,
+    },
+    #[error(
+        "partition {number} begins at byte {offset}, inside of the table, which ends at byte {table_end}"
+    )]
+    InsideTable {
+        number: u32,
+        offset: u64,
+        table_end: u64,
+    },
+    #[error("partitions {first} and {second} overlap at byte {offset}")]
+    Overlap {
+        first: u32,
+        second: u32,
+        offset: u64,
+    },
+
+    // Its backup.
+    #[error("the disk has no last sector")]
+    NoLastSector,
+    #[error("no header in the last sector")]
+    NoBackup,
+    #[error("the backup header is not of 92 bytes")]
+    BackupLength,
+    #[error("the backup header has a wrong checksum")]
+    BackupChecksum,
+    #[error(
+        "expected a backup header of sector {expected_sector} with at most {MOST_ENTRIES} entries, found one of sector {sector} with {count}"
+    )]
+    BackupPlace {
+        expected_sector: u64,
+        sector: u64,
+        count: u64,
+    },
+    #[error("the backup entries at sector {0} are not at the end")]
+    BackupEntriesPlace(u64),
+    #[error("the backup entries have a wrong checksum")]
+    BackupEntriesChecksum,
+
+    // A GPT for another disk, or with more partitions.
+    #[error("the disk has no sectors")]
+    NoSectors,
+    #[error("the disk has no room for a backup table")]
+    NoRoomForBackup,
+    #[error(
+        "partitions end at byte {partitions_end}, the backup table needs the disk from byte {backup} on"
+    )]
+    PartitionsInBackup { partitions_end: u64, backup: u64 },
+    #[error(
+        "partition {number} ends at byte {end}, the backup table needs the disk from byte {backup} on"
+    )]
+    PartitionInBackup { number: u32, end: u64, backup: u64 },
+    #[error("no free entry in the partition table")]
+    NoEntry,
+    #[error(
+        "no free entry in the partition table: it has {capacity}, partition {number} needs one more"
+    )]
+    NoEntryFor { number: u32, capacity: u32 },
+    #[error("entry {0} of the partition table is taken")]
+    Taken(u32),
+    #[error("partitions {first} and {second} have the same GUID {guid}")]
+    SameGuid { first: u32, second: u32, guid: Uuid },
+    #[error(
+        "no free space for {len} bytes: the last partition ends at byte {partitions_end}, usable space at {usable_end}"
+    )]
+    NoSpace {
+        len: u64,
+        partitions_end: u64,
+        usable_end: u64,
+    },
+
+    // An MBR.
+    #[error("expected an MBR, found none")]
+    NoMbr,
+    #[error("found the protective MBR of a GPT, but no GPT")]
+    OnlyProtective,
+    #[error(
+        "partition {number} goes from byte {offset} to byte {end}, the disk has {disk_size} bytes"
+    )]
+    BeyondDisk {
+        number: u32,
+        offset: u64,
+        end: u64,
+        disk_size: u64,
+    },
+    #[error("its MBR has four partitions already, and no room for another one")]
+    MbrFull,
+    #[error(
+        "no free space for {len} bytes after the last partition: it ends at byte {partitions_end}, the disk at {end}"
+    )]
+    NoSpaceInMbr {
+        len: u64,
+        partitions_end: u64,
+        end: u64,
+    },
+    #[error("byte {0} is beyond the range of an MBR")]
+    BeyondMbr(u64),
+}
+
+/// A partition that begins in the first MiB.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("partition {number} begins at byte {offset}, in the first MiB, and would be lost")]
+pub struct InHead {
+    pub number: u32,
+    pub offset: u64,
+}
