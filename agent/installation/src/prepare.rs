@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use landfall_disk::image::write_image::WriteOptions;
-use landfall_disk::tables::saved_partitions::PartitionFilter;
+use landfall_disk::tables::saved_partitions::{FilterError, PartitionFilter};
 use landfall_download::fetch::RetryPolicy;
 use landfall_handover::install_coreos::CoreosChanges;
 use landfall_report::failure::{Failure, Result};
@@ -50,7 +50,7 @@ impl InstallOptions {
 
     pub(super) fn write_options(&self) -> Result<WriteOptions> {
         let wrong = |option: &'static str| {
-            move |reason: String| Failure::invalid_params(format!("--{option}: {reason}"))
+            move |reason: FilterError| Failure::invalid_params(format!("--{option}: {reason}"))
         };
         let mut saved = Vec::new();
         for text in &self.save_partlabel {

@@ -20,13 +20,32 @@ pub enum PartitionFilter {
     Index(Option<u32>, Option<u32>),
 }
 
+/// Why a text is no filter.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FilterError {
+    #[error("partition numbers begin with 1, found 0")]
+    Zero,
+    /// Holds the digits.
+    #[error("partition number {0} is too large")]
+    TooLarge(String),
+    #[error("expected a partition number or a range (4, 2-4, 5-, -3), found {0:?}")]
+    NoRange(String),
+    #[error("range {0:?} ends before it begins")]
+    Backwards(String),
+    /// Holds the length in bytes.
+    #[error("expected a label pattern of at most {LONGEST_PATTERN} bytes, found {0}")]
+    TooLong(usize),
+    #[error("label pattern {0:?}: \"[\" without \"]\"")]
+    OpenBracket(String),
+}
+
 impl PartitionFilter {
     /// Parses label patterns, separated by commas. An empty pattern matches a
     /// partition without a name.
     ///
     /// # Errors
     /// If a pattern has a bracket that is not closed, or is too long.
-    pub fn parse_labels(text: &str) -> Result<Vec<Self>, String> {
+    pub fn parse_labels(text: &str) -> Result<Vec<Self>, FilterError> {
         text.split(',')
             .map(|pattern| Ok(Self::Label(Glob::parse(pattern)?)))
             .collect()
@@ -36,7 +55,7 @@ impl PartitionFilter {
     ///
     /// # Errors
     /// If one of them is malformed, is 0, or ends before it begins.
-    pub fn parse_indexes(text: &str) -> Result<Vec<Self>, String> {
+    pub fn parse_indexes(text: &str) -> Result<Vec<Self>, FilterError> {
         text.split(',').map(parse_range).collect()
     }
 
@@ -63,30 +82,24 @@ impl fmt::Display for PartitionFilter {
     }
 }
 
-fn parse_range(text: &str) -> Result<PartitionFilter, String> {
+fn parse_range(text: &str) -> Result<PartitionFilter, FilterError> {
     let number = |part: &str| match part {
         "" => Ok(None),
         // `parse` alone would accept "+4".
         digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => match digits.parse() {
-            Ok(0) => Err("partition numbers begin with 1, found 0".to_owned()),
+            Ok(0) => Err(FilterError::Zero),
             Ok(number) => Ok(Some(number)),
-            Err(_) => Err(format!("partition number {digits} is too large")),
+            Err(_) => Err(FilterError::TooLarge(digits.to_owned())),
         },
-        other => Err(format!(
-            "expected a partition number or a range (4, 2-4, 5-, -3), found {other:?}"
-        )),
+        other => Err(FilterError::NoRange(other.to_owned())),
     };
     let (first, last) = match text.split_once('-') {
         Some((first, last)) => (number(first)?, number(last)?),
         None => (number(text)?, number(text)?),
     };
     match (first, last) {
-        (None, None) => Err(format!(
-            "expected a partition number or a range (4, 2-4, 5-, -3), found {text:?}"
-        )),
-        (Some(first), Some(last)) if first > last => {
-            Err(format!("range {text:?} ends before it begins"))
-        }
+        (None, None) => Err(FilterError::NoRange(text.to_owned())),
+        (Some(first), Some(last)) if first > last => Err(FilterError::Backwards(text.to_owned())),
         _ => Ok(PartitionFilter::Index(first, last)),
     }
 }
@@ -110,12 +123,9 @@ enum Part {
 }
 
 impl Glob {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, FilterError> {
         if text.len() > LONGEST_PATTERN {
-            return Err(format!(
-                "expected a label pattern of at most {LONGEST_PATTERN} bytes, found {}",
-                text.len()
-            ));
+            return Err(FilterError::TooLong(text.len()));
         }
         let mut parts = Vec::new();
         let mut rest = text.chars();
@@ -127,7 +137,7 @@ impl Glob {
                 '*' => Part::AnyRun,
                 '[' => {
                     let (set, after) = parse_set(rest.as_str())
-                        .ok_or_else(|| format!("label pattern {text:?}: \"[\" without \"]\""))?;
+                        .ok_or_else(|| FilterError::OpenBracket(text.to_owned()))?;
                     rest = after.chars();
                     set
                 }
@@ -286,7 +296,7 @@ mod tests {
             ("1,", "found \"\""),
             ("4294967296", "too large"),
         ] {
-            let reason = PartitionFilter::parse_indexes(bad).unwrap_err();
+            let reason = PartitionFilter::parse_indexes(bad).unwrap_err().to_string();
             assert!(reason.contains(word), "{bad}: {reason}");
         }
     }
