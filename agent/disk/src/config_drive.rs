@@ -23,7 +23,7 @@ use crate::tables::gpt::{Partition, Table};
 use crate::tables::mbr;
 use crate::tables::table_error::TableError;
 
-pub use parts::Parts;
+pub use parts::{Parts, PartsError};
 
 /// The label of the file system and the name of the partition.
 const LABEL: &str = "config-2";

@@ -7,6 +7,15 @@ use serde_json::{Map, Value, json};
 /// Versions of the format. Every reader looks for at least one of them.
 const VERSIONS: [&str; 2] = ["2012-08-10", "latest"];
 
+/// Why a config drive cannot be made of the parts.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PartsError {
+    #[error("expected meta_data, user_data, network_data and vendor_data, found {0:?}")]
+    Unknown(String),
+    #[error("{0} has the wrong type")]
+    Type(String),
+}
+
 /// The parts as Ironic sent them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Parts(Map<String, Value>);
@@ -17,19 +26,15 @@ impl Parts {
     ///
     /// # Errors
     /// If there is any other part, or if a part has the wrong type.
-    pub fn new(parts: &Map<String, Value>) -> Result<Self, String> {
+    pub fn new(parts: &Map<String, Value>) -> Result<Self, PartsError> {
         for (name, part) in parts {
             let fits = match name.as_str() {
                 "meta_data" | "network_data" | "vendor_data" => part.is_object() || part.is_null(),
                 "user_data" => !part.is_boolean() && !part.is_number(),
-                _ => {
-                    return Err(format!(
-                        "expected meta_data, user_data, network_data and vendor_data, found {name:?}"
-                    ));
-                }
+                _ => return Err(PartsError::Unknown(name.clone())),
             };
             if !fits {
-                return Err(format!("{name} has the wrong type"));
+                return Err(PartsError::Type(name.clone()));
             }
         }
         Ok(Self(parts.clone()))
@@ -92,7 +97,7 @@ fn is_empty(part: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn parts(value: &Value) -> Result<Parts, String> {
+    fn parts(value: &Value) -> Result<Parts, PartsError> {
         Parts::new(value.as_object().unwrap())
     }
 

@@ -1,5 +1,7 @@
 //! The config drive in the form in which the step `write_image` receives it.
 
+use std::fmt;
+
 use landfall_disk::config_drive::{ConfigDrive, Parts};
 use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
@@ -13,7 +15,8 @@ use crate::commands::node::Node;
 /// # Errors
 /// If the value has none of the forms of a config drive.
 pub(super) fn read(value: &Value, node: &Node) -> Result<Option<ConfigDrive>> {
-    let wrong = |reason: String| Failure::invalid_params(format!("config drive: {reason}"));
+    let wrong =
+        |reason: &dyn fmt::Display| Failure::invalid_params(format!("config drive: {reason}"));
     match value {
         Value::Null => Ok(None),
         Value::String(text) if text.trim().is_empty() => Ok(None),
@@ -21,7 +24,7 @@ pub(super) fn read(value: &Value, node: &Node) -> Result<Option<ConfigDrive>> {
         Value::String(text) => Ok(Some(ConfigDrive::Text(text.clone()))),
         Value::Object(parts) if parts.is_empty() => Ok(None),
         Value::Object(parts) => {
-            let mut parts = Parts::new(parts).map_err(wrong)?;
+            let mut parts = Parts::new(parts).map_err(|error| wrong(&error))?;
             for name in ["uuid", "name"] {
                 if let Some(value) = node.0.get(name).and_then(Value::as_str) {
                     parts.default_meta_data(name, value);
@@ -29,7 +32,7 @@ pub(super) fn read(value: &Value, node: &Node) -> Result<Option<ConfigDrive>> {
             }
             Ok(Some(ConfigDrive::Parts(parts)))
         }
-        _ => Err(wrong("expected base64 text, a URL or its parts".to_owned())),
+        _ => Err(wrong(&"expected base64 text, a URL or its parts")),
     }
 }
 
