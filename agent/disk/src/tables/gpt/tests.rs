@@ -1,3 +1,5 @@
+use std::io::Cursor;
+
 use proptest::prelude::*;
 
 use super::*;
