@@ -5,6 +5,8 @@
 //! writes: `<hash>  <name>`, `<hash> *<name>`, `SHA256 (<name>) = <hash>`, or the
 //! hash alone; and in the form of `openssl dgst`, `SHA256(<name>)= <hash>`.
 
+use std::fmt;
+
 use landfall_boot_params::Checksum;
 use landfall_boot_params::digest::{Digest, is_digest};
 use landfall_report::failure::{Failure, Result};
@@ -45,20 +47,34 @@ fn same_server(one: &str, other: &str) -> bool {
     }
 }
 
+/// Why a checksum file has no digest of the image.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChecksumFileError {
+    #[error("expected one checksum, found no hexadecimal digits of a known length")]
+    NoDigest,
+    /// Holds the name of the image.
+    #[error("no line for the file {0:?}")]
+    NoLine(String),
+    #[error("the line for {0:?} has no checksum")]
+    NoDigestInLine(String),
+}
+
 fn fetch_checksum(request: Request, image_url: &str, client: &reqwest::Client) -> Result<String> {
     let shown = fetch::shown(request.urls.first().map_or("", String::as_str));
-    let unusable = |reason: String| Failure::image_download(format!("{shown}: {reason}"));
+    let unusable =
+        |reason: &dyn fmt::Display| Failure::image_download(format!("{shown}: {reason}"));
     let body = fetch::small_file(request, client.clone(), FILE_LIMIT)?;
     let body = String::from_utf8(body)
-        .map_err(|_| unusable("expected a checksum file, found no text".to_owned()))?;
-    find(&body, image_url).map(str::to_owned).map_err(unusable)
+        .map_err(|_| unusable(&"expected a checksum file, found no text"))?;
+    let found = find(&body, image_url).map(str::to_owned);
+    found.map_err(|error| unusable(&error))
 }
 
 /// The hash of the image that `image_url` names.
 ///
 /// # Errors
 /// If no line names it, or the line holds no hash.
-pub fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'a str, String> {
+pub fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'a str, ChecksumFileError> {
     let lines: Vec<&str> = text
         .lines()
         .map(str::trim)
@@ -70,7 +86,7 @@ pub fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'a str, 
         return if is_digest(only) {
             Ok(only)
         } else {
-            Err("expected one checksum, found no hexadecimal digits of a known length".to_owned())
+            Err(ChecksumFileError::NoDigest)
         };
     }
     let name = file_name(image_url);
@@ -78,7 +94,7 @@ pub fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'a str, 
     listed()
         .find(|line| names(line, |text| !name.is_empty() && text == name))
         .or_else(|| listed().find(|line| names(line, |text| fits(text, name))))
-        .ok_or_else(|| format!("no line for the file {name:?}"))
+        .ok_or_else(|| ChecksumFileError::NoLine(name.to_owned()))
         .and_then(|line| {
             let mut words = line.split_whitespace();
             let (first, last) = (words.next(), words.next_back());
@@ -86,7 +102,7 @@ pub fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'a str, 
                 .into_iter()
                 .flatten()
                 .find(|word| is_digest(word))
-                .ok_or_else(|| format!("the line for {name:?} has no checksum"))
+                .ok_or_else(|| ChecksumFileError::NoDigestInLine(name.to_owned()))
         })
 }
 

@@ -4,7 +4,11 @@
 //! The hasher and the decoder hold state about the bytes so far and cannot go back:
 //! a download either continues with the same file or fails.
 
+mod same_file;
+
 use std::time::Duration;
+
+pub use same_file::{NotSameFile, same_file};
 
 /// The longest pause that the agent accepts in `Retry-After`. Longer ones are
 /// shortened to it.
@@ -50,32 +54,6 @@ impl Resource {
             return differs("entity tag", &self.etag, &now.etag);
         }
         differs("Last-Modified", &self.last_modified, &now.last_modified)
-    }
-}
-
-/// Checks that the file of another server (`now`) is the `file` that the download
-/// began with.
-///
-/// If `checked`, the caller compares the whole file with a digest at the end, which
-/// would reveal a mixture. An equal length is enough then. Otherwise the strong
-/// entity tags must be equal, too.
-///
-/// # Errors
-/// The difference, or what is missing for a proof.
-pub fn same_file(file: &Resource, now: &Resource, checked: bool) -> Result<(), String> {
-    if let (Some(then), Some(now)) = (file.total, now.total)
-        && then != now
-    {
-        return Err(format!("length was {then} bytes, is {now} bytes"));
-    }
-    match (file.strong_tag(), now.strong_tag()) {
-        _ if checked => Ok(()),
-        (Some(then), Some(now)) if then == now => Ok(()),
-        (then, now) => Err(format!(
-            "no checksum was given, and the entity tag was {}, is {}",
-            then.unwrap_or("none"),
-            now.unwrap_or("none")
-        )),
     }
 }
 

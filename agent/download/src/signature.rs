@@ -9,12 +9,14 @@
 //! keys. It does no I/O.
 
 mod armor;
+mod error;
 mod keys;
 mod packet;
 
 use landfall_boot_params::digest::Algorithm;
 use rsa::Pkcs1v15Sign;
 
+pub use error::SignatureError;
 pub use keys::{SigningKey, built_in_keys};
 
 use packet::{Cursor, Packet};
@@ -76,14 +78,14 @@ impl ImageSignature {
     /// Returns the first signature in the file that names one of these keys.
     ///
     /// # Errors
-    /// If there is none. The text says why each signature in the file was rejected.
-    pub fn by_known_key(file: &[u8], keys: &[SigningKey]) -> Result<Self, String> {
+    /// If there is none. The error says why each signature in the file was rejected.
+    pub fn by_known_key(file: &[u8], keys: &[SigningKey]) -> Result<Self, SignatureError> {
         let file = armor::open(file)?;
         let mut faults = Vec::new();
         for packet in packet::packets(&file) {
             let packet = packet?;
             if packet.tag != SIGNATURE_PACKET {
-                faults.push(format!("expected a signature, found packet {}", packet.tag));
+                faults.push(SignatureError::OtherPacket(packet.tag));
                 continue;
             }
             match Self::read(&packet, keys) {
@@ -92,53 +94,38 @@ impl ImageSignature {
             }
         }
         if faults.is_empty() {
-            faults.push("expected a signature, found none".to_owned());
+            faults.push(SignatureError::NoSignature);
         }
-        Err(faults.join("; "))
+        Err(SignatureError::Each(faults))
     }
 
-    fn read(packet: &Packet<'_>, keys: &[SigningKey]) -> Result<Self, String> {
+    fn read(packet: &Packet<'_>, keys: &[SigningKey]) -> Result<Self, SignatureError> {
         let mut body = Cursor::new(packet.body);
         let version = body.byte()?;
         let (head, suffix, issuer) = match version {
             3 => read_version_3(&mut body)?,
             4 => read_version_4(&mut body, packet.body)?,
-            _ => {
-                return Err(format!(
-                    "expected a signature of version 3 or 4, found {version}"
-                ));
-            }
+            _ => return Err(SignatureError::SignatureVersion(version)),
         };
         if head.kind != BINARY_DOCUMENT {
-            return Err(format!(
-                "expected a signature of a file (type 0), found type {}",
-                head.kind
-            ));
+            return Err(SignatureError::SignatureType(head.kind));
         }
         if !RSA.contains(&head.public_key) {
-            return Err(format!(
-                "expected an RSA signature, found public-key algorithm {}",
-                head.public_key
-            ));
+            return Err(SignatureError::SignatureAlgorithm(head.public_key));
         }
         let hash = HASHES.iter().position(|(id, ..)| *id == head.hash);
-        let hash = hash.ok_or_else(|| {
-            format!(
-                "expected a signature over SHA-2, found hash algorithm {}",
-                head.hash
-            )
-        })?;
+        let hash = hash.ok_or(SignatureError::HashAlgorithm(head.hash))?;
         // Skips the first two bytes of the hash, which only serve to detect errors
         // early.
         body.take(2)?;
         let value = body.integer()?.to_vec();
-        let issuer = issuer.ok_or_else(|| "the signature does not name its key".to_owned())?;
+        let issuer = issuer.ok_or(SignatureError::NoIssuer)?;
         let key = keys.iter().find(|key| key.id == issuer).ok_or_else(|| {
             let known: Vec<String> = keys.iter().map(ToString::to_string).collect();
-            format!(
-                "it is signed by key {issuer:016X}; known are {}",
-                known.join(", ")
-            )
+            SignatureError::UnknownKey {
+                issuer,
+                known: known.join(", "),
+            }
         })?;
         Ok(Self {
             key: key.clone(),
@@ -194,10 +181,10 @@ struct Head {
 type Read = (Head, Vec<u8>, Option<u64>);
 
 /// RFC 9580, 5.2.2. Old signing servers still write version 3.
-fn read_version_3(body: &mut Cursor<'_>) -> Result<Read, String> {
+fn read_version_3(body: &mut Cursor<'_>) -> Result<Read, SignatureError> {
     let length = body.byte()?;
     if length != 5 {
-        return Err(format!("expected 5 hashed bytes, found {length}"));
+        return Err(SignatureError::HashedBytes(length));
     }
     let hashed = body.take(5)?.to_vec();
     let issuer = body.number(8)?;
@@ -210,7 +197,7 @@ fn read_version_3(body: &mut Cursor<'_>) -> Result<Read, String> {
 }
 
 /// RFC 9580, 5.2.3 and 5.2.4.
-fn read_version_4(body: &mut Cursor<'_>, whole: &[u8]) -> Result<Read, String> {
+fn read_version_4(body: &mut Cursor<'_>, whole: &[u8]) -> Result<Read, SignatureError> {
     let head = Head {
         kind: body.byte()?,
         public_key: body.byte()?,
@@ -233,7 +220,7 @@ fn read_version_4(body: &mut Cursor<'_>, whole: &[u8]) -> Result<Read, String> {
 ///
 /// # Errors
 /// If an unknown subpacket is marked as critical.
-fn subpackets(area: &[u8]) -> Result<Option<u64>, String> {
+fn subpackets(area: &[u8]) -> Result<Option<u64>, SignatureError> {
     const CRITICAL: u8 = 0x80;
     /// Subpackets that are ignored: creation time, expiration time, key flags and
     /// user id of the signer. Expiration (3) is ignored because the clock of the
@@ -257,9 +244,7 @@ fn subpackets(area: &[u8]) -> Result<Option<u64>, String> {
             }
             known if HARMLESS.contains(&known) => {}
             unknown if kind & CRITICAL != 0 => {
-                return Err(format!(
-                    "the signature has a critical part of type {unknown}, which is not known"
-                ));
+                return Err(SignatureError::CriticalPart(unknown));
             }
             _ => {}
         }

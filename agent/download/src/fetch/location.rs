@@ -20,26 +20,38 @@ pub(super) enum Location {
     },
 }
 
+/// Why a URL names no file. The text does not contain the URL, which may hold a
+/// password.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LocationError {
+    #[error("expected a URL with http:, https: or file:, found no scheme")]
+    NoScheme,
+    #[error("expected http:, https: or file:, found {0}:")]
+    Scheme(String),
+    #[error("expected medium:///DEVICE#PATH, found no path")]
+    NoPathOnMedium,
+    #[error("expected file:/// and an absolute path")]
+    NotAbsolute,
+    #[error("expected a path in UTF-8")]
+    NotUtf8,
+}
+
 impl Location {
     /// # Errors
-    /// If the URL is invalid. The text does not contain the URL.
-    pub(super) fn parse(url: &str) -> Result<Self, String> {
-        let (scheme, rest) = url
-            .split_once(':')
-            .ok_or("expected a URL with http:, https: or file:, found no scheme")?;
+    /// If the URL is invalid.
+    pub(super) fn parse(url: &str) -> Result<Self, LocationError> {
+        let (scheme, rest) = url.split_once(':').ok_or(LocationError::NoScheme)?;
         match scheme.to_ascii_lowercase().as_str() {
             "http" | "https" => Ok(Self::Server),
             "file" => Ok(Self::File(local_path(rest)?)),
             "medium" => {
-                let (device, path) = rest
-                    .split_once('#')
-                    .ok_or("expected medium:///DEVICE#PATH, found no path")?;
+                let (device, path) = rest.split_once('#').ok_or(LocationError::NoPathOnMedium)?;
                 Ok(Self::Medium {
                     device: local_path(device)?,
                     path: decoded(path)?.trim_start_matches('/').to_owned(),
                 })
             }
-            other => Err(format!("expected http:, https: or file:, found {other}:")),
+            other => Err(LocationError::Scheme(other.to_owned())),
         }
     }
 }
@@ -58,22 +70,22 @@ pub fn media_of(urls: &[String]) -> impl Iterator<Item = PathBuf> {
 }
 
 /// RFC 8089: `file:///path`, `file://localhost/path` and `file:/path`.
-fn local_path(rest: &str) -> Result<PathBuf, String> {
+fn local_path(rest: &str) -> Result<PathBuf, LocationError> {
     let path = match rest.strip_prefix("//") {
         Some(rest) => rest.strip_prefix("localhost").unwrap_or(rest),
         None => rest,
     };
     if !path.starts_with('/') {
-        return Err("expected file:/// and an absolute path".to_owned());
+        return Err(LocationError::NotAbsolute);
     }
     Ok(decoded(path)?.into())
 }
 
-fn decoded(text: &str) -> Result<String, String> {
+fn decoded(text: &str) -> Result<String, LocationError> {
     let decoded = percent_decode_str(text).decode_utf8();
     decoded
         .map(std::borrow::Cow::into_owned)
-        .map_err(|_| "expected a path in UTF-8".to_owned())
+        .map_err(|_| LocationError::NotUtf8)
 }
 
 #[cfg(test)]
@@ -114,7 +126,7 @@ mod tests {
             ("ftp://host/i", "found ftp:"),
             ("oci://host/i", "found oci:"),
         ] {
-            let reason = Location::parse(url).unwrap_err();
+            let reason = Location::parse(url).unwrap_err().to_string();
             assert!(reason.contains(part), "{url}: {reason}");
         }
     }

@@ -113,7 +113,8 @@ async fn read_from(
     client: &reqwest::Client,
     anew: bool,
 ) -> Outcome<()> {
-    let location = Location::parse(mirror.url).map_err(|reason| final_at(&mirror.shown, reason))?;
+    let location =
+        Location::parse(mirror.url).map_err(|error| final_at(&mirror.shown, error.to_string()))?;
     if location == Location::Server {
         Transfer::new(mirror, client).go_on(state, anew).await
     } else {

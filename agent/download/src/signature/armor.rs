@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::SignatureError;
+
 const BEGIN: &str = "-----BEGIN PGP ";
 const END: &str = "-----END PGP ";
 
@@ -15,11 +17,11 @@ const END: &str = "-----END PGP ";
 ///
 /// # Errors
 /// If the armor is broken.
-pub(super) fn open(file: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+pub(super) fn open(file: &[u8]) -> Result<Cow<'_, [u8]>, SignatureError> {
     if !file.starts_with(BEGIN.as_bytes()) {
         return Ok(Cow::Borrowed(file));
     }
-    let text = str::from_utf8(file).map_err(|_| "expected text in the armor".to_owned())?;
+    let text = str::from_utf8(file).map_err(|_| SignatureError::ArmorIsNoText)?;
     let mut lines = text.lines().map(str::trim_end).skip(1);
     // The armor headers end with an empty line.
     lines.by_ref().find(|line| line.is_empty());
@@ -29,13 +31,13 @@ pub(super) fn open(file: &[u8]) -> Result<Cow<'_, [u8]>, String> {
             let unpacked = STANDARD.decode(packed);
             return unpacked
                 .map(Cow::Owned)
-                .map_err(|error| format!("the armor's base64: {error}"));
+                .map_err(SignatureError::ArmorBase64);
         }
         if !line.starts_with('=') {
             packed.push_str(line);
         }
     }
-    Err("the armor has no end".to_owned())
+    Err(SignatureError::ArmorWithoutEnd)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use rsa::{BigUint, RsaPublicKey};
 use sha1::{Digest as _, Sha1};
 
 use super::packet::{Cursor, packets};
-use super::{RSA, armor};
+use super::{RSA, SignatureError, armor};
 
 const PUBLIC_KEY: u8 = 6;
 const USER_ID: u8 = 13;
@@ -38,7 +38,7 @@ impl SigningKey {
     ///
     /// # Errors
     /// If this is not a file of public keys, or if it has no RSA key.
-    pub fn read(file: &[u8]) -> Result<Vec<Self>, String> {
+    pub fn read(file: &[u8]) -> Result<Vec<Self>, SignatureError> {
         let file = armor::open(file)?;
         let mut keys: Vec<Self> = Vec::new();
         let mut faults = Vec::new();
@@ -59,28 +59,28 @@ impl SigningKey {
             }
         }
         if keys.is_empty() {
-            faults.insert(0, "expected a public RSA key, found none".to_owned());
-            return Err(faults.join("; "));
+            faults.insert(0, SignatureError::NoKey);
+            return Err(SignatureError::Each(faults));
         }
         Ok(keys)
     }
 
     /// Parses a public key (RFC 9580, 5.5.2.2).
-    fn read_one(body: &[u8]) -> Result<Self, String> {
+    fn read_one(body: &[u8]) -> Result<Self, SignatureError> {
         let mut cursor = Cursor::new(body);
         let version = cursor.byte()?;
         if version != 4 {
-            return Err(format!("expected a key of version 4, found {version}"));
+            return Err(SignatureError::KeyVersion(version));
         }
         let _created = cursor.take(4)?;
         let algorithm = cursor.byte()?;
         if !RSA.contains(&algorithm) {
-            return Err(format!("expected an RSA key, found algorithm {algorithm}"));
+            return Err(SignatureError::KeyAlgorithm(algorithm));
         }
         let modulus = BigUint::from_bytes_be(cursor.integer()?);
         let exponent = BigUint::from_bytes_be(cursor.integer()?);
-        let public =
-            RsaPublicKey::new(modulus, exponent).map_err(|error| format!("RSA key: {error}"))?;
+        let public = RsaPublicKey::new(modulus, exponent)
+            .map_err(|error| SignatureError::RsaKey(error.to_string()))?;
         Ok(Self {
             id: key_id(body),
             owner: String::new(),
@@ -154,7 +154,7 @@ mod tests {
             (&[0x98, 6, 4, 0, 0, 0, 0, 1], "cut off"),
             (&[0x98, 12, 4, 0, 0, 0, 0, 1, 0, 8, 1, 0, 8, 1], "RSA key"),
         ] {
-            let fault = SigningKey::read(file).unwrap_err();
+            let fault = SigningKey::read(file).unwrap_err().to_string();
             assert!(fault.contains(expected), "{file:?}: {fault}");
         }
     }

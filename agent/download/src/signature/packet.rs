@@ -1,6 +1,8 @@
 //! Parses the framing of OpenPGP: packets, lengths and integers (RFC 9580, chapter
 //! 4).
 
+use super::SignatureError;
+
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Packet<'a> {
     /// Packet type.
@@ -9,7 +11,7 @@ pub(super) struct Packet<'a> {
 }
 
 /// The packets of a file. Ends after the first error.
-pub(super) fn packets(file: &[u8]) -> impl Iterator<Item = Result<Packet<'_>, String>> {
+pub(super) fn packets(file: &[u8]) -> impl Iterator<Item = Result<Packet<'_>, SignatureError>> {
     let mut left = Cursor::new(file);
     std::iter::from_fn(move || {
         if left.is_empty() {
@@ -36,30 +38,29 @@ impl<'a> Cursor<'a> {
         self.0.is_empty()
     }
 
-    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
-        let (taken, left) = self.0.split_at_checked(length).ok_or_else(|| {
-            format!(
-                "cut off: expected {length} more bytes, found {}",
-                self.0.len()
-            )
-        })?;
+    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], SignatureError> {
+        let cut_off = SignatureError::CutOff {
+            expected: length,
+            found: self.0.len(),
+        };
+        let (taken, left) = self.0.split_at_checked(length).ok_or(cut_off)?;
         self.0 = left;
         Ok(taken)
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, String> {
+    pub(super) fn byte(&mut self) -> Result<u8, SignatureError> {
         Ok(self.take(1)?[0])
     }
 
     /// A big-endian number of at most eight bytes.
-    pub(super) fn number(&mut self, length: usize) -> Result<u64, String> {
+    pub(super) fn number(&mut self, length: usize) -> Result<u64, SignatureError> {
         let bytes = self.take(length)?.iter();
         Ok(bytes.fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     }
 
     /// RFC 9580, 3.2: a length in bits, then the number. Returns the number without
     /// leading zeros.
-    pub(super) fn integer(&mut self) -> Result<&'a [u8], String> {
+    pub(super) fn integer(&mut self) -> Result<&'a [u8], SignatureError> {
         let bits = self.number(2)? as usize;
         let bytes = self.take(bits.div_ceil(8))?;
         let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
@@ -67,7 +68,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// RFC 9580, 5.2.3.7.
-    pub(super) fn subpacket_length(&mut self) -> Result<usize, String> {
+    pub(super) fn subpacket_length(&mut self) -> Result<usize, SignatureError> {
         let length = match self.byte()? {
             first @ 0..=191 => u64::from(first),
             first @ 192..=254 => ((u64::from(first) - 192) << 8) + u64::from(self.byte()?) + 192,
@@ -77,10 +78,10 @@ impl<'a> Cursor<'a> {
         Ok(length as usize)
     }
 
-    fn packet(&mut self) -> Result<Packet<'a>, String> {
+    fn packet(&mut self) -> Result<Packet<'a>, SignatureError> {
         let header = self.byte()?;
         if header & 0x80 == 0 {
-            return Err("expected OpenPGP data, found something else".to_owned());
+            return Err(SignatureError::NotOpenPgp);
         }
         let is_new = header & 0x40 != 0;
         let (tag, length) = if is_new {
@@ -89,7 +90,7 @@ impl<'a> Cursor<'a> {
                 first @ 192..=223 => {
                     ((u64::from(first) - 192) << 8) + u64::from(self.byte()?) + 192
                 }
-                224..=254 => return Err("expected a packet of known length".to_owned()),
+                224..=254 => return Err(SignatureError::UnknownLength),
                 255 => self.number(4)?,
             };
             (header & 0x3f, length)
@@ -98,7 +99,7 @@ impl<'a> Cursor<'a> {
                 0 => self.number(1)?,
                 1 => self.number(2)?,
                 2 => self.number(4)?,
-                _ => return Err("expected a packet of known length".to_owned()),
+                _ => return Err(SignatureError::UnknownLength),
             };
             (header >> 2 & 0xf, length)
         };
@@ -112,7 +113,7 @@ impl<'a> Cursor<'a> {
 mod tests {
     use super::*;
 
-    fn read(file: &[u8]) -> Vec<Result<Packet<'_>, String>> {
+    fn read(file: &[u8]) -> Vec<Result<Packet<'_>, SignatureError>> {
         packets(file).collect()
     }
 

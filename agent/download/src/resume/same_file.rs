@@ -1,0 +1,39 @@
+//! Compares the file of another server with the one that a download began with.
+
+use super::Resource;
+
+/// Why the file of another server is not the one that the download began with, or
+/// what is missing for a proof.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotSameFile {
+    /// In bytes.
+    #[error("length was {then} bytes, is {now} bytes")]
+    Length { then: u64, now: u64 },
+    #[error("no checksum was given, and the entity tag was {then}, is {now}")]
+    Unproven { then: String, now: String },
+}
+
+/// Checks that the file of another server (`now`) is the `file` that the download
+/// began with.
+///
+/// If `checked`, the caller compares the whole file with a digest at the end, which
+/// would reveal a mixture. An equal length is enough then. Otherwise the strong
+/// entity tags must be equal, too.
+///
+/// # Errors
+/// The difference, or what is missing for a proof.
+pub fn same_file(file: &Resource, now: &Resource, checked: bool) -> Result<(), NotSameFile> {
+    if let (Some(then), Some(now)) = (file.total, now.total)
+        && then != now
+    {
+        return Err(NotSameFile::Length { then, now });
+    }
+    match (file.strong_tag(), now.strong_tag()) {
+        _ if checked => Ok(()),
+        (Some(then), Some(now)) if then == now => Ok(()),
+        (then, now) => Err(NotSameFile::Unproven {
+            then: then.unwrap_or("none").to_owned(),
+            now: now.unwrap_or("none").to_owned(),
+        }),
+    }
+}
