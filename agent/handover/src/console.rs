@@ -98,14 +98,24 @@ pub fn grub_commands(consoles: &[Console]) -> Vec<String> {
     commands
 }
 
+/// Why a text is no console.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConsoleError {
+    #[error("console {text:?}: leave out {prefix:?}")]
+    Prefix { text: String, prefix: &'static str },
+    #[error("console {0:?}: {EXPECTED}")]
+    Unknown(String),
+}
+
 impl FromStr for Console {
-    type Err = String;
+    type Err = ConsoleError;
 
     /// Accepts the same texts as `--console` of coreos-installer.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ConsoleError> {
         for prefix in ["console=", "/dev/"] {
             if text.starts_with(prefix) {
-                return Err(format!("console {text:?}: leave out {prefix:?}"));
+                let text = text.to_owned();
+                return Err(ConsoleError::Prefix { text, prefix });
             }
         }
         match text {
@@ -114,7 +124,7 @@ impl FromStr for Console {
             "ttysclp0" => Some(Self::Graphical(GraphicalConsole::Ttysclp0)),
             serial => SerialConsole::parse(serial).map(Self::Serial),
         }
-        .ok_or_else(|| format!("console {text:?}: {EXPECTED}"))
+        .ok_or_else(|| ConsoleError::Unknown(text.to_owned()))
     }
 }
 
@@ -267,11 +277,11 @@ mod tests {
             "ttyUSB0",
             "TTYS0",
         ] {
-            let reason = bad.parse::<Console>().unwrap_err();
+            let reason = bad.parse::<Console>().unwrap_err().to_string();
             assert!(reason.contains("expected tty0"), "{bad:?}: {reason}");
         }
         for bad in ["console=tty0", "/dev/ttyS0"] {
-            let reason = bad.parse::<Console>().unwrap_err();
+            let reason = bad.parse::<Console>().unwrap_err().to_string();
             assert!(reason.contains("leave out"), "{bad:?}: {reason}");
         }
     }

@@ -28,6 +28,11 @@ pub struct Platform {
     pub kernel_arguments: Vec<String>,
 }
 
+/// Why a text is no table of platforms.
+#[derive(Debug, thiserror::Error)]
+#[error("expected a table of platforms: {0}")]
+pub struct NoPlatformTable(serde_json::Error);
+
 impl PlatformTable {
     /// The table of this boot file system; an empty one if the image has none.
     ///
@@ -36,12 +41,14 @@ impl PlatformTable {
     pub fn read(boot: &Path) -> Result<Self> {
         match read_if_there(boot, Path::new(FILE), SIZE_LIMIT)? {
             None => Ok(Self::default()),
-            Some((path, text)) => Self::parse(&text).map_err(|reason| problem(&path, &reason)),
+            Some((path, text)) => {
+                Self::parse(&text).map_err(|error| problem(&path, &error.to_string()))
+            }
         }
     }
 
-    pub fn parse(text: &str) -> std::result::Result<Self, String> {
-        serde_json::from_str(text).map_err(|e| format!("expected a table of platforms: {e}"))
+    pub fn parse(text: &str) -> std::result::Result<Self, NoPlatformTable> {
+        serde_json::from_str(text).map_err(NoPlatformTable)
     }
 
     /// The settings of this platform, empty if the table does not list it.
