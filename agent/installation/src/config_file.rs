@@ -40,40 +40,42 @@ impl InstallOptions {
         let mut options = Self::default();
         for path in paths {
             let path = path.as_ref();
-            let layer = read(path)
-                .and_then(|text| Self::from_config(&text))
-                .map_err(|reason| {
-                    Failure::invalid_params(format!("config file {}: {reason}", path.display()))
-                })?;
+            let layer = read(path).and_then(|text| parse(&text)).map_err(|reason| {
+                Failure::invalid_params(format!("config file {}: {reason}", path.display()))
+            })?;
             options = layer.over(options);
         }
         Ok(options)
     }
 
     /// Parses the text of one file; an error names the key at fault.
-    pub fn from_config(text: &str) -> std::result::Result<Self, String> {
-        let keys = match yaml_to_json(text).map_err(|error| error.to_string())? {
-            Value::Object(keys) => keys,
-            Value::Null => return Ok(Self::default()),
-            other => return Err(format!("expected a mapping of options, found {other}")),
-        };
-        let command = Layer::command();
-        let mut arguments = Vec::new();
-        for (key, value) in &keys {
-            if NOT_IN_A_FILE.contains(&&key[..]) {
-                return Err(format!("{key}: not allowed in a config file"));
-            }
-            let known = command
-                .get_arguments()
-                .find(|known| is_called(known, key))
-                .ok_or_else(|| unknown(key))?;
-            to_arguments(known, key, value, &mut arguments)
-                .map_err(|reason| format!("{key}: {reason}"))?;
-        }
-        Layer::try_parse_from(arguments)
-            .map(|layer| layer.options)
-            .map_err(|error| in_one_line(&error))
+    pub fn from_config(text: &str) -> Result<Self> {
+        parse(text).map_err(Failure::invalid_params)
     }
+}
+
+fn parse(text: &str) -> std::result::Result<InstallOptions, String> {
+    let keys = match yaml_to_json(text).map_err(|error| error.to_string())? {
+        Value::Object(keys) => keys,
+        Value::Null => return Ok(InstallOptions::default()),
+        other => return Err(format!("expected a mapping of options, found {other}")),
+    };
+    let command = Layer::command();
+    let mut arguments = Vec::new();
+    for (key, value) in &keys {
+        if NOT_IN_A_FILE.contains(&&key[..]) {
+            return Err(format!("{key}: not allowed in a config file"));
+        }
+        let known = command
+            .get_arguments()
+            .find(|known| is_called(known, key))
+            .ok_or_else(|| unknown(key))?;
+        to_arguments(known, key, value, &mut arguments)
+            .map_err(|reason| format!("{key}: {reason}"))?;
+    }
+    Layer::try_parse_from(arguments)
+        .map(|layer| layer.options)
+        .map_err(|error| in_one_line(&error))
 }
 
 fn read(path: &Path) -> std::result::Result<String, String> {

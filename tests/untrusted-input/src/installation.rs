@@ -4,8 +4,8 @@ use landfall_installation::{InstallOptions, stream};
 
 /// A config file of an installation.
 pub fn install_config(data: &[u8]) {
-    if let Err(reason) = InstallOptions::from_config(&String::from_utf8_lossy(data)) {
-        assert!(!reason.contains('\n'), "{reason:?}");
+    if let Err(failure) = InstallOptions::from_config(&String::from_utf8_lossy(data)) {
+        assert!(!failure.details.contains('\n'), "{failure:?}");
     }
 }
 

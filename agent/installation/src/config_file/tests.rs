@@ -268,8 +268,8 @@ fn options_that_exclude_each_other() {
 proptest::proptest! {
     #[test]
     fn any_text_is_read_or_refused_in_one_line(text in "(?s).{0,200}") {
-        if let Err(reason) = InstallOptions::from_config(&text) {
-            proptest::prop_assert!(!reason.contains('\n'), "{reason:?}");
+        if let Err(failure) = InstallOptions::from_config(&text) {
+            proptest::prop_assert!(!failure.details.contains('\n'), "{failure:?}");
         }
     }
 }
