@@ -8,7 +8,7 @@ use landfall_report::failure::Result;
 
 use crate::file_in_boot::{inside, problem, read, read_if_there, replace};
 use crate::grub_environment::Environment;
-use crate::kernel_args::{self, Step};
+use crate::kernel_args::{self, EditError, Step};
 
 const ENTRIES: &str = "loader/entries";
 const OPTIONS: &str = "options ";
@@ -134,6 +134,15 @@ pub(super) fn read_environment(boot: &Path) -> Result<Option<(PathBuf, Environme
     Ok(Some((path, environment)))
 }
 
+/// Why an entry cannot be edited.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    #[error("expected one 'options' line, found {0}")]
+    OptionsLines(usize),
+    #[error(transparent)]
+    Arguments(#[from] EditError),
+}
+
 /// An entry, split at its `options`.
 struct Entry<'a> {
     before: &'a str,
@@ -142,7 +151,7 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    fn parse(text: &'a str) -> std::result::Result<Self, String> {
+    fn parse(text: &'a str) -> std::result::Result<Self, EntryError> {
         let mut found = Vec::new();
         let mut start = 0;
         for line in text.split_inclusive('\n') {
@@ -152,8 +161,7 @@ impl<'a> Entry<'a> {
             start += line.len();
         }
         let &[(start, line)] = &found[..] else {
-            let count = found.len();
-            return Err(format!("expected one 'options' line, found {count}"));
+            return Err(EntryError::OptionsLines(found.len()));
         };
         Ok(Self {
             before: &text[..start],
@@ -167,7 +175,7 @@ impl<'a> Entry<'a> {
         &self,
         variables: &mut [(String, String)],
         steps: &[Step],
-    ) -> std::result::Result<String, String> {
+    ) -> std::result::Result<String, EntryError> {
         let options = kernel_args::edit(self.options, variables, steps)?;
         let len = options.len()
             + variables
@@ -184,7 +192,7 @@ impl<'a> Entry<'a> {
 }
 
 /// Applies the steps to the text of an entry, for callers without a file.
-pub fn edit_text(text: &str, steps: &[Step]) -> std::result::Result<String, String> {
+pub fn edit_text(text: &str, steps: &[Step]) -> std::result::Result<String, EntryError> {
     Entry::parse(text)?.with_arguments(&mut [], steps)
 }
 
@@ -220,7 +228,7 @@ mod tests {
         ] {
             let reason = edit_text(entry, &[]).unwrap_err();
             assert_eq!(
-                reason,
+                reason.to_string(),
                 format!("expected one 'options' line, found {found}")
             );
         }

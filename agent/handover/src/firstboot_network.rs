@@ -27,7 +27,7 @@ fn check_text(arguments: &str) -> std::result::Result<(), String> {
             "expected none of \"$\\, because GRUB interprets them twice, found {found:?}"
         ));
     }
-    grub_words::check(arguments)
+    grub_words::check(arguments).map_err(|fault| fault.to_string())
 }
 
 /// The line for GRUB's script.

@@ -79,6 +79,19 @@ fn first_boot(boot: &Path) -> Result<String> {
         .to_owned())
 }
 
+/// Why the next boot cannot be told from a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChoiceError {
+    #[error("expected a line '{0}', found none")]
+    NoLine(&'static str),
+    #[error("expected lines '{NETWORK}...', found {0:?}")]
+    OtherCommand(String),
+    #[error("{NETWORK}{0}: expected plain text, found syntax that only GRUB can interpret")]
+    Value(String),
+    #[error("{0:?}: expected plain text, found syntax that only GRUB can interpret")]
+    Word(String),
+}
+
 /// The keys of a boot loader entry (Boot Loader Specification, "Type #1") that are
 /// needed here. The values of a repeated key are joined with blanks.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -90,14 +103,14 @@ pub struct Entry {
 
 impl Entry {
     /// Parses the text of an entry; the error names the missing key.
-    pub fn parse(text: &str) -> std::result::Result<Self, String> {
-        let of = |key: &str| {
+    pub fn parse(text: &str) -> std::result::Result<Self, ChoiceError> {
+        let of = |key: &'static str| {
             let values = text.lines().filter_map(|line| {
                 let (found, value) = line.trim().split_once([' ', '\t'])?;
                 (found == key).then(|| value.trim())
             });
             match values.collect::<Vec<_>>().join(" ") {
-                joined if joined.is_empty() => Err(format!("expected a line '{key}', found none")),
+                joined if joined.is_empty() => Err(ChoiceError::NoLine(key)),
                 joined => Ok(joined),
             }
         };
@@ -111,7 +124,7 @@ impl Entry {
 
 /// The network arguments that `ignition.firstboot` sets; `None` if it sets none.
 /// The file is a GRUB script, and any other command in it is an error.
-pub fn of_marker(text: &str) -> std::result::Result<Option<String>, String> {
+pub fn of_marker(text: &str) -> std::result::Result<Option<String>, ChoiceError> {
     let mut set = None;
     for line in text.lines().map(str::trim) {
         if line.is_empty() || line.starts_with('#') {
@@ -119,7 +132,7 @@ pub fn of_marker(text: &str) -> std::result::Result<Option<String>, String> {
         }
         let value = line
             .strip_prefix(NETWORK)
-            .ok_or_else(|| format!("expected lines '{NETWORK}...', found {line:?}"))?;
+            .ok_or_else(|| ChoiceError::OtherCommand(line.to_owned()))?;
         set = Some(unquoted(value)?);
     }
     Ok(set)
@@ -127,7 +140,7 @@ pub fn of_marker(text: &str) -> std::result::Result<Option<String>, String> {
 
 /// The default network arguments in grub.cfg. If it sets several, the last one
 /// takes effect, as in GRUB.
-pub fn default_of(text: &str) -> std::result::Result<String, String> {
+pub fn default_of(text: &str) -> std::result::Result<String, ChoiceError> {
     let mut values = text
         .lines()
         .rev()
@@ -136,7 +149,7 @@ pub fn default_of(text: &str) -> std::result::Result<String, String> {
 }
 
 /// Removes the quotes of an assignment's value. They must enclose the whole value.
-fn unquoted(value: &str) -> std::result::Result<String, String> {
+fn unquoted(value: &str) -> std::result::Result<String, ChoiceError> {
     let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
     let text = match (inner('"'), inner('\'')) {
         (Some(text), _) | (None, Some(text)) => text,
@@ -146,9 +159,7 @@ fn unquoted(value: &str) -> std::result::Result<String, String> {
     let is_plain = |c: char| !matches!(c, '"' | '\'' | '$' | '\\' | ';');
     match text.chars().all(is_plain) {
         true => Ok(text.to_owned()),
-        false => Err(format!(
-            "{NETWORK}{value}: expected plain text, found syntax that only GRUB can interpret"
-        )),
+        false => Err(ChoiceError::Value(value.to_owned())),
     }
 }
 
@@ -159,10 +170,8 @@ fn unquoted(value: &str) -> std::result::Result<String, String> {
 pub fn expand<'a>(
     text: &str,
     value_of: impl Fn(&str) -> Option<&'a str>,
-) -> std::result::Result<String, String> {
-    let only_grub = |word: &str| {
-        format!("{word:?}: expected plain text, found syntax that only GRUB can interpret")
-    };
+) -> std::result::Result<String, ChoiceError> {
+    let only_grub = |word: &str| ChoiceError::Word(word.to_owned());
     let mut words = Vec::new();
     for word in text.split_whitespace() {
         match word.strip_prefix('$') {

@@ -49,6 +49,18 @@ impl Edit {
     }
 }
 
+/// Why the configuration has no block for the commands.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BlockError {
+    /// By far the most frequent error has coreos-installer's words.
+    #[error("missing substitution marker: expected the lines {START} and {END}")]
+    Missing,
+    #[error("expected the lines {START} and {END} once, found several")]
+    Several,
+    #[error("expected {START} before {END}")]
+    Order,
+}
+
 /// Replaces the lines in the block with these commands.
 ///
 /// # Errors
@@ -56,7 +68,7 @@ impl Edit {
 pub fn with_commands(
     configuration: &str,
     commands: &[String],
-) -> std::result::Result<String, String> {
+) -> std::result::Result<String, BlockError> {
     let (mut starts, mut ends) = (Vec::new(), Vec::new());
     let mut at = 0;
     for line in configuration.split_inclusive('\n') {
@@ -69,15 +81,14 @@ pub fn with_commands(
         at = end;
     }
     let (&[start], &[end]) = (&starts[..], &ends[..]) else {
-        // By far the most frequent error has coreos-installer's words.
         return Err(if starts.is_empty() || ends.is_empty() {
-            format!("missing substitution marker: expected the lines {START} and {END}")
+            BlockError::Missing
         } else {
-            format!("expected the lines {START} and {END} once, found several")
+            BlockError::Several
         });
     };
     if start > end {
-        return Err(format!("expected {START} before {END}"));
+        return Err(BlockError::Order);
     }
     let mut edited = configuration[..start].to_owned();
     for command in commands {
@@ -133,7 +144,7 @@ mod tests {
             (format!("{START}\n{END}\n{END}\n"), "several"),
             (format!("{START}\n{START}\n{END}\n"), "several"),
         ] {
-            let reason = with_commands(&text, &[]).unwrap_err();
+            let reason = with_commands(&text, &[]).unwrap_err().to_string();
             assert!(reason.contains(said), "{text:?}: {reason}");
         }
     }

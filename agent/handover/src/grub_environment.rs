@@ -25,22 +25,38 @@ enum Line {
     },
 }
 
+/// Why a block cannot be read or written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EnvironmentError {
+    #[error("expected {:?} at the beginning", SIGNATURE.trim_end())]
+    Signature,
+    #[error("expected a line break after {0:?}")]
+    OpenLine(String),
+    #[error("expected name=value, found {0:?}")]
+    NoVariable(String),
+    #[error("expected a name, found {0:?}")]
+    Name(String),
+    /// In bytes.
+    #[error("expected variables of at most {expected} bytes, found {found}")]
+    Full { expected: usize, found: usize },
+}
+
 impl Environment {
     /// Parses a block.
     ///
     /// # Errors
     /// If the first line is wrong, or a line is neither a comment nor `name=value`.
-    pub fn parse(block: &str) -> Result<Self, String> {
+    pub fn parse(block: &str) -> Result<Self, EnvironmentError> {
         let mut rest = block
             .strip_prefix(SIGNATURE)
-            .ok_or_else(|| format!("expected {:?} at the beginning", SIGNATURE.trim_end()))?;
+            .ok_or(EnvironmentError::Signature)?;
         let mut lines = Vec::new();
         while !rest.is_empty() {
             let Some((line, after)) = first_line(rest) else {
                 if rest.starts_with(char::from(FILL)) {
                     break;
                 }
-                return Err(format!("expected a line break after {rest:?}"));
+                return Err(EnvironmentError::OpenLine(rest.to_owned()));
             };
             rest = after;
             if line.starts_with('#') {
@@ -48,9 +64,9 @@ impl Environment {
             } else {
                 let (name, value) = line
                     .split_once('=')
-                    .ok_or_else(|| format!("expected name=value, found {line:?}"))?;
+                    .ok_or_else(|| EnvironmentError::NoVariable(line.to_owned()))?;
                 if name.contains(['\\', '\n']) {
-                    return Err(format!("expected a name, found {name:?}"));
+                    return Err(EnvironmentError::Name(name.to_owned()));
                 }
                 lines.push(Line::Variable {
                     name: name.to_owned(),
@@ -89,7 +105,7 @@ impl Environment {
     ///
     /// # Errors
     /// If the variables no longer fit into it.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
+    pub fn to_bytes(&self) -> Result<Vec<u8>, EnvironmentError> {
         let mut block = SIGNATURE.to_owned();
         for line in &self.lines {
             match line {
@@ -104,11 +120,10 @@ impl Environment {
         }
         let mut block = block.into_bytes();
         if block.len() > self.size {
-            return Err(format!(
-                "expected variables of at most {} bytes, found {}",
-                self.size,
-                block.len()
-            ));
+            return Err(EnvironmentError::Full {
+                expected: self.size,
+                found: block.len(),
+            });
         }
         block.resize(self.size, FILL);
         Ok(block)
@@ -189,7 +204,7 @@ mod tests {
         }
         let mut full = Environment::parse(&format!("{SIGNATURE}a=b\n")).unwrap();
         full.set("a", "bc");
-        let reason = full.to_bytes().unwrap_err();
+        let reason = full.to_bytes().unwrap_err().to_string();
         assert!(reason.contains("at most 29 bytes, found 30"), "{reason}");
     }
 

@@ -9,27 +9,44 @@
 /// These characters end a word or a command, unless they are quoted.
 const OPERATORS: [char; 7] = ['{', '}', '|', '&', ';', '<', '>'];
 
+/// Why text would not reach the kernel as the same words, and what to write instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WordError {
+    #[error("expected no {0:?}, which ends the line")]
+    Control(char),
+    #[error("a word that begins with # is a comment to GRUB: quote it")]
+    Comment,
+    #[error("{0} ends the command for GRUB: quote it")]
+    Operator(char),
+    #[error(
+        "GRUB replaces $ and the text after it with the value of a variable, and no quoting prevents this"
+    )]
+    Variable,
+    #[error("GRUB removes or doubles a backslash: expected none")]
+    Backslash,
+    #[error("expected a closing {0}, found none")]
+    OpenQuote(char),
+    #[error("within quotes GRUB puts a backslash before {0:?}: expected none")]
+    WithinQuotes(char),
+}
+
 /// Rejects text that would not reach the kernel as the same words. A broken script
 /// does not boot, and one with another meaning boots something else. Blanks
 /// separate words; both kinds of quotes protect blanks and operators.
 ///
 /// # Errors
-/// The first fault, and what to write instead.
-pub fn check(text: &str) -> Result<(), String> {
+/// The first fault.
+pub fn check(text: &str) -> Result<(), WordError> {
     let mut rest = text;
     let mut at_start = true;
     while let Some(next) = rest.chars().next() {
         let after = &rest[next.len_utf8()..];
         rest = match next {
-            c if c.is_control() => return Err(format!("expected no {c:?}, which ends the line")),
-            '#' if at_start => {
-                return Err("a word that begins with # is a comment to GRUB: quote it".to_owned());
-            }
-            c if OPERATORS.contains(&c) => {
-                return Err(format!("{c} ends the command for GRUB: quote it"));
-            }
+            c if c.is_control() => return Err(WordError::Control(c)),
+            '#' if at_start => return Err(WordError::Comment),
+            c if OPERATORS.contains(&c) => return Err(WordError::Operator(c)),
             '$' if at_start => variable(after)?,
-            '$' => return Err(of_variable()),
+            '$' => return Err(WordError::Variable),
             '\\' => escaped(after)?,
             quote @ ('\'' | '"') => quoted(after, quote)?,
             _ => after,
@@ -41,13 +58,13 @@ pub fn check(text: &str) -> Result<(), String> {
 
 /// The text after a variable. A variable is accepted only as a whole word, like
 /// `$tuned_params`, because then nothing else can be meant.
-fn variable(text: &str) -> Result<&str, String> {
+fn variable(text: &str) -> Result<&str, WordError> {
     let end = text.find(' ').unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     if is_name(name) {
         Ok(rest)
     } else {
-        Err(of_variable())
+        Err(WordError::Variable)
     }
 }
 
@@ -58,31 +75,22 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-fn of_variable() -> String {
-    "GRUB replaces $ and the text after it with the value of a variable, and no quoting prevents this"
-        .to_owned()
-}
-
 /// The text after a backslash and the character that it quotes.
-fn escaped(text: &str) -> Result<&str, String> {
+fn escaped(text: &str) -> Result<&str, WordError> {
     text.strip_prefix(|c| OPERATORS.contains(&c) || c == '#' || c == ' ')
-        .ok_or_else(|| "GRUB removes or doubles a backslash: expected none".to_owned())
+        .ok_or(WordError::Backslash)
 }
 
 /// The text after the closing quote.
-fn quoted(text: &str, quote: char) -> Result<&str, String> {
-    let (inside, rest) = text
-        .split_once(quote)
-        .ok_or_else(|| format!("expected a closing {quote}, found none"))?;
+fn quoted(text: &str, quote: char) -> Result<&str, WordError> {
+    let (inside, rest) = text.split_once(quote).ok_or(WordError::OpenQuote(quote))?;
     match inside
         .chars()
         .find(|&c| "'\"\\$".contains(c) || c.is_control())
     {
         None => Ok(rest),
-        Some('$') => Err(of_variable()),
-        Some(c) => Err(format!(
-            "within quotes GRUB puts a backslash before {c:?}: expected none"
-        )),
+        Some('$') => Err(WordError::Variable),
+        Some(c) => Err(WordError::WithinQuotes(c)),
     }
 }
 

@@ -8,7 +8,7 @@
 
 use landfall_report::failure::{Failure, Result};
 
-use crate::grub_words;
+use crate::grub_words::{self, WordError};
 
 const PLATFORM: &str = "ignition.platform.id=";
 /// The platform in an image for bare metal.
@@ -105,6 +105,16 @@ pub fn check_platform(platform: &str) -> Result<()> {
     }
 }
 
+/// Why kernel arguments cannot be edited.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    /// In coreos-installer's words, because people search for them.
+    #[error("couldn't locate platform ID: no {PLATFORM}{METAL} among the kernel arguments")]
+    NoPlatform,
+    #[error("kernel arguments {edited:?}: {reason}")]
+    Words { edited: String, reason: WordError },
+}
+
 /// Applies all steps to the `options`, one after the other. `variables` are the
 /// names and values of variables in the options; their values are edited too.
 ///
@@ -115,7 +125,7 @@ pub fn edit(
     options: &str,
     variables: &mut [(String, String)],
     steps: &[Step],
-) -> std::result::Result<String, String> {
+) -> std::result::Result<String, EditError> {
     let mut edited = options.trim().to_owned();
     for step in steps {
         let old = std::mem::take(&mut edited);
@@ -127,17 +137,14 @@ pub fn edit(
             any |= *value != old;
         }
         if matches!(step, Step::Platform(_)) && !any {
-            // The error uses coreos-installer's words, because people search for
-            // them.
-            return Err(format!(
-                "couldn't locate platform ID: no {PLATFORM}{METAL} among the kernel arguments"
-            ));
+            return Err(EditError::NoPlatform);
         }
     }
     // A deletion may have removed half of a quoted text.
     if grub_words::check(options.trim()).is_ok() {
-        grub_words::check(&edited)
-            .map_err(|reason| format!("kernel arguments {edited:?}: {reason}"))?;
+        if let Err(reason) = grub_words::check(&edited) {
+            return Err(EditError::Words { edited, reason });
+        }
     }
     Ok(edited)
 }
@@ -208,7 +215,7 @@ mod tests {
             "xignition.platform.id=metal",
             "ignition.platform.id=qemu",
         ] {
-            let reason = replace(options).unwrap_err();
+            let reason = replace(options).unwrap_err().to_string();
             assert!(reason.starts_with("couldn't locate platform ID"));
         }
         for bad in ["", "a b", "a=b", "a;", "\"", "\u{e4}"] {
@@ -247,7 +254,7 @@ mod tests {
     #[test]
     fn no_half_of_a_quotation_is_left() {
         let halve = |options| edit(options, &mut [], &[change(&[], &["b\""])]);
-        let reason = halve("a=\"x b\" c").unwrap_err();
+        let reason = halve("a=\"x b\" c").unwrap_err().to_string();
         assert!(reason.contains("closing \""), "{reason}");
         // The image already had the error, so it is accepted.
         assert_eq!(halve("a=\" b\" c;").unwrap(), "a=\" c;");

@@ -1,6 +1,7 @@
 //! Files on the boot partition of the installed system, and firmware variables.
 
 use landfall_handover::console::Console;
+use landfall_handover::grub_choice::ChoiceError;
 use landfall_handover::grub_environment::Environment;
 use landfall_handover::kernel_args::Step;
 use landfall_handover::platform_table::PlatformTable;
@@ -91,7 +92,7 @@ pub fn grub_choice(data: &[u8]) {
     }
 }
 
-fn arguments(entry: &str, script: &str) -> Result<String, String> {
+fn arguments(entry: &str, script: &str) -> Result<String, ChoiceError> {
     let network = match grub_choice::of_marker(script)? {
         Some(network) => network,
         None => grub_choice::default_of(script)?,

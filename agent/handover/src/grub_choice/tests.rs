@@ -109,7 +109,10 @@ fn an_entry_has_all_its_parts() {
         ("initrd", "initrd /ostree/x/initramfs.img\n"),
     ] {
         let fault = Entry::parse(&ENTRY.replace(line, "")).unwrap_err();
-        assert_eq!(fault, format!("expected a line '{key}', found none"));
+        assert_eq!(
+            fault.to_string(),
+            format!("expected a line '{key}', found none")
+        );
     }
 }
 
