@@ -305,7 +305,7 @@ async fn a_conductor_gets_the_answers_that_were_recorded() {
             asked += 1;
         }
     }
-    assert!(asked > 60, "only {asked} requests found");
+    assert!(asked > 30, "only {asked} requests found");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
