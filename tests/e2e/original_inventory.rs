@@ -112,7 +112,7 @@ machines! {
 
 async fn compare(lab: &Lab, machine: &str, disks: &[u64]) -> Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("e2e/test_data/original_agent")
+        .join("../agent/inventory/test_data/original_agent")
         .join(format!("{machine}.json"));
     let recorded: Value = serde_json::from_slice(&std::fs::read(path)?)?;
     let (posted, mut bodies) = mpsc::channel(1);
