@@ -1,5 +1,5 @@
-//! Disk faults and power cuts while the agent writes an image: whether either
-//! firmware still boots the disk, and what the operator and Ironic are told.
+//! Disk faults while the agent writes an image: whether either firmware still boots
+//! the disk, and what the operator and Ironic are told.
 //!
 //! agent/tests/disk_faults tries every position in a write with the program alone.
 //! The tests here add real drivers, firmware and the conductor.
@@ -7,14 +7,12 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use axum::body::Bytes;
 use landfall_tests::artifacts::{self, Packing};
-use landfall_tests::image_server::stops_text;
 use landfall_tests::installation::{BOOT, DEPLOYMENT, deploy_and_boot};
 use landfall_tests::journal::Source;
 use landfall_tests::lab::Lab;
 use landfall_tests::old_disk::{OldDisk, ensure_untouched};
-use landfall_tests::site::{Plan, Services, Site};
+use landfall_tests::site::{Plan, Services};
 use landfall_tests::vm::{Bus, DiskFault};
 use serde_json::json;
 
@@ -58,68 +56,20 @@ async fn ensure_told(services: &Services, lab: &Lab, texts: &[&str]) -> Result<(
     Ok(())
 }
 
-/// Installs onto a disk with this fault. Ironic and the console must report these
-/// texts, and the disk must not boot afterwards.
-fn fails_on(name: &str, fault: DiskFault, texts: &[&str]) {
-    host_test(name, async |lab| {
+#[test]
+fn bad_sector_in_the_middle() {
+    host_test("bad_sector_in_the_middle", async |lab| {
         let mut site = over_a_system().site(lab).await?;
-        site.machine.disks[0].fault = Some(fault);
+        // The sector depends on the content of the image.
+        let sector = sector_with_data(64 * MIB)?;
+        site.machine.disks[0].fault = Some(DiskFault::BadSector(sector));
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
-        ensure_told(&services, lab, texts).await?;
+        let texts = ["/dev/vda: writing ", " at offset ", "Input/output error"];
+        ensure_told(&services, lab, &texts).await?;
         guest.cut_power().await?;
         does_not_boot(lab, &site).await
     });
-}
-
-#[test]
-fn bad_sector_in_the_middle() {
-    // The sector depends on the content of the image.
-    let sector = sector_with_data(64 * MIB).unwrap_or_else(|error| panic!("{error:#}"));
-    fails_on(
-        "bad_sector_in_the_middle",
-        DiskFault::BadSector {
-            sector,
-            after_flushes: 0,
-        },
-        &["/dev/vda: writing ", " at offset ", "Input/output error"],
-    );
-}
-
-#[test]
-#[ignore = "as the one in the middle, elsewhere"]
-fn bad_sector_at_the_wipe() {
-    fails_on(
-        "bad_sector_at_the_wipe",
-        DiskFault::BadSector {
-            sector: 1000,
-            after_flushes: 0,
-        },
-        &["/dev/vda: writing ", "at offset 0", "Input/output error"],
-    );
-}
-
-#[test]
-#[ignore = "as the one in the middle, elsewhere"]
-fn bad_sector_at_the_commit() {
-    fails_on(
-        "bad_sector_at_the_commit",
-        DiskFault::BadSector {
-            sector: 0,
-            after_flushes: 2,
-        },
-        &["/dev/vda: writing ", "at offset 0", "Input/output error"],
-    );
-}
-
-#[test]
-#[ignore = "as a bad sector"]
-fn data_cannot_be_flushed() {
-    fails_on(
-        "data_cannot_be_flushed",
-        DiskFault::NoFlush { after_flushes: 1 },
-        &["/dev/vda: flushing: Input/output error"],
-    );
 }
 
 #[test]
@@ -200,60 +150,6 @@ fn disk_that_hangs() {
         });
         ensure!(heard.is_some(), "the agent was not heard of: {told}");
         guest.set_hanging(0, false).await?;
-        deploy_and_boot(lab, &plan, &site, &services, guest).await
-    });
-}
-
-/// Extends the test image to `size` bytes with data that neither compresses nor
-/// contains zeros to skip.
-fn enlarge(site: &mut Site, size: usize) {
-    let file = &mut site.files[0];
-    let mut content = file.content.to_vec();
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    while content.len() < size {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        content.extend(state.to_le_bytes());
-    }
-    file.content = Bytes::from(content);
-    site.script.image.hash = file.sha512();
-    site.script.image.hash_algorithm = "sha512";
-}
-
-#[test]
-#[ignore = "as power_cut_while_writing, at every 64 MiB: minutes"]
-fn power_cut_at_every_64_mib() {
-    host_test("power_cut_at_every_64_mib", async |lab| {
-        const STEP: usize = 64 * MIB;
-        const SIZE: usize = 5 * STEP + MIB;
-        let plan = Plan {
-            packing: Packing::Raw,
-            ..over_a_system()
-        };
-        let mut site = plan.site(lab).await?;
-        enlarge(&mut site, SIZE);
-        for stop in (STEP..SIZE).step_by(STEP) {
-            let disk = &site.machine.disks[0].path;
-            plan.disk_before.make(disk, plan.disk_mib).await?;
-            site.files[0].behaviour.stops_after = Some(stop);
-            let services = site.serve(lab).await?;
-            let mark = lab.journal.mark();
-            let guest = site.power_on(lab).await?;
-            let stops = stops_text(Packing::Raw.file_name(), stop);
-            lab.journal
-                .wait_for(&stops, mark, BOOT + DEPLOYMENT, |event| event.text == stops)
-                .await?;
-            // Varies how much of the data in flight reaches the disk before the
-            // cut.
-            tokio::time::sleep(Duration::from_millis(stop as u64 / STEP as u64 * 300)).await;
-            guest.cut_power().await?;
-            drop(services);
-            does_not_boot(lab, &site).await?;
-        }
-        site.files[0].behaviour.stops_after = None;
-        let services = site.serve(lab).await?;
-        let guest = site.power_on(lab).await?;
         deploy_and_boot(lab, &plan, &site, &services, guest).await
     });
 }

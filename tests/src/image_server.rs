@@ -69,15 +69,6 @@ pub struct Behaviour {
     pub ignores_ranges: bool,
     /// The upper limit of the rate.
     pub bytes_per_second: Option<u64>,
-    /// After this many bytes a transfer stalls forever. The journal then contains
-    /// [`stops_text`].
-    pub stops_after: Option<usize>,
-}
-
-/// The journal's text for a transfer that stalled.
-#[must_use]
-pub fn stops_text(name: &str, bytes: usize) -> String {
-    format!("/{name}: stops after {bytes} bytes")
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -362,7 +353,6 @@ fn answer(shared: &Arc<Shared>, name: &str, entry: &Entry, range: Option<&str>) 
             .filter(|_| !entry.died.swap(true, Ordering::Relaxed)),
         stays_dark: entry.file.behaviour.stays_dark,
         bytes_per_second: entry.file.behaviour.bytes_per_second,
-        stops_after: entry.file.behaviour.stops_after,
         began: Instant::now(),
     };
     builder
@@ -392,7 +382,6 @@ struct Transfer {
     dies_after: Option<usize>,
     stays_dark: Duration,
     bytes_per_second: Option<u64>,
-    stops_after: Option<usize>,
     began: Instant,
 }
 
@@ -405,15 +394,8 @@ impl Transfer {
             let due = Duration::from_secs_f64(self.sent as f64 / pace as f64);
             sleep_until(self.began + due).await;
         }
-        if self.stops_after == Some(self.sent) {
-            let text = stops_text(&self.name, self.sent);
-            self.shared.journal.record(Source::Images, text);
-            // Until the client closes the connection.
-            std::future::pending::<()>().await;
-        }
         let until_death = self
             .dies_after
-            .or(self.stops_after)
             .map_or(usize::MAX, |limit| limit.saturating_sub(self.sent));
         if until_death == 0 {
             let text = format!("/{}: breaks off after {} bytes", self.name, self.sent);

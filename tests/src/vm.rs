@@ -53,19 +53,8 @@ pub enum DiskFault {
     ReadOnly,
     /// Every read fails with an I/O error, as with a locked disk.
     Unreadable,
-    /// Writes to one 512-byte sector fail with an I/O error after `after_flushes`
-    /// flushes.
-    BadSector {
-        /// The number of the bad sector.
-        sector: u64,
-        /// Number of flushes before the fault.
-        after_flushes: u8,
-    },
-    /// Flushes fail with an I/O error after `after_flushes` successful ones.
-    NoFlush {
-        /// Number of flushes that succeed first.
-        after_flushes: u8,
-    },
+    /// Writes to the 512-byte sector of this number fail with an I/O error.
+    BadSector(u64),
 }
 
 /// A NIC at one end of a cable between two machines. Nothing in between filters

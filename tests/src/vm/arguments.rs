@@ -159,39 +159,19 @@ fn drive(disk: &Disk) -> String {
     // the guest writes take no space on the build machine's disk.
     const QUICK: &str = "cache=unsafe,discard=unmap,detect-zeroes=unmap";
     let path = disk.path.display();
-    let (fault, after_flushes) = match disk.fault {
+    let rule = "file.inject-error.0";
+    let fault = match disk.fault {
         None => return format!("file={path},format=raw,{QUICK}"),
         Some(DiskFault::ReadOnly) => return format!("file={path},format=raw,{QUICK},readonly=on"),
-        Some(DiskFault::BadSector {
-            sector,
-            after_flushes,
-        }) => (
-            format!("event=write_aio,iotype=write,sector={sector}"),
-            after_flushes,
-        ),
-        Some(DiskFault::Unreadable) => ("event=read_aio,iotype=read".to_owned(), 0),
-        Some(DiskFault::NoFlush { after_flushes }) => {
-            ("event=flush_to_disk,iotype=flush".to_owned(), after_flushes)
+        Some(DiskFault::BadSector(sector)) => {
+            format!("{rule}.event=write_aio,{rule}.iotype=write,{rule}.sector={sector}")
         }
+        Some(DiskFault::Unreadable) => format!("{rule}.event=read_aio,{rule}.iotype=read"),
     };
-    // QEMU, docs/devel/blkdebug.txt: each flush moves the disk from one state to
-    // the next, starting at 1, and the fault applies in the last state. The cache
-    // mode must pass flushes on, and zeros must really be written.
-    let mut rules = String::new();
-    for (rule, state) in (1..=after_flushes).enumerate() {
-        let set = format!("file.set-state.{rule}");
-        rules += &format!(
-            ",{set}.event=flush_to_disk,{set}.state={state},{set}.new_state={}",
-            state + 1
-        );
-    }
-    for part in fault.split(',') {
-        rules += &format!(",file.inject-error.0.{part}");
-    }
-    let last = after_flushes + 1;
+    // QEMU, docs/devel/blkdebug.txt. Zeros must really be written.
     format!(
-        "driver=raw,file.driver=blkdebug,file.image.driver=file,file.image.filename={path}{rules},\
-         file.inject-error.0.state={last},file.inject-error.0.errno=5,cache=writeback,discard=unmap"
+        "driver=raw,file.driver=blkdebug,file.image.driver=file,file.image.filename={path},\
+         {fault},{rule}.errno=5,cache=writeback,discard=unmap"
     )
 }
 
@@ -394,24 +374,6 @@ mod tests {
         let line = arguments(&machine(Firmware::Uefi, Boot::FirmwarePxe), false, "q").join(" ");
         assert!(!line.contains("bootindex"));
         assert!(line.contains("unit=1,file=/v"));
-    }
-
-    #[test]
-    fn a_fault_begins_after_its_flushes() {
-        let mut machine = machine(Firmware::Bios, Boot::Disk);
-        machine.disks[0].fault = Some(DiskFault::BadSector {
-            sector: 7,
-            after_flushes: 2,
-        });
-        let line = arguments(&machine, false, "q").join(" ");
-        for part in [
-            "driver=raw,file.driver=blkdebug,file.image.driver=file,file.image.filename=/d,",
-            "file.set-state.0.state=1,file.set-state.0.new_state=2,",
-            "file.set-state.1.state=2,file.set-state.1.new_state=3,",
-            "file.inject-error.0.sector=7,file.inject-error.0.state=3,",
-        ] {
-            assert!(line.contains(part), "{part} in {line}");
-        }
     }
 
     #[test]
