@@ -72,13 +72,6 @@ impl InstalledDisk {
         })
     }
 
-    /// The text of a file in the boot partition.
-    pub fn boot_file(&self, path: &str) -> Result<String> {
-        let found = self.boot.get(path);
-        let (_, _, _, content) = found.with_context(|| format!("no {path} in boot"))?;
-        Ok(String::from_utf8(content.clone())?)
-    }
-
     /// The paths at which this disk's boot partition differs from the one of
     /// `image`.
     #[must_use]
