@@ -7,99 +7,68 @@ use landfall_tests::vm::Firmware;
 
 use crate::life;
 
-#[test]
-fn virtual_media_uefi() {
-    life("virtual_media_uefi", &Plan::default());
+macro_rules! lives {
+    ($($(#[$attribute:meta])* $name:ident: $plan:expr;)*) => {
+        $($(#[$attribute])* #[test]
+        fn $name() {
+            life(stringify!($name), &$plan);
+        })*
+    };
 }
 
-#[test]
-fn ipxe_bios() {
-    let plan = Plan {
+lives! {
+    virtual_media_uefi: Plan::default();
+    ipxe_bios: Plan {
         firmware: Firmware::Bios,
         boot: Boot::Ipxe,
         ..Plan::default()
     };
-    life("ipxe_bios", &plan);
-}
-
-#[test]
-#[ignore = "no gate: make test-ironic"]
-fn virtual_media_bios_direct_raw() {
-    let plan = Plan {
+    #[ignore = "no gate: make test-ironic"]
+    virtual_media_bios_direct_raw: Plan {
         firmware: Firmware::Bios,
         deploy: Deploy::WriteRaw,
         ..Plan::default()
     };
-    life("virtual_media_bios_direct_raw", &plan);
-}
-
-#[test]
-#[ignore = "no gate: make test-ironic"]
-fn virtual_media_uefi_direct_raw() {
-    let plan = Plan {
+    #[ignore = "no gate: make test-ironic"]
+    virtual_media_uefi_direct_raw: Plan {
         deploy: Deploy::WriteRaw,
         ..Plan::default()
     };
-    life("virtual_media_uefi_direct_raw", &plan);
-}
-
-#[test]
-#[ignore = "no gate: make test-ironic"]
-fn ipxe_bios_direct_qcow2() {
-    let plan = Plan {
+    #[ignore = "no gate: make test-ironic"]
+    ipxe_bios_direct_qcow2: Plan {
         firmware: Firmware::Bios,
         boot: Boot::Ipxe,
         deploy: Deploy::WriteQcow2,
         partition_image: true,
         ..Plan::default()
     };
-    life("ipxe_bios_direct_qcow2", &plan);
-}
-
-/// As OpenShift's installer does it: Ironic can add nothing to the ISO, not even a
-/// token.
-#[test]
-#[ignore = "no gate: make test-ironic"]
-fn own_iso_uefi_static() {
-    let plan = Plan {
+    /// As OpenShift's installer does it: Ironic can add nothing to the ISO, not even a
+    /// token.
+    #[ignore = "no gate: make test-ironic"]
+    own_iso_uefi_static: Plan {
         boot: Boot::OwnIso,
         addresses: Addresses::KernelArguments,
         ..Plan::default()
     };
-    life("own_iso_uefi_static", &plan);
-}
-
-/// A network without DHCP.
-#[test]
-#[ignore = "no gate: make test-ironic"]
-fn network_data_uefi() {
-    let plan = Plan {
+    /// A network without DHCP.
+    #[ignore = "no gate: make test-ironic"]
+    network_data_uefi: Plan {
         addresses: Addresses::NetworkData,
         ..Plan::default()
     };
-    life("network_data_uefi", &plan);
-}
-
-/// One agent runs through inspection, cleaning and deployment.
-#[test]
-#[ignore = "no gate: make test-ironic"]
-fn fast_track() {
-    let plan = Plan {
+    /// One agent runs through inspection, cleaning and deployment.
+    #[ignore = "no gate: make test-ironic"]
+    fast_track: Plan {
         configuration: Configuration {
             fast_track: true,
             ..Configuration::default()
         },
         ..Plan::default()
     };
-    life("fast_track", &plan);
-}
-
-/// Nothing tells the agent where Ironic is: Ironic announces itself by multicast
-/// DNS.
-#[test]
-#[ignore = "no gate: make test-ironic"]
-fn mdns() {
-    let plan = Plan {
+    /// Nothing tells the agent where Ironic is: Ironic announces itself by multicast
+    /// DNS.
+    #[ignore = "no gate: make test-ironic"]
+    mdns: Plan {
         boot: Boot::OwnIso,
         firmware: Firmware::Bios,
         configuration: Configuration {
@@ -108,15 +77,10 @@ fn mdns() {
         },
         ..Plan::default()
     };
-    life("mdns", &plan);
-}
-
-/// API and image server use TLS with certificates of a private authority. The agent
-/// gets the authority on the ISO that Ironic builds. The API requires a user.
-#[test]
-#[ignore = "no gate: make test-ironic"]
-fn private_authority() {
-    let plan = Plan {
+    /// API and image server use TLS with certificates of a private authority. The agent
+    /// gets the authority on the ISO that Ironic builds. The API requires a user.
+    #[ignore = "no gate: make test-ironic"]
+    private_authority: Plan {
         story: Story::OneDeployment,
         configuration: Configuration {
             tls: true,
@@ -124,58 +88,37 @@ fn private_authority() {
         },
         ..Plan::default()
     };
-    life("private_authority", &plan);
-}
-
-/// Includes a rescue. Not with virtual media: there Ironic switches the node off
-/// after the agent has handed it over (`RedfishVirtualMediaBoot.clean_up_ramdisk`).
-#[test]
-#[ignore = "no gate: make test-ironic"]
-fn http_ipxe_uefi() {
-    let plan = Plan {
+    /// Includes a rescue. Not with virtual media: there Ironic switches the node off
+    /// after the agent has handed it over (`RedfishVirtualMediaBoot.clean_up_ramdisk`).
+    #[ignore = "no gate: make test-ironic"]
+    http_ipxe_uefi: Plan {
         boot: Boot::HttpIpxe,
         story: Story::OneDeployment,
         rescue: true,
         ..Plan::default()
     };
-    life("http_ipxe_uefi", &plan);
-}
-
-/// The firmware's PXE client, shim and GRUB.
-#[test]
-#[ignore = "no gate: make test-ironic"]
-fn pxe_uefi() {
-    let plan = Plan {
+    /// The firmware's PXE client, shim and GRUB.
+    #[ignore = "no gate: make test-ironic"]
+    pxe_uefi: Plan {
         boot: Boot::Pxe,
         story: Story::OneDeployment,
         ..Plan::default()
     };
-    life("pxe_uefi", &plan);
-}
-
-/// Adopt, undeploy, abort a cleaning, clean with a runbook, deploy, service.
-#[test]
-#[ignore = "no gate: make test-ironic"]
-fn operations() {
-    let plan = Plan {
+    /// Adopt, undeploy, abort a cleaning, clean with a runbook, deploy, service.
+    #[ignore = "no gate: make test-ironic"]
+    operations: Plan {
         firmware: Firmware::Bios,
         boot: Boot::Ipxe,
         story: Story::Operations,
         ..Plan::default()
     };
-    life("operations", &plan);
-}
-
-/// The conductor is killed during the inspection, then terminated and killed during
-/// a write. Finally the node is undeployed during a write.
-#[test]
-#[ignore = "no gate: make test-ironic"]
-fn conductor_restarts() {
-    let plan = Plan {
+    /// The conductor is killed during the inspection, then terminated and killed during
+    /// a write. Finally the node is undeployed during a write.
+    #[ignore = "no gate: make test-ironic"]
+    conductor_restarts: Plan {
         firmware: Firmware::Bios,
         boot: Boot::Ipxe,
         story: Story::Restarts,
         ..Plan::default()
     };
-    life("conductor_restarts", &plan);
 }
