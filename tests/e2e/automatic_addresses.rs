@@ -48,13 +48,6 @@ fn is_heartbeat(event: &Event) -> bool {
     event.source == Source::Conductor && event.text == "heartbeat 202"
 }
 
-fn said(lab: &Lab, text: &str) -> Result<Event> {
-    let found = lab.journal.find(lab.journal.start(), |event| {
-        event.source == Source::Console && event.text.contains(text)
-    });
-    found.with_context(|| format!("the console does not say '{text}'"))
-}
-
 async fn ip(line: &str) -> Result<()> {
     let words: Vec<&str> = line.split(' ').collect();
     program::run("ip", &words).await.map(drop)
@@ -83,14 +76,12 @@ fn slaac_and_rdnss() {
         let url = format!("http://ironic:{}", conductor::PORT);
         let site = host(lab, "ip=auto6", &url).await?;
         let (_services, guest) = up(lab, &site).await?;
-        said(
-            lab,
+        for text in [
             "2001:db8::5054:ff:fec0:ff01/64 from router advertisement",
-        )?;
-        said(
-            lab,
             "DNS 2001:db8::1, search lab.example from router advertisement",
-        )?;
+        ] {
+            lab.journal.said(&[text])?;
+        }
         guest.cut_power().await
     });
 }
@@ -114,7 +105,8 @@ fn dual_stack() {
         let url = format!("http://ironic.lab.example:{}", conductor::PORT);
         let site = host(lab, "ip=dhcp,dhcp6", &url).await?;
         let (_services, guest) = up(lab, &site).await?;
-        said(lab, "192.0.2.77/24 from DHCP server 192.0.2.1")?;
+        lab.journal
+            .said(&["192.0.2.77/24 from DHCP server 192.0.2.1"])?;
         // The lookup does not wait for this address.
         let by_router = "2001:db8::5054:ff:fec0:ff01/64 from router advertisement";
         guest.console(by_router, BOOT).await?;
@@ -143,7 +135,8 @@ fn dhcpv6_address() {
         let url = format!("http://ironic.lab.example:{}", conductor::PORT);
         let site = host(lab, "ip=dhcp6", &url).await?;
         let (_services, guest) = up(lab, &site).await?;
-        said(lab, "2001:db8::77/128 from DHCP server fe80::")?;
+        lab.journal
+            .said(&["2001:db8::77/128 from DHCP server fe80::"])?;
         guest.cut_power().await
     });
 }
@@ -167,7 +160,7 @@ fn classless_routes() {
         .await?;
         let site = host(lab, "ip=dhcp", &url_v4()).await?;
         let (_services, guest) = up(lab, &site).await?;
-        said(lab, "from DHCP server 198.51.100.1")?;
+        lab.journal.said(&["from DHCP server 198.51.100.1"])?;
         guest.cut_power().await
     });
 }
@@ -199,10 +192,7 @@ fn dhcp_server_that_refuses() {
             .console_after(mark, " 192.0.2.2", limit)
             .await
             .context("an address of the other pool")?;
-        let refused = lab.journal.find(mark, |event| {
-            event.source == Source::Dhcp && event.text.contains("DHCPNAK")
-        });
-        ensure!(refused.is_some(), "the server has not refused anything");
+        lab.journal.line(Source::Dhcp, mark, &["DHCPNAK"])?;
         guest.cut_power().await
     });
 }
@@ -219,11 +209,9 @@ fn dhcp_address_in_use() {
         .await?;
         let site = host(lab, "ip=dhcp", &url_v4()).await?;
         let (_services, guest) = up(lab, &site).await?;
-        said(lab, "DHCP: 192.0.2.77 is in use by ")?;
-        let declined = lab.journal.find(lab.journal.start(), |event| {
-            event.source == Source::Dhcp && event.text.contains("DHCPDECLINE")
-        });
-        ensure!(declined.is_some(), "the server was not told");
+        lab.journal.said(&["DHCP: 192.0.2.77 is in use by "])?;
+        let start = lab.journal.start();
+        lab.journal.line(Source::Dhcp, start, &["DHCPDECLINE"])?;
         guest.cut_power().await
     });
 }
@@ -243,7 +231,7 @@ fn dhcp_server_that_is_dead() {
         let mut site = host(lab, &network, &url_v4()).await?;
         site.machine.nics.push(other.to_owned());
         let (_services, guest) = up(lab, &site).await?;
-        let begun = said(lab, "init: landfall")?.at;
+        let begun = lab.journal.said(&["init: landfall"])?.at;
         let lookup = lab.journal.find(lab.journal.start(), |event| {
             event.source == Source::Conductor && event.text.starts_with("lookup 200")
         });

@@ -9,54 +9,110 @@ use anyhow::{Context as _, ensure};
 use landfall_tests::artifacts::Packing;
 use landfall_tests::conductor::script::Finish;
 use landfall_tests::installation::{deploy_and_boot, install};
-use landfall_tests::journal::Source;
 use landfall_tests::site::{Deploy, Network, Plan, Way};
 use landfall_tests::vm::{Bus, Firmware};
 
 use crate::host_test;
 
-fn installs(name: &str, plan: Plan) {
-    host_test(name, async |lab| install(lab, plan.clone()).await);
+macro_rules! ways {
+    ($($(#[$attribute:meta])* $name:ident: $plan:expr;)*) => {
+        $($(#[$attribute])* #[test]
+        fn $name() {
+            host_test(stringify!($name), async |lab| install(lab, $plan).await);
+        })*
+    };
 }
 
-#[test]
-fn iso_uefi() {
-    installs(
-        "iso_uefi",
-        Plan {
-            firmware: Firmware::Uefi,
-            way: Way::Iso,
-            network: Network::StaticV4,
-            packing: Packing::Gz,
-            deploy: Deploy::InstallCoreos,
-            bus: Bus::VirtioScsi,
-            finish: Finish::Reboot,
-            ..Plan::default()
-        },
-    );
+ways! {
+    iso_uefi: Plan {
+        firmware: Firmware::Uefi,
+        way: Way::Iso,
+        network: Network::StaticV4,
+        packing: Packing::Gz,
+        deploy: Deploy::InstallCoreos,
+        bus: Bus::VirtioScsi,
+        finish: Finish::Reboot,
+        ..Plan::default()
+    };
+    /// A site without an image server: everything that the installation needs is on the
+    /// ISO, and the node names no image.
+    image_on_the_iso: Plan {
+        firmware: Firmware::Uefi,
+        way: Way::Iso,
+        network: Network::StaticV4,
+        packing: Packing::Gz,
+        deploy: Deploy::InstallCoreos,
+        bus: Bus::VirtioScsi,
+        finish: Finish::Reboot,
+        image_on_medium: true,
+        ..Plan::default()
+    };
+    iso_bios: Plan {
+        firmware: Firmware::Bios,
+        way: Way::Iso,
+        network: Network::StaticV6,
+        packing: Packing::Zst,
+        deploy: Deploy::InstallCoreos,
+        bus: Bus::VirtioBlk,
+        finish: Finish::Reboot,
+        ..Plan::default()
+    };
+    pxe_uefi: Plan {
+        firmware: Firmware::Uefi,
+        way: Way::Pxe,
+        network: Network::Dhcp,
+        packing: Packing::Xz,
+        deploy: Deploy::WriteImage,
+        bus: Bus::Nvme,
+        finish: Finish::Reboot,
+        ..Plan::default()
+    };
+    pxe_bios: Plan {
+        firmware: Firmware::Bios,
+        way: Way::Pxe,
+        network: Network::Dhcp,
+        packing: Packing::Zst,
+        deploy: Deploy::InstallCoreos,
+        bus: Bus::VirtioScsi,
+        finish: Finish::Reboot,
+        ..Plan::default()
+    };
+    /// iPXE's network menu instead of GRUB's, under UEFI.
+    ipxe_chained_uefi: Plan {
+        firmware: Firmware::Uefi,
+        way: Way::IpxeChained,
+        network: Network::StaticV4,
+        packing: Packing::Raw,
+        deploy: Deploy::InstallCoreos,
+        bus: Bus::VirtioBlk,
+        finish: Finish::Reboot,
+        ..Plan::default()
+    };
+    /// The same ISO as a USB stick: firmware uses its partition table instead of El
+    /// Torito.
+    usb_uefi: Plan {
+        firmware: Firmware::Uefi,
+        way: Way::UsbStick,
+        network: Network::StaticV6,
+        packing: Packing::Gz,
+        deploy: Deploy::WriteImage,
+        bus: Bus::VirtioBlk,
+        finish: Finish::Reboot,
+        ..Plan::default()
+    };
+    usb_bios: Plan {
+        firmware: Firmware::Bios,
+        way: Way::UsbStick,
+        network: Network::StaticV4,
+        packing: Packing::Raw,
+        deploy: Deploy::InstallCoreos,
+        bus: Bus::VirtioBlk,
+        finish: Finish::PowerOff,
+        ..Plan::default()
+    };
 }
 
-/// A site without an image server: everything that the installation needs is on the
-/// ISO, and the node names no image.
-#[test]
-fn image_on_the_iso() {
-    installs(
-        "image_on_the_iso",
-        Plan {
-            firmware: Firmware::Uefi,
-            way: Way::Iso,
-            network: Network::StaticV4,
-            packing: Packing::Gz,
-            deploy: Deploy::InstallCoreos,
-            bus: Bus::VirtioScsi,
-            finish: Finish::Reboot,
-            image_on_medium: true,
-            ..Plan::default()
-        },
-    );
-}
-
-/// The same from a USB stick, which is a disk and not a CD drive. The stick is the
+/// As image_on_the_iso, from a USB stick, which is no CD drive. The stick is the
 /// smallest disk that is large enough for a root disk, and the node gives no hints.
 #[test]
 fn image_on_the_stick() {
@@ -82,37 +138,13 @@ fn image_on_the_stick() {
         deploy_and_boot(lab, &plan, &site, &services, guest).await?;
         let after = stick.metadata()?.modified()?;
         ensure!(after == before, "the stick was written to");
-        let line = lab.journal.find(lab.journal.start(), |event| {
-            event.source == Source::Console
-                && event.text.contains("/dev/sda (8.0 GiB, ")
-                && event.text.contains(
-                    "is skipped: it is the medium that this host booted from (label LANDFALL, \
-                     named by landfall.medium=)",
-                )
-        });
-        ensure!(
-            line.is_some(),
-            "the console does not say why the stick is skipped"
-        );
+        lab.journal.said(&[
+            "/dev/sda (8.0 GiB, ",
+            "is skipped: it is the medium that this host booted from (label LANDFALL, \
+             named by landfall.medium=)",
+        ])?;
         Ok(())
     });
-}
-
-#[test]
-fn iso_bios() {
-    installs(
-        "iso_bios",
-        Plan {
-            firmware: Firmware::Bios,
-            way: Way::Iso,
-            network: Network::StaticV6,
-            packing: Packing::Zst,
-            deploy: Deploy::InstallCoreos,
-            bus: Bus::VirtioBlk,
-            finish: Finish::Reboot,
-            ..Plan::default()
-        },
-    );
 }
 
 /// The test does not check what the installed system's NetworkManager makes of the
@@ -130,99 +162,8 @@ fn over_a_bond() {
             "bond0.7 (",
             "192.0.2.10/24 from kernel argument ip=",
         ] {
-            let shown = lab.journal.find(lab.journal.start(), |event| {
-                event.source == Source::Console && event.text.contains(line)
-            });
-            ensure!(shown.is_some(), "the console does not show '{line}'");
+            lab.journal.said(&[line])?;
         }
         Ok(())
     });
-}
-
-#[test]
-fn pxe_uefi() {
-    installs(
-        "pxe_uefi",
-        Plan {
-            firmware: Firmware::Uefi,
-            way: Way::Pxe,
-            network: Network::Dhcp,
-            packing: Packing::Xz,
-            deploy: Deploy::WriteImage,
-            bus: Bus::Nvme,
-            finish: Finish::Reboot,
-            ..Plan::default()
-        },
-    );
-}
-
-#[test]
-fn pxe_bios() {
-    installs(
-        "pxe_bios",
-        Plan {
-            firmware: Firmware::Bios,
-            way: Way::Pxe,
-            network: Network::Dhcp,
-            packing: Packing::Zst,
-            deploy: Deploy::InstallCoreos,
-            bus: Bus::VirtioScsi,
-            finish: Finish::Reboot,
-            ..Plan::default()
-        },
-    );
-}
-
-/// iPXE's network menu instead of GRUB's, under UEFI.
-#[test]
-fn ipxe_chained_uefi() {
-    installs(
-        "ipxe_chained_uefi",
-        Plan {
-            firmware: Firmware::Uefi,
-            way: Way::IpxeChained,
-            network: Network::StaticV4,
-            packing: Packing::Raw,
-            deploy: Deploy::InstallCoreos,
-            bus: Bus::VirtioBlk,
-            finish: Finish::Reboot,
-            ..Plan::default()
-        },
-    );
-}
-
-/// The same ISO as a USB stick: firmware uses its partition table instead of El
-/// Torito.
-#[test]
-fn usb_uefi() {
-    installs(
-        "usb_uefi",
-        Plan {
-            firmware: Firmware::Uefi,
-            way: Way::UsbStick,
-            network: Network::StaticV6,
-            packing: Packing::Gz,
-            deploy: Deploy::WriteImage,
-            bus: Bus::VirtioBlk,
-            finish: Finish::Reboot,
-            ..Plan::default()
-        },
-    );
-}
-
-#[test]
-fn usb_bios() {
-    installs(
-        "usb_bios",
-        Plan {
-            firmware: Firmware::Bios,
-            way: Way::UsbStick,
-            network: Network::StaticV4,
-            packing: Packing::Raw,
-            deploy: Deploy::InstallCoreos,
-            bus: Bus::VirtioBlk,
-            finish: Finish::PowerOff,
-            ..Plan::default()
-        },
-    );
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use landfall_tests::conductor::script::Method;
 use landfall_tests::installation::BOOT;
-use landfall_tests::journal::Source;
+use landfall_tests::journal::ensure_contains;
 use landfall_tests::lab::Lab;
 use landfall_tests::old_disk::{OldDisk, ensure_untouched};
 use landfall_tests::site::{Plan, Site};
@@ -51,9 +51,10 @@ fn unreadable_disk_does_not_stop_cleaning() {
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
         let last_error = services.conductor.failed(BOOT + STEP).await?;
-        for text in ["\"/dev/vda\"", "could not be read", "Input/output error"] {
-            ensure!(last_error.contains(text), "last_error is: {last_error}");
-        }
+        ensure_contains(
+            &last_error,
+            &["\"/dev/vda\"", "could not be read", "Input/output error"],
+        )?;
         ensure!(
             !last_error.contains("/dev/vdb"),
             "last_error is: {last_error}"
@@ -105,10 +106,7 @@ fn crash_records_are_erased() {
             &format!("UEFI variable {NAME}-{VENDOR} deleted"),
             "/sys/fs/pstore/dmesg-erst-",
         ] {
-            let said = lab.journal.find(lab.journal.start(), |event| {
-                event.source == Source::Console && event.text.contains(text)
-            });
-            ensure!(said.is_some(), "the console does not say '{text}'");
+            lab.journal.said(&[text])?;
         }
         let left = UefiVariables::read(&site.machine.variables)?.names();
         ensure!(!left.iter().any(|name| name == NAME), "left are {left:?}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use landfall_tests::artifacts::{self, Packing};
 use landfall_tests::installation::{BOOT, DEPLOYMENT, deploy_and_boot};
-use landfall_tests::journal::Source;
+use landfall_tests::journal::{Source, ensure_contains};
 use landfall_tests::lab::Lab;
 use landfall_tests::old_disk::{OldDisk, ensure_untouched};
 use landfall_tests::site::{Plan, Services};
@@ -41,17 +41,9 @@ fn sector_with_data(from: usize) -> Result<u64> {
 /// Checks that Ironic's `last_error` and the console contain these texts.
 async fn ensure_told(services: &Services, lab: &Lab, texts: &[&str]) -> Result<()> {
     let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
+    ensure_contains(&last_error, texts)?;
     for text in texts {
-        ensure!(
-            last_error.contains(text),
-            "last_error does not say '{text}': {last_error}"
-        );
-        let told = lab.journal.find(lab.journal.start(), |event| {
-            event.source == Source::Console
-                && event.text.contains("FAILED execute_deploy_step: ")
-                && event.text.contains(text)
-        });
-        ensure!(told.is_some(), "the console does not say '{text}'");
+        lab.journal.said(&["FAILED execute_deploy_step: ", text])?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use axum::body::Bytes;
 use landfall_tests::artifacts;
 use landfall_tests::conductor::script::Method;
@@ -142,11 +142,7 @@ const SERVER_NETWORK: &str = "198.51.100.0/24";
 
 /// Returns the first console line after `mark` that contains `text`.
 fn shown(lab: &Lab, mark: Mark, text: &str) -> Result<String> {
-    let found = lab.journal.find(mark, |event| {
-        event.source == Source::Console && event.text.contains(text)
-    });
-    let line = found.with_context(|| format!("the console does not show '{text}'"))?;
-    Ok(line.text)
+    Ok(lab.journal.line(Source::Console, mark, &[text])?.text)
 }
 
 /// Checks that the system got no keyfiles, but these arguments on its kernel

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use landfall_tests::authority::{Authority, Fault};
 use landfall_tests::image_server::{Behaviour, ImageServer, ServedFile};
 use landfall_tests::installation::{BOOT, DEPLOYMENT};
-use landfall_tests::journal::Source;
+use landfall_tests::journal::{Source, ensure_contains};
 use landfall_tests::lab::{HOST_V4, Lab};
 use landfall_tests::old_disk::{OldDisk, ensure_untouched};
 use landfall_tests::site::{Network, Plan, Site};
@@ -115,10 +115,8 @@ async fn installs(lab: &Lab, options: &[String], authority: &Authority, clock: &
             "{name} did not come by https"
         );
     }
-    let unverified = lab.journal.find(lab.journal.start(), |event| {
-        event.source == Source::Console && event.text.contains("written unverified")
-    });
-    ensure!(unverified.is_none(), "the stream's digest was not used");
+    let unverified = lab.journal.said(&["written unverified"]);
+    ensure!(unverified.is_err(), "the stream's digest was not used");
     let guest = site.power_on_from_disk(lab).await?;
     boots(lab, &site, guest, reset).await
 }
@@ -134,10 +132,7 @@ fn https_by_the_bundle_with_a_clock_that_is_years_off() {
         let bundle = put(lab, "bundle.pem", &bundle)?;
         let options = option("--ca-bundle", &bundle);
         installs(lab, &options, &authority, "2010-01-01T00:00:00").await?;
-        let set = lab.journal.find(lab.journal.start(), |event| {
-            event.text.contains("clock: set from 2010-01-01")
-        });
-        ensure!(set.is_some(), "the clock was not set");
+        lab.journal.said(&["clock: set from 2010-01-01"])?;
         Ok(())
     });
 }
@@ -173,13 +168,7 @@ async fn refused(lab: &Lab, ports: Ports, fault: Fault, known: bool, reason: &st
     let line = guest
         .console("agent: FAILED install failed: ", BOOT)
         .await?;
-    for text in [&*format!("https://{HOST_V4}:{BAD}"), reason] {
-        ensure!(
-            line.text.contains(text),
-            "'{text}' is not in: {}",
-            line.text
-        );
-    }
+    ensure_contains(&line.text, &[&format!("https://{HOST_V4}:{BAD}"), reason])?;
     ensure!(
         !line.text.contains("insecure") && !line.text.contains("trying again"),
         "it says: {}",

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use landfall_tests::artifacts::Packing;
 use landfall_tests::image_server;
 use landfall_tests::installation::{BOOT, DEPLOYMENT, deploy_and_boot};
+use landfall_tests::journal::ensure_contains;
 use landfall_tests::lab::Lab;
 use landfall_tests::old_disk::{OldDisk, ensure_untouched};
 use landfall_tests::site::{Plan, Site};
@@ -82,18 +83,16 @@ fn wrong_checksum() {
         // Ironic and the console must show URL, algorithm, expected digest, actual
         // digest and number of bytes.
         let bytes = site.files[0].content.len().to_string();
-        for text in [
-            &site.script.image.url,
-            "sha256",
-            &site.script.image.hash,
-            &right,
-            &bytes,
-        ] {
-            ensure!(
-                last_error.contains(text),
-                "last_error does not name {text}: {last_error}"
-            );
-        }
+        ensure_contains(
+            &last_error,
+            &[
+                &site.script.image.url,
+                "sha256",
+                &site.script.image.hash,
+                &right,
+                &bytes,
+            ],
+        )?;
         let line = guest
             .console("commands: FAILED execute_deploy_step: ", BOOT)
             .await?;
@@ -165,16 +164,14 @@ fn image_larger_than_the_disk() {
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
         let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
-        for text in [
-            "the image is larger than the disk",
-            "67108864 bytes",
-            "not touched",
-        ] {
-            ensure!(
-                last_error.contains(text),
-                "last_error does not say '{text}': {last_error}"
-            );
-        }
+        ensure_contains(
+            &last_error,
+            &[
+                "the image is larger than the disk",
+                "67108864 bytes",
+                "not touched",
+            ],
+        )?;
         guest
             .console("commands: FAILED execute_deploy_step: ", BOOT)
             .await?;
@@ -199,12 +196,7 @@ fn truncated_image() {
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
         let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
-        for text in [&site.script.image.url, &half.to_string()] {
-            ensure!(
-                last_error.contains(text),
-                "last_error does not name {text}: {last_error}"
-            );
-        }
+        ensure_contains(&last_error, &[&site.script.image.url, &half.to_string()])?;
         guest
             .console("commands: FAILED execute_deploy_step: ", BOOT)
             .await?;

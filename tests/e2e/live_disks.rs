@@ -6,7 +6,7 @@ use landfall_tests::artifacts;
 use landfall_tests::ignition::INSTALLED_SYSTEM_OK;
 use landfall_tests::image_server::ServedFile;
 use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF};
-use landfall_tests::journal::Source;
+use landfall_tests::journal::ensure_contains;
 use landfall_tests::lab::Lab;
 use landfall_tests::site::{Plan, Site};
 use landfall_tests::vm::{Bus, Disk};
@@ -66,14 +66,6 @@ fn add_disk(lab: &Lab, site: &mut Site, name: &str, mib: u64) -> Result<()> {
     Ok(())
 }
 
-fn ensure_said(lab: &Lab, text: &str) -> Result<()> {
-    let said = lab.journal.find(lab.journal.start(), |event| {
-        event.source == Source::Console && event.text.contains(text)
-    });
-    ensure!(said.is_some(), "the console does not say '{text}'");
-    Ok(())
-}
-
 /// The array is the smallest disk. The agent deletes it and then chooses the
 /// smallest of the remaining disks, although both were members of the array.
 #[test]
@@ -89,8 +81,8 @@ fn array_of_an_old_installation() {
         guest.console("]: agent: landfall ", BOOT).await?;
         services.conductor.deployed(BOOT + DEPLOYMENT).await?;
         guest.powered_off(POWER_OFF).await?;
-        ensure_said(lab, "/dev/md127: array stopped")?;
-        ensure_said(lab, "root disk is /dev/vda")?;
+        lab.journal.said(&["/dev/md127: array stopped"])?;
+        lab.journal.said(&["root disk is /dev/vda"])?;
         let reset = lab.journal.mark();
         let guest = site.power_on_from_disk(lab).await?;
         guest
@@ -126,12 +118,13 @@ fn two_paths_to_one_disk_in_a_live_system() {
         let guest = site.power_on(lab).await?;
         guest.console("size=5.0G", BOOT).await?;
         let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
-        for text in [
-            "/dev/dm-0: expected a disk with partitions, found the device-mapper device mpatha",
-            "nothing was written",
-        ] {
-            ensure!(last_error.contains(text), "{text} is not in: {last_error}");
-        }
+        ensure_contains(
+            &last_error,
+            &[
+                "/dev/dm-0: expected a disk with partitions, found the device-mapper device mpatha",
+                "nothing was written",
+            ],
+        )?;
         guest.cut_power().await?;
         let after = disk.metadata()?.modified()?;
         ensure!(after == before, "the disk was written to");

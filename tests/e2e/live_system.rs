@@ -12,7 +12,7 @@ use landfall_tests::conductor::script::{Finish, Image, Method, Script};
 use landfall_tests::conductor::{self, Conductor};
 use landfall_tests::image_server::{self, ImageServer, ServedFile};
 use landfall_tests::installation::{BOOT, DEPLOYMENT, POWER_OFF};
-use landfall_tests::journal::{Event, Source};
+use landfall_tests::journal::Source;
 use landfall_tests::lab::{Family, GUEST_V4, HOST_V4, Lab};
 use landfall_tests::program;
 use landfall_tests::site::{MAC, TEST_ARGUMENTS};
@@ -84,8 +84,10 @@ fn service_of_a_live_system() {
         check_console(lab)?;
         let failed =
             "the step failed: Assisted Installer Agent has failed with result \"exit-code\"";
-        line(lab, Source::Conductor, failed)?;
-        line(lab, Source::Conductor, &format!("lookup 200 of {MAC}"))?;
+        for text in [failed, &format!("lookup 200 of {MAC}")] {
+            let start = lab.journal.start();
+            lab.journal.line(Source::Conductor, start, &[text])?;
+        }
         Ok(())
     });
 }
@@ -139,15 +141,10 @@ fn active_lvm_volume_is_cleaned() {
         guest.console("VOLUME: /dev/mapper/data-home", BOOT).await?;
         conductor.deployed(BOOT + DEPLOYMENT).await?;
         guest.powered_off(POWER_OFF).await?;
-        line(
-            lab,
-            Source::Console,
-            "/dev/vda: dm-0 (data-home) on it is deactivated",
-        )?;
-        let waited = lab.journal.find(lab.journal.start(), |event| {
-            event.text.contains("waiting for it")
-        });
-        ensure!(waited.is_none(), "it waited: {waited:?}");
+        lab.journal
+            .said(&["/dev/vda: dm-0 (data-home) on it is deactivated"])?;
+        let waited = lab.journal.said(&["waiting for it"]);
+        ensure!(waited.is_err(), "it waited: {waited:?}");
         let mut start = [0; 1024];
         std::fs::File::open(&machine.disks[0].path)?.read_exact(&mut start)?;
         ensure!(
@@ -175,20 +172,11 @@ fn check_console(lab: &Lab) -> Result<()> {
         "systemd-logind",
         "System is rebooting",
     ] {
-        line(lab, Source::Console, text)?;
+        lab.journal.said(&[text])?;
     }
-    let unknown = lab.journal.find(lab.journal.start(), |event| {
-        event.source == Source::Console && event.text.contains("Unused key")
-    });
-    ensure!(unknown.is_none(), "Ignition: {unknown:?}");
+    let unknown = lab.journal.said(&["Unused key"]);
+    ensure!(unknown.is_err(), "Ignition: {unknown:?}");
     Ok(())
-}
-
-fn line(lab: &Lab, source: Source, text: &str) -> Result<Event> {
-    let found = lab.journal.find(lab.journal.start(), |event| {
-        event.source == source && event.text.contains(text)
-    });
-    found.with_context(|| format!("nobody said '{text}'"))
 }
 
 fn script() -> Script {

@@ -1,6 +1,4 @@
-use anyhow::ensure;
 use landfall_tests::installation::install;
-use landfall_tests::journal::Source;
 use landfall_tests::site::Plan;
 use landfall_tests::vm::Bus;
 
@@ -15,13 +13,8 @@ fn two_paths_to_one_disk() {
             ..Plan::default()
         };
         install(lab, plan).await?;
-        let said = lab.journal.find(lab.journal.start(), |event| {
-            event.source == Source::Console
-                && event
-                    .text
-                    .contains(" are paths of one disk (WWN 0x5000c50015ea71ac), ")
-        });
-        ensure!(said.is_some(), "the console does not name the two paths");
+        lab.journal
+            .said(&[" are paths of one disk (WWN 0x5000c50015ea71ac), "])?;
         Ok(())
     });
 }

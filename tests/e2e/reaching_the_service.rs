@@ -50,17 +50,6 @@ async fn heartbeat(lab: &Lab, services: &Services) -> Result<Duration> {
     Ok(heartbeat.at)
 }
 
-/// The time of the first console line that contains all these parts.
-fn told(lab: &Lab, parts: &[&str]) -> Result<Duration> {
-    let event = lab.journal.find(lab.journal.start(), |event| {
-        event.source == Source::Console && parts.iter().all(|part| event.text.contains(part))
-    });
-    let Some(event) = event else {
-        anyhow::bail!("{parts:?} is not on the console");
-    };
-    Ok(event.at)
-}
-
 /// Both NICs get a lease with a default gateway. The first NIC's route takes
 /// precedence, but its gateway drops everything. The agent detects that by itself
 /// and fetches its image over the second NIC.
@@ -101,14 +90,16 @@ fn two_nics_of_which_one_leads_nowhere() {
         guest
             .console("198.51.100.10/24 from DHCP server", BOOT)
             .await?;
-        let carrier = told(lab, &[OTHER_MAC, "carrier up"])?;
+        let carrier = lab.journal.said(&[OTHER_MAC, "carrier up"])?.at;
         let took = heartbeat(lab, &services).await?.saturating_sub(carrier);
         ensure!(
             took < AT_ONCE,
             "the first heartbeat came {took:?} after the carrier"
         );
-        told(lab, &[OTHER_MAC, "takes precedence over the other NICs"])?;
-        told(lab, &["provisioning service answers at", "via 203.0.113.1"])?;
+        lab.journal
+            .said(&[OTHER_MAC, "takes precedence over the other NICs"])?;
+        lab.journal
+            .said(&["provisioning service answers at", "via 203.0.113.1"])?;
         services.conductor.deployed(DEPLOYMENT).await?;
         guest.powered_off(Duration::from_secs(60)).await
     });
@@ -163,7 +154,7 @@ fn static_address_beside_a_dead_dhcp() {
         let capture = Capture::start()?;
         let guest = site.power_on(lab).await?;
         let at = heartbeat(lab, &services).await?;
-        let took = at.saturating_sub(told(lab, &[OTHER_MAC, "carrier up"])?);
+        let took = at.saturating_sub(lab.journal.said(&[OTHER_MAC, "carrier up"])?.at);
         ensure!(
             took < AT_ONCE,
             "the first heartbeat came {took:?} after the carrier"

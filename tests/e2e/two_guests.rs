@@ -165,14 +165,9 @@ async fn has_options(guest: &Guest, options: &str) -> Result<()> {
 /// Checks that the network code logged no warning about this device. Discovery may
 /// warn: no frame passes before both ends have agreed on LACP.
 fn no_complaint(lab: &Lab, device: &str) -> Result<()> {
-    let found = lab.journal.find(lab.journal.start(), |event| {
-        event.source == Source::Console
-            && event.text.contains("network: warning:")
-            && event.text.contains(device)
-    });
-    match found {
-        Some(event) => bail!("{}", event.text),
-        None => Ok(()),
+    match lab.journal.said(&["network: warning:", device]) {
+        Ok(event) => bail!("{}", event.text),
+        Err(_) => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use landfall_tests::conductor::script::Finish;
 use landfall_tests::ignition::INSTALLED_SYSTEM_OK;
 use landfall_tests::image_server::{self, Behaviour, ImageServer, ServedFile};
 use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF, check_applied};
-use landfall_tests::journal::{Mark, Source};
+use landfall_tests::journal::{Mark, Source, ensure_contains};
 use landfall_tests::lab::{Family, Lab};
 use landfall_tests::old_disk::{OldDisk, ensure_untouched};
 use landfall_tests::site::{Network, Plan, Site, Way};
@@ -73,13 +73,7 @@ pub(crate) async fn boots(lab: &Lab, site: &Site, guest: Guest, reset: Mark) -> 
         "TEST-INITRD: config.ign: mode 600 uid 0",
         "rd.neednet=1 ip=192.0.2.10::192.0.2.1:255.255.255.0:node-1.example.org::none",
     ] {
-        let shown = lab.journal.find(reset, |event| {
-            event.source == Source::Console && event.text.contains(text)
-        });
-        ensure!(
-            shown.is_some(),
-            "the installed system does not show '{text}'"
-        );
+        lab.journal.line(Source::Console, reset, &[text])?;
     }
     // A conductor may run in the lab, but the host must not contact it.
     let asked = lab.journal.find(lab.journal.start(), |event| {
@@ -113,11 +107,8 @@ fn unattended_uefi() {
         installs(lab, &plan).await?;
         // The boot entry that the agent made, not the firmware's own entry for the
         // disk.
-        let entry = lab.journal.find(lab.journal.start(), |event| {
-            event.text.contains("starting Boot")
-                && event.text.contains("\"Red Hat Enterprise Linux\"")
-        });
-        ensure!(entry.is_some(), "the firmware was not told of the disk");
+        lab.journal
+            .said(&["starting Boot", "\"Red Hat Enterprise Linux\""])?;
         Ok(())
     });
 }
@@ -136,10 +127,7 @@ fn unattended_old_line_bios_pxe() {
             ))
         };
         installs(lab, &plan).await?;
-        let told = lab.journal.find(lab.journal.start(), |event| {
-            event.text.contains("the image is not verified")
-        });
-        ensure!(told.is_some(), "nothing is said of the missing proof");
+        lab.journal.said(&["the image is not verified"])?;
         Ok(())
     });
 }
@@ -162,13 +150,7 @@ fn unattended_bad_config() {
         let line = guest
             .console("agent: FAILED install failed: ", BOOT)
             .await?;
-        for text in [&*url(CONFIG), "JSON", "reset this machine"] {
-            ensure!(
-                line.text.contains(text),
-                "'{text}' is not in: {}",
-                line.text
-            );
-        }
+        ensure_contains(&line.text, &[&*url(CONFIG), "JSON", "reset this machine"])?;
         // The machine must not reboot, and the agent must not retry.
         tokio::time::sleep(Duration::from_secs(15)).await;
         let requests = services.images.requests(CONFIG);
@@ -225,20 +207,15 @@ fn unattended_full_variable_store() {
         let line = guest
             .console("continuing without a boot entry", BOOT + DEPLOYMENT)
             .await?;
-        for text in ["/dev/vda is complete", "variable store is full"] {
-            ensure!(
-                line.text.contains(text),
-                "'{text}' is not in: {}",
-                line.text
-            );
-        }
+        ensure_contains(
+            &line.text,
+            &["/dev/vda is complete", "variable store is full"],
+        )?;
         guest
             .console("because of coreos.inst.skip_reboot", POWER_OFF)
             .await?;
-        let failed = lab.journal.find(lab.journal.start(), |event| {
-            event.text.contains("install failed")
-        });
-        ensure!(failed.is_none(), "it says {failed:?}");
+        let failed = lab.journal.said(&["install failed"]);
+        ensure!(failed.is_err(), "it says {failed:?}");
         let mut requests = services.images.requests(IMAGE);
         // The agent fetches the first byte to check that it reaches the server.
         requests.retain(|request| request.range.as_deref() != Some("bytes=0-0"));
@@ -279,22 +256,14 @@ fn unattended_late_image_and_skip_reboot() {
         let line = guest
             .console("agent: FAILED install failed: ", BOOT)
             .await?;
-        for text in [&*url(LATE), "404", "trying again in"] {
-            ensure!(
-                line.text.contains(text),
-                "'{text}' is not in: {}",
-                line.text
-            );
-        }
+        ensure_contains(&line.text, &[&*url(LATE), "404", "trying again in"])?;
         std::fs::write(folder.join(LATE), &site.files[0].content)?;
         let line = guest
             .console("because of coreos.inst.skip_reboot", DEPLOYMENT)
             .await?;
         ensure!(line.text.contains("installed"), "it says: {}", line.text);
-        let verified = lab.journal.find(lab.journal.start(), |event| {
-            event.source == Source::Console && event.text.contains("written unverified")
-        });
-        ensure!(verified.is_none(), "the digest was not looked at");
+        let unverified = lab.journal.said(&["written unverified"]);
+        ensure!(unverified.is_err(), "the digest was not looked at");
         guest.press_ctrl_alt_del().await?;
         // With a direct boot QEMU exits at a reset.
         guest.powered_off(POWER_OFF).await?;

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use tokio::sync::watch;
 
 /// The origin of an event.
@@ -165,6 +165,18 @@ impl Journal {
         events.iter().skip(mark.0).find(|e| matches(e)).cloned()
     }
 
+    /// Returns the first event of `source` after `mark` that contains all `parts`.
+    pub fn line(&self, source: Source, mark: Mark, parts: &[&str]) -> Result<Event> {
+        let matches = |e: &Event| e.source == source && parts.iter().all(|p| e.text.contains(p));
+        let found = self.find(mark, matches);
+        found.with_context(|| format!("{source}: expected a line with {parts:?}, found none"))
+    }
+
+    /// Returns the first line of the console that contains all `parts`.
+    pub fn said(&self, parts: &[&str]) -> Result<Event> {
+        self.line(Source::Console, self.start(), parts)
+    }
+
     /// Returns the last matching event after `mark`.
     pub fn find_last(&self, mark: Mark, matches: impl Fn(&Event) -> bool) -> Option<Event> {
         let events = self.lock();
@@ -207,6 +219,14 @@ impl Journal {
             }
         }
     }
+}
+
+/// Fails unless `text` contains all `parts`.
+pub fn ensure_contains(text: &str, parts: &[&str]) -> Result<()> {
+    for part in parts {
+        ensure!(text.contains(part), "'{part}' is not in: {text}");
+    }
+    Ok(())
 }
 
 /// Start of the text of the event for an ended machine; see [`Journal::wait_for`].
