@@ -20,8 +20,6 @@ pub struct Entry {
 pub enum Node {
     Directory,
     File(Content),
-    /// Holds the link's target.
-    Symlink(String),
     CharDevice {
         /// Major device number.
         major: u32,
@@ -93,10 +91,6 @@ impl FileTree {
         place: Place,
     ) -> Result<(), TreeError> {
         self.insert(path, Node::File(content), permissions, place)
-    }
-
-    pub fn symlink(&mut self, path: &str, target: &str) -> Result<(), TreeError> {
-        self.insert(path, Node::Symlink(target.to_owned()), 0o777, Place::Sorted)
     }
 
     pub fn char_device(
@@ -210,7 +204,6 @@ mod tests {
             .unwrap();
         tree.file("init", bytes(""), 0o755, Place::First).unwrap();
         tree.char_device("dev/console", 5, 1, 0o600).unwrap();
-        tree.symlink("bin", "usr/bin").unwrap();
         tree.directory("etc/landfall").unwrap();
         let order: Vec<&str> = tree
             .in_archive_order()
@@ -226,7 +219,6 @@ mod tests {
             "lib/modules/1",
             "dev/console",
             "init",
-            "bin",
             "lib/modules/1/a.ko",
             "etc/landfall/complete",
         ];

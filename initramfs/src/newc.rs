@@ -20,7 +20,6 @@ const MAX_NAME_LEN: usize = 4096;
 pub(crate) const S_IFMT: u32 = 0o170_000;
 pub(crate) const S_IFDIR: u32 = 0o040_000;
 pub(crate) const S_IFREG: u32 = 0o100_000;
-pub(crate) const S_IFLNK: u32 = 0o120_000;
 pub(crate) const S_IFCHR: u32 = 0o020_000;
 
 #[cfg(test)]

@@ -42,7 +42,6 @@ fn cpio_the_tool_agrees() {
     tree.file("init", Content::Bytes(b"#!".to_vec()), 0o755, Place::First)
         .unwrap();
     tree.char_device("dev/console", 5, 1, 0o600).unwrap();
-    tree.symlink("bin", "usr/bin").unwrap();
     let mut writer = Writer::new(Vec::new());
     writer.tree(&tree, 1_700_000_000).unwrap();
     let (bytes, _) = writer.finish().unwrap();
@@ -68,7 +67,6 @@ fn cpio_the_tool_agrees() {
         "drwxr-xr-x 1 0 0 0 Nov 14 2023 lib/modules",
         "crw------- 1 0 0 5, 1 Nov 14 2023 dev/console",
         "-rwxr-xr-x 1 0 0 2 Nov 14 2023 init",
-        "lrwxrwxrwx 1 0 0 7 Nov 14 2023 bin -> usr/bin",
         "-rw-r----- 1 0 0 4097 Nov 14 2023 lib/modules/a.ko",
     ];
     assert_eq!(listing, expected);

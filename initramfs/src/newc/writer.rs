@@ -1,6 +1,6 @@
 use std::io::{self, Read, Write};
 
-use super::{HEADER_LEN, MAGIC, MAX_NAME_LEN, S_IFCHR, S_IFDIR, S_IFLNK, S_IFREG, TRAILER};
+use super::{HEADER_LEN, MAGIC, MAX_NAME_LEN, S_IFCHR, S_IFDIR, S_IFREG, TRAILER};
 use crate::file_tree::{Content, FileTree, Node};
 use crate::path_error::PathError;
 
@@ -108,14 +108,6 @@ impl<W: Write> Writer<W> {
             };
             match &entry.node {
                 Node::Directory => self.member(path, header(S_IFDIR), 0, io::empty())?,
-                Node::Symlink(target) => {
-                    self.member(
-                        path,
-                        header(S_IFLNK),
-                        target.len() as u64,
-                        target.as_bytes(),
-                    )?;
-                }
                 Node::CharDevice { major, minor } => {
                     let header = Header {
                         rdev: (*major, *minor),
