@@ -27,7 +27,6 @@ pub mod kernel_modules;
 pub mod kernel_source;
 pub mod modinfo;
 pub mod module_set;
-mod nearest_name;
 pub mod newc;
 pub mod output_file;
 mod parallel;

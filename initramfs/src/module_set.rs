@@ -13,10 +13,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use landfall_boot_params::agent_args::nearest_within;
 use landfall_module_index::module_name;
 
 use crate::kernel_modules::ModuleTree;
-use crate::nearest_name;
 
 const VM: &str = include_str!("../module-sets/vm.txt");
 const SERVER: &str = include_str!("../module-sets/server.txt");
@@ -230,7 +230,11 @@ impl Line {
     fn unknown(&self, tree: &ModuleTree) -> Unknown {
         let (name, nearest) = match &self.what {
             Selector::Directory(directory) => (directory.clone(), None),
-            Selector::Module(name) => (name.clone(), nearest_name::nearest(name, tree.names())),
+            Selector::Module(name) => {
+                // If more than a third of the letters differ, a suggestion only confuses.
+                let limit = name.len().div_ceil(3).min(4);
+                (name.clone(), nearest_within(name, limit, tree.names()))
+            }
             Selector::Include(set) => (set.name.clone(), None),
         };
         Unknown {

@@ -83,7 +83,15 @@ impl Names {
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // At most a quarter of the characters, and at most three, may differ. Beyond
     // that a suggestion is a guess, since all arguments start with the same prefix.
-    let limit = name.len().div_ceil(4).min(3);
+    nearest_within(name, name.len().div_ceil(4).min(3), candidates)
+}
+
+/// The candidate closest to a mistyped name, if at most `limit` characters differ.
+pub fn nearest_within<'a>(
+    name: &str,
+    limit: usize,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     candidates
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= limit)
         // A swap of neighbours (`ulr`), the commonest typo, is one edit, not two.
