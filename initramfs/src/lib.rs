@@ -21,7 +21,7 @@ mod elf_section;
 pub mod file_tree;
 pub mod firmware;
 pub mod free_space;
-pub mod kernel_config;
+mod kernel_config;
 pub mod kernel_image;
 pub mod kernel_modules;
 pub mod kernel_source;

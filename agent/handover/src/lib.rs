@@ -12,15 +12,15 @@
 
 pub mod boot_entries;
 pub mod boot_loader_entry;
-pub mod boot_partition;
+mod boot_partition;
 pub mod console;
 pub mod efi_device_path;
 pub mod efi_entry;
 pub mod efi_load_option;
 pub mod efi_loader;
-pub mod efi_system_partition;
+mod efi_system_partition;
 pub mod efi_variables;
-pub mod file_in_boot;
+mod file_in_boot;
 pub mod firstboot_keyfiles;
 pub mod firstboot_network;
 pub mod grub_choice;

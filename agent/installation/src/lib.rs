@@ -24,7 +24,7 @@ mod config_file;
 mod ignition_source;
 mod image_choice;
 mod keyfile_source;
-pub mod options;
+mod options;
 mod own_image;
 mod prepare;
 mod servers;
