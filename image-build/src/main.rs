@@ -1,20 +1,6 @@
 //! The builder: makes the discovery ramdisk and the media that boot it, and
 //! inspects them.
 
-#![cfg_attr(
-    test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        reason = "a test that unwraps nothing has failed"
-    )
-)]
-#![deny(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "they panic if output cannot be written: a closed pipe, a full disk"
-)]
-
 mod areas;
 mod authorities;
 mod base_url;

@@ -4,15 +4,6 @@
 //! root or a network. The library runs neither `depmod` nor `cpio` nor a
 //! compressor; only [`kernel_source`] runs other programs, those of dpkg and apt.
 
-#![cfg_attr(
-    test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        reason = "a test that unwraps nothing has failed"
-    )
-)]
-
 pub mod agent_binary;
 pub mod build;
 pub mod compress;

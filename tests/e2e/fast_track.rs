@@ -6,6 +6,8 @@
 //! minutes. The conductor also requests the list of commands over TLS at each
 //! heartbeat, which is more than Ironic does.
 
+#![allow(clippy::print_stdout)]
+
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};

@@ -4,6 +4,8 @@
 //! [`lab`] gives each test its own network, [`vm`] a machine in it. The [`journal`]
 //! records all events with the host's time.
 
+#![allow(clippy::print_stderr)]
+
 pub mod artifacts;
 pub mod authority;
 pub mod bench;

@@ -1,15 +1,5 @@
 //! Prepares the first boot of the installed system, once the image is on the disk.
 
-#![forbid(unsafe_code)]
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::print_stdout,
-        clippy::print_stderr,
-        reason = "they panic if output cannot be written: a closed pipe, a full disk"
-    )
-)]
-
 pub mod boot_entries;
 pub mod boot_loader_entry;
 mod boot_partition;

@@ -5,16 +5,6 @@
 //! every program expects, loads the drivers, keeps the agent alive, and carries out
 //! the [`Ending`] that the agent requests with its exit code.
 
-#![forbid(unsafe_code)]
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::print_stdout,
-        clippy::print_stderr,
-        reason = "they panic if output cannot be written: a closed pipe, a full disk"
-    )
-)]
-
 mod coldplug;
 mod complete;
 mod ctrl_alt_del;

@@ -13,11 +13,6 @@
 //!
 //! Nothing here touches a file system or a kernel. The agent loads the modules.
 
-#![cfg_attr(
-    test,
-    allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")
-)]
-
 mod alias_table;
 mod content;
 mod index;

@@ -4,6 +4,8 @@
 //! With `--lines`, each line of standard input is a command line, and each
 //! line of the output a plan.
 
+#![allow(clippy::print_stdout)]
+
 use std::io;
 
 use landfall_boot_params::NetArgs;

@@ -1,5 +1,7 @@
 //! Prints the keyfiles for the NMState on standard input, or its faults.
 
+#![allow(clippy::print_stdout)]
+
 use std::io::Read as _;
 
 use landfall_network_plan::NetworkPlan;

@@ -6,16 +6,6 @@
 //! answers late are ordinary events. Code that needs the network watches the
 //! [`NetworkState`].
 
-#![forbid(unsafe_code)]
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::print_stdout,
-        clippy::print_stderr,
-        reason = "they panic if output cannot be written: a closed pipe, a full disk"
-    )
-)]
-
 pub mod advertisements;
 mod announce;
 mod apply;
@@ -59,12 +49,7 @@ pub use state::{AddressOrigin, NetworkState, first_address};
 pub use this_host::this_host;
 
 #[cfg(any(test, feature = "fixtures"))]
-#[allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stderr,
-    reason = "for tests"
-)]
+#[allow(clippy::unwrap_used, clippy::expect_used, reason = "for tests")]
 pub mod lab;
 #[cfg(test)]
 mod tests;

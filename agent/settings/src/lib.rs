@@ -4,16 +4,6 @@
 //! `parameters.txt` of virtual media, configuration file, and at run time mDNS and
 //! Ironic's answer to the lookup.
 
-#![forbid(unsafe_code)]
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::print_stdout,
-        clippy::print_stderr,
-        reason = "they panic if output cannot be written: a closed pipe, a full disk"
-    )
-)]
-
 mod config_files;
 mod embedded_hosts;
 mod lookup_config;

@@ -3,6 +3,8 @@
 //! the line as far as possible and prints it. Lines that shrink to the same text
 //! are printed once.
 
+#![allow(clippy::print_stdout)]
+
 mod compare;
 mod departures;
 mod generator;

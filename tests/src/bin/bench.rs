@@ -1,5 +1,7 @@
 //! `make bench`: measures run times and prints them as tables.
 
+#![allow(clippy::print_stdout)]
+
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use landfall_tests::bench::{Table, boot, image_write};

@@ -1,5 +1,7 @@
 //! `make demo`: a whole installation of one virtual host, with live output.
 
+#![allow(clippy::print_stdout)]
+
 use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! `make lab`: Ironic, a BMC and a host on one machine, for experiments.
 
+#![allow(clippy::print_stderr)]
+
 use std::process::ExitCode;
 
 use anyhow::Result;
