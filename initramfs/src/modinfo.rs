@@ -170,7 +170,6 @@ fn unpacked(path: &Path, decoder: impl Read) -> Result<Vec<u8>, PathError> {
 mod tests {
     use super::*;
     use crate::elf_section::tests::elf_with;
-    use proptest::prelude::*;
 
     const SECTION: &[u8] =
         b"license=GPL\0alias=pci:v00008086d*\0alias=fs-x\0depends=crc-x,libata\0\
@@ -243,13 +242,6 @@ mod tests {
                 text.replace(&dir.path().display().to_string(), "DIR"),
                 expected
             );
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn arbitrary_sections_never_panic(section in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = ModInfo::parse(&section);
         }
     }
 }

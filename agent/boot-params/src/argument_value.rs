@@ -252,7 +252,6 @@ pub(crate) fn split_list(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -315,13 +314,5 @@ mod tests {
             format!("{:?}", Some(Secret("hunter2".into()))),
             "Some(Secret(***))"
         );
-    }
-
-    proptest! {
-        #[test]
-        fn nothing_panics(text in "\\PC{1,60}") {
-            ServiceUrls::parse(&text);
-            ApiVersion::parse(&text);
-        }
     }
 }

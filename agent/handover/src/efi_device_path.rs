@@ -214,7 +214,6 @@ fn utf16(data: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -298,13 +297,5 @@ mod tests {
             "",
             "a node longer than the path"
         );
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_never_panic(kind in 0u8..8, subtype in 0u8..32, data in proptest::collection::vec(any::<u8>(), 0..64)) {
-            let _ = to_text(&data);
-            let _ = to_text(&node(kind, subtype, &data));
-        }
     }
 }

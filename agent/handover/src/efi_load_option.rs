@@ -179,10 +179,5 @@ mod tests {
             };
             prop_assert_eq!(label(&build(&text, &path)), Some(text));
         }
-
-        #[test]
-        fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-            let _ = label(&bytes);
-        }
     }
 }

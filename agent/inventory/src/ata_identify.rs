@@ -83,7 +83,6 @@ pub fn in_page_83(page: &[u8]) -> Option<AtaIdentity> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -153,17 +152,5 @@ mod tests {
         let mut identify = identify();
         identify[2 * 10 + 4] = 0;
         assert_eq!(parse(&identify).unwrap().serial, "S3Z8N");
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_read_without_panic(data in prop::collection::vec(any::<u8>(), 0..700), code in prop::sample::select(vec![0x83u8, 0x89])) {
-            let mut data = data;
-            let _ = parse(&data);
-            if data.len() > 1 {
-                data[1] = code;
-            }
-            let _ = (in_page_83(&data), in_page_89(&data));
-        }
     }
 }

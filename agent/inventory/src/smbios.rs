@@ -123,16 +123,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_end(table in prop::collection::vec(any::<u8>(), 0..5000)) {
-            let mut bytes = 0;
-            for structure in structures(&table) {
-                bytes += structure.data.len();
-                let _ = (structure.byte(255), structure.word(254), structure.double_word(3));
-            }
-            prop_assert!(bytes <= table.len());
-        }
-
-        #[test]
         fn what_is_written_is_read(parts in prop::collection::vec((0u8..127, any::<u16>(), prop::collection::vec(any::<u8>(), 0..200), "[a-z]{0,9}"), 0..20)) {
             let table: Vec<u8> = parts.iter().flat_map(|(kind, handle, body, text)| {
                 let strings = if text.is_empty() { vec![] } else { [text.as_bytes(), b"\0"].concat() };

@@ -87,7 +87,6 @@ pub fn pre_spc3_name(page: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -150,18 +149,5 @@ mod tests {
     fn old_pages_are_one_name() {
         let data = page(0x83, b"\x20\x11\x22\x33\x44\x55\x66\x77");
         assert_eq!(pre_spc3_name(&data).map(<[u8]>::len), Some(8));
-    }
-
-    proptest! {
-        #[test]
-        fn any_page_is_read_without_panic(data in prop::collection::vec(any::<u8>(), 0..700), code in prop::sample::select(vec![0u8, 0x80, 0x83])) {
-            let mut data = data;
-            if data.len() > 1 {
-                data[1] = code;
-            }
-            let bytes: usize = designators(&data).map(|d| d.bytes.len()).sum();
-            prop_assert!(bytes <= data.len());
-            let _ = (unit_serial(&data), pre_spc3_name(&data), lists(&data, 0x83));
-        }
     }
 }

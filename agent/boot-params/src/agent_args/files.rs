@@ -133,7 +133,6 @@ fn option_name(assignment: &Assignment) -> String {
 mod tests {
     use super::*;
     use crate::argument_value::ServiceUrls;
-    use proptest::prelude::*;
 
     fn of_line(text: &str) -> BootParams {
         BootParams::from_command_line(&CommandLine::parse(text))
@@ -258,16 +257,5 @@ mod tests {
             ]
         );
         assert!(params.certfile.is_none() && !*params.listen_tls);
-    }
-
-    proptest! {
-        #[test]
-        fn no_file_and_no_parameters_panic(text in "((\\[(DEFAULT|mdns)\\]|[a-z_-]{1,20}|ipa-[a-z-]{1,20})( ?= ?\\PC{0,20})?\n){0,8}") {
-            let mut params = BootParams::default();
-            params.read_file("f", &text);
-            params.read_parameters("d", &text);
-            params.check_together();
-            let _ = params.list();
-        }
     }
 }

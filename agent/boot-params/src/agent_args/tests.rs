@@ -1,5 +1,3 @@
-use proptest::prelude::*;
-
 use super::*;
 use crate::argument_value::Secret;
 use crate::cmdline::CommandLine;
@@ -150,14 +148,6 @@ fn a_bare_switch_of_ours_is_on() {
         ["http://h/i.raw.xz"]
     );
     assert_eq!(read("landfall.coreos.image").warnings.len(), 1);
-}
-
-proptest! {
-    #[test]
-    fn no_command_line_panics(text in "((ipa-[a-z-]{1,20}|BOOTIF|landfall\\.[a-z.]{1,9})(=\\PC{0,20})? ?){0,8}") {
-        let params = read(&text);
-        prop_assert!(params.warnings.len() <= 8 + 1);
-    }
 }
 
 #[test]

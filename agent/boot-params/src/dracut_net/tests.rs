@@ -207,11 +207,6 @@ proptest! {
             prop_assert!(argument.dns.len() <= 2);
         }
     }
-
-    #[test]
-    fn no_text_panics(text in "ip=\\PC{0,60}") {
-        read(&text);
-    }
 }
 
 /// A short form of each `bond=`, `bridge=`, `team=` and `vlan=` of a line.

@@ -176,7 +176,6 @@ pub fn superblock(version: Version, size: u64, name: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -222,18 +221,5 @@ mod tests {
         assert!(MdSuperblock::parse(&bytes, Version::V1_1, size).is_none());
         let bytes = superblock(Version::V0_90, size * 2, "");
         assert!(MdSuperblock::parse(&bytes, Version::V0_90, size).is_none());
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512), size: u64) {
-            for version in Version::ALL {
-                let mut bytes = bytes.clone();
-                if bytes.len() >= 4 {
-                    bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
-                }
-                let _ = MdSuperblock::parse(&bytes, version, size);
-            }
-        }
     }
 }

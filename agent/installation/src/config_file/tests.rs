@@ -264,12 +264,3 @@ fn options_that_exclude_each_other() {
         assert!(Layer::try_parse_from(arguments).is_err(), "{arguments:?}");
     }
 }
-
-proptest::proptest! {
-    #[test]
-    fn any_text_is_read_or_refused_in_one_line(text in "(?s).{0,200}") {
-        if let Err(failure) = InstallOptions::from_config(&text) {
-            proptest::prop_assert!(!failure.details.contains('\n'), "{failure:?}");
-        }
-    }
-}

@@ -82,7 +82,6 @@ pub fn claimant(packet: &[u8], address: Ipv4Addr) -> Option<MacAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
     const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 77);
@@ -109,13 +108,6 @@ mod tests {
             (Vec::new(), None),
         ] {
             assert_eq!(claimant(&packet, ADDRESS), found, "{packet:?}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_packet_panics(packet in proptest::collection::vec(any::<u8>(), 0..64)) {
-            claimant(&packet, ADDRESS);
         }
     }
 }

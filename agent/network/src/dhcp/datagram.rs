@@ -88,7 +88,6 @@ fn ones_sum(bytes: &[u8], start: u16) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     /// A packet with the ports of a server's answer.
     fn answer(payload: &[u8]) -> Vec<u8> {
@@ -146,27 +145,5 @@ mod tests {
         let mut corrupt = good.clone();
         corrupt[8] ^= 1;
         assert_eq!(payload(&corrupt), None);
-    }
-
-    proptest! {
-        #[test]
-        fn no_packet_panics(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
-            payload(&bytes);
-        }
-
-        #[test]
-        fn no_changed_answer_panics(
-            body in proptest::collection::vec(any::<u8>(), 0..300),
-            changes in proptest::collection::vec((0usize..40, any::<u8>()), 0..4),
-        ) {
-            let mut packet = answer(&body);
-            prop_assert_eq!(payload(&packet), Some(&body[..]));
-            for (at, value) in changes {
-                if let Some(byte) = packet.get_mut(at) {
-                    *byte = value;
-                }
-            }
-            payload(&packet);
-        }
     }
 }

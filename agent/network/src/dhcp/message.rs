@@ -204,7 +204,6 @@ fn run_of_one_code(bytes: &[u8]) -> usize {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use proptest::prelude::*;
     use std::time::Duration;
 
     pub(in super::super) const MAC: MacAddr = MacAddr([0x52, 0x54, 0, 0, 0, 1]);
@@ -336,24 +335,5 @@ pub(super) mod tests {
                 Ipv4Addr::new(192, 0, 2, 2)
             ]))
         );
-    }
-
-    proptest! {
-        #[test]
-        fn no_answer_panics(options in proptest::collection::vec(any::<u8>(), 0..400)) {
-            answer(Ipv4Addr::new(192, 0, 2, 77), &options);
-        }
-
-        #[test]
-        fn no_well_formed_option_panics(
-            list in proptest::collection::vec((any::<u8>(), proptest::collection::vec(any::<u8>(), 0..20)), 0..12)
-        ) {
-            let mut bytes = vec![53, 1, 5];
-            for (code, value) in list {
-                bytes.extend([code, value.len() as u8]);
-                bytes.extend(value);
-            }
-            answer(Ipv4Addr::new(192, 0, 2, 77), &bytes);
-        }
     }
 }

@@ -161,13 +161,6 @@ fn arguments_of_a_step_are_the_commands_under_its_own() {
     assert_eq!(version, Some(serde_json::json!({"a": "1"})));
 }
 
-proptest::proptest! {
-    #[test]
-    fn never_panics(body: Vec<u8>) {
-        let _ = Request::parse(&body).and_then(Request::command);
-    }
-}
-
 #[test]
 fn a_body_of_many_values_gets_no_memory() {
     let body = |count: usize| {

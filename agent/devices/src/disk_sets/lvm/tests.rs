@@ -2,7 +2,6 @@ use std::process::Command;
 
 use landfall_sys::loop_device::loop_device;
 use landfall_sys::skip::skip;
-use proptest::prelude::*;
 
 use super::*;
 
@@ -98,23 +97,5 @@ fn metadata_are_text() {
     assert_eq!(read(tagged).unwrap().devices, Some(2));
     for nothing in ["", "vg", "a b {", "{ physical_volumes {", "vg { pv0 {"] {
         assert_eq!(read(nothing), None, "{nothing}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2048), offset: u32) {
-        let mut bytes = bytes;
-        let _ = parse_metadata(&bytes);
-        if bytes.len() >= 32 {
-            bytes[..8].copy_from_slice(b"LABELONE");
-            bytes[20..24].copy_from_slice(&offset.to_le_bytes());
-            bytes[24..32].copy_from_slice(b"LVM2 001");
-        }
-        let _ = metadata_areas(&bytes);
-        if bytes.len() >= 20 {
-            bytes[4..20].copy_from_slice(AREA_MAGIC);
-        }
-        let _ = text_in_area(&bytes);
     }
 }

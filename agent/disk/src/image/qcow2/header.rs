@@ -221,7 +221,6 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -290,23 +289,6 @@ mod tests {
         for (change, word) in changes {
             let reason = with(change).unwrap_err();
             assert!(reason.contains(word), "{word}: {reason}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_a_header_or_an_error(
-            places in proptest::collection::vec((4usize..112, any::<u8>()), 0..12),
-            keep in 0usize..113,
-        ) {
-            let mut bytes = good();
-            for (place, byte) in places {
-                bytes[place] = byte;
-            }
-            if let Ok(header) = Header::parse(&bytes[..keep.min(112)]) {
-                prop_assert!(header.l1_len() <= 32 << 20);
-                prop_assert!(header.l1_offset.checked_add(header.l1_len()).is_some());
-            }
         }
     }
 }

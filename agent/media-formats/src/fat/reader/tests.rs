@@ -3,7 +3,6 @@ use std::path::Path;
 use std::process::Command;
 
 use super::*;
-use proptest::prelude::*;
 
 /// A file system made by dosfstools and filled by mtools.
 fn image(arguments: &[&str], kib: u32) -> Vec<u8> {
@@ -132,20 +131,4 @@ fn a_file_whose_chain_goes_in_a_circle_is_an_error() {
     let mut fat = Fat::open(Cursor::new(&bytes)).unwrap();
     let error = fat.read("etc/large", 1 << 20).unwrap_err().to_string();
     assert_eq!(error, "FAT: etc/large: broken chain of clusters");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-    #[test]
-    fn mutated_images_never_panic(places in prop::collection::vec((0usize..40_000, any::<u8>()), 1..60)) {
-        static IMAGE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
-        let mut bytes = IMAGE.get_or_init(|| image(&[], 1440)).clone();
-        for (at, byte) in places {
-            bytes[at] = byte;
-        }
-        if let Ok(mut fat) = Fat::open(Cursor::new(&bytes)) {
-            let _ = fat.read("parameters.txt", 1 << 16);
-            let _ = fat.files("etc/ironic-python-agent.d");
-        }
-    }
 }

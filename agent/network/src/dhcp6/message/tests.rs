@@ -220,13 +220,6 @@ fn a_text_of_a_server_is_one_short_line() {
 
 proptest! {
     #[test]
-    fn no_answer_panics(options in proptest::collection::vec(any::<u8>(), 0..400)) {
-        let mut bytes = answer_bytes(MessageType::Reply, TRANSACTION, Vec::new());
-        bytes.extend(options);
-        parse(&bytes);
-    }
-
-    #[test]
     fn no_well_formed_option_panics(
         list in proptest::collection::vec(
             (prop_oneof![0_u16..100, any::<u16>()], proptest::collection::vec(any::<u8>(), 0..60)),
