@@ -6,8 +6,8 @@ use std::fs;
 use std::time::Duration;
 
 use landfall_network::NetworkState;
-use landfall_network::state::{AddressOrigin, AddressState, NicState};
-use landfall_network_plan::{IpPrefix, MacAddr};
+use landfall_network::lab;
+use landfall_network::state::{AddressOrigin, NicState};
 use landfall_sys::skip::skip;
 use landfall_sys::system_path::SystemPath;
 use serde_json::{Value, json};
@@ -191,7 +191,7 @@ fn a_lease_that_arrives_during_the_lldp_wait_is_in_the_inventory() {
     let body = runtime.block_on(async {
         let lease = async {
             tokio::time::sleep(Duration::from_millis(500)).await;
-            sender.send_replace(with_address("eth0", "192.0.2.7"));
+            sender.send_replace(with_address("eth0", "192.0.2.7/24"));
         };
         let inspect = inspection::inspect(root.path().clone(), circumstances);
         tokio::join!(inspect, lease).0.unwrap()
@@ -203,27 +203,10 @@ fn a_lease_that_arrives_during_the_lldp_wait_is_in_the_inventory() {
 }
 
 fn with_address(nic: &str, address: &str) -> NetworkState {
-    let address = AddressState {
-        prefix: IpPrefix {
-            address: address.parse().unwrap(),
-            length: 24,
-        },
-        origin: AddressOrigin::Foreign,
-        usable: true,
-    };
     let nic = NicState {
-        index: 2,
         name: nic.to_owned(),
-        mac: MacAddr([0x52, 0x54, 0, 0, 0, 1]),
-        permanent_mac: None,
-        is_virtual: false,
-        carrier: true,
-        awaits_carrier: false,
-        shall_have_address: true,
-        awaits_ipv4: false,
-        leads_to_bmc: false,
-        addresses: vec![address],
-        trouble: None,
+        addresses: vec![lab::address(address, AddressOrigin::Foreign)],
+        ..lab::nic(1, false)
     };
     NetworkState {
         nics: vec![nic],

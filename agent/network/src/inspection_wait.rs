@@ -78,44 +78,30 @@ impl NetworkState {
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::{AddressOrigin, AddressState};
     use super::*;
+    use crate::lab;
+    use crate::state::AddressOrigin;
     use std::net::IpAddr;
 
     const BOOT: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
     const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
     fn nic(mac: MacAddr, carrier: bool, addresses: Option<(&str, AddressOrigin)>) -> NicState {
-        let address = |(text, origin): (&str, AddressOrigin)| AddressState {
-            prefix: landfall_network_plan::IpPrefix {
-                address: text.parse().unwrap(),
-                length: 64,
-            },
-            origin,
-            usable: true,
-        };
+        let addresses = addresses.map(|(text, origin)| lab::address(text, origin));
         NicState {
-            index: 1,
-            name: "eth0".to_owned(),
             mac,
-            permanent_mac: None,
-            is_virtual: false,
-            leads_to_bmc: false,
             carrier,
-            awaits_carrier: false,
-            shall_have_address: true,
-            awaits_ipv4: false,
-            addresses: addresses.into_iter().map(address).collect(),
-            trouble: None,
+            addresses: addresses.into_iter().collect(),
+            ..lab::nic(1, false)
         }
     }
 
     #[test]
     fn any_address_beyond_the_link_will_do() {
         use AddressOrigin::{Dhcp, LinkLocal, RouterAdvertisement};
-        let v4 = Some(("192.0.2.7", Dhcp(IpAddr::from([192, 0, 2, 1]))));
-        let v6 = Some(("2001:db8::7", RouterAdvertisement));
-        let local = Some(("fe80::7", LinkLocal));
+        let v4 = Some(("192.0.2.7/24", Dhcp(IpAddr::from([192, 0, 2, 1]))));
+        let v6 = Some(("2001:db8::7/64", RouterAdvertisement));
+        let local = Some(("fe80::7/64", LinkLocal));
         let unplugged = nic(OTHER, false, None);
         let negotiating = NicState {
             awaits_carrier: true,
@@ -156,11 +142,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn other_nics_and_the_second_family_have_a_moment() {
         use AddressOrigin::{Dhcp, RouterAdvertisement};
-        let dhcp = Some(("192.0.2.7", Dhcp(IpAddr::from([192, 0, 2, 1]))));
+        let dhcp = Some(("192.0.2.7/24", Dhcp(IpAddr::from([192, 0, 2, 1]))));
         let online = nic(BOOT, true, dhcp);
         let by_ipv6_alone = NicState {
             awaits_ipv4: true,
-            ..nic(BOOT, true, Some(("2001:db8::7", RouterAdvertisement)))
+            ..nic(BOOT, true, Some(("2001:db8::7/64", RouterAdvertisement)))
         };
         let asking = NicState {
             awaits_ipv4: true,

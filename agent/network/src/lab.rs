@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
 use crate::configure::Network;
-use crate::state::NicState;
+use crate::state::{AddressOrigin, AddressState, NicState};
 use crate::state_json::StoredState;
 use crate::{NetworkState, Setup, start};
 
@@ -111,6 +111,16 @@ impl Lab {
             "link add eth{number} address 52:54:00:00:00:0{number} type veth peer name port{number}"
         ));
         ip(&format!("link set port{number} netns {}", self.network_ns));
+    }
+
+    /// The same, with these addresses on `port0` and a carrier.
+    pub fn plug_in_up(&self, number: u8, addresses: &[&str]) {
+        self.plug_in(number);
+        for address in addresses {
+            let nodad = if address.contains(':') { " nodad" } else { "" };
+            self.port(&format!("addr add {address} dev port{number}{nodad}"));
+        }
+        self.port(&format!("link set port{number} up"));
     }
 
     /// Runs `ip` in the network's namespace.
@@ -360,5 +370,14 @@ pub fn nic(index: u32, leads_to_bmc: bool) -> NicState {
         awaits_ipv4: false,
         addresses: Vec::new(),
         trouble: None,
+    }
+}
+
+/// A usable address, with the length of its prefix.
+pub fn address(text: &str, origin: AddressOrigin) -> AddressState {
+    AddressState {
+        prefix: text.parse().unwrap(),
+        origin,
+        usable: true,
     }
 }

@@ -14,10 +14,13 @@ use std::time::Duration;
 
 use landfall_network_plan::Source;
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::state::{AddressOrigin, AddressState, NetworkState, NicState};
-use crate::lab::{ip, ip_output, on_a_machine};
+use crate::lab::{Lab, ip, ip_output, on_a_machine};
+
+type Network = watch::Receiver<NetworkState>;
 
 const POOL: &str = "--dhcp-range=192.0.2.100,192.0.2.150,255.255.255.0,1h";
 
@@ -38,6 +41,24 @@ fn origin(state: &NetworkState, name: &str, origin: AddressOrigin) -> Option<IpA
     Some(found.prefix.address)
 }
 
+/// Waits until the NIC has the address and may use it.
+async fn until_has(lab: &Lab, network: &mut Network, name: &str, address: &str) -> NetworkState {
+    let what = format!("{address} on {name}");
+    lab.until(network, &what, |s| has(s, name, address)).await
+}
+
+/// Waits until the NIC is there and meets the condition.
+async fn until_nic(
+    lab: &Lab,
+    network: &mut Network,
+    what: &str,
+    name: &str,
+    is_so: impl Fn(&NicState) -> bool,
+) -> NetworkState {
+    let is_so = |s: &NetworkState| nic(s, name).is_some_and(&is_so);
+    lab.until(network, what, is_so).await
+}
+
 /// Whether packets reach the address and come back: nobody listens on port 9, so
 /// the answer is a refusal.
 fn answers(address: &str) -> bool {
@@ -49,19 +70,13 @@ fn answers(address: &str) -> bool {
 #[test]
 fn static_ipv4_with_routes_name_and_resolver() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("addr add 192.0.2.1/24 dev port0");
+        lab.plug_in_up(0, &["192.0.2.1/24"]);
         lab.port("addr add 198.51.100.1/32 dev lo");
-        lab.port("link set port0 up");
         let mut network = lab.boot(
             "ip=192.0.2.10::192.0.2.1:255.255.255.0:node7:eth0:none:1400 \
              nameserver=192.0.2.53 rd.route=10.1.2.3/16:192.0.2.9:eth0",
         );
-        let state = lab
-            .until(&mut network, "the address", |s| {
-                has(s, "eth0", "192.0.2.10/24")
-            })
-            .await;
+        let state = until_has(lab, &mut network, "eth0", "192.0.2.10/24").await;
         let found = &nic(&state, "eth0").unwrap().addresses;
         assert_eq!(found.len(), 1, "IPv6 is off: {found:?}");
         assert_eq!(
@@ -109,11 +124,7 @@ fn network_data_goes_before_kernel_arguments() {
         lab.port("link set port0 up");
         lab.port("link set port1 up");
         let mut network = lab.boot_from(Some(NETWORK_DATA), "ip=192.0.2.99:::24::eth0:none");
-        let state = lab
-            .until(&mut network, "the address", |s| {
-                has(s, "eth0", "192.0.2.11/24")
-            })
-            .await;
+        let state = until_has(lab, &mut network, "eth0", "192.0.2.11/24").await;
         let found = &nic(&state, "eth0").unwrap().addresses;
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].origin, AddressOrigin::Plan(Source::NetworkData));
@@ -145,14 +156,10 @@ fn network_data_goes_before_kernel_arguments() {
 #[test]
 fn a_faulty_network_data_is_told_and_kernel_arguments_take_its_place() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &[]);
         let cut = &NETWORK_DATA[..100];
         let mut network = lab.boot_from(Some(cut), "ip=192.0.2.99:::24::eth0:none");
-        lab.until(&mut network, "the address", |s| {
-            has(s, "eth0", "192.0.2.99/24")
-        })
-        .await;
+        until_has(lab, &mut network, "eth0", "192.0.2.99/24").await;
         let loud = |line: &String| {
             line.starts_with("ERROR network_data: expected JSON: EOF")
                 && line.ends_with("; it is not used")
@@ -168,8 +175,7 @@ fn a_faulty_network_data_is_told_and_kernel_arguments_take_its_place() {
 fn a_bridge_joins_its_ports_and_has_the_address() {
     on_a_machine(async |lab| {
         for number in 0..2 {
-            lab.plug_in(number);
-            lab.port(&format!("link set port{number} up"));
+            lab.plug_in_up(number, &[]);
         }
         lab.port("addr add 192.0.2.1/24 dev port1");
         let arguments = "bridge=br0:eth0,52-54-00-00-00-01 ip=192.0.2.10:::24::br0:none";
@@ -197,128 +203,17 @@ fn a_bridge_joins_its_ports_and_has_the_address() {
 }
 
 #[test]
-fn static_ipv6_is_usable_when_nobody_else_has_it() {
-    on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("addr add 2001:db8::1/64 dev port0 nodad");
-        lab.port("addr add 2001:db8:1::1/128 dev lo nodad");
-        lab.port("link set port0 up");
-        let mut network =
-            lab.boot("ip=[2001:db8::10]::[2001:db8::1]:64::eth0:none nameserver=[2001:db8::53]");
-        lab.until(&mut network, "the address", |s| {
-            has(s, "eth0", "2001:db8::10/64")
-        })
-        .await;
-        assert!(answers("2001:db8::1"), "the neighbour");
-        assert!(answers("2001:db8:1::1"), "behind the gateway");
-        assert_eq!(lab.resolv_conf(), "nameserver 2001:db8::53\n");
-    });
-}
-
-#[test]
 fn an_ipv6_address_that_somebody_else_has_is_not_used() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("addr add 2001:db8::10/64 dev port0 nodad");
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &["2001:db8::10/64"]);
         let mut network = lab.boot("ip=[2001:db8::10]:::64::eth0:none");
-        let state = lab
-            .until(&mut network, "trouble", |s| {
-                nic(s, "eth0").is_some_and(|nic| nic.trouble.is_some())
-            })
-            .await;
+        let state = until_nic(lab, &mut network, "trouble", "eth0", |nic| {
+            nic.trouble.is_some()
+        })
+        .await;
         assert!(!has(&state, "eth0", "2001:db8::10/64"));
         let line = "WARN eth0 2001:db8::10/64: another machine on this link has the address; it is not used";
         assert!(lab.said().iter().any(|l| l == line), "{:#?}", lab.said());
-    });
-}
-
-#[test]
-fn dhcp_gives_address_routes_names_and_resolver() {
-    on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("addr add 192.0.2.1/24 dev port0");
-        lab.port("addr add 10.99.0.1/32 dev lo");
-        lab.port("link set port0 up");
-        let server = lab.dnsmasq("port0", &[
-            POOL,
-            "--dhcp-host=52:54:00:00:00:00,192.0.2.77,node77",
-            "--dhcp-option=option:dns-server,192.0.2.53,192.0.2.54",
-            "--dhcp-option=option:domain-search,lab.example,example.org",
-            "--dhcp-option=option:classless-static-route,10.99.0.0/16,192.0.2.1,0.0.0.0/0,192.0.2.1",
-            "--dhcp-option=option:ntp-server,192.0.2.123",
-            "--dhcp-option=option:mtu,1450",
-        ]);
-        let mut network = lab.boot("ip=eth0:dhcp rd.net.dhcp.vendor-class=landfall");
-        let state = lab
-            .until(&mut network, "a lease", |s| has(s, "eth0", "192.0.2.77/24"))
-            .await;
-        let server_address = [192, 0, 2, 1].into();
-        let found = origin(&state, "eth0", AddressOrigin::Dhcp(server_address));
-        assert_eq!(found, Some([192, 0, 2, 77].into()));
-        assert_eq!(state.ntp, [IpAddr::from([192, 0, 2, 123])]);
-        assert!(
-            answers("10.99.0.1"),
-            "by the classless route\n{}",
-            ip_output("route")
-        );
-        assert_eq!(
-            lab.resolv_conf(),
-            "search lab.example example.org\nnameserver 192.0.2.53\nnameserver 192.0.2.54\n"
-        );
-        assert_eq!(nix::unistd::gethostname().unwrap(), "node77");
-        lab.until(&mut network, "the MTU", |_| {
-            ip_output("link show eth0").contains("mtu 1450")
-        })
-        .await;
-        assert!(
-            ip_output("addr show eth0").contains("valid_lft 3"),
-            "a lease has an end"
-        );
-        let log = server.log();
-        assert!(
-            log.contains("client provides name") || log.contains("vendor class: landfall"),
-            "{log}"
-        );
-        // A client on a busy machine may send the request twice.
-        assert!(log.contains("DHCPACK"), "{log}");
-    });
-}
-
-#[test]
-fn a_server_that_answers_late_is_waited_for_and_nobody_else_is_held_up() {
-    on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.plug_in(1);
-        lab.port("addr add 192.0.2.1/24 dev port0");
-        lab.port("link set port0 up");
-        lab.port("link set port1 up");
-        let mut network =
-            lab.boot("ip=eth0:dhcp ip=198.51.100.7:::24::eth1:none rd.net.timeout.dhcp=2");
-        let state = lab
-            .until(&mut network, "the other NIC", |s| {
-                has(s, "eth1", "198.51.100.7/24")
-            })
-            .await;
-        assert!(!nic(&state, "eth0").unwrap().is_online());
-        let state = lab
-            .until(&mut network, "a complaint", |s| {
-                nic(s, "eth0").is_some_and(|nic| nic.trouble.is_some())
-            })
-            .await;
-        let trouble = nic(&state, "eth0").unwrap().trouble.clone();
-        assert_eq!(trouble.as_deref(), Some("eth0 DHCP: no answer after 2 s"));
-        let line =
-            "WARN eth0 DHCP: no answer after 2 s, still trying; other interfaces are not delayed";
-        assert!(lab.said().iter().any(|l| l == line), "{:#?}", lab.said());
-
-        let _server = lab.dnsmasq("port0", &[POOL]);
-        let state = lab
-            .until(&mut network, "a late lease", |s| {
-                nic(s, "eth0").is_some_and(NicState::is_online)
-            })
-            .await;
-        assert_eq!(nic(&state, "eth0").unwrap().trouble, None);
     });
 }
 
@@ -355,20 +250,14 @@ fn a_cable_that_is_plugged_in_late_is_noticed() {
 #[test]
 fn a_nic_that_appears_late_gets_what_the_plan_has_for_it() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &[]);
         let mut network = lab.boot("ip=192.0.2.20:::24::52-54-00-00-00-01:none");
-        lab.until(&mut network, "the first NIC", |s| {
-            nic(s, "eth0").is_some_and(|nic| nic.carrier)
+        until_nic(lab, &mut network, "the first NIC", "eth0", |nic| {
+            nic.carrier
         })
         .await;
-        lab.plug_in(1);
-        lab.port("link set port1 up");
-        let state = lab
-            .until(&mut network, "the second", |s| {
-                has(s, "eth1", "192.0.2.20/24")
-            })
-            .await;
+        lab.plug_in_up(1, &[]);
+        let state = until_has(lab, &mut network, "eth1", "192.0.2.20/24").await;
         assert_eq!(nic(&state, "eth0").unwrap().addresses, []);
         ip("link del eth1");
         lab.until(&mut network, "it to be gone", |s| nic(s, "eth1").is_none())
@@ -380,86 +269,24 @@ fn a_nic_that_appears_late_gets_what_the_plan_has_for_it() {
 fn an_address_for_any_nic_goes_to_the_first_with_a_carrier() {
     on_a_machine(async |lab| {
         lab.plug_in(0);
-        lab.plug_in(1);
-        lab.port("link set port1 up");
+        lab.plug_in_up(1, &[]);
         let mut network = lab.boot("ip=192.0.2.20:::24:::none");
-        lab.until(&mut network, "the address", |s| {
-            has(s, "eth1", "192.0.2.20/24")
+        until_has(lab, &mut network, "eth1", "192.0.2.20/24").await;
+        lab.port("link set port0 up");
+        let state = until_nic(lab, &mut network, "the other carrier", "eth0", |nic| {
+            nic.carrier
         })
         .await;
-        lab.port("link set port0 up");
-        let state = lab
-            .until(&mut network, "the other carrier", |s| {
-                nic(s, "eth0").is_some_and(|nic| nic.carrier)
-            })
-            .await;
         assert_eq!(nic(&state, "eth0").unwrap().addresses, []);
-    });
-}
-
-#[test]
-fn an_address_that_somebody_else_has_is_declined() {
-    on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("addr add 192.0.2.1/24 dev port0");
-        // Linux answers ARP for all its addresses on every link.
-        lab.port("addr add 192.0.2.77/32 dev lo");
-        lab.port("link set port0 up");
-        let host = "--dhcp-host=52:54:00:00:00:00,192.0.2.77";
-        let server = lab.dnsmasq("port0", &[POOL, host]);
-        let mut network = lab.boot("ip=eth0:dhcp");
-        let state = lab
-            .until(&mut network, "trouble", |s| {
-                nic(s, "eth0").is_some_and(|nic| nic.trouble.is_some())
-            })
-            .await;
-        let found = nic(&state, "eth0").unwrap();
-        assert!(!has(&state, "eth0", "192.0.2.77/24"), "it was never used");
-        let trouble = found.trouble.as_deref().unwrap();
-        assert!(
-            trouble.starts_with("eth0 DHCP: 192.0.2.77 is in use by "),
-            "{trouble}"
-        );
-        let online = |s: &NetworkState| nic(s, "eth0").is_some_and(NicState::is_online);
-        let state = lab.until(&mut network, "another address", online).await;
-        assert!(!has(&state, "eth0", "192.0.2.77/24"));
-        assert!(server.log().contains("DHCPDECLINE"), "{}", server.log());
-    });
-}
-
-#[test]
-fn router_advertisements_give_an_address_and_a_way_out() {
-    on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("addr add 2001:db8::1/64 dev port0 nodad");
-        lab.port("addr add 2001:db8:1::1/128 dev lo nodad");
-        lab.port("link set port0 up");
-        let _server = lab.dnsmasq(
-            "port0",
-            &["--enable-ra", "--dhcp-range=2001:db8::,ra-only,64"],
-        );
-        let mut network = lab.boot("ip=eth0:auto6");
-        let state = lab
-            .until(&mut network, "an address", |s| {
-                origin(s, "eth0", AddressOrigin::RouterAdvertisement).is_some()
-            })
-            .await;
-        let found = origin(&state, "eth0", AddressOrigin::RouterAdvertisement);
-        assert_eq!(found, Some("2001:db8::5054:ff:fe00:0".parse().unwrap()));
-        assert!(answers("2001:db8:1::1"), "behind the router");
     });
 }
 
 #[test]
 fn ip_off_means_that_no_packet_leaves() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &[]);
         let mut network = lab.boot("ip=off");
-        lab.until(&mut network, "the carrier", |s| {
-            nic(s, "eth0").is_some_and(|nic| nic.carrier)
-        })
-        .await;
+        until_nic(lab, &mut network, "the carrier", "eth0", |nic| nic.carrier).await;
         sleep(Duration::from_secs(3)).await;
         let statistics = ip_output("-s link show eth0");
         let sent = statistics.lines().last().unwrap();
@@ -471,8 +298,7 @@ fn ip_off_means_that_no_packet_leaves() {
 #[test]
 fn a_second_start_finds_everything_done() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &[]);
         let arguments = "ip=192.0.2.10::192.0.2.1:24::eth0:none:1400:52:54:00:00:00:0a \
                          ip=[2001:db8::10]::[2001:db8::1]:64::eth0:none";
         for _ in 0..2 {
@@ -523,8 +349,7 @@ fn without_instructions_the_boot_nic_goes_before_the_others() {
 fn lock_down_leaves_no_link_up() {
     on_a_machine(async |lab| {
         for number in [0, 1] {
-            lab.plug_in(number);
-            lab.port(&format!("link set port{number} up"));
+            lab.plug_in_up(number, &[]);
             ip(&format!("link set eth{number} up"));
         }
         let up = || ip_output("-o link show up").matches(": eth").count();

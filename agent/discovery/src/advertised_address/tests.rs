@@ -1,8 +1,7 @@
 use std::time::Instant;
 
-use landfall_network::lab::{ip, on_a_machine};
-use landfall_network::state::{AddressState, NicState};
-use landfall_network_plan::{IpPrefix, MacAddr};
+use landfall_network::lab::{address, ip, nic, on_a_machine};
+use landfall_network::state::NicState;
 use tempfile::TempDir;
 
 use super::*;
@@ -47,8 +46,7 @@ fn the_address_is_said_or_kept_or_found_by_route() {
         let dir = TempDir::new().unwrap();
         let kept = StateFile::new(dir.path(), "advertised");
         for number in [0, 1] {
-            lab.plug_in(number);
-            lab.port(&format!("link set port{number} up"));
+            lab.plug_in_up(number, &[]);
         }
         let mut network =
             lab.boot("ip=192.0.2.10:::24::eth0:none ip=198.51.100.10:::24::eth1:none");
@@ -116,8 +114,7 @@ fn the_address_is_said_or_kept_or_found_by_route() {
 #[test]
 fn a_link_local_service_is_told_an_address_that_reaches_further() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &[]);
         ip("link set eth0 up");
         // Do not wait for duplicate address detection.
         ip("addr add fe80::10/64 dev eth0 nodad");
@@ -138,28 +135,12 @@ fn a_link_local_service_is_told_an_address_that_reaches_further() {
 }
 
 fn network_with(addresses: &[&str]) -> NetworkState {
-    let address = |text: &&str| AddressState {
-        prefix: IpPrefix {
-            address: text.parse().unwrap(),
-            length: 24,
-        },
-        origin: AddressOrigin::Dhcp([192, 0, 2, 1].into()),
-        usable: true,
-    };
+    let origin = AddressOrigin::Dhcp([192, 0, 2, 1].into());
+    let address = |text: &&str| address(&format!("{text}/24"), origin);
     NetworkState {
         nics: vec![NicState {
-            index: 1,
-            name: "eth0".to_owned(),
-            mac: MacAddr([2; 6]),
-            permanent_mac: None,
-            is_virtual: false,
-            leads_to_bmc: false,
-            carrier: true,
-            awaits_carrier: false,
-            shall_have_address: true,
-            awaits_ipv4: false,
             addresses: addresses.iter().map(address).collect(),
-            trouble: None,
+            ..nic(1, false)
         }],
         ..NetworkState::default()
     }

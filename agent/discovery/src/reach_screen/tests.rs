@@ -1,39 +1,23 @@
+use landfall_network::lab;
 use landfall_network::resolv_conf::DnsServer;
-use landfall_network::state::AddressState;
-use landfall_network_plan::{IpPrefix, MacAddr, Source};
+use landfall_network_plan::{MacAddr, Source};
 
 use super::*;
 
 fn nic(number: u8, address: Option<(&str, AddressOrigin)>) -> NicState {
     NicState {
-        index: u32::from(number),
         name: format!("enp{number}s0f0np0"),
         mac: MacAddr([0x52, 0x54, 0, 0xc0, 0xff, number]),
-        permanent_mac: None,
-        is_virtual: false,
-        leads_to_bmc: false,
-        carrier: true,
-        awaits_carrier: false,
-        shall_have_address: true,
-        awaits_ipv4: false,
-        addresses: address
-            .into_iter()
-            .map(|(text, origin)| AddressState {
-                prefix: IpPrefix {
-                    address: text.parse().unwrap(),
-                    length: 64,
-                },
-                origin,
-                usable: true,
-            })
+        addresses: { address.into_iter() }
+            .map(|(text, origin)| lab::address(text, origin))
             .collect(),
-        trouble: None,
+        ..lab::nic(number.into(), false)
     }
 }
 
 fn given(number: u8) -> NicState {
     let origin = AddressOrigin::Plan(Source::KernelArguments);
-    nic(number, Some(("192.0.2.10", origin)))
+    nic(number, Some(("192.0.2.10/24", origin)))
 }
 
 fn shown(nics: Vec<NicState>, ways: Vec<(u32, Vec<StepResult>)>) -> String {
@@ -132,7 +116,7 @@ fn the_screen_of_a_host_with_many_nics() {
         ..nic(3, None)
     };
     let long = AddressOrigin::RouterAdvertisement;
-    let far = nic(5, Some(("2001:db8:1234:5678:9abc:def0:1234:5678", long)));
+    let far = nic(5, Some(("2001:db8:1234:5678:9abc:def0:1234:5678/64", long)));
     let idle = |number| NicState {
         shall_have_address: false,
         ..nic(number, None)
@@ -159,7 +143,7 @@ looking for http://ironic.example.org:6385
 network: kernel arguments
 enp1s0f0np0 (52:54:00:c0:ff:01)
   carrier ok
-  address 192.0.2.10/64 from kernel argument ip=
+  address 192.0.2.10/24 from kernel argument ip=
   TCP     FAILED: connection refused
           -- the host answers, but nothing listens on
           this port: is the service running? is the port

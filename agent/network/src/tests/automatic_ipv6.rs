@@ -62,6 +62,12 @@ fn routers_tell_servers_and_domains() {
             has(s, "eth0", SLAAC) && !s.dns.is_empty() && !s.search.is_empty()
         })
         .await;
+        let found = origin(
+            &network.borrow(),
+            "eth0",
+            AddressOrigin::RouterAdvertisement,
+        );
+        assert_eq!(found, Some("2001:db8::5054:ff:fe00:0".parse().unwrap()));
         assert!(answers("2001:db8:1::1"), "behind the router");
         assert_eq!(
             lab.resolv_conf(),
@@ -236,10 +242,7 @@ fn a_lease_is_confirmed_when_the_cable_is_back() {
             .await;
         let first = leased(&state);
         lab.port("link set port0 down");
-        lab.until(&mut network, "no carrier", |s| {
-            nic(s, "eth0").is_some_and(|nic| !nic.carrier)
-        })
-        .await;
+        until_nic(lab, &mut network, "no carrier", "eth0", |nic| !nic.carrier).await;
         lab.port("link set port0 up");
         lab.port("addr replace 2001:db8::1/64 dev port0 nodad");
         lab.until_so("a question", || server.log().contains("DHCPCONFIRM"))
@@ -254,19 +257,16 @@ fn a_lease_is_confirmed_when_the_cable_is_back() {
 fn a_static_address_is_used_at_once() {
     on_a_machine(async |lab| {
         plug_in(lab);
-        let mut network = lab.boot("ip=[2001:db8::10]::[2001:db8::1]:64::eth0:none");
-        lab.until(&mut network, "the carrier", |s| {
-            nic(s, "eth0").is_some_and(|nic| nic.carrier)
-        })
-        .await;
+        let mut network =
+            lab.boot("ip=[2001:db8::10]::[2001:db8::1]:64::eth0:none nameserver=[2001:db8::53]");
+        until_nic(lab, &mut network, "the carrier", "eth0", |nic| nic.carrier).await;
         let began = Instant::now();
-        lab.until(&mut network, "the address", |s| {
-            has(s, "eth0", "2001:db8::10/64")
-        })
-        .await;
+        until_has(lab, &mut network, "eth0", "2001:db8::10/64").await;
         assert!(answers("2001:db8:1::1"), "behind the gateway");
         let took = began.elapsed();
         assert!(took < Duration::from_millis(900), "{took:?}");
+        assert!(answers("2001:db8::1"), "the neighbour");
+        assert_eq!(lab.resolv_conf(), "nameserver 2001:db8::53\n");
     });
 }
 
@@ -327,8 +327,8 @@ fn a_route_to_a_particular_network_is_taken_from_an_advertisement() {
     on_a_machine(async |lab| {
         plug_in(lab);
         let mut network = lab.boot("ip=eth0:auto6");
-        lab.until(&mut network, "the link-local address", |s| {
-            nic(s, "eth0").is_some_and(|nic| nic.addresses.iter().any(|a| a.usable))
+        until_nic(lab, &mut network, "the link-local address", "eth0", |nic| {
+            nic.addresses.iter().any(|a| a.usable)
         })
         .await;
         advertise_route(lab);

@@ -2,15 +2,14 @@
 
 use serde_json::Value;
 
-use super::{has, nic};
+use super::*;
 use crate::lab::{ip, ip_output, on_a_machine};
 
 #[test]
 fn a_nic_is_called_what_the_operator_says() {
     on_a_machine(async |lab| {
         for number in 0..3 {
-            lab.plug_in(number);
-            lab.port(&format!("link set port{number} up"));
+            lab.plug_in_up(number, &[]);
         }
         // The first two NICs exchange their names, which no single rename can do.
         // The plan matches the third NIC by its future name.
@@ -42,8 +41,7 @@ fn a_nic_is_called_what_the_operator_says() {
 #[test]
 fn a_bridge_with_large_frames_raises_its_ports_first() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &[]);
         let mut network = lab.boot("bridge=br0:eth0 ip=192.0.2.10:::24::br0:none:9000");
         lab.until(&mut network, "the address", |s| {
             has(s, "br0", "192.0.2.10/24") && nic(s, "br0").is_some_and(|nic| nic.carrier)
@@ -84,8 +82,7 @@ fn everything() -> Vec<Value> {
 fn applied_twice_nothing_changes() {
     on_a_machine(async |lab| {
         for number in 0..2 {
-            lab.plug_in(number);
-            lab.port(&format!("link set port{number} up"));
+            lab.plug_in_up(number, &[]);
         }
         let arguments = "bridge=br0:eth0 ip=192.0.2.10::192.0.2.1:24::br0:none:1400 \
              ifname=lan0:52:54:00:00:00:01 ip=[2001:db8::10]::[2001:db8::1]:64::lan0:none \
@@ -127,9 +124,7 @@ fn applied_twice_nothing_changes() {
 #[test]
 fn a_port_that_its_controller_has_refused_is_tried_again() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("addr add 192.0.2.1/24 dev port0");
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &["192.0.2.1/24"]);
         ip("link add link eth0 name held type macvlan");
         let mut network = lab.boot("bridge=br0:eth0 ip=192.0.2.10:::24::br0:none");
         let refused = "WARN eth0: becoming a port of br0: Device or resource busy";
@@ -153,20 +148,13 @@ fn a_port_that_its_controller_has_refused_is_tried_again() {
 #[test]
 fn a_planned_link_that_is_off_is_switched_on_again() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &[]);
         let mut network = lab.boot("ip=192.0.2.10:::24::eth0:none");
-        lab.until(&mut network, "the address", |s| {
-            has(s, "eth0", "192.0.2.10/24")
-        })
-        .await;
+        until_has(lab, &mut network, "eth0", "192.0.2.10/24").await;
         ip("link set eth0 down");
-        lab.until(&mut network, "the loss", |s| {
-            nic(s, "eth0").is_some_and(|nic| !nic.carrier)
-        })
-        .await;
-        lab.until(&mut network, "the return", |s| {
-            nic(s, "eth0").is_some_and(|nic| nic.is_online())
+        until_nic(lab, &mut network, "the loss", "eth0", |nic| !nic.carrier).await;
+        until_nic(lab, &mut network, "the return", "eth0", |nic| {
+            nic.is_online()
         })
         .await;
     });
@@ -177,8 +165,7 @@ fn a_planned_link_that_is_off_is_switched_on_again() {
 fn a_link_without_a_place_in_the_plan_is_switched_on_again() {
     on_a_machine(async |lab| {
         for number in 0..2 {
-            lab.plug_in(number);
-            lab.port(&format!("link set port{number} up"));
+            lab.plug_in_up(number, &[]);
         }
         let mut network = lab.boot("ip=192.0.2.10:::24::eth0:none");
         let has_carrier = |s: &crate::NetworkState, wanted| {

@@ -17,19 +17,15 @@ fn a_static_address_of_another_machine_is_given_back_until_that_one_is_gone() {
              it is not used until that machine is gone -- give one of them another address",
         )
         .await;
-        let state = lab
-            .until(&mut network, "the address gone", |s| {
-                nic(s, "eth0").is_some_and(|nic| nic.addresses.is_empty())
-            })
-            .await;
+        let state = until_nic(lab, &mut network, "the address gone", "eth0", |nic| {
+            nic.addresses.is_empty()
+        })
+        .await;
         let trouble = nic(&state, "eth0").unwrap().trouble.as_deref();
         assert!(trouble.is_some_and(|trouble| trouble.contains("52:54:00:00:00:99")));
 
         lab.port("addr del 192.0.2.10/24 dev port0");
-        lab.until(&mut network, "the address back", |s| {
-            has(s, "eth0", "192.0.2.10/24")
-        })
-        .await;
+        until_has(lab, &mut network, "eth0", "192.0.2.10/24").await;
         lab.until_so("the routes back", || {
             ip_output("route").contains("default via 192.0.2.1 dev eth0")
         })
@@ -42,9 +38,7 @@ fn a_static_address_of_another_machine_is_given_back_until_that_one_is_gone() {
 #[test]
 fn a_static_ipv6_address_comes_back_when_the_other_machine_is_gone() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("addr add 2001:db8::10/64 dev port0 nodad");
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &["2001:db8::10/64"]);
         let mut network = lab.boot("ip=[2001:db8::10]:::64::eth0:none");
         lab.until_said(
             "WARN eth0 2001:db8::10/64: another machine on this link has the address; \
@@ -54,11 +48,7 @@ fn a_static_ipv6_address_comes_back_when_the_other_machine_is_gone() {
         lab.port("addr del 2001:db8::10/64 dev port0");
         lab.until_said("INFO eth0 2001:db8::10/64: nobody else on this link has the address now")
             .await;
-        let state = lab
-            .until(&mut network, "the address back", |s| {
-                has(s, "eth0", "2001:db8::10/64")
-            })
-            .await;
+        let state = until_has(lab, &mut network, "eth0", "2001:db8::10/64").await;
         assert_eq!(nic(&state, "eth0").unwrap().trouble, None);
     });
 }

@@ -1,4 +1,4 @@
-//! Tests of a DHCPv4 lease, from its start to its loss.
+//! Tests of DHCPv4, and of a lease from its start to its loss.
 
 use dhcproto::v4::MessageType;
 
@@ -9,9 +9,7 @@ use crate::lab::{Lab, on_a_machine};
 const LONG: [u32; 3] = [1800, 3000, 3600];
 
 fn plug_in(lab: &Lab) {
-    lab.plug_in(0);
-    lab.port("addr add 192.0.2.1/24 dev port0");
-    lab.port("link set port0 up");
+    lab.plug_in_up(0, &["192.0.2.1/24"]);
 }
 
 #[test]
@@ -20,10 +18,7 @@ fn a_lease_is_renewed_in_time() {
         plug_in(lab);
         let server = ScriptedDhcp::start(lab, [2, 100, 200], Mood::Generous);
         let mut network = lab.boot("ip=eth0:dhcp");
-        lab.until(&mut network, "a lease", |s| {
-            has(s, "eth0", "192.0.2.100/24")
-        })
-        .await;
+        until_has(lab, &mut network, "eth0", "192.0.2.100/24").await;
         let searches = server.heard(MessageType::Discover);
         let requests = server.heard(MessageType::Request);
         lab.until_so("two renewals", || {
@@ -44,10 +39,7 @@ fn a_lease_that_nobody_renews_takes_address_and_routes_with_it() {
         plug_in(lab);
         let server = ScriptedDhcp::start(lab, [3, 5, 10], Mood::Generous);
         let mut network = lab.boot("ip=eth0:dhcp");
-        lab.until(&mut network, "a lease", |s| {
-            has(s, "eth0", "192.0.2.100/24")
-        })
-        .await;
+        until_has(lab, &mut network, "eth0", "192.0.2.100/24").await;
         server.script().mood = Mood::Silent;
         lab.until_so("the default route", || {
             ip_output("route").contains("default via 192.0.2.1 dev eth0")
@@ -63,10 +55,7 @@ fn a_lease_that_nobody_renews_takes_address_and_routes_with_it() {
         assert!(!routes.contains("eth0"), "{routes}");
 
         server.script().mood = Mood::Generous;
-        lab.until(&mut network, "another lease", |s| {
-            has(s, "eth0", "192.0.2.100/24")
-        })
-        .await;
+        until_has(lab, &mut network, "eth0", "192.0.2.100/24").await;
     });
 }
 
@@ -76,20 +65,13 @@ fn a_lease_that_the_server_takes_back_is_replaced() {
         plug_in(lab);
         let server = ScriptedDhcp::start(lab, [3, 100, 200], Mood::Generous);
         let mut network = lab.boot("ip=eth0:dhcp");
-        lab.until(&mut network, "a lease", |s| {
-            has(s, "eth0", "192.0.2.100/24")
-        })
-        .await;
+        until_has(lab, &mut network, "eth0", "192.0.2.100/24").await;
         {
             let mut script = server.script();
             script.mood = Mood::Forgetful;
             script.address = [192, 0, 2, 200].into();
         }
-        let state = lab
-            .until(&mut network, "another lease", |s| {
-                has(s, "eth0", "192.0.2.200/24")
-            })
-            .await;
+        let state = until_has(lab, &mut network, "eth0", "192.0.2.200/24").await;
         assert!(!has(&state, "eth0", "192.0.2.100/24"));
         for line in [
             "WARN eth0 DHCP: the lease has ended; asking for another",
@@ -109,10 +91,7 @@ fn an_offer_that_is_taken_back_is_asked_for_again() {
         let mut network = lab.boot("ip=eth0:dhcp");
         lab.until_said("WARN eth0 DHCP: server 192.0.2.1 has taken its offer back")
             .await;
-        lab.until(&mut network, "a lease", |s| {
-            has(s, "eth0", "192.0.2.100/24")
-        })
-        .await;
+        until_has(lab, &mut network, "eth0", "192.0.2.100/24").await;
     });
 }
 
@@ -122,10 +101,7 @@ fn another_server_takes_over_a_lease() {
         plug_in(lab);
         let server = ScriptedDhcp::start(lab, [2, 5, 200], Mood::Generous);
         let mut network = lab.boot("ip=eth0:dhcp");
-        lab.until(&mut network, "a lease", |s| {
-            has(s, "eth0", "192.0.2.100/24")
-        })
-        .await;
+        until_has(lab, &mut network, "eth0", "192.0.2.100/24").await;
         // At T1 the client asks the server of the lease, in vain. At T2 it asks all
         // servers.
         server.script().mood = Mood::Silent;
@@ -167,11 +143,7 @@ fn a_static_address_outlives_a_lease_of_it() {
             script.mood = Mood::Forgetful;
             script.address = [192, 0, 2, 200].into();
         }
-        let state = lab
-            .until(&mut network, "another lease", |s| {
-                has(s, "eth0", "192.0.2.200/24")
-            })
-            .await;
+        let state = until_has(lab, &mut network, "eth0", "192.0.2.200/24").await;
         assert!(has(&state, "eth0", "192.0.2.100/24"), "{state:?}");
         let addresses = ip_output("-o -4 addr show dev eth0");
         let given = addresses
@@ -181,5 +153,117 @@ fn a_static_address_outlives_a_lease_of_it() {
             given.is_some_and(|line| line.contains("forever")),
             "{addresses}"
         );
+    });
+}
+
+#[test]
+fn dhcp_gives_address_routes_names_and_resolver() {
+    on_a_machine(async |lab| {
+        lab.plug_in_up(0, &["192.0.2.1/24"]);
+        lab.port("addr add 10.99.0.1/32 dev lo");
+        let server = lab.dnsmasq("port0", &[
+            POOL,
+            "--dhcp-host=52:54:00:00:00:00,192.0.2.77,node77",
+            "--dhcp-option=option:dns-server,192.0.2.53,192.0.2.54",
+            "--dhcp-option=option:domain-search,lab.example,example.org",
+            "--dhcp-option=option:classless-static-route,10.99.0.0/16,192.0.2.1,0.0.0.0/0,192.0.2.1",
+            "--dhcp-option=option:ntp-server,192.0.2.123",
+            "--dhcp-option=option:mtu,1450",
+        ]);
+        let mut network = lab.boot("ip=eth0:dhcp rd.net.dhcp.vendor-class=landfall");
+        let state = until_has(lab, &mut network, "eth0", "192.0.2.77/24").await;
+        let server_address = [192, 0, 2, 1].into();
+        let found = origin(&state, "eth0", AddressOrigin::Dhcp(server_address));
+        assert_eq!(found, Some([192, 0, 2, 77].into()));
+        assert_eq!(state.ntp, [IpAddr::from([192, 0, 2, 123])]);
+        assert!(
+            answers("10.99.0.1"),
+            "by the classless route\n{}",
+            ip_output("route")
+        );
+        assert_eq!(
+            lab.resolv_conf(),
+            "search lab.example example.org\nnameserver 192.0.2.53\nnameserver 192.0.2.54\n"
+        );
+        assert_eq!(nix::unistd::gethostname().unwrap(), "node77");
+        lab.until(&mut network, "the MTU", |_| {
+            ip_output("link show eth0").contains("mtu 1450")
+        })
+        .await;
+        assert!(
+            ip_output("addr show eth0").contains("valid_lft 3"),
+            "a lease has an end"
+        );
+        let log = server.log();
+        assert!(
+            log.contains("client provides name") || log.contains("vendor class: landfall"),
+            "{log}"
+        );
+        // A client on a busy machine may send the request twice.
+        assert!(log.contains("DHCPACK"), "{log}");
+    });
+}
+
+#[test]
+fn a_server_that_answers_late_is_waited_for_and_nobody_else_is_held_up() {
+    on_a_machine(async |lab| {
+        lab.plug_in(0);
+        lab.plug_in(1);
+        lab.port("addr add 192.0.2.1/24 dev port0");
+        lab.port("link set port0 up");
+        lab.port("link set port1 up");
+        let mut network =
+            lab.boot("ip=eth0:dhcp ip=198.51.100.7:::24::eth1:none rd.net.timeout.dhcp=2");
+        let state = until_has(lab, &mut network, "eth1", "198.51.100.7/24").await;
+        assert!(!nic(&state, "eth0").unwrap().is_online());
+        let state = until_nic(lab, &mut network, "a complaint", "eth0", |nic| {
+            nic.trouble.is_some()
+        })
+        .await;
+        let trouble = nic(&state, "eth0").unwrap().trouble.clone();
+        assert_eq!(trouble.as_deref(), Some("eth0 DHCP: no answer after 2 s"));
+        let line =
+            "WARN eth0 DHCP: no answer after 2 s, still trying; other interfaces are not delayed";
+        assert!(lab.said().iter().any(|l| l == line), "{:#?}", lab.said());
+
+        let _server = lab.dnsmasq("port0", &[POOL]);
+        let state = until_nic(
+            lab,
+            &mut network,
+            "a late lease",
+            "eth0",
+            NicState::is_online,
+        )
+        .await;
+        assert_eq!(nic(&state, "eth0").unwrap().trouble, None);
+    });
+}
+
+#[test]
+fn an_address_that_somebody_else_has_is_declined() {
+    on_a_machine(async |lab| {
+        lab.plug_in(0);
+        lab.port("addr add 192.0.2.1/24 dev port0");
+        // Linux answers ARP for all its addresses on every link.
+        lab.port("addr add 192.0.2.77/32 dev lo");
+        lab.port("link set port0 up");
+        let host = "--dhcp-host=52:54:00:00:00:00,192.0.2.77";
+        let server = lab.dnsmasq("port0", &[POOL, host]);
+        let mut network = lab.boot("ip=eth0:dhcp");
+        let state = until_nic(lab, &mut network, "trouble", "eth0", |nic| {
+            nic.trouble.is_some()
+        })
+        .await;
+        let found = nic(&state, "eth0").unwrap();
+        assert!(!has(&state, "eth0", "192.0.2.77/24"), "it was never used");
+        let trouble = found.trouble.as_deref().unwrap();
+        assert!(
+            trouble.starts_with("eth0 DHCP: 192.0.2.77 is in use by "),
+            "{trouble}"
+        );
+        let online = |s: &NetworkState| nic(s, "eth0").is_some_and(NicState::is_online);
+        let state = lab.until(&mut network, "another address", online).await;
+        assert!(!has(&state, "eth0", "192.0.2.77/24"));
+        assert!(server.log().contains("DHCPDECLINE"), "{}", server.log());
     });
 }

@@ -30,16 +30,11 @@ fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
 #[test]
 fn a_changed_resolver_file_counts_for_the_next_lookup() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("addr add 192.0.2.1/24 dev port0");
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &["192.0.2.1/24"]);
         let record = "--address=/ironic.lab.example/192.0.2.11";
         let _server = lab.dnsmasq("port0", &[POOL, "--port=53", record]);
         let mut network = lab.boot("ip=192.0.2.10:::24::eth0:none");
-        lab.until(&mut network, "the address", |s| {
-            has(s, "eth0", "192.0.2.10/24")
-        })
-        .await;
+        until_has(lab, &mut network, "eth0", "192.0.2.10/24").await;
 
         empty_etc();
         let file = Path::new("/etc/resolv.conf");

@@ -11,8 +11,7 @@ const TWO_WAYS_OUT: &str = "ip=192.0.2.10::192.0.2.1:24::eth0:none \
 
 fn plug_in_two(lab: &Lab) {
     for number in [0, 1] {
-        lab.plug_in(number);
-        lab.port(&format!("link set port{number} up"));
+        lab.plug_in_up(number, &[]);
     }
 }
 

@@ -32,8 +32,7 @@ route-rules:
 #[test]
 fn rules_routes_and_stacked_interfaces_are_made() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &[]);
         let mut network = lab.boot_nmstate(DOCUMENT);
         lab.until(&mut network, "the addresses", |s| {
             has(s, "eth0", "192.0.2.10/24")
@@ -78,10 +77,7 @@ fn rules_routes_and_stacked_interfaces_are_made() {
         assert_eq!(warnings(), 0, "{:#?}", lab.said());
         drop(network);
         let mut network = lab.boot_nmstate(DOCUMENT);
-        lab.until(&mut network, "the addresses", |s| {
-            has(s, "mac0", "192.0.2.20/24")
-        })
-        .await;
+        until_has(lab, &mut network, "mac0", "192.0.2.20/24").await;
         assert_eq!(warnings(), 0, "{:#?}", lab.said());
     });
 }
