@@ -6,10 +6,12 @@ use tempfile::TempDir;
 use super::*;
 use crate::kernel_image::tests::bz_image;
 
-/// A directory with these files; a path that ends with a slash is a directory.
-fn layout(files: &[(&str, &str)]) -> TempDir {
+/// A directory with these files, `PATH=RELEASE`. A path that ends with a slash is a
+/// directory.
+fn layout(files: &str) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
-    for (path, release) in files {
+    for file in files.split_whitespace() {
+        let (path, release) = file.split_once('=').unwrap();
         let full = dir.path().join(path);
         fs::create_dir_all(full.parent().unwrap()).unwrap();
         if path.ends_with('/') {
@@ -49,73 +51,52 @@ fn resolve(
 fn every_layout_is_understood() {
     for (files, release, image, config) in [
         (
-            &[
-                ("boot/vmlinuz-6.1", "6.1"),
-                ("boot/config-6.1", ""),
-                ("lib/modules/6.1/kernel/", ""),
-            ][..],
+            "boot/vmlinuz-6.1=6.1 boot/config-6.1= lib/modules/6.1/kernel/=",
             None,
             "boot/vmlinuz-6.1",
             Some("boot/config-6.1"),
         ),
         (
-            &[
-                ("boot/vmlinuz-6.1", "6.1"),
-                ("usr/lib/modules/6.1/modules.builtin", ""),
-            ],
+            "boot/vmlinuz-6.1=6.1 usr/lib/modules/6.1/modules.builtin=",
             None,
             "boot/vmlinuz-6.1",
             None,
         ),
         (
-            &[("vmlinuz", "6.1"), ("lib/modules/6.1/kernel/", "")],
+            "vmlinuz=6.1 lib/modules/6.1/kernel/=",
             None,
             "vmlinuz",
             None,
         ),
         (
-            &[
-                ("vmlinuz-6.1", "6.1"),
-                ("vmlinuz", "5.0"),
-                ("lib/modules/6.1/kernel/", ""),
-            ],
+            "vmlinuz-6.1=6.1 vmlinuz=5.0 lib/modules/6.1/kernel/=",
             None,
             "vmlinuz-6.1",
             None,
         ),
         (
-            &[
-                ("usr/lib/modules/6.1/vmlinuz", "6.1"),
-                ("usr/lib/modules/6.1/config", ""),
-                ("usr/lib/modules/6.1/kernel/", ""),
-            ],
+            "usr/lib/modules/6.1/vmlinuz=6.1 usr/lib/modules/6.1/config= \
+             usr/lib/modules/6.1/kernel/=",
             None,
             "usr/lib/modules/6.1/vmlinuz",
             Some("usr/lib/modules/6.1/config"),
         ),
         (
-            &[
-                ("boot/vmlinuz-6.1", "6.1"),
-                ("lib/modules/6.1/kernel/", ""),
-                ("lib/modules/6.12/kernel/", ""),
-            ],
+            "boot/vmlinuz-6.1=6.1 lib/modules/6.1/kernel/= lib/modules/6.12/kernel/=",
             Some("6.1"),
             "boot/vmlinuz-6.1",
             None,
         ),
     ] {
         let dir = layout(files);
-        assert_eq!(
-            resolve(&dir, release),
-            Ok(("6.1".into(), image.into(), config.map(str::to_owned))),
-            "{files:?}"
-        );
+        let expected = ("6.1".into(), image.into(), config.map(str::to_owned));
+        assert_eq!(resolve(&dir, release), Ok(expected), "{files}");
     }
 }
 
 #[test]
 fn a_module_directory_with_its_image_inside() {
-    let dir = layout(&[("6.1/vmlinuz", "6.1"), ("6.1/kernel/", "")]);
+    let dir = layout("6.1/vmlinuz=6.1 6.1/kernel/=");
     let kernel = KernelSource::Directory {
         path: dir.path().join("6.1"),
         release: None,
@@ -129,30 +110,27 @@ fn a_module_directory_with_its_image_inside() {
 fn what_is_missing_is_said() {
     for (files, release, expected) in [
         (
-            &[][..],
+            "",
             None,
             "DIR: expected a module tree (lib/modules/VERSION), found none",
         ),
         (
-            &[
-                ("lib/modules/6.1/kernel/", ""),
-                ("lib/modules/6.12/kernel/", ""),
-            ],
+            "lib/modules/6.1/kernel/= lib/modules/6.12/kernel/=",
             None,
             "DIR: expected one kernel, or --kernel-release to choose one, found 6.1, 6.12",
         ),
         (
-            &[("lib/modules/6.1/kernel/", "")],
+            "lib/modules/6.1/kernel/=",
             Some("6.2"),
             "DIR: expected modules of kernel 6.2 (lib/modules/6.2), found 6.1",
         ),
         (
-            &[("lib/modules/6.1/kernel/", "")],
+            "lib/modules/6.1/kernel/=",
             None,
             "DIR: expected a kernel image (boot/vmlinuz-6.1, vmlinuz-6.1 or vmlinuz), found none",
         ),
         (
-            &[("vmlinuz", "5.0"), ("lib/modules/6.1/kernel/", "")],
+            "vmlinuz=5.0 lib/modules/6.1/kernel/=",
             None,
             "kernel image DIR/vmlinuz is release 5.0, expected 6.1 like the modules in DIR/lib/modules/6.1",
         ),
@@ -164,10 +142,7 @@ fn what_is_missing_is_said() {
 
 #[test]
 fn a_deb_is_unpacked_and_removed_again() {
-    let dir = layout(&[
-        ("pkg/boot/vmlinuz-6.1", "6.1"),
-        ("pkg/lib/modules/6.1/kernel/", ""),
-    ]);
+    let dir = layout("pkg/boot/vmlinuz-6.1=6.1 pkg/lib/modules/6.1/kernel/=");
     let control = dir.path().join("pkg/DEBIAN/control");
     fs::create_dir_all(control.parent().unwrap()).unwrap();
     fs::write(control, "Package: k\nVersion: 1\nArchitecture: all\nMaintainer: n <n@example.org>\nDescription: k\n").unwrap();
@@ -194,7 +169,7 @@ fn a_deb_is_unpacked_and_removed_again() {
 
 #[test]
 fn bad_debs() {
-    let dir = layout(&[("bad.deb", "no package")]);
+    let dir = layout("bad.deb=none");
     let error = KernelSource::Deb(dir.path().join("bad.deb"))
         .resolve()
         .unwrap_err();

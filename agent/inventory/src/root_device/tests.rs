@@ -1,6 +1,7 @@
 //! Tests every rule of the choice with the tables in test_data/root_device.
 
 use std::fs;
+use std::path::Path;
 
 use landfall_devices::boot_medium::BootMedium;
 use landfall_devices::disk_sets::Membership;
@@ -93,9 +94,9 @@ fn outcome_with(node: &Value, disks: &[Disk], sets: &dyn Fn(&Disk) -> DiskSets) 
 /// Runs all cases of a table. A case has `hints` or a whole `node`, and `expect`: a
 /// disk, or the parts that the error must contain. The disks are those of the case,
 /// or else those of the table.
-fn run_table(name: &str) {
-    let path = test_data(&format!("root_device/{name}.json"));
+fn run_table(path: &Path) {
     let table: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let name = path.display();
     let cases = table["cases"].as_array().unwrap();
     assert!(!cases.is_empty());
     for case in cases {
@@ -123,58 +124,16 @@ fn run_table(name: &str) {
 }
 
 #[test]
-fn text_operators() {
-    run_table("text_operators");
-}
-
-#[test]
-fn numbers_on_texts() {
-    run_table("numbers_on_texts");
-}
-
-#[test]
-fn sizes() {
-    run_table("sizes");
-}
-
-#[test]
-fn rotational() {
-    run_table("rotational");
-}
-
-#[test]
-fn several_forms_of_one_name() {
-    run_table("several_forms");
-}
-
-#[test]
-fn unusable_hints() {
-    run_table("unusable_hints");
-}
-
-#[test]
-fn no_hints() {
-    run_table("no_hints");
-}
-
-#[test]
-fn no_candidates() {
-    run_table("no_candidates");
-}
-
-#[test]
-fn skip_list() {
-    run_table("skip_list");
-}
-
-#[test]
-fn members_of_an_array() {
-    run_table("members_of_an_array");
-}
-
-#[test]
-fn hints_of_bare_metal_operator() {
-    run_table("bare_metal_operator");
+fn every_table_holds() {
+    for entry in fs::read_dir(test_data("root_device")).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
+            run_table(&path);
+        }
+    }
 }
 
 #[test]

@@ -82,16 +82,8 @@ fn iso(out: &Path, label: &str, publisher: &str, files: &[(&str, &str)]) {
         fs::write(path, content).unwrap();
     }
     run(Command::new("genisoimage")
-        .args([
-            "-quiet",
-            "-r",
-            "-l",
-            "-V",
-            label,
-            "-publisher",
-            publisher,
-            "-o",
-        ])
+        .args(["-quiet", "-r", "-l", "-V", label])
+        .args(["-publisher", publisher, "-o"])
         .args([out, tree.path()]));
 }
 
@@ -319,6 +311,12 @@ fn image(name: &str, digit: &str) -> String {
     format!(r#"{{"name": "{name}", "size": 5, "sha256": "{sha256}"}}"#)
 }
 
+/// A medium with this description of an image, without the image.
+fn described(out: &Path, description: &str) {
+    let files = [("landfall/coreos-image.json", description)];
+    iso(out, "LANDFALL", "", &files);
+}
+
 fn look(host: &Host) -> Result<ImageInDrive, NoImage> {
     coreos_image(&host.places(), Duration::ZERO)
 }
@@ -363,13 +361,7 @@ fn the_image_on_our_own_iso() {
     let cd = host.cd_drive("sr0");
     iso(&cd, "LANDFALL", "", &files);
     assert!(look(&host).is_ok());
-    let other = image("fcos.raw.xz", "b");
-    iso(
-        &cd,
-        "LANDFALL",
-        "",
-        &[("landfall/coreos-image.json", &other)],
-    );
+    described(&cd, &image("fcos.raw.xz", "b"));
     let fault = unfit(&host);
     for part in [
         "different images",
@@ -390,13 +382,7 @@ fn no_image_in_any_drive() {
     );
     // A disk is not a drive: its content is from an earlier use of the host.
     let disk = host.drive("sda", "pci0000:00/0000:00:1f.2/ata1", "0\n", 1 << 21);
-    let description = image("old.raw", "a");
-    iso(
-        &disk,
-        "LANDFALL",
-        "",
-        &[("landfall/coreos-image.json", &description)],
-    );
+    described(&disk, &image("old.raw", "a"));
     let cd = host.cd_drive("sr0");
     iso(&cd, "LANDFALL", "", &[("boot/vmlinuz", "kernel")]);
     let fault = missing(&host);
@@ -416,12 +402,6 @@ fn a_drive_that_shows_up_late_has_the_image() {
     let search = std::thread::spawn(move || coreos_image(&places, Duration::from_secs(30)));
     std::thread::sleep(Duration::from_millis(200));
     let cd = host.cd_drive("sr0");
-    let description = image("rhcos.raw.gz", "a");
-    iso(
-        &cd,
-        "LANDFALL",
-        "",
-        &[("landfall/coreos-image.json", &description)],
-    );
+    described(&cd, &image("rhcos.raw.gz", "a"));
     assert_eq!(search.join().unwrap().unwrap().device, cd);
 }
