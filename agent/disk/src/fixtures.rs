@@ -4,15 +4,34 @@
 mod faulty_disk;
 
 use std::io::Cursor;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use landfall_sys::skip::skip;
 use uuid::Uuid;
 
 use crate::tables::gpt::{Entry, Partition, Table};
 
 pub use faulty_disk::{Answer, Change, FaultyDisk, Request as DiskRequest};
-pub use landfall_download::fixtures::{Asked, Reply, Server, http_client};
 pub use landfall_sys::loop_device::{LoopDevice, loop_device};
+
+/// Runs a program that must succeed. `None`, with a printed reason, if the program
+/// is missing.
+pub fn run(program: &str, arguments: &[&str]) -> Option<()> {
+    match Command::new(program).args(arguments).output() {
+        Ok(output) => {
+            assert!(
+                output.status.success(),
+                "{program} {arguments:?}: {output:?}"
+            );
+            Some(())
+        }
+        Err(error) => {
+            skip(format_args!("{program}: {error}"));
+            None
+        }
+    }
+}
 
 /// The disk GUID of a CoreOS image that was never booted.
 pub const SENTINEL: &str = "00000000-0000-4000-a000-000000000001";
@@ -58,6 +77,16 @@ pub fn gpt_image(size: u64, sector: u32) -> Vec<u8> {
         }
     }
     image
+}
+
+/// Writes an MBR over a disk image: type, first sector and length of each partition.
+pub fn put_mbr(image: &mut [u8], partitions: &[(u8, u32, u32)]) {
+    for (entry, (kind, start, len)) in image[446..510].chunks_mut(16).zip(partitions) {
+        entry[4] = *kind;
+        entry[8..12].copy_from_slice(&start.to_le_bytes());
+        entry[12..16].copy_from_slice(&len.to_le_bytes());
+    }
+    image[510..512].copy_from_slice(&[0x55, 0xaa]);
 }
 
 /// A disk full of old data with these partitions: number, name, type, first MiB and

@@ -140,7 +140,7 @@ mod tests {
     use landfall_report::failure::Class;
 
     use super::*;
-    use crate::fixtures::{Reply, Server, http_client};
+    use landfall_http_client::fixtures::{Server, http_client};
 
     const URL: &str = "http://host/path/image.raw.gz?token=1";
 
@@ -157,14 +157,11 @@ mod tests {
         };
         let expected = Digest::new(None, &hash('a')).unwrap();
         assert_eq!(resolve(&hash('a')).unwrap(), expected);
-        let server = Server::start(|_| {
-            let file = format!("{}  image.raw.gz\n", "a".repeat(64));
-            Reply::whole(file.as_bytes(), "\"1\"")
-        });
+        let server = Server::of(format!("{}  image.raw.gz\n", hash('a')).as_bytes());
         assert_eq!(resolve(&server.url).unwrap(), expected);
         let failure = resolve(&format!("sha512:{}", server.url)).unwrap_err();
         assert!(failure.details.contains("expected 128"), "{failure}");
-        let server = Server::start(|_| Reply::whole(b"<html>no such file</html>", "\"1\""));
+        let server = Server::of(b"<html>no such file</html>");
         let failure = resolve(&server.url).unwrap_err();
         assert_eq!(failure.class, Class::ImageDownloadError, "{failure}");
     }

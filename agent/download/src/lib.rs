@@ -9,7 +9,3 @@ pub mod proof;
 pub mod resume;
 pub mod signature;
 pub mod signature_file;
-
-#[cfg(any(test, feature = "fixtures"))]
-#[allow(clippy::unwrap_used, clippy::expect_used, reason = "for tests")]
-pub mod fixtures;

@@ -1,6 +1,9 @@
 //! Builds the HTTP clients: trust, timeouts, proxies and redirects.
 
 mod answer;
+#[cfg(any(test, feature = "fixtures"))]
+#[allow(clippy::unwrap_used, reason = "for tests")]
+pub mod fixtures;
 mod service_client;
 pub mod tls;
 mod why;

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::why::{is_about_time, why};
 use super::{HttpOptions, IdentityFiles, ServiceClient};
+use crate::fixtures::Certificate;
 use crate::tls::TlsPolicy;
 
 /// A directory in which OpenSSL makes keys and certificates.
@@ -53,16 +54,9 @@ impl Authority {
     /// The same, but only valid in 2020. This OpenSSL cannot make such a
     /// certificate.
     fn outdated(&self, name: &str) {
-        let mut parameters = rcgen::CertificateParams::default();
-        parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let host = std::net::Ipv4Addr::LOCALHOST.into();
-        parameters.subject_alt_names = vec![rcgen::SanType::IpAddress(host)];
-        parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
-        parameters.not_after = rcgen::date_time_ymd(2020, 12, 31);
-        let key = rcgen::KeyPair::generate().unwrap();
-        let certificate = parameters.self_signed(&key).unwrap();
-        std::fs::write(self.path(&format!("{name}.pem")), certificate.pem()).unwrap();
-        std::fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
+        let old = Certificate::outdated([127, 0, 0, 1]);
+        std::fs::write(self.path(&format!("{name}.pem")), old.pem).unwrap();
+        std::fs::write(self.path(&format!("{name}.key")), old.key_pem).unwrap();
     }
 
     /// Makes `NAME.pem` and `NAME.key`, signed by `issuer`.

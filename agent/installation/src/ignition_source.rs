@@ -125,7 +125,7 @@ mod tests {
     use std::fs;
 
     use landfall_boot_params::digest::Algorithm;
-    use landfall_disk::fixtures::{Reply, Server, http_client};
+    use landfall_http_client::fixtures::{Reply, Server, http_client};
 
     use super::*;
     use crate::options::FetchRetries;
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_server_needs_verified_tls_or_a_digest_or_a_word() {
-        let server = Server::start(|_| Reply::whole(CONFIG, "\"1\""));
+        let server = Server::of(CONFIG);
         let missing = Server::start(|_| Reply::status(404));
         let http = || of_url(&server.url);
         // The agent asks, but no server listens on this port.

@@ -124,7 +124,7 @@ fn file_url(path: &Path) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use landfall_disk::fixtures::{Reply, Server, http_client};
+    use landfall_http_client::fixtures::{Server, http_client};
 
     use super::*;
     use crate::options::FetchRetries;
@@ -153,7 +153,7 @@ mod tests {
             "release": "1", "formats": {"raw.xz": {"disk": {
             "location": "http://127.0.0.1:1/m.raw.xz", "sha256": "SHA"}}}}}}}}"#;
         let text = STREAM.replace("SHA", &"0".repeat(64));
-        let server = Server::start(move |_| Reply::whole(text.as_bytes(), "\"1\""));
+        let server = Server::of(text.as_bytes());
         let mut options = InstallOptions {
             stream: Some("stable".to_owned()),
             stream_base_url: Some(server.url.replace("/image.raw", "/")),

@@ -166,7 +166,7 @@ pub fn find(
 
 #[cfg(test)]
 mod tests {
-    use landfall_disk::fixtures::{Reply, Server, http_client};
+    use landfall_http_client::fixtures::{Server, http_client};
 
     use super::*;
 
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_a_file_below_the_base() {
-        let server = Server::start(|_| Reply::whole(FEDORA, "\"1\""));
+        let server = Server::of(FEDORA);
         let options = InstallOptions {
             stream_base_url: Some(server.url.replace("/image.raw", "/streams/")),
             architecture: Some("x86_64".to_owned()),

@@ -2,16 +2,16 @@
 //! recordings of the real Ironic.
 
 mod recorded;
-mod scripted;
 
 use std::future::pending;
 use std::time::{Duration, Instant};
 
+use landfall_http_client::fixtures::{Reply, Server, dead_url};
 use landfall_http_client::{HttpOptions, ServiceClient};
 use landfall_network::NetworkState;
+use landfall_network::lab::nic;
 use landfall_network::state::NicState;
 use landfall_sys::state_file::StateFile;
-use scripted::{Ironic, Reply};
 use tempfile::TempDir;
 use tokio::sync::{Notify, watch};
 
@@ -44,18 +44,8 @@ fn query_of(state: NetworkState) -> Query {
 /// A machine with these NICs.
 fn machine(macs: &[&str]) -> NetworkState {
     let nic = |(mac, index): (&&str, u32)| NicState {
-        index,
-        name: format!("eth{index}"),
         mac: mac.parse().unwrap(),
-        permanent_mac: None,
-        is_virtual: false,
-        leads_to_bmc: false,
-        carrier: true,
-        awaits_carrier: false,
-        shall_have_address: true,
-        awaits_ipv4: false,
-        addresses: Vec::new(),
-        trouble: None,
+        ..nic(index, false)
     };
     NetworkState {
         nics: macs.iter().zip(0..).map(nic).collect(),
@@ -66,7 +56,7 @@ fn machine(macs: &[&str]) -> NetworkState {
 fn known(token: &str) -> Reply {
     Reply::new(
         200,
-        &format!(
+        format!(
             r#"{{"node": {{"uuid": "6d85"}}, "config": {{"heartbeat_timeout": 300, "agent_token": {token}}}}}"#
         ),
     )
@@ -86,13 +76,51 @@ fn run<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
+fn service(ironic: &Server) -> Service {
+    Service::new(transport(), std::slice::from_ref(&ironic.base), NEW, None)
+}
+
+/// Looks up a machine with one NIC.
+fn look_up(service: &Service, retry_policy: RetryPolicy) -> Result<(LookupAnswer, String), NoNode> {
+    let dir = TempDir::new().unwrap();
+    let mut token = token(&dir);
+    let mut query = query();
+    run(look_up_until_known(
+        service,
+        &mut query,
+        &mut token,
+        retry_policy,
+    ))
+}
+
+fn post(
+    ironic: &Server,
+    retry: Retry,
+    out_of_date: impl Future<Output = ()>,
+) -> Result<Option<String>, NotTaken> {
+    let urls = [format!("{}/v1/continue_inspection", ironic.base)];
+    run(post_inventory(
+        &transport(),
+        &urls,
+        "{}",
+        retry,
+        out_of_date,
+    ))
+}
+
+async fn until_asked(ironic: &Server, times: usize) {
+    while ironic.asked().len() < times {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 fn token(dir: &TempDir) -> AgentToken {
     AgentToken::restore(StateFile::new(dir.path(), "token"), None)
 }
 
 #[test]
 fn lookup_goes_on_through_everything_that_is_no_node() {
-    let ironic = Ironic::start([
+    let ironic = Server::scripted([
         Reply::new(404, r#"{"error_message": {"faultstring": "not yet"}}"#),
         Reply::new(500, "<html>"),
         Reply::new(200, "no JSON"),
@@ -103,15 +131,8 @@ fn lookup_goes_on_through_everything_that_is_no_node() {
         known("\"short\""),
         known(&format!("\"{TOKEN}\"")),
     ]);
-    let dir = TempDir::new().unwrap();
-    let service = Service::new(transport(), &[ironic.url()], NEW, None);
-    let (node, secret) = run(look_up_until_known(
-        &service,
-        &mut query(),
-        &mut token(&dir),
-        QUICK,
-    ))
-    .unwrap();
+    let service = service(&ironic);
+    let (node, secret) = look_up(&service, QUICK).unwrap();
     assert_eq!((node.uuid.as_str(), secret.as_str()), ("6d85", TOKEN));
     let asked = ironic.asked();
     assert_eq!(asked.len(), 8);
@@ -131,9 +152,8 @@ fn lookup_goes_on_through_everything_that_is_no_node() {
 /// The pause is a minute long, but the new NIC ends it.
 #[test]
 fn a_nic_whose_driver_loads_late_is_looked_up_at_once() {
-    let ironic = Ironic::start([Reply::new(404, "{}"), known(&format!("\"{TOKEN}\""))]);
-    let dir = TempDir::new().unwrap();
-    let service = Service::new(transport(), &[ironic.url()], NEW, None);
+    let ironic = Server::scripted([Reply::new(404, "{}"), known(&format!("\"{TOKEN}\""))]);
+    let service = service(&ironic);
     let retry_policy = RetryPolicy {
         interval: Duration::from_secs(60),
         total: Duration::from_secs(300),
@@ -145,6 +165,7 @@ fn a_nic_whose_driver_loads_late_is_looked_up_at_once() {
         boot_mac: None,
         node_uuid: None,
     };
+    let dir = TempDir::new().unwrap();
     let since = Instant::now();
     run(async {
         tokio::spawn(async move {
@@ -166,37 +187,23 @@ fn a_nic_whose_driver_loads_late_is_looked_up_at_once() {
 
 #[test]
 fn a_locked_node_is_asked_for_five_seconds_later() {
-    let ironic = Ironic::start([Reply::new(409, "{}"), known(&format!("\"{TOKEN}\""))]);
-    let dir = TempDir::new().unwrap();
-    let service = Service::new(transport(), &[ironic.url()], NEW, None);
+    let ironic = Server::scripted([Reply::new(409, "{}"), known(&format!("\"{TOKEN}\""))]);
+    let service = service(&ironic);
     let since = Instant::now();
-    run(look_up_until_known(
-        &service,
-        &mut query(),
-        &mut token(&dir),
-        QUICK,
-    ))
-    .unwrap();
+    look_up(&service, QUICK).unwrap();
     assert!(since.elapsed() >= Duration::from_secs(5));
 }
 
 #[test]
 fn lookup_ends_when_its_time_is_over() {
-    let ironic = Ironic::start(std::iter::repeat_n(Reply::new(404, "{}"), 1000));
-    let dir = TempDir::new().unwrap();
-    let service = Service::new(transport(), &[ironic.url()], NEW, None);
+    let ironic = Server::start(|_| Reply::new(404, "{}"));
+    let service = service(&ironic);
     let retry_policy = RetryPolicy {
         total: Duration::from_secs(1),
         ..QUICK
     };
     let since = Instant::now();
-    let fault = run(look_up_until_known(
-        &service,
-        &mut query(),
-        &mut token(&dir),
-        retry_policy,
-    ))
-    .unwrap_err();
+    let fault = look_up(&service, retry_policy).unwrap_err();
     assert!(matches!(fault, NoNode::NotInTime { .. }), "{fault}");
     assert!(fault.to_string().contains("52:54:00:00:00:02"), "{fault}");
     assert!((1..10).contains(&since.elapsed().as_secs()));
@@ -204,36 +211,27 @@ fn lookup_ends_when_its_time_is_over() {
 
 #[test]
 fn asterisks_without_a_token_end_the_lookup_at_once() {
-    let ironic = Ironic::start([known("\"******\"")]);
-    let dir = TempDir::new().unwrap();
-    let service = Service::new(transport(), &[ironic.url()], NEW, None);
-    let fault = run(look_up_until_known(
-        &service,
-        &mut query(),
-        &mut token(&dir),
-        QUICK,
-    ))
-    .unwrap_err();
+    let ironic = Server::scripted([known("\"******\"")]);
+    let service = service(&ironic);
+    let fault = look_up(&service, QUICK).unwrap_err();
     assert_eq!(fault, NoNode::TokenTold);
 }
 
 #[test]
 fn a_version_that_was_not_told_at_first_is_asked_for_again() {
-    let ironic = Ironic::start([
+    let ironic = Server::scripted([
         Reply::new(503, "<html>starting</html>"),
         Reply::new(404, "{}"),
         Reply::new(200, NEW),
         known(&format!("\"{TOKEN}\"")),
     ]);
-    let dir = TempDir::new().unwrap();
-    let service = Service::new(transport(), &[ironic.url()], "<html>starting</html>", None);
-    run(look_up_until_known(
-        &service,
-        &mut query(),
-        &mut token(&dir),
-        QUICK,
-    ))
-    .unwrap();
+    let service = Service::new(
+        transport(),
+        std::slice::from_ref(&ironic.base),
+        "<html>starting</html>",
+        None,
+    );
+    look_up(&service, QUICK).unwrap();
     assert!(service.takes_certificate());
     let asked = ironic.asked();
     let versions: Vec<_> = asked
@@ -246,13 +244,13 @@ fn a_version_that_was_not_told_at_first_is_asked_for_again() {
 
 #[test]
 fn every_request_goes_to_the_next_place_when_one_does_not_answer() {
-    let ironic = Ironic::start([
+    let ironic = Server::scripted([
         known(&format!("\"{TOKEN}\"")),
         Reply::new(202, ""),
         Reply::new(202, r#"{"uuid": "6d85"}"#),
     ]);
-    let dead = Ironic::dead_url();
-    let urls = [dead.clone(), ironic.url(), dead.clone()];
+    let dead = dead_url();
+    let urls = [dead.clone(), ironic.base.clone(), dead.clone()];
     let dir = TempDir::new().unwrap();
     let service = Service::new(transport(), &urls, NEW, None);
     run(async {
@@ -261,7 +259,7 @@ fn every_request_goes_to_the_next_place_when_one_does_not_answer() {
             .unwrap();
         assert_eq!(
             service.base(),
-            ironic.url(),
+            ironic.base,
             "the one that answered comes first"
         );
         let beat = service
@@ -269,7 +267,8 @@ fn every_request_goes_to_the_next_place_when_one_does_not_answer() {
             .await
             .unwrap();
         assert_eq!(beat.status, 202);
-        let inspection = [dead, ironic.url()].map(|url| format!("{url}/v1/continue_inspection"));
+        let inspection =
+            [dead, ironic.base.clone()].map(|url| format!("{url}/v1/continue_inspection"));
         let uuid = post_inventory(&transport(), &inspection, "{}", Retry::Limited, pending())
             .await
             .unwrap();
@@ -291,32 +290,25 @@ fn every_request_goes_to_the_next_place_when_one_does_not_answer() {
 
 #[test]
 fn a_place_that_falls_silent_is_left_for_the_next() {
-    let silent = Ironic::silent();
-    let ironic = Ironic::start([Reply::new(202, "")]);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}", listener.local_addr().unwrap());
+    let ironic = Server::scripted([Reply::new(202, "")]);
     let hasty = Transport {
         timeout: Duration::from_millis(300),
         ..transport()
     };
-    let service = Service::new(hasty, &[silent.url(), ironic.url()], NEW, None);
+    let service = Service::new(hasty, &[silent, ironic.base.clone()], NEW, None);
     let beat = run(service.post_heartbeat("6d85", "{}".to_owned())).unwrap();
     assert_eq!(beat.status, 202);
 }
 
 #[test]
 fn inspection_is_refused_for_good_by_what_a_retry_would_not_change() {
-    let ironic = Ironic::start([
+    let ironic = Server::scripted([
         Reply::new(409, "{}"),
         Reply::new(404, r#"{"error_message": {"faultstring": "no such node"}}"#),
     ]);
-    let urls = [format!("{}/v1/continue_inspection", ironic.url())];
-    let fault = run(post_inventory(
-        &transport(),
-        &urls,
-        "{}",
-        Retry::Limited,
-        async {},
-    ))
-    .unwrap_err();
+    let fault = post(&ironic, Retry::Limited, async {}).unwrap_err();
     assert!(matches!(fault, NotTaken::NotAsked(_)), "{fault}");
     let fault = fault.to_string();
     assert!(fault.contains("HTTP 404: no such node"), "{fault}");
@@ -327,46 +319,31 @@ fn inspection_is_refused_for_good_by_what_a_retry_would_not_change() {
 
 #[test]
 fn an_agent_with_nothing_else_to_do_posts_the_inventory_until_ironic_takes_it() {
-    let ironic = Ironic::start([
+    let ironic = Server::scripted([
         Reply::new(404, r#"{"error_message": {"faultstring": "no such node"}}"#),
         Reply::new(202, r#"{"uuid": "6d85"}"#),
     ]);
-    let urls = [format!("{}/v1/continue_inspection", ironic.url())];
-    let uuid = run(post_inventory(
-        &transport(),
-        &urls,
-        "{}",
-        Retry::Forever,
-        pending(),
-    ))
-    .unwrap();
+    let uuid = post(&ironic, Retry::Forever, pending()).unwrap();
     assert_eq!(uuid.as_deref(), Some("6d85"));
 }
 
 #[test]
 fn an_inventory_that_is_out_of_date_is_not_posted_again() {
-    let ironic = Ironic::start([Reply::new(404, "{}"), Reply::new(202, "{}")]);
-    let urls = [format!("{}/v1/continue_inspection", ironic.url())];
-    let posted = run(post_inventory(
-        &transport(),
-        &urls,
-        "{}",
-        Retry::Forever,
-        async {},
-    ));
+    let ironic = Server::scripted([Reply::new(404, "{}"), Reply::new(202, "{}")]);
+    let posted = post(&ironic, Retry::Forever, async {});
     assert!(matches!(posted, Err(NotTaken::OutOfDate)), "{posted:?}");
     assert_eq!(ironic.asked().len(), 1);
 }
 
 #[test]
 fn heartbeats_go_on_and_a_forced_one_comes_five_seconds_after_the_last() {
-    let ironic = Ironic::start([
+    let ironic = Server::scripted([
         Reply::new(202, ""),
         Reply::new(400, r#"{"error_message": {"faultstring": "locked out"}}"#),
         Reply::new(202, ""),
         Reply::new(202, ""),
     ]);
-    let service = Service::new(transport(), &[ironic.url()], NEW, None);
+    let service = service(&ironic);
     let callback = Callback {
         url: "https://192.0.2.5:9999".to_owned(),
         certificate: Some("PEM".to_owned()),
@@ -382,11 +359,11 @@ fn heartbeats_go_on_and_a_forced_one_comes_five_seconds_after_the_last() {
             &forced,
         );
         let until = async {
-            ironic.until_asked(1).await;
+            until_asked(&ironic, 1).await;
             let since = Instant::now();
             forced.notify_one();
             // Rejected at first, and retried until it is accepted.
-            ironic.until_asked(3).await;
+            until_asked(&ironic, 3).await;
             assert!(
                 (9..=25).contains(&since.elapsed().as_secs()),
                 "{:?}",

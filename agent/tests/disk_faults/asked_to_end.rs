@@ -7,13 +7,13 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use landfall_disk::fixtures::{Answer, DiskRequest as Request, FaultyDisk};
+use landfall_http_client::fixtures::Server;
 use landfall_sys::loop_device::loop_device;
 use landfall_sys::skip::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::firmware_view::Found;
-use crate::image_server::ImageServer;
 use crate::program;
 use crate::system_image::system_image;
 
@@ -47,7 +47,7 @@ fn a_commit_that_has_begun_is_carried_out() {
         let Some(device) = loop_device(disk.path(), SECTOR as u32) else {
             return;
         };
-        let server = ImageServer::start(system_image(4 * MIB, 0x20));
+        let server = Server::of(&system_image(4 * MIB, 0x20));
         let started = program::start_writing(&server.url, device.path(), &[]);
         agent.store(started.id().cast_signed(), Ordering::Relaxed);
         let output = started.wait_with_output().unwrap();

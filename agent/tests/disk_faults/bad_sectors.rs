@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::process::Command;
 
 use landfall_disk::fixtures::{Answer, DiskRequest as Request, FaultyDisk};
+use landfall_http_client::fixtures::Server;
 use landfall_sys::loop_device::{LoopDevice, loop_device};
 use landfall_sys::skip::skip;
 use nix::errno::Errno;
 
 use crate::firmware_view::Found;
-use crate::image_server::ImageServer;
 use crate::program;
 use crate::system_image::{full_system_image, system_image};
 
@@ -238,7 +238,7 @@ fn cases() -> Vec<Case> {
 fn a_fault_at_any_place() {
     let before = full_system_image(DISK, 0x10);
     let image = system_image(IMAGE, 0x20);
-    let server = ImageServer::start(image.clone());
+    let server = Server::of(&image);
     let mut wrong = Vec::new();
     for case in cases() {
         let Some((disk, device)) = disk(&before) else {
@@ -321,7 +321,7 @@ fn a_read_only_disk() {
     };
     let read_only = ReadOnly::set(device);
     let device = &read_only.0;
-    let server = ImageServer::start(system_image(IMAGE, 0x20));
+    let server = Server::of(&system_image(IMAGE, 0x20));
     let (well, text) = program::write(&server.url, device.path(), &[]);
     assert!(!well && text.contains("read-only"), "{text}");
     let path = device.path().display().to_string();

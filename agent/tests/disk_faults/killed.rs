@@ -3,13 +3,15 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use landfall_http_client::fixtures::{Reply, Server};
 use landfall_sys::loop_device::loop_device;
 
 use crate::firmware_view::Found;
-use crate::image_server::ImageServer;
 use crate::program;
 use crate::system_image::system_image;
 
@@ -79,11 +81,16 @@ fn killed_at_every_64_mib() {
     };
     let images = [1, 2].map(|seed| system_image(IMAGE, seed << 4));
     let packed = images.each_ref().map(|image| in_steps(image));
-    let servers = packed
-        .each_ref()
-        .map(|(packed, _)| ImageServer::start(packed.clone()));
+    let stops = [(); 2].map(|()| Arc::new(AtomicUsize::new(usize::MAX)));
+    let servers = [0, 1].map(|system| {
+        let (packed, stop) = (packed[system].0.clone(), Arc::clone(&stops[system]));
+        Server::start(move |_| match stop.load(Ordering::Relaxed) {
+            usize::MAX => Reply::whole(&packed, "\"1\""),
+            stop => Reply::whole(&packed, "\"1\"").stalled(stop),
+        })
+    });
     let write = |system: usize| {
-        servers[system].stop_before(usize::MAX);
+        stops[system].store(usize::MAX, Ordering::Relaxed);
         let (well, text) = program::write(&servers[system].url, device.path(), &[]);
         assert!(well, "{text}");
     };
@@ -94,7 +101,7 @@ fn killed_at_every_64_mib() {
         // other one.
         let system = (step + 1) % 2;
         let written = (step + 1) * STEP;
-        servers[system].stop_before(packed[system].1[step]);
+        stops[system].store(packed[system].1[step], Ordering::Relaxed);
         let mut agent = program::start_writing(&servers[system].url, device.path(), &[]);
         let disk = File::open(file.path()).unwrap();
         wait_until_written(&disk, &images[system], written);

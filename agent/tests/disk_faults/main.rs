@@ -13,7 +13,6 @@
 mod asked_to_end;
 mod bad_sectors;
 mod firmware_view;
-mod image_server;
 mod killed;
 mod power_cut;
 mod program;

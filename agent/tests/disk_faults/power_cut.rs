@@ -3,11 +3,11 @@
 //! test records one write and derives the possible disk contents from the record.
 
 use landfall_disk::fixtures::{Answer, Change, FaultyDisk};
+use landfall_http_client::fixtures::Server;
 use landfall_sys::loop_device::loop_device;
 use landfall_sys::skip::skip;
 
 use crate::firmware_view::Found;
-use crate::image_server::ImageServer;
 use crate::program;
 use crate::system_image::{full_system_image, system_image};
 
@@ -128,7 +128,7 @@ fn power_cut_at_any_request() {
         let Some(device) = loop_device(disk.path(), 512) else {
             return;
         };
-        let server = ImageServer::start(system_image(IMAGE, 0x20));
+        let server = Server::of(&system_image(IMAGE, 0x20));
         let (well, text) = program::write(&server.url, device.path(), &[]);
         assert!(well, "{text}");
         let after = disk.content();

@@ -1,12 +1,12 @@
 //! Tests against avahi-daemon in separate network namespaces.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use landfall_http_client::fixtures::{Reply, Server};
 use landfall_http_client::{HttpOptions, ServiceClient};
 use landfall_network::NetworkState;
 use landfall_network::lab::{Lab, ip, on_a_machine};
@@ -196,8 +196,7 @@ fn a_name_outside_of_local_stays_a_name_and_the_inspector_is_preferred() {
 #[test]
 fn a_network_of_link_local_ipv6_is_enough() {
     on_a_machine(async |lab| {
-        lab.plug_in(0);
-        lab.port("link set port0 up");
+        lab.plug_in_up(0, &[]);
         ip("link set eth0 up");
         let Some(_avahi) = Publisher::start(lab, "port0", &[("baremetal", "<port>80</port>")])
         else {
@@ -232,23 +231,11 @@ const ROOT_DOCUMENT: &str = r#"{"default_version": {"id": "v1"}}"#;
 /// An HTTP server in the network, on all addresses.
 fn serve(lab: &Lab) {
     let listener = lab.on_network(|| TcpListener::bind("[::]:80").unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut request = [0; 4096];
-            let length = stream.read(&mut request).unwrap();
-            let request = String::from_utf8_lossy(&request[..length]).into_owned();
-            // The server must not see the zone.
-            assert!(
-                request.to_lowercase().contains("host: [fe80::"),
-                "{request}"
-            );
-            assert!(!request.contains('%'), "{request}");
-            let length = ROOT_DOCUMENT.len();
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n");
-            let answer = format!("{head}Connection: close\r\n\r\n{ROOT_DOCUMENT}");
-            stream.write_all(answer.as_bytes()).unwrap();
-        }
+    Server::on(listener, None, |asked| {
+        // The server must not see the zone.
+        let host = asked.header("host").unwrap();
+        assert!(host.starts_with("[fe80::") && !host.contains('%'), "{host}");
+        Reply::new(200, ROOT_DOCUMENT)
     });
 }
 

@@ -1,53 +1,34 @@
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::AsRawFd as _;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::thread;
 
 use landfall_http_client::HttpOptions;
+use landfall_http_client::fixtures::{Asked, Certificate, Reply, Server, dead_url};
 use landfall_network::lab::{Lab, on_a_machine};
 use landfall_network::state::NicState;
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, listen, setsockopt, socket,
     sockopt,
 };
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
 
 const ROOT_DOCUMENT: &str = r#"{"default_version": {"id": "v1", "version": "1.115"}}"#;
 
-/// Answers every connection with this status, this body and a date, after a delay.
-fn serve(listener: TcpListener, after: Duration, status: u16, body: &'static str) {
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            thread::sleep(after);
-            answer(&mut stream, status, body);
-        }
-    });
-}
-
-fn answer(stream: &mut (impl Read + Write), status: u16, body: &str) {
-    // A client that only connects sends nothing. A client that rejects the
-    // certificate disconnects.
-    if stream.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {
-        let length = body.len();
-        let answer = format!(
-            "HTTP/1.1 {status} X\r\nDate: Fri, 01 Jan 2038 00:00:00 GMT\r\n\
-             Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-        );
-        let _ = stream.write_all(answer.as_bytes());
+/// Answers every request with this status, this body and a date, after a delay.
+fn answer(
+    after: Duration,
+    status: u16,
+    body: &'static str,
+) -> impl Fn(&Asked) -> Reply + Send + 'static {
+    move |_| {
+        thread::sleep(after);
+        Reply::new(status, body).header("Date: Fri, 01 Jan 2038 00:00:00 GMT")
     }
 }
 
 fn server(status: u16, body: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    serve(listener, Duration::ZERO, status, body);
-    url
+    Server::start(answer(Duration::ZERO, status, body)).base
 }
 
 fn wanted(urls: Vec<String>, expected: Expected) -> Wanted {
@@ -60,79 +41,54 @@ fn wanted(urls: Vec<String>, expected: Expected) -> Wanted {
     }
 }
 
-fn found(urls: Vec<String>, expected: Expected) -> FoundService {
-    let client = ServiceClient::new(&HttpOptions::default()).unwrap();
+fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap()
-        .block_on(async {
-            let (_, mut network) = watch::channel(NetworkState::default());
-            let (reach, _) = watch::channel(Reach::default());
-            let mut clock = Clock::of_somebody();
-            let wanted = wanted(urls, expected);
-            let found = find(&client, &wanted, &mut network, &reach, &mut clock).await;
-            found.unwrap()
-        })
+        .block_on(future)
 }
 
-/// A TLS server with a certificate for this name from an unknown authority.
-fn stranger(name: &str) -> String {
-    let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der());
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key.unwrap())
-        .unwrap();
-    let config = std::sync::Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("https://{}", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let connection = rustls::ServerConnection::new(config.clone()).unwrap();
-            let mut tls = rustls::StreamOwned::new(connection, stream.unwrap());
-            let _ = tls.read(&mut [0; 4096]);
-        }
-    });
-    url
+fn found(urls: Vec<String>, expected: Expected) -> FoundService {
+    let client = ServiceClient::new(&HttpOptions::default()).unwrap();
+    run(async {
+        let (_, mut network) = watch::channel(NetworkState::default());
+        let (reach, _) = watch::channel(Reach::default());
+        let mut clock = Clock::of_somebody();
+        let wanted = wanted(urls, expected);
+        let found = find(&client, &wanted, &mut network, &reach, &mut clock).await;
+        found.unwrap()
+    })
 }
 
 /// Only an operator can fix this, so the search must report it once.
 #[test]
 fn a_certificate_that_will_never_be_trusted_is_news() {
-    let url = stranger("127.0.0.1");
+    let stranger = Certificate::of([127, 0, 0, 1]);
+    let url = Server::secure(&stranger, |_| Reply::status(200)).base;
     let client = ServiceClient::new(&HttpOptions::default()).unwrap();
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(async {
-            let (_, mut network) = watch::channel(NetworkState::default());
-            let (reach, _) = watch::channel(Reach::default());
-            let (urls, limit) = (std::slice::from_ref(&url), Duration::from_secs(5));
-            let mut search = Search::new(&client, urls, limit, Expected::File);
-            for _ in ["first", "again"] {
-                match search.news(&mut network, &reach).await {
-                    News::Untrusted(untrusted) => {
-                        assert!(untrusted.for_good && !untrusted.about_time);
-                        assert!(untrusted.reason.contains("signed by"), "{untrusted:?}");
-                        let failure = not_trusted(untrusted);
-                        assert!(failure.permanent && failure.details.starts_with(&url));
-                    }
-                    News::Reached(reached) => panic!("{reached:?}"),
+    run(async {
+        let (_, mut network) = watch::channel(NetworkState::default());
+        let (reach, _) = watch::channel(Reach::default());
+        let (urls, limit) = (std::slice::from_ref(&url), Duration::from_secs(5));
+        let mut search = Search::new(&client, urls, limit, Expected::File);
+        for _ in ["first", "again"] {
+            match search.news(&mut network, &reach).await {
+                News::Untrusted(untrusted) => {
+                    assert!(untrusted.for_good && !untrusted.about_time);
+                    assert!(untrusted.reason.contains("signed by"), "{untrusted:?}");
+                    let failure = not_trusted(untrusted);
+                    assert!(failure.permanent && failure.details.starts_with(&url));
                 }
+                News::Reached(reached) => panic!("{reached:?}"),
             }
-        });
+        }
+    });
 }
 
 #[test]
 fn the_place_of_the_expected_answer_comes_first() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let dead = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    let dead = dead_url();
     for (expected, before, status, body) in [
         (Expected::Ironic, 503, 200, ROOT_DOCUMENT),
         (Expected::Ironic, 404, 200, ROOT_DOCUMENT),
@@ -160,24 +116,17 @@ fn the_place_of_the_expected_answer_comes_first() {
 /// not authenticated sees neither the file name nor the user.
 #[test]
 fn a_file_is_known_by_its_first_byte() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/a/image.raw?k=1", listener.local_addr().unwrap());
-    let (said, heard) = std::sync::mpsc::channel();
-    thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut request = [0; 4096];
-        let length = stream.read(&mut request).unwrap();
-        let text = String::from_utf8_lossy(&request[..length]).to_lowercase();
-        said.send(text).unwrap();
-        // The server announces the whole file, and the client must not read it.
-        let head = "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n";
-        stream.write_all(head.as_bytes()).unwrap();
-        thread::sleep(Duration::from_secs(30));
+    // The server announces the whole file, and the client must not read it.
+    let server = Server::start(|_| {
+        let mut reply = Reply::new(200, "").stalled(0);
+        reply.headers[0] = "Content-Length: 99999999999".to_owned();
+        reply
     });
+    let url = format!("{}/a/image.raw?k=1", server.base);
     assert_eq!(found(vec![url.clone()], Expected::File).urls, [url]);
-    let request = heard.recv().unwrap();
-    assert!(request.starts_with("get /a/image.raw?k=1 http/1.1\r\n"));
-    assert!(request.contains("\r\nrange: bytes=0-0\r\n"), "{request}");
+    let request = server.asked().remove(0);
+    assert_eq!(request.line, "GET /a/image.raw?k=1 HTTP/1.1");
+    assert_eq!(request.header("range"), Some("bytes=0-0"));
     for (url, root) in [
         ("https://u:p@h:81/a?k=1", "https://h:81/"),
         (
@@ -221,14 +170,11 @@ fn ironic_wins_against_a_faster_proxy_in_another_network() {
             lab.port(&format!("link set port{number} up"));
         }
         let proxy = listen_on(lab, "port0", [192, 0, 2, 1]);
-        serve(
-            proxy,
-            Duration::ZERO,
-            503,
-            "<html>no server is available</html>",
-        );
+        let page = "<html>no server is available</html>";
+        Server::on(proxy, None, answer(Duration::ZERO, 503, page));
         let ironic = listen_on(lab, "port1", [192, 0, 2, 1]);
-        serve(ironic, Duration::from_millis(300), 200, ROOT_DOCUMENT);
+        let later = Duration::from_millis(300);
+        Server::on(ironic, None, answer(later, 200, ROOT_DOCUMENT));
         let arguments = "ip=192.0.2.10:::24::eth0:none ip=192.0.2.11:::24::eth1:none";
         let mut network = lab.boot_with_reach(arguments);
         lab.until(&mut network.state, "both addresses", |state| {
@@ -260,13 +206,17 @@ fn ironic_wins_against_a_faster_proxy_in_another_network() {
 fn the_date_is_asked_for_over_the_nic_that_has_met_the_certificate() {
     on_a_machine(async |lab| {
         for number in [0, 1] {
-            lab.plug_in(number);
-            lab.port(&format!("link set port{number} up"));
+            lab.plug_in_up(number, &[]);
         }
         lab.port("addr add 198.51.100.1/24 dev port1");
         lab.port("addr add 203.0.113.1/32 dev lo");
         let files = tempfile::tempdir().unwrap();
-        let (url, ca_file) = serve_with_old_certificate(lab, files.path().join("ca.pem"));
+        let ca_file = files.path().join("ca.pem");
+        let old = Certificate::outdated([203, 0, 113, 1]);
+        std::fs::write(&ca_file, &old.pem).unwrap();
+        let listener = lab.on_network(|| TcpListener::bind("203.0.113.1:443").unwrap());
+        let answer = answer(Duration::ZERO, 200, ROOT_DOCUMENT);
+        let url = Server::on(listener, Some(old.server), answer).base;
         let mut network = lab.boot_with_reach(
             "ip=192.0.2.10::192.0.2.77:24::eth0:none \
              ip=198.51.100.10::198.51.100.1:24::eth1:none",
@@ -291,34 +241,4 @@ fn the_date_is_asked_for_over_the_nic_that_has_met_the_certificate() {
             () = lab.until_so("the server's date", is_told) => {}
         }
     });
-}
-
-/// `https://203.0.113.1`, whose certificate was only valid in 2020.
-fn serve_with_old_certificate(lab: &Lab, ca_file: PathBuf) -> (String, PathBuf) {
-    let address = Ipv4Addr::new(203, 0, 113, 1);
-    let mut parameters = rcgen::CertificateParams::default();
-    parameters.subject_alt_names = vec![rcgen::SanType::IpAddress(IpAddr::V4(address))];
-    parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
-    parameters.not_after = rcgen::date_time_ymd(2020, 12, 31);
-    let key = rcgen::KeyPair::generate().unwrap();
-    let certificate = parameters.self_signed(&key).unwrap();
-    std::fs::write(&ca_file, certificate.pem()).unwrap();
-    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
-    let config = Arc::new(config);
-    let listener = lab.on_network(move || TcpListener::bind((address, 443)).unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
-            let mut stream = StreamOwned::new(connection, stream.unwrap());
-            answer(&mut stream, 200, ROOT_DOCUMENT);
-        }
-    });
-    (format!("https://{address}"), ca_file)
 }

@@ -11,10 +11,7 @@ use super::*;
 
 /// A machine with `eth0` and a network that does not forward.
 fn plug_in(lab: &Lab) {
-    lab.plug_in(0);
-    lab.port("addr add 192.0.2.1/24 dev port0");
-    lab.port("addr add 2001:db8::1/64 dev port0 nodad");
-    lab.port("link set port0 up");
+    lab.plug_in_up(0, &["192.0.2.1/24", "2001:db8::1/64"]);
     // The kernel reports an unreachable neighbour to itself over the loopback.
     ip("link set lo up");
     ip("addr add 192.0.2.10/24 dev eth0");
@@ -112,8 +109,7 @@ fn tells_which_step_fails() {
 fn a_walk_stays_on_its_nic() {
     on_a_machine(async |lab| {
         plug_in(lab);
-        lab.plug_in(1);
-        lab.port("link set port1 up");
+        lab.plug_in_up(1, &[]);
         ip("addr add 192.0.2.11/24 dev eth1");
         ip("link set eth1 up");
         let good = serve(lab, "192.0.2.1", GOOD);
@@ -150,7 +146,7 @@ fn a_dead_url_or_family_does_not_hold_up_the_other() {
             walker.connect(&targets, &mut steps).await.unwrap();
         }
         // The HTTP client must do the same with the addresses of one name.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        let _ = landfall_http_client::fixtures::http_client();
         for addresses in [[dead, alive], [alive, dead]] {
             let client = reqwest::Client::builder()
                 .no_proxy()

@@ -2,12 +2,13 @@ use std::io::Write;
 use std::process::Command;
 
 use landfall_devices::permission::WritePermission;
+use landfall_http_client::fixtures::{Server, http_client};
 use landfall_media_formats::fat::Fat;
 use landfall_sys::skip::skip;
 use tempfile::NamedTempFile;
 
 use super::*;
-use crate::fixtures::{Reply, Server, gpt_image, http_client};
+use crate::fixtures::gpt_image;
 
 const MIB: u64 = 1 << 20;
 const USER_DATA: &[u8] = b"#cloud-config\n";
@@ -74,7 +75,7 @@ fn every_form_of_text() {
     assert!(load(broken).unwrap() == image());
     assert!(load(STANDARD.encode(iso())).unwrap() == image());
     for body in [packed().into_bytes(), iso()] {
-        let server = Server::start(move |_| Reply::whole(&body, "\"1\""));
+        let server = Server::of(&body);
         let loaded = ConfigDrive::Url(server.url.clone()).load(&client, 512, false);
         assert!(loaded.unwrap() == image());
     }

@@ -145,4 +145,4 @@ fn zstd_content_size(start: &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,9 +1,12 @@
+mod hostile_servers;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use landfall_http_client::fixtures::{Certificate, Reply, Server, dead_url, http_client};
+
 use super::*;
-use crate::fixtures::{Asked, Reply, Server, http_client};
 
 #[test]
 fn secrets_are_not_shown() {
@@ -66,25 +69,9 @@ fn a_trickle_is_no_progress() {
 /// A server with a self-signed certificate: the download fails without a retry.
 #[test]
 fn an_untrusted_certificate_is_final() {
-    use std::io::Write as _;
-    use std::sync::Arc;
-
     let client = http_client();
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der());
-    let config = rustls::ServerConfig::builder()
-        .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key.unwrap())
-        .unwrap();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("https://{}/i", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let connection = rustls::ServerConnection::new(Arc::new(config.clone())).unwrap();
-            let mut tls = rustls::StreamOwned::new(connection, stream.unwrap());
-            let _ = tls.write_all(b"HTTP/1.1 204 X\r\n\r\n");
-        }
-    });
+    let stranger = Certificate::of([127, 0, 0, 1]);
+    let url = Server::secure(&stranger, |_| Reply::status(204)).url;
     let started = Instant::now();
     let failure = small_file(Request::new([&url]), client.clone(), 100).unwrap_err();
     assert!(
@@ -134,16 +121,7 @@ fn body(len: usize) -> Vec<u8> {
 
 /// A server that breaks the first connection at byte `at`, and then loses the file.
 fn breaks(file: &[u8], at: usize) -> Server {
-    let file = file.to_vec();
-    Server::start(move |asked| match asked.earlier {
-        0 => Reply::correct(&file, "\"1\"", asked).cut(at),
-        _ => Reply::status(404),
-    })
-}
-
-fn with_header(mut reply: Reply, header: &str) -> Reply {
-    reply.headers.push(header.to_owned());
-    reply
+    Server::scripted([Reply::whole(file, "\"1\"").cut(at), Reply::status(404)])
 }
 
 #[test]
@@ -248,8 +226,7 @@ fn a_place_that_only_starts_anew_is_the_last_resort() {
     let first = breaks(&file, 3 << 20);
     let whole = file.clone();
     let anew = Server::start(move |_| Reply::whole(&whole, "\"1\""));
-    let whole = file.clone();
-    let third = Server::start(move |asked| Reply::correct(&whole, "\"1\"", asked));
+    let third = Server::of(&file);
     let urls = [&first.url[..], &anew.url, &third.url];
     assert!(got(from(&urls, false)).unwrap() == file);
     assert_eq!((anew.asked().len(), third.asked().len()), (1, 1));
@@ -264,10 +241,11 @@ fn places_take_turns_while_they_fail() {
     let whole = file.clone();
     let busy = Server::start(|_| Reply::status(503));
     let recovers = Server::start(move |asked| match asked.earlier {
-        0..3 => Reply::status(503),
+        0 => Reply::status(429),
+        1 | 2 => Reply::status(503),
         _ => Reply::correct(&whole, "\"1\"", asked),
     });
-    let gone = "http://127.0.0.1:1/image";
+    let gone = &dead_url();
     let request = from(&[&busy.url, gone, &recovers.url], false);
     assert!(got(request).unwrap() == file);
     assert!(
@@ -356,164 +334,4 @@ fn a_medium_that_comes_back_is_read_on() {
         }
     }
     assert!(received == body);
-}
-
-/// Each case has a name, the answers of a hostile or broken server, and a part of
-/// the expected error. An empty text means that the file arrives intact.
-#[test]
-fn whatever_a_server_does() {
-    const LEN: usize = 300_000;
-    let file = body(LEN);
-    let breaks_first = |then: fn(&[u8], &Asked) -> Reply| {
-        move |file: &[u8], asked: &Asked| match asked.from {
-            None => Reply::correct(file, "\"1\"", asked).cut(100_000),
-            Some(_) => then(file, asked),
-        }
-    };
-    type Answer = Box<dyn Fn(&[u8], &Asked) -> Reply + Send>;
-    let cases: Vec<(&str, Answer, &str)> = vec![
-        (
-            "20 breaks",
-            Box::new(|file, asked| {
-                let reply = Reply::correct(file, "\"1\"", asked);
-                match asked.earlier {
-                    20.. => reply,
-                    // Breaks at a different place each time.
-                    number => reply.cut(7_919 * (number + 1) % 15_013),
-                }
-            }),
-            "",
-        ),
-        (
-            "more than it said",
-            Box::new(|file, asked| {
-                let mut reply = Reply::correct(file, "\"1\"", asked);
-                reply.body.extend_from_slice(b"more");
-                reply
-            }),
-            "",
-        ),
-        (
-            "less than it said, each time",
-            Box::new(|file, asked| {
-                let mut reply = Reply::whole(file, "\"1\"");
-                reply.headers[0] = format!("Content-Length: {}", LEN + 1000);
-                match asked.from {
-                    None => reply,
-                    Some(_) => Reply::status(416),
-                }
-            }),
-            "the file changed on the server at byte 300000",
-        ),
-        (
-            "a range from another byte",
-            Box::new(breaks_first(|file, asked| {
-                let mut asked = asked.clone();
-                asked.from = asked.from.map(|from| from + 1);
-                Reply::correct(file, "\"1\"", &asked)
-            })),
-            "asked for bytes from 100000, was sent bytes from 100001",
-        ),
-        (
-            "all of it instead of a range",
-            Box::new(breaks_first(|file, _| Reply::whole(file, "\"1\""))),
-            "",
-        ),
-        (
-            "a range of another total",
-            Box::new(breaks_first(|file, asked| {
-                Reply::correct(&[file, b"more"].concat(), "\"1\"", asked)
-            })),
-            "length was 300000 bytes, is 300004 bytes",
-        ),
-        (
-            "a part with another tag",
-            Box::new(breaks_first(|file, asked| {
-                let mut asked = asked.clone();
-                asked.if_range = None;
-                Reply::correct(file, "\"2\"", &asked)
-            })),
-            "entity tag was \"1\", is \"2\"",
-        ),
-        (
-            "no such range any more",
-            Box::new(breaks_first(|_, _| Reply::status(416))),
-            "the server has no byte 100000 any more",
-        ),
-        (
-            "several parts",
-            Box::new(breaks_first(|file, asked| {
-                let reply = Reply::correct(file, "\"1\"", asked);
-                with_header(reply, "Content-Type: multipart/byteranges; boundary=x")
-            })),
-            "was sent multipart/byteranges",
-        ),
-        (
-            "a part that nobody asked for",
-            Box::new(|file, asked| {
-                let mut asked = asked.clone();
-                asked.from = Some(0);
-                Reply::correct(file, "\"1\"", &asked)
-            }),
-            "asked for the whole file, was sent a part of it",
-        ),
-        (
-            "packed on the way",
-            Box::new(|file, asked| {
-                let reply = Reply::correct(file, "\"1\"", asked);
-                with_header(reply, "Content-Encoding: gzip")
-            }),
-            "found Content-Encoding gzip",
-        ),
-        (
-            "redirects for ever",
-            Box::new(|_, _| with_header(Reply::status(302), "Location: /image.raw")),
-            "more than 10 redirects",
-        ),
-        (
-            "a redirect to another scheme",
-            Box::new(|_, _| with_header(Reply::status(302), "Location: file:///etc/passwd")),
-            "127.0.0.1",
-        ),
-        (
-            "a head without end",
-            Box::new(|file, asked| {
-                let mut reply = Reply::correct(file, "\"1\"", asked);
-                let many = (0..5000).map(|n| format!("X-{n}: {}", "x".repeat(1000)));
-                reply.headers.splice(0..0, many);
-                reply
-            }),
-            "gave up at byte 0",
-        ),
-        (
-            "a body without end",
-            Box::new(|_, _| Reply {
-                status: 200,
-                headers: Vec::new(),
-                body: vec![b'x'; 80 << 20],
-                cut: None,
-                stall: false,
-            }),
-            "expected at most 67108864 bytes, found more",
-        ),
-    ];
-    for (name, answer, said) in cases {
-        let whole = file.clone();
-        let server = Server::start(move |asked| answer(&whole, asked));
-        match got(from(&[&server.url], false)) {
-            Ok(bytes) => assert!(said.is_empty() && bytes == file, "{name}"),
-            Err(failure) => {
-                assert!(!said.is_empty(), "{name}: {failure}");
-                for part in [said, &server.url] {
-                    assert!(
-                        failure.details.contains(part),
-                        "{name}: {part} in {failure}"
-                    );
-                }
-            }
-        }
-        // Each connection continues at or after the start of the one before.
-        let mut starts = server.asked().into_iter().filter_map(|asked| asked.from);
-        assert!(starts.by_ref().is_sorted(), "{name}");
-    }
 }

@@ -81,7 +81,7 @@ pub(super) fn parse(given: &GivenChecksum) -> Result<Option<Checksum>> {
 
 #[cfg(test)]
 mod tests {
-    use landfall_disk::fixtures::http_client;
+    use landfall_http_client::fixtures::http_client;
     use landfall_report::failure::Class;
 
     use super::*;

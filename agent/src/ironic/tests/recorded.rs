@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use landfall_http_client::fixtures::Asked;
 use serde_json::Value;
 
 use super::super::wire::LookupAnswer;
-use super::scripted::{Asked, Ironic, Reply};
 use super::*;
 
 /// The headers that our HTTP client adds on its own.
@@ -100,12 +100,12 @@ fn our_requests_agree_with_every_recorded_one() {
     let mut inspections = 0;
     for (name, exchanges) in conversations() {
         for recorded in exchanges {
-            let ironic = Ironic::start([Reply::new(recorded.status, &recorded.answer)]);
+            let ironic = Server::scripted([Reply::new(recorded.status, recorded.answer.clone())]);
             let plain = Transport {
                 request_id: None,
                 ..transport()
             };
-            let base = [ironic.url()];
+            let base = [ironic.base.clone()];
             let service = Service::new(plain.clone(), &base, NEW, None);
             let what = format!("{name}: {} {}", recorded.method, recorded.path);
             let mut expected_version = None;
@@ -119,7 +119,7 @@ fn our_requests_agree_with_every_recorded_one() {
                 ask_heartbeat(&service, uuid, &recorded, &what);
             } else if recorded.path == "/v1/continue_inspection" {
                 inspections += 1;
-                let urls = [format!("{}{}", ironic.url(), recorded.path)];
+                let urls = [format!("{}{}", ironic.base, recorded.path)];
                 let body = recorded.body.to_string();
                 let uuid = run(post_inventory(
                     &plain,

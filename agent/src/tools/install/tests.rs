@@ -10,9 +10,10 @@ use clap::Parser as _;
 use landfall_boot_params::digest::Algorithm;
 use landfall_devices::permission::WritePermission;
 use landfall_disk::device::target::Target;
-use landfall_disk::fixtures::{LoopDevice, Reply, Server, loop_device};
+use landfall_disk::fixtures::{LoopDevice, loop_device};
 use landfall_disk::tables::gpt::Table;
 use landfall_download::digest::Hasher;
+use landfall_http_client::fixtures::Server;
 use landfall_report::failure::Result;
 use landfall_sys::skip::skip;
 use tempfile::{NamedTempFile, TempDir};
@@ -185,7 +186,7 @@ fn everything_at_once_by_config_file_and_command_line() {
     let image = coreos_image();
     let packed = zstd::bulk::compress(&image, 1).unwrap();
     let digest = sha256(&packed);
-    let server = Server::start(move |_| Reply::whole(&packed, "\"1\""));
+    let server = Server::of(&packed);
     let Some(bench) = Bench::new(&image) else {
         return;
     };

@@ -5,7 +5,7 @@ use landfall_sys::skip::skip;
 use uuid::Uuid;
 
 use super::*;
-use crate::fixtures::{gpt_image, used_disk};
+use crate::fixtures::{gpt_image, put_mbr, used_disk};
 use crate::tables::gpt::HEAD_LEN;
 
 const DISK: Geometry = Geometry {
@@ -15,13 +15,7 @@ const DISK: Geometry = Geometry {
 
 fn mbr(entries: &[(u8, u32, u32)]) -> Vec<u8> {
     let mut head = vec![0; 4096];
-    for (n, (kind, start, len)) in entries.iter().enumerate() {
-        let at = 446 + 16 * n;
-        head[at + 4] = *kind;
-        head[at + 8..at + 12].copy_from_slice(&start.to_le_bytes());
-        head[at + 12..at + 16].copy_from_slice(&len.to_le_bytes());
-    }
-    head[510..512].copy_from_slice(&[0x55, 0xaa]);
+    put_mbr(&mut head, entries);
     head
 }
 

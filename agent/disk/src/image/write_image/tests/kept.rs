@@ -32,6 +32,12 @@ fn keeping(labels: &str) -> WriteOptions {
     }
 }
 
+/// Writes an image to a disk with sectors of 512 bytes.
+fn write_keeping(labels: &str, image: &[u8], path: &Path) -> Result<ProvenImage> {
+    let source = source(&Server::of(image), Some(sha256(image)));
+    write_image_with(&source, &keeping(labels), open(path, 512), &http_client())
+}
+
 fn numbers(disk: &[u8], sector: u32) -> Vec<u32> {
     let table = Table::parse(&disk[..MIB as usize], sector).unwrap();
     table.partitions().iter().map(|p| p.number).collect()
@@ -62,7 +68,7 @@ fn they_stay_beside_the_image() {
     for sector in [512, 4096] {
         let (file, before) = used(sector);
         let image = gpt_image(8 * MIB, sector);
-        let server = correct(&image);
+        let server = Server::of(&image);
         let source = source(&server, Some(sha256(&image)));
         let options = keeping("var,data");
         let target = open(file.path(), sector);
@@ -93,7 +99,7 @@ fn they_stay_beside_the_image() {
 fn a_failure_leaves_them_alone() {
     let (file, before) = used(512);
     let image = gpt_image(8 * MIB, 512);
-    let server = correct(&image);
+    let server = Server::of(&image);
     let wrong = source(&server, Some(sha256(b"other")));
     let target = open(file.path(), 512);
     let failure =
@@ -103,9 +109,7 @@ fn a_failure_leaves_them_alone() {
     assert!(disk[MIB as usize..3 * MIB as usize] != before[MIB as usize..3 * MIB as usize]);
     assert_bare(&disk, &before);
     // A second installation finds the partitions.
-    let good = source(&server, Some(sha256(&image)));
-    let target = open(file.path(), 512);
-    let proven = write_image_with(&good, &keeping("var,data"), target, &http_client()).unwrap();
+    let proven = write_keeping("var,data", &image, file.path()).unwrap();
     proven.commit().unwrap();
     assert_eq!(numbers(&content(&file), 512), [1, 2, 3, 9]);
     assert_content(&content(&file), &before);
@@ -116,10 +120,7 @@ fn an_image_that_reaches_them_is_refused() {
     let long = gpt_image(14 * MIB, 512);
     let (file, before) = used(512);
     for body in [long.clone(), gzip(&long)] {
-        let source = source(&correct(&body), Some(sha256(&body)));
-        let target = open(file.path(), 512);
-        let failure =
-            write_image_with(&source, &keeping("var,data"), target, &http_client()).unwrap_err();
+        let failure = write_keeping("var,data", &body, file.path()).unwrap_err();
         assert_eq!(failure.class, Class::ImageWriteError);
         let expected =
             "collision with partition 3 (\"var\") at offset 12582912; the disk was not touched";
@@ -130,10 +131,7 @@ fn an_image_that_reaches_them_is_refused() {
     let mut lying = gpt_image(8 * MIB, 512);
     lying.resize(14 * MIB as usize, 7);
     let body = gzip(&lying);
-    let source = source(&correct(&body), Some(sha256(&body)));
-    let target = open(file.path(), 512);
-    let failure =
-        write_image_with(&source, &keeping("var,data"), target, &http_client()).unwrap_err();
+    let failure = write_keeping("var,data", &body, file.path()).unwrap_err();
     let expected = "collision with partition 3 (\"var\") at offset 12582912";
     assert_eq!(failure.details, expected);
     assert_bare(&content(&file), &before);
@@ -143,9 +141,7 @@ fn an_image_that_reaches_them_is_refused() {
 fn what_is_not_kept_is_not_looked_at() {
     let (file, before) = used(512);
     let image = gpt_image(8 * MIB, 512);
-    let source = source(&correct(&image), Some(sha256(&image)));
-    let target = open(file.path(), 512);
-    let proven = write_image_with(&source, &keeping("nothing*"), target, &http_client()).unwrap();
+    let proven = write_keeping("nothing*", &image, file.path()).unwrap();
     proven.commit().unwrap();
     let disk = content(&file);
     assert_eq!(numbers(&disk, 512), [1, 2]);
@@ -158,13 +154,8 @@ fn what_is_not_kept_is_not_looked_at() {
 fn an_image_with_an_mbr_has_no_place_for_them() {
     let (file, before) = used(512);
     let mut image = vec![0; 4 << 20];
-    image[450] = 0x83;
-    image[454..458].copy_from_slice(&2048u32.to_le_bytes());
-    image[458..462].copy_from_slice(&2048u32.to_le_bytes());
-    image[510..512].copy_from_slice(&[0x55, 0xaa]);
-    let source = source(&correct(&image), Some(sha256(&image)));
-    let target = open(file.path(), 512);
-    let failure = write_image_with(&source, &keeping("var"), target, &http_client()).unwrap_err();
+    put_mbr(&mut image, &[(0x83, 2048, 2048)]);
+    let failure = write_keeping("var", &image, file.path()).unwrap_err();
     assert!(
         failure.details.contains("the image has no GPT"),
         "{failure}"
@@ -176,7 +167,7 @@ fn an_image_with_an_mbr_has_no_place_for_them() {
 fn preserved_on_request_with_a_way_back() {
     let (file, before) = used(512);
     let image = gpt_image(8 * MIB, 512);
-    let wrong = source(&correct(&image), Some(sha256(b"other")));
+    let wrong = source(&Server::of(&image), Some(sha256(b"other")));
     let mut options = keeping("var,data");
     options.preserve_on_error = true;
     let marks = |disk: &[u8]| disk[2 * MIB as usize..3 * MIB as usize].to_vec();
@@ -211,7 +202,7 @@ fn preserved_on_request_with_a_way_back() {
     assert_eq!(numbers(&head, 512), [3, 9]);
     std::fs::remove_file(kept).unwrap();
 
-    let right = source(&correct(&image), Some(sha256(&image)));
+    let right = source(&Server::of(&image), Some(sha256(&image)));
     let proven = write_image_with(&right, &options, open(file.path(), 512), &http_client());
     proven.unwrap().commit().unwrap();
     let files: Vec<_> = saved()
@@ -230,10 +221,7 @@ fn the_config_drive_goes_into_a_gap() {
     let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &before).unwrap();
     let image = gpt_image(8 * MIB, 512);
-    let source = source(&correct(&image), Some(sha256(&image)));
-    let target = open(file.path(), 512);
-    let mut proven =
-        write_image_with(&source, &keeping("config-2"), target, &http_client()).unwrap();
+    let mut proven = write_keeping("config-2", &image, file.path()).unwrap();
     let mut drive = vec![0; 100_000];
     drive[32768..32774].copy_from_slice(b"\x01CD001");
     drive[32808..32816].copy_from_slice(b"config-2");
@@ -262,7 +250,7 @@ fn on_a_block_device() {
     };
     let image = gpt_image(8 * MIB, 512);
     let body = zstd::bulk::compress(&image, 1).unwrap();
-    let source = source(&correct(&body), Some(sha256(&body)));
+    let source = source(&Server::of(&body), Some(sha256(&body)));
     let permission = WritePermission::by_operator();
     let target = Target::open(device.path(), &permission).unwrap();
     let proven = write_image_with(&source, &keeping("var,data"), target, &http_client()).unwrap();

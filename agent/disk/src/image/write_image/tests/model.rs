@@ -94,10 +94,7 @@ impl Case {
         } else {
             let mut image = vec![0; size];
             image[..440].fill(0x90);
-            image[450] = 0x83;
-            image[454..458].copy_from_slice(&64u32.to_le_bytes());
-            image[458..462].copy_from_slice(&((size / 512 - 64) as u32).to_le_bytes());
-            image[510..512].copy_from_slice(&[0x55, 0xaa]);
+            put_mbr(&mut image, &[(0x83, 64, (size / 512 - 64) as u32)]);
             image
         };
         let data = 64 * sector..size - 40 * sector;
@@ -118,9 +115,7 @@ impl Case {
                 let (first, second) = image.split_at(image.len() / 3);
                 [gzip(first), gzip(second)].concat()
             }
-            Packing::Xz => xz(image),
-            Packing::Zstd => zstd::bulk::compress(image, 1).unwrap(),
-            _ => image.to_vec(),
+            other => pack(other, image),
         }
     }
 

@@ -36,7 +36,7 @@ fn run(before: Vec<u8>, sector: u32, image: &[u8], saved: &str, good: bool) -> C
     let journal = Journal::default();
     let mut target = open(disk.path(), sector);
     target.keep_journal(journal.clone());
-    let server = correct(image);
+    let server = Server::of(image);
     let digest = if good {
         sha256(image)
     } else {
