@@ -174,8 +174,8 @@ impl ArgumentValue for NtpServer {
     }
 }
 
-/// Ironic's id of a request: `req-` and a UUID. Ironic reads it back from the
-/// header `X-OpenStack-Request-ID`.
+/// The id that the agent sends with its requests to Ironic: `req-` and a UUID,
+/// in the header `X-OpenStack-Request-ID`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(pub String);
 

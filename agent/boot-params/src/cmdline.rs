@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn splits_as_the_kernel_does() {
-        // (command line, [(key, value)])
+        // A command line, and the keys and values of its tokens.
         type Case<'a> = (&'a str, &'a [(&'a str, Option<&'a str>)]);
         let cases: &[Case] = &[
             ("", &[]),

@@ -63,7 +63,7 @@ const OF_TODAY: [&str; 5] = [
     INSECURE,
 ];
 
-/// Most unknown names that are reported.
+/// At most this many unknown names are reported.
 const MAX_UNKNOWN: usize = 100;
 
 /// The installation that a command line orders. Lists and names stay text: the
@@ -238,7 +238,7 @@ fn disk_path(text: String) -> String {
     }
 }
 
-/// A command line and the findings about it.
+/// Reads one command line, and collects its faults and warnings.
 struct Reader<'a> {
     line: &'a CommandLine,
     faults: Vec<String>,

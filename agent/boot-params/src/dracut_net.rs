@@ -45,7 +45,8 @@ use crate::firmware_nics::FirmwareNics;
 use crate::mac::BootInterface;
 use times::Times;
 
-/// Most servers in each of `rd.net.dns=` and `nameserver=`. A resolver uses three.
+/// At most this many servers are read from each of `rd.net.dns=` and
+/// `nameserver=`. A resolver uses three.
 const MOST_SERVERS: usize = 64;
 
 /// The network arguments of a command line, in order.

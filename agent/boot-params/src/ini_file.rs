@@ -8,8 +8,8 @@
 /// Longest text that is read, in bytes.
 pub const MAX_LENGTH: usize = 256 << 10;
 
-/// Most faults that are reported for one file: somebody may have passed an image by
-/// mistake.
+/// At most this many faults are reported for one file: somebody may have passed
+/// an image by mistake.
 const MAX_FAULTS: usize = 10;
 
 /// One `option = value` of a group.

@@ -123,12 +123,12 @@ fn push_masked(out: &mut String, url: &str) {
             (host, path)
         }
         (None, after) if after.is_none() || is_host(authority) => (authority, path),
-        // A password that contains a slash or a question mark.
+        // The rest of a password that contains a slash or a question mark.
         (None, Some((_, rest))) if !rest.contains('@') => {
             out.push_str("***@");
             split_authority(rest)
         }
-        // The end of the password is unknown.
+        // A password may continue to the end of the text, so all of it is masked.
         _ => {
             out.push_str("***");
             return out.push_str(tail_of(url));

@@ -1,4 +1,4 @@
-//! Tables of test cases in files.
+//! Reads tables of test cases from files.
 
 /// The rows of a table with two columns, which ` | ` separates. Empty lines and lines
 /// that start with `#` are no rows.

@@ -16,17 +16,18 @@ use landfall_media_formats::Medium;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
-/// Labels of boot media: Landfall's own ISO, and the media that Ironic builds.
+/// Labels of file systems on boot media: Landfall's own ISO, and the media that
+/// Ironic builds.
 const BOOT_LABELS: [&str; 3] = ["landfall", "config-2", "vmedia_boot_iso"];
-/// The same for partitions. `config-2` is not among them, because a deployed disk
-/// may have a config drive in a partition. Every stick made by Ventoy has
-/// `vtoyefi`; Ventoy boots the ISO files on the stick.
+/// Names of partitions on boot media. `config-2` is not among them, because a
+/// deployed disk may have a config drive in a partition. Every USB stick made
+/// by Ventoy has `vtoyefi`; Ventoy boots the ISO files on the stick.
 const PARTITION_LABELS: [&str; 3] = ["landfall", "vmedia_boot_iso", "vtoyefi"];
 /// The label of the floppy with Ironic's parameters, which may be on any bus.
 const PARAMETERS_LABEL: &str = "ir-vfd-dev";
-/// In bytes, as for the media that the agent reads (`media/volumes.rs`). On a
-/// larger disk the label has no effect: otherwise anybody could keep a disk from
-/// being cleaned by giving it this label.
+/// In bytes: the same limit as for the media that the agent reads
+/// (`media/volumes.rs`). On a larger disk the label has no effect: otherwise
+/// anybody could keep a disk from being cleaned by giving it this label.
 const PARAMETERS_LIMIT: u64 = 4 << 30;
 /// SCSI's peripheral device type of CD and DVD drives (SPC-4, table 138).
 const CD_TYPE: &str = "5";
@@ -72,9 +73,9 @@ impl fmt::Display for BootMedium {
 #[derive(Debug)]
 pub struct BootMedia {
     line: BootLine,
-    /// The medium that the command line names is in a CD drive or removable. So it
-    /// is none of the built-in disks, and the agent need not search for it on
-    /// these.
+    /// The medium that the command line names is in a CD drive or in a removable
+    /// drive. Then it is none of the built-in disks, and the agent need not search
+    /// them for it.
     is_in_drive: bool,
 }
 

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 /// When the devices got their drivers; `None` before that.
 pub type DevicesSettled = watch::Receiver<Option<Instant>>;
 
-/// Watches the agent's standard input. Its end means that the devices have their
-/// drivers (see `early::supervise`).
+/// Watches the agent's standard input. Its end means that the devices have
+/// their drivers (see `supervise` in landfall-init).
 pub fn devices_settled() -> DevicesSettled {
     let (settled, receiver) = watch::channel(None);
     std::thread::spawn(move || {

@@ -57,8 +57,8 @@ pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
     })
 }
 
-/// Whether the number in the name has other digits than 0. A disk that nobody has
-/// given a name reports only zeros.
+/// Whether the number in the name has a digit other than 0. A disk without a
+/// name of its own reports only zeros.
 fn names_something(wwid: &str) -> bool {
     let number = wwid.split_once('.').map_or(wwid, |(_, number)| number);
     number.chars().any(|c| c != '0' && !c.is_whitespace())

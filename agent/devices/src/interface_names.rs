@@ -18,8 +18,8 @@ use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
 const LONGEST: usize = 15;
-/// `NET_NAME_PREDICTABLE`, `NET_NAME_USER` and `NET_NAME_RENAMED`: interfaces that
-/// keep their current name.
+/// `NET_NAME_PREDICTABLE`, `NET_NAME_USER` and `NET_NAME_RENAMED`: the values
+/// of `name_assign_type` for an interface that keeps its current name.
 const SETTLED: [u32; 3] = [2, 3, 4];
 
 /// How interfaces are named.
@@ -87,7 +87,8 @@ impl NamingPolicy {
 }
 
 /// The names of all interfaces that have a candidate or a given name. If two
-/// interfaces have the same candidate, the one that the kernel found first gets it.
+/// interfaces have the same candidate, the interface that the kernel found
+/// first gets it.
 pub fn names(root: &SystemPath, policy: &NamingPolicy) -> Vec<InterfaceName> {
     let directory = root.join("sys/class/net");
     let mut interfaces: Vec<(u32, String)> = sysfs::names(&directory)
@@ -151,8 +152,8 @@ fn name_where(
             .filter(|name| !stays && is_free(name))
             .unwrap_or_else(|| kernel_name.to_owned()),
     };
-    // udev makes the MAC name an alternative name from v257 on. Before that it does
-    // no harm.
+    // udev adds the MAC name as an alternative name from systemd v257 on. With an
+    // earlier release it does no harm.
     found.extend(candidates.mac);
     let mut alternatives: Vec<String> = Vec::new();
     for candidate in found {

@@ -18,8 +18,9 @@ use landfall_report::failure::{Failure, Result};
 /// (`agent_binary.rs` of landfall-initramfs).
 const RAMDISK_MARKER: &str = "/run/landfall/ramdisk";
 
-/// The same for a live system. The agent writes it once it has checked the
-/// conditions. A later check could fail, because the agent itself mounts disks.
+/// The marker of a live system. The agent writes it once, after it has checked
+/// the conditions. A later check could fail, because the agent itself mounts
+/// disks.
 const LIVE_SYSTEM_MARKER: &str = "/run/landfall/live-system";
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -65,7 +66,7 @@ impl Home {
         Ok(Self::LiveSystem)
     }
 
-    /// Whether this boot was found to be a live system.
+    /// Whether this boot has the marker of a live system.
     pub fn is_live_system() -> bool {
         let marker = Path::new(LIVE_SYSTEM_MARKER);
         WritePermission::by_marker(marker, Path::new(BOOT_ID)).is_ok()

@@ -12,7 +12,7 @@ const ANSWER_LIMIT: usize = 4 << 20;
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
-    /// The header `Date`, if it is text.
+    /// The value of the header `Date`. `None` if it is missing or is not text.
     pub date: Option<String>,
     /// The body. Bytes that are not UTF-8 are replaced.
     pub body: String,
@@ -23,17 +23,18 @@ pub struct Answer {
 pub struct NoAnswer {
     /// The error for the operator, without the URL.
     pub text: String,
-    /// The server was rejected because of the dates of its certificate.
+    /// The client rejected the server because of the dates of its certificate.
     pub about_time: bool,
-    /// The server was rejected, and by our clock it will never be trusted. A retry
-    /// would fail in the same way.
+    /// The client rejected the server, and by our clock the certificate will never
+    /// be trusted. A retry would fail in the same way.
     pub untrusted_for_good: bool,
-    /// The error occurred before the connection and its TLS were established.
+    /// The error occurred before the connection and its TLS session were
+    /// established.
     pub in_connecting: bool,
 }
 
 impl NoAnswer {
-    /// An error that is not about certificates.
+    /// An error that has nothing to do with certificates.
     pub fn because(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),

@@ -64,9 +64,9 @@ pub struct HttpOptions {
 /// password.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
-    /// For `http://` (`HTTP_PROXY`).
+    /// The proxy for `http://` URLs (`HTTP_PROXY`).
     pub http: Option<String>,
-    /// For `https://` (`HTTPS_PROXY`).
+    /// The proxy for `https://` URLs (`HTTPS_PROXY`).
     pub https: Option<String>,
     /// Hosts, domains and networks that need no proxy (`NO_PROXY`).
     pub none_for: Vec<String>,
@@ -89,7 +89,7 @@ pub struct IdentityFiles {
 }
 
 impl IdentityFiles {
-    /// The pair, if both files are given.
+    /// Both files, if both are given. `None` if neither is.
     ///
     /// # Errors
     /// If only one of them is given.
@@ -111,8 +111,8 @@ fn half_a_pair(given: &str, file: &std::path::Path, missing: &str) -> Failure {
 }
 
 impl HttpOptions {
-    /// The same options, but every server is trusted. Only for requests whose
-    /// answer is not trusted either.
+    /// The same options, but the client trusts every server. Only for requests
+    /// whose answer the agent does not trust either.
     #[must_use]
     pub fn trusting_anybody(&self) -> Self {
         Self {
@@ -123,7 +123,7 @@ impl HttpOptions {
     }
 
     /// # Errors
-    /// Names the invalid file.
+    /// If a certificate or key file is invalid. The error names it.
     fn tls(&self) -> Result<rustls::ClientConfig> {
         let trust = match &self.ca_file {
             _ if self.insecure => ServerTrust::anybody(),
@@ -161,7 +161,8 @@ fn builder(
         .read_timeout(timeout)
         .redirect(redirects)
         .tls_backend_preconfigured(tls)
-        // Ignore the proxies in our environment variables.
+        // Ignore the environment variables of this process. The settings have read them
+        // already.
         .no_proxy();
     if options.proxies.none_for.iter().any(|host| host == "*") {
         // reqwest applies `*` to names only, not to addresses.

@@ -21,7 +21,7 @@ struct Inner {
     options: HttpOptions,
     tls: rustls::ClientConfig,
     anywhere: Client,
-    /// Clients by the name of the interface that their sockets are bound to.
+    /// Clients whose sockets are bound to an interface, by its name.
     bound: Mutex<BTreeMap<String, Client>>,
 }
 
@@ -55,7 +55,7 @@ impl ServiceClient {
         self.request_over(None, method, url)
     }
 
-    /// The same through this interface, whatever the routes are. The zone of a URL
+    /// A request through this interface, whatever the routes are. The zone of a URL
     /// takes precedence over `interface`.
     ///
     /// # Errors

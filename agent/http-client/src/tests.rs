@@ -51,8 +51,8 @@ impl Authority {
         ));
     }
 
-    /// The same, but only valid in 2020. This OpenSSL cannot make such a
-    /// certificate.
+    /// Makes a certificate that was only valid in 2020. The test contains its
+    /// bytes, because this OpenSSL cannot make one.
     fn outdated(&self, name: &str) {
         let old = Certificate::outdated([127, 0, 0, 1]);
         std::fs::write(self.path(&format!("{name}.pem")), old.pem).unwrap();
@@ -151,7 +151,7 @@ fn a_server_may_show_the_very_certificate_of_the_ca_file() {
     for part in ["signed by \"ironic\", which is not in /", "other.pem"] {
         assert!(fault.contains(part), "{fault}");
     }
-    // The result does not depend on the authorities of the machine that runs the
+    // The error must not depend on the authorities of the machine that runs the
     // test.
     let (fault, _) = get(&HttpOptions::default(), &server.url).unwrap_err();
     for part in ["signed by \"ironic\"", "--ca-file"] {

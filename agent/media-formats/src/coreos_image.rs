@@ -16,7 +16,8 @@ pub const DESCRIPTION_LIMIT: u32 = 4096;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Description", into = "Description")]
 pub struct CoreosImage {
-    /// The original name of the image file, to show to the operator.
+    /// The name that the image file had before the builder copied it, for the
+    /// operator.
     pub name: String,
     /// In bytes.
     pub size: u64,
@@ -42,7 +43,7 @@ enum InvalidField {
 struct Description {
     name: String,
     size: u64,
-    /// As sha256sum prints it.
+    /// The content of sha256sum's first column.
     sha256: String,
 }
 

@@ -17,11 +17,12 @@ const ENTRY: usize = 32;
 const VOLUME_LABEL: u8 = 0x08;
 const SUB_DIRECTORY: u8 = 0x10;
 const FILE: u8 = 0x20;
-/// All four low attributes are set: the entry is a piece of a long name.
+/// The attributes of an entry that is a piece of a long name: all four low
+/// attributes are set.
 const LONG_NAME: u8 = 0x0f;
 
-/// Drivers tell the three kinds apart by the number of clusters alone. These are the
-/// smallest numbers for FAT16 and FAT32.
+/// The smallest numbers of clusters for FAT16 and FAT32. Drivers tell the three
+/// kinds apart by the number of clusters alone.
 const FAT16_CLUSTERS: usize = 4085;
 const FAT32_CLUSTERS: usize = 65525;
 /// The number of the first cluster; 0 and 1 have other meanings.

@@ -36,7 +36,7 @@ const MAX_CONTINUATIONS: usize = 4;
 pub struct Iso<R> {
     image: R,
     root: Extent,
-    /// The tree of `root`.
+    /// The directory tree that `root` belongs to.
     tree: Tree,
     /// In bytes. The label of a medium with another block size can be read, but not
     /// its files.
@@ -54,7 +54,8 @@ pub struct Iso<R> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tree {
-    /// Its names may be followed by Rock Ridge fields.
+    /// The tree of the primary volume descriptor. Rock Ridge fields may follow its
+    /// names.
     Primary,
     Joliet,
 }
@@ -75,7 +76,7 @@ impl Extent {
     pub fn content<'a>(&self, image: &'a [u8]) -> Option<&'a [u8]> {
         let start = usize::try_from(self.offset).ok()?;
         let size = usize::try_from(self.size).ok()?;
-        // An empty file may be anywhere.
+        // The record of an empty file may have any extent.
         if size == 0 {
             return Some(&[]);
         }
@@ -313,7 +314,7 @@ impl<R: Read + Seek> Iso<R> {
         }
         let records = self.charged(directory, "a directory", MAX_DIRECTORY)?;
         let mut at = 0;
-        // A file with several records, as far as they have been read.
+        // A file with several records, joined as far as they have been read.
         let mut begun: Option<Entry> = None;
         while let Some(&len) = records.get(at) {
             if len == 0 {

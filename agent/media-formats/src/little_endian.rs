@@ -1,4 +1,4 @@
-//! Little-endian numbers at a place in some bytes.
+//! Reads little-endian numbers at an offset in a slice.
 //!
 //! Every function returns `None` if the bytes end before the number does, so that
 //! the readers of damaged disks, media and firmware tables need no checks of their
@@ -22,8 +22,8 @@ pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// All numbers of 16 bits from the start; a last odd byte is ignored. UTF-16 text is
-/// stored like this.
+/// All 16-bit numbers from the start; a last odd byte is ignored. UTF-16 text
+/// is stored like this.
 pub fn all_u16(bytes: &[u8]) -> impl Iterator<Item = u16> {
     let (pairs, _) = bytes.as_chunks::<2>();
     pairs.iter().map(|pair| u16::from_le_bytes(*pair))

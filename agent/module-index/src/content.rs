@@ -46,12 +46,13 @@ pub struct IndexContent {
     pub built_in: Vec<BuiltIn>,
 }
 
-/// One module of an [`IndexContent`]. Ids sort in the order of the index file.
+/// Identifies a module of an [`IndexContent`]. Ids sort in the order of the
+/// index file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModuleId(u32);
 
 impl IndexContent {
-    /// The modules in the order of the index.
+    /// The modules, with their ids, in the order of the index.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the parser accepts 16384 modules at most"

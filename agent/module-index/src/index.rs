@@ -10,9 +10,9 @@ use crate::text_format::ParseError;
 /// What a name or an alias stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution {
-    /// Never empty.
+    /// The modules, at least one.
     Modules(Vec<ModuleId>),
-    /// Part of the kernel image: there is nothing to load.
+    /// The driver is part of the kernel image, so there is nothing to load.
     BuiltIn,
     /// No module has this name or alias.
     Missing,
@@ -77,7 +77,7 @@ impl Index {
         self.content.modules.is_empty()
     }
 
-    /// In the order of the index.
+    /// The modules with their ids, in the order of the index.
     pub fn modules(&self) -> impl Iterator<Item = (ModuleId, &Module)> {
         self.content.with_ids()
     }

@@ -1,10 +1,10 @@
 //! The index of the ramdisk's kernel modules: the builder writes it, and init reads
 //! it to find the modules that a modalias requests.
 //!
-//! `depmod` writes half a dozen files for a tool that is not in the ramdisk. Init
-//! has one question: "this device says `virtio:d00000001v00001AF4`, which modules
-//! must be loaded, in which order?" So the builder writes one file that holds only
-//! what this question needs:
+//! `depmod` writes half a dozen files for a tool that is not in the ramdisk.
+//! Init has one question: "this device says `virtio:d00000001v00001AF4`, which
+//! modules must be loaded, in which order?" So the builder writes one file that
+//! answers only this question:
 //!
 //! * [`IndexContent`] is this file as plain data, with its parser and its writer.
 //! * [`Index`] is the same content, prepared for fast lookups.

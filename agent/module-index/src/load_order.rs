@@ -83,7 +83,7 @@ impl Index {
     }
 }
 
-/// What has to be loaded before one module.
+/// The modules that must be loaded before one module.
 #[derive(Debug, Default)]
 struct Before {
     hard: BTreeSet<ModuleId>,

@@ -24,11 +24,13 @@ mod writer;
 
 /// The number in the first line.
 const FORMAT_VERSION: u32 = 1;
-/// A whole Debian kernel (4023 modules, 26 222 aliases) needs 1.4 MB.
+/// In bytes. A whole Debian kernel (4023 modules, 26 222 aliases) needs 1.4 MB.
 pub const MAX_INDEX_BYTES: usize = 16 << 20;
-/// The longest line of a whole Debian kernel is a `needs` line of about 300 bytes.
+/// In bytes. The longest line of a whole Debian kernel is a `needs` line of
+/// about 300 bytes.
 const MAX_LINE_BYTES: usize = 4096;
-/// Four times as many as a distribution kernel has.
+/// The largest number of modules: four times as many as a distribution kernel
+/// has.
 const MAX_MODULES: usize = 16_384;
 
 const MAGIC: &str = "landfall-module-index";
@@ -58,18 +60,18 @@ pub enum WriteError {
         "module index: {what} `{text}` is empty or contains white space or a control character"
     )]
     BadWord {
-        /// Which kind of word.
+        /// The kind of word, such as a module name.
         what: &'static str,
         text: String,
     },
-    /// More than the reader accepts.
+    /// The content has more modules or bytes than the reader accepts.
     #[error("module index: {what} is over the limit of {limit}")]
     OverLimit {
-        /// Which limit.
+        /// The limit that the content exceeds.
         what: &'static str,
         limit: usize,
     },
-    /// The reader rejects the text.
+    /// The reader rejects the text that was written.
     #[error("module index: the written text cannot be read back: {0}")]
     Unreadable(#[from] ParseError),
 }

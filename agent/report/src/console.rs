@@ -20,8 +20,9 @@ const CONSOLE_QUEUE: usize = 512;
 /// The maximum number of earlier lines that a new console prints first.
 const BACKLOG: usize = CONSOLE_QUEUE / 2;
 
-/// The kernel announces the device node of a console shortly before it registers
-/// the console itself (`hvc_alloc` in drivers/tty/hvc/hvc_console.c).
+/// How long to wait before a new console is opened: the kernel announces the
+/// device node shortly before it registers the console itself (`hvc_alloc` in
+/// drivers/tty/hvc/hvc_console.c).
 const REGISTRATION: Duration = Duration::from_secs(1);
 
 /// All consoles of the kernel, including those whose driver is loaded later: hvc0
@@ -52,7 +53,7 @@ impl Consoles {
         consoles.open_new(Vec::new);
         if let Ok(socket) = socket {
             let followed = Arc::clone(&consoles);
-            // Without the thread only consoles that appear later stay silent.
+            // If the thread cannot be started, only consoles that appear later stay silent.
             let _ = thread::Builder::new()
                 .name("consoles".into())
                 .spawn(move || followed.follow(&socket, said));
@@ -138,7 +139,8 @@ struct Console {
 
 impl Console {
     fn open(device: &Path) -> Option<Self> {
-        // A console without a device node (netconsole) gets the lines through kmsg.
+        // A console without a device node (netconsole) gets the lines from the kernel
+        // log.
         let file = OpenOptions::new().write(true).open(device).ok()?;
         let (queue, jobs) = sync_channel(CONSOLE_QUEUE);
         thread::Builder::new()
@@ -169,7 +171,7 @@ impl Console {
     fn wait_until_printed(&self, bound: Duration) {
         let (done, printed) = sync_channel(1);
         if self.queue.try_send(Job::Flush(done)).is_ok() {
-            // Continue after a timeout too.
+            // After the timeout the agent continues as well.
             let _ = printed.recv_timeout(bound);
         }
     }
@@ -222,7 +224,7 @@ mod tests {
         let consoles = Consoles::new(&list, dir.path());
         consoles.open_new(Vec::new);
         consoles.print("first");
-        // The kernel lists a console that has no device node.
+        // The list has a console without a device node.
         fs::write(&list, "ttyS0 -W-\nhvc0 -W-\nnetcon0 -W-\n").unwrap();
         consoles.open_new(|| vec!["first".to_owned()]);
         consoles.print("second");

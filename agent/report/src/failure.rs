@@ -155,7 +155,7 @@ impl Failure {
         Self::new(Class::DeviceNotFound, details)
     }
 
-    /// A failure to use a disk. For writes see [`Failure::image_write`] and
+    /// A failure of a disk. For writes see [`Failure::image_write`] and
     /// [`Failure::erasure`].
     pub fn block_device(details: impl Into<String>) -> Self {
         Self::new(Class::BlockDeviceError, details)

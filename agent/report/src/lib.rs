@@ -53,7 +53,7 @@ pub fn start(output: Output, debug: bool) -> Flush {
     let sinks = match output {
         Output::Consoles => Sinks::Ramdisk {
             consoles: Consoles::of_this_machine(said_on_consoles),
-            // Without /dev/kmsg only the copy in the kernel log is missing.
+            // If /dev/kmsg cannot be opened, only the copy in the kernel log is missing.
             kmsg: OpenOptions::new()
                 .write(true)
                 .open("/dev/kmsg")
@@ -62,7 +62,7 @@ pub fn start(output: Output, debug: bool) -> Flush {
         },
         Output::Stderr => Sinks::Stderr { json: false },
         Output::JsonLines => Sinks::Stderr { json: true },
-        // Without the socket only the status is missing.
+        // If the socket cannot be opened, only the service's status is missing.
         Output::Journal => Sinks::Journal(ServiceNotify::from_environment().ok().flatten()),
     };
     let sinks = Arc::new(sinks);
@@ -71,7 +71,7 @@ pub fn start(output: Output, debug: bool) -> Flush {
         most_verbose: if debug { Level::DEBUG } else { Level::INFO },
     };
     let subscriber = tracing_subscriber::registry().with(layer);
-    // An error means that there already is a subscriber. It stays.
+    // An error means that there already is a subscriber, which stays in use.
     let _ = tracing::subscriber::set_global_default(subscriber);
     Flush(sinks)
 }
@@ -109,13 +109,14 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// `[   12.345] disk: warning: ...`
+    /// The line for a console: `[   12.345] disk: warning: ...`.
     fn for_consoles(&self) -> String {
         on_a_console(self.time, &self.for_status())
     }
 
-    /// `disk: warning: ...`. Lines of the sub-command itself have no stage. There
-    /// is no time, because the time since boot means nothing at a terminal.
+    /// The line for a terminal: `disk: warning: ...`. Lines of the sub-command
+    /// itself have no stage. There is no time, because the time since boot means
+    /// nothing at a terminal.
     fn for_terminals(&self) -> String {
         match self.stage {
             "tools" => self.graded(),
@@ -123,7 +124,7 @@ impl Line<'_> {
         }
     }
 
-    /// `<4>disk: warning: ...`
+    /// The line for the journal: `<4>disk: warning: ...`.
     fn for_journal(&self) -> String {
         let level = match self.level {
             Level::ERROR => 3,
@@ -134,7 +135,7 @@ impl Line<'_> {
         format!("<{level}>{}", self.for_status())
     }
 
-    /// `disk: warning: ...`
+    /// The line for the service's status: `disk: warning: ...`.
     fn for_status(&self) -> String {
         format!("{}: {}", self.stage, self.graded())
     }
@@ -189,12 +190,12 @@ impl Sinks {
             Self::Ramdisk { consoles, kmsg } => {
                 consoles.print(&line.for_consoles());
                 if let Some(kmsg) = kmsg {
-                    // Facility user, level debug. This is below every console log
+                    // The prefix means facility user, level debug. This is below every console log
                     // level but "debug", so that no console shows the line twice.
                     let mut file = kmsg.lock().unwrap_or_else(PoisonError::into_inner);
                     for part in kmsg_parts(&line.graded()) {
                         let record = format!("<15>landfall {}: {part}\n", line.stage);
-                        // On error, the line is still on the consoles.
+                        // If this fails, the line is still on the consoles.
                         let _ = file.write_all(record.as_bytes());
                     }
                 }
@@ -209,7 +210,7 @@ impl Sinks {
                 let _ = writeln!(std::io::stderr(), "{text}");
             }
             Self::Journal(notify) => {
-                // Nor may a closed journal or a busy service manager.
+                // Neither must a closed journal or a busy service manager.
                 let _ = writeln!(std::io::stderr(), "{}", line.for_journal());
                 if let Some(notify) = notify
                     && line.level <= Level::INFO
@@ -221,11 +222,11 @@ impl Sinks {
     }
 }
 
-/// The kernel rejects a record of more than 1024 bytes as a whole
-/// (`PRINTKRB_RECORD_MAX`).
+/// Splits a line for the kernel log: the kernel rejects a record of more than
+/// 1024 bytes as a whole (`PRINTKRB_RECORD_MAX`).
 fn kmsg_parts(text: &str) -> impl Iterator<Item = &str> {
     const PART: usize = 900;
-    // The text is ASCII (see `printable`), so it can be cut anywhere.
+    // The text is ASCII (see `printable`), so it can be split anywhere.
     (0..text.len().max(1))
         .step_by(PART)
         .map(move |start| &text[start..(start + PART).min(text.len())])
@@ -263,8 +264,9 @@ impl<S: Subscriber> Layer<S> for Lines {
     }
 }
 
-/// Our crates whose lines have another name than the crate: what the operator knows
-/// as one stage, or several stages in one crate. The first match counts.
+/// Modules whose lines begin with another word than the crate: several crates
+/// are one stage for the operator, or a crate has several stages. The first
+/// match applies.
 const STAGES: &[(&str, &str)] = &[
     ("agent::stages", "agent"),
     ("download", "disk"),

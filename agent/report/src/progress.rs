@@ -1,4 +1,4 @@
-//! Reports the progress of long work.
+//! Reports the progress of work that takes long.
 
 use std::time::{Duration, Instant};
 

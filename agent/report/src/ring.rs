@@ -1,5 +1,5 @@
-//! Keeps the latest log lines. Ironic stores them as the journal of a machine whose
-//! console nobody has watched.
+//! Keeps the latest log lines in memory. Ironic stores them as the journal of a
+//! machine whose console nobody has watched.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -13,9 +13,9 @@ static RING: Mutex<Ring> = Mutex::new(Ring::new());
 /// A line and its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Said {
-    /// Seconds since boot.
+    /// The time in seconds since boot.
     pub time: f64,
-    /// `disk: warning: ...`
+    /// The text of the line: `disk: warning: ...`.
     pub text: String,
 }
 

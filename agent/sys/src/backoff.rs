@@ -30,16 +30,18 @@ impl Backoff {
         step.mul_f64(between(0.5, 1.0))
     }
 
-    /// Starts again with short pauses, because the situation has changed.
+    /// Starts again with short pauses. The caller uses this when the situation has
+    /// changed.
     pub fn reset(&mut self) {
         self.next = self.first;
     }
 }
 
-/// A uniformly distributed random number in this range.
+/// A uniformly distributed random number from `low` to `high`.
 pub fn between(low: f64, high: f64) -> f64 {
-    // The random bits of a version 4 UUID come from getrandom(2), and bits 0..48
-    // are all random. A random number generator is not worth another dependency.
+    // A version 4 UUID consists of random bits from getrandom(2), and its bits 0 to
+    // 47 are all random. A separate random number generator is not worth another
+    // dependency.
     let bits = uuid::Uuid::new_v4().as_u128() & ((1 << 48) - 1);
     low + (high - low) * (bits as f64 / (1u64 << 48) as f64)
 }

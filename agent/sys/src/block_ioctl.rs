@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 mod raw {
-    // <linux/fs.h>: the BLK* requests are in the group 0x12.
+    // The BLK* requests of <linux/fs.h> are in the group 0x12.
     nix::ioctl_read!(blkgetsize64, 0x12, 114, u64);
     nix::ioctl_read_bad!(blksszget, 0x1268, std::ffi::c_int);
     nix::ioctl_none_bad!(blkrrpart, 0x125f);

@@ -1,5 +1,5 @@
-//! Adds partitions to the kernel's view of a disk that no partition table on it
-//! contains.
+//! Adds partitions to a disk in the kernel, without a partition table on the
+//! disk.
 
 use std::ffi::{c_char, c_int, c_longlong, c_void};
 use std::fs::File;

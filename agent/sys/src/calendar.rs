@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::wall_clock::CivilTime;
 
-/// In bytes.
+/// The length of the text in bytes.
 const HTTP_DATE_LEN: usize = "Sun, 06 Nov 1994 08:49:37 GMT".len();
 const SECONDS_OF_DAY: u64 = 86_400;
 
@@ -31,7 +31,7 @@ pub fn parse_http_date(text: &str) -> Option<SystemTime> {
     if text.len() != HTTP_DATE_LEN {
         return None;
     }
-    // It rejects a leap second, which the RFC permits.
+    // `httpdate` rejects a leap second, which the RFC permits, so replace it.
     let (text, leap) = match text.strip_suffix(":60 GMT") {
         Some(start) => (Cow::Owned(format!("{start}:59 GMT")), 1),
         None => (Cow::Borrowed(text), 0),
@@ -62,7 +62,7 @@ pub fn civil(time: SystemTime) -> Option<CivilTime> {
         days -= u64::from(days_of(year, month));
         month += 1;
     }
-    // Each count is at most 60, so the cast loses nothing.
+    // The cast is lossless: each count is at most 60.
     let part = |unit: u64, count: u64| (seconds / unit % count) as u8;
     Some(CivilTime {
         year,
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn dates_of_real_servers_are_read() {
         for (text, seconds) in [
-            // The date is from RFC 9110, the seconds are from date(1).
+            // The date is the example in RFC 9110. The seconds were computed with date(1).
             ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777),
             ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
             ("Thu, 29 Feb 2024 23:59:60 GMT", 1_709_251_200),

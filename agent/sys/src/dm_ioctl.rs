@@ -37,8 +37,8 @@ pub struct Request {
 /// `EBUSY` while a program has it open, `ENXIO` if there is no such device.
 pub fn remove(control: &File, major: u64, minor: u64) -> io::Result<()> {
     let mut request = Request {
-        // The oldest version that has this request. The kernel accepts older
-        // versions.
+        // The oldest version that has this request, because every later kernel accepts
+        // it.
         version: [4, 0, 0],
         data_size: size_of::<Request>() as u32,
         data_start: 0,

@@ -1,5 +1,6 @@
-//! Data that only a NIC's driver has: the permanent address and the abilities of
-//! the port. Uses requests of <linux/ethtool.h> through `SIOCETHTOOL`.
+//! Requests data that only a NIC's driver has: the permanent address and the
+//! abilities of the port. Uses the requests of <linux/ethtool.h> through
+//! `SIOCETHTOOL`.
 
 use std::io;
 use std::mem;
@@ -13,9 +14,10 @@ const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
 const ETHTOOL_SLINKSETTINGS: u32 = 0x4d;
 /// `MAX_ADDR_LEN` in linux/include/linux/netdevice.h.
 const ADDRESS_LIMIT: usize = 32;
-/// The request holds the number of words in a mask as a signed byte.
+/// The largest number of words in a mask: the request holds the number as a
+/// signed byte.
 const MASK_WORDS_LIMIT: usize = 127;
-/// `SPEED_UNKNOWN`.
+/// `SPEED_UNKNOWN`: the driver does not know the speed.
 const SPEED_UNKNOWN: u32 = u32::MAX;
 
 mod raw {
@@ -48,7 +50,7 @@ struct LinkSettingsRequest {
 /// The current state and the abilities of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkSettings {
-    /// Mbit/s, if the link is up.
+    /// In Mbit/s; `None` if the link is down.
     pub speed: Option<u32>,
     /// The supported modes: bit numbers of `enum ethtool_link_mode_bit_indices`.
     pub supported: Vec<usize>,
@@ -58,7 +60,8 @@ pub struct LinkSettings {
 /// if the driver returns only zeros, which is not an address.
 ///
 /// # Errors
-/// The driver's error, `EOPNOTSUPP` if it does not support the request.
+/// If the driver reports an error: `EOPNOTSUPP` if it does not support the
+/// request.
 pub fn permanent_address(interface: &str) -> io::Result<Option<Vec<u8>>> {
     let mut request = PermanentAddress {
         command: ETHTOOL_GPERMADDR,
@@ -78,7 +81,8 @@ pub fn permanent_address(interface: &str) -> io::Result<Option<Vec<u8>>> {
 /// The link's speed and the modes that the port supports.
 ///
 /// # Errors
-/// The driver's error, `EOPNOTSUPP` if it does not support the request.
+/// If the driver reports an error: `EOPNOTSUPP` if it does not support the
+/// request.
 pub fn link_settings(interface: &str) -> io::Result<LinkSettings> {
     let (request, words) = current(interface)?;
     let speed = request.speed;
@@ -94,7 +98,8 @@ pub fn link_settings(interface: &str) -> io::Result<LinkSettings> {
 /// this speed with full duplex.
 ///
 /// # Errors
-/// The driver's error, `EOPNOTSUPP` or `EINVAL` if it does not support the setting.
+/// If the driver reports an error: `EOPNOTSUPP` or `EINVAL` if it does not
+/// support the setting.
 pub fn set_link_settings(interface: &str, autoneg: bool, speed: Option<u32>) -> io::Result<()> {
     /// `DUPLEX_FULL`.
     const FULL: u8 = 1;
@@ -148,7 +153,7 @@ pub(super) unsafe fn ask<T>(interface: &str, request: &mut T) -> io::Result<()> 
     let name = interface.as_bytes();
     // SAFETY: ifreq is a C structure of numbers and pointers; zero is valid.
     let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
-    // The kernel requires a NUL within the field.
+    // Reject a longer name: the kernel requires a NUL within the field.
     if name.len() >= ifreq.ifr_name.len() {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
@@ -156,7 +161,7 @@ pub(super) unsafe fn ask<T>(interface: &str, request: &mut T) -> io::Result<()> 
         *to = from as libc::c_char;
     }
     ifreq.ifr_ifru.ifru_data = std::ptr::from_mut(request).cast();
-    // Any socket works, but a kernel may lack every family except this one.
+    // Any socket works. The kernel may lack every address family except this one.
     let socket = socket(
         AddressFamily::Unix,
         SockType::Datagram,

@@ -28,7 +28,8 @@ mod raw {
 /// -rf /` cannot brick a board.
 ///
 /// # Errors
-/// The kernel's error. A file system without such flags is not an error.
+/// If the kernel reports an error. A file system without such flags is not an
+/// error.
 pub fn make_mutable(file: &File) -> io::Result<()> {
     let mut flags = 0;
     // SAFETY: the descriptor is open for the whole call and the kernel writes

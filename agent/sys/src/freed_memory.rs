@@ -23,7 +23,7 @@ static HOLDERS: Mutex<usize> = Mutex::new(0);
 pub struct FreedMemoryKept(());
 
 impl FreedMemoryKept {
-    /// Freed memory is kept from now on.
+    /// Makes the allocator keep freed memory from now on.
     pub fn begin() -> Self {
         let mut holders = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
         *holders += 1;
@@ -82,7 +82,7 @@ mod tests {
             let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
             usage.minor_page_faults()
         };
-        // Like a download: several chunks at a time, each of 400 KiB.
+        // Allocates like a download: several chunks at a time, each of 400 KiB.
         let use_some = || {
             let chunks: Vec<_> = (0..16).map(|_| vec![1u8; 400 << 10]).collect();
             black_box(chunks);
@@ -92,7 +92,8 @@ mod tests {
         for _ in 0..16 {
             use_some();
         }
-        // More than 20,000 if the allocator returns them to the kernel.
+        // There are more than 20,000 page faults if the allocator returns the chunks to
+        // the kernel.
         assert!(faults() - before < 2_000, "{}", faults() - before);
     }
 }

@@ -16,7 +16,7 @@ const SYSTEM_INTERFACE: libc::c_int = 0x0c;
 const BMC_CHANNEL: libc::c_short = 0xf;
 /// `IPMI_MAX_MSG_LENGTH`.
 const LONGEST: usize = 272;
-/// The device's name under devfs and in old and new kernels.
+/// The device's possible names: under devfs, in old and in new kernels.
 const DEVICES: [&str; 3] = ["/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"];
 
 /// `struct ipmi_system_interface_addr`.
@@ -122,7 +122,7 @@ impl Ipmi {
         let until = Instant::now() + limit;
         loop {
             let (id, answer) = self.receive(until)?;
-            // A late response to an earlier request that timed out may come first.
+            // A late response to an earlier request, which timed out, may come first.
             if id == self.last_id {
                 return Ok(answer);
             }

@@ -1,5 +1,5 @@
-//! The memory use of the agent. Operators of small machines ask for this figure, so
-//! it is measured and shown.
+//! Reads the memory use of the agent. Operators of small machines ask for this
+//! figure.
 
 use std::fs;
 

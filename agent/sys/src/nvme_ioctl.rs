@@ -57,7 +57,8 @@ pub fn namespace(device: &File) -> io::Result<u32> {
 /// Executes a command. Stores data from the controller in `data`.
 ///
 /// # Errors
-/// The kernel's error, or the status with which the controller rejects the command.
+/// If the kernel reports an error, or the controller rejects the command; the
+/// error has the controller's status.
 pub fn admin(device: &File, command: &AdminCommand, data: &mut [u8]) -> io::Result<()> {
     let mut request = PassThrough {
         opcode: command.opcode,

@@ -68,7 +68,8 @@ impl PacketSocket {
     /// queue.
     ///
     /// # Errors
-    /// The kernel's error: the link is down, or `WouldBlock` if the queue is full.
+    /// If the kernel reports an error: the link is down, or `WouldBlock` if the
+    /// queue is full.
     pub fn broadcast(&self, packet: &[u8]) -> io::Result<()> {
         let address = link_address(self.interface, self.protocol, [0xff; 6]);
         // SAFETY: both pointers come from live values of the given lengths.
@@ -92,7 +93,7 @@ impl PacketSocket {
     /// than the buffer is truncated.
     ///
     /// # Errors
-    /// The kernel's error, `NetworkDown` if the link went down.
+    /// If the kernel reports an error: `NetworkDown` if the link went down.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fd
             .async_io(Interest::READABLE, |fd| {
@@ -173,7 +174,7 @@ fn udp_port_filter(port: u16) -> [libc::sock_filter; 9] {
         BPF_MSH, BPF_RET,
     };
     let step = |code: u32, value: u32, if_true: u8, if_false: u8| libc::sock_filter {
-        // All codes are below 256, so the cast loses nothing.
+        // The cast is lossless: all codes are below 256.
         code: code as u16,
         jt: if_true,
         jf: if_false,

@@ -1,4 +1,4 @@
-//! Files that contain secrets and that only root may read.
+//! Writes files that contain secrets, so that only root can read them.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};

@@ -11,11 +11,11 @@ use std::time::Duration;
 const NO_DATA: i32 = -1;
 const TO_DEVICE: i32 = -2;
 const FROM_DEVICE: i32 = -3;
-/// The same size in bytes as udev's tools use.
+/// In bytes: the same size of sense data as udev's tools use.
 const SENSE_LENGTH: usize = 32;
 
 mod raw {
-    // The number of SG_IO does not encode a direction or a size.
+    // The number of the request SG_IO does not encode a direction or a size.
     nix::ioctl_readwrite_bad!(sg_io, 0x2285, super::Header);
 }
 
@@ -79,11 +79,11 @@ pub enum Data<'a> {
 /// Sends a command and waits for its result.
 ///
 /// # Errors
-/// The kernel's error: `ENOTTY` or `EINVAL` for devices that accept no SCSI
-/// commands, `EPERM` without privileges.
+/// If the kernel reports an error: `ENOTTY` or `EINVAL` for devices that accept
+/// no SCSI commands, `EPERM` without privileges.
 pub fn send(device: &File, command: &[u8], data: Data<'_>, timeout: Duration) -> io::Result<Reply> {
-    // The kernel's structure has no const pointer. It only reads data for the
-    // device.
+    // The kernel's structure has no const pointer, but the kernel only reads data
+    // for the device.
     let (direction, start, length) = match data {
         Data::None => (NO_DATA, std::ptr::null_mut(), 0),
         Data::To(bytes) => (TO_DEVICE, bytes.as_ptr().cast_mut(), bytes.len()),
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_header_is_as_long_as_the_kernels() {
-        // For 64-bit machines, from <scsi/sg.h>.
+        // The sizes in <scsi/sg.h> on 64-bit machines.
         assert_eq!(size_of::<Header>(), 88);
         assert_eq!(std::mem::offset_of!(Header, data), 16);
         assert_eq!(std::mem::offset_of!(Header, status), 64);

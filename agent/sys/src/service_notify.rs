@@ -36,7 +36,7 @@ impl ServiceNotify {
             _ => SocketAddr::from_pathname(path)?,
         };
         let socket = UnixDatagram::unbound()?;
-        // A manager that does not read must not block the agent.
+        // A service manager that does not read must not block the agent.
         socket.set_nonblocking(true)?;
         Ok(Self { socket, manager })
     }
@@ -54,7 +54,7 @@ impl ServiceNotify {
     /// # Errors
     /// As for [`ServiceNotify::ready`].
     pub fn status(&self, text: &str) -> io::Result<()> {
-        // Only the first line, because every line of a message is a separate
+        // Send only the first line, because every line of a message is a separate
         // variable.
         let line = text.lines().next().unwrap_or_default();
         let end = line.floor_char_boundary(STATUS_LIMIT);

@@ -1,4 +1,4 @@
-//! What a test does if it cannot run on this machine.
+//! Skips a test that cannot run on this machine.
 
 /// If this variable is 1, every test must run, and a test that cannot run fails.
 const REQUIRED: &str = "LANDFALL_TESTS_REQUIRED";

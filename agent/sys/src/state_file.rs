@@ -26,8 +26,8 @@ impl StateFile {
         Self(Some(directory.join(name)))
     }
 
-    /// No file at all, for a sub-command that runs once and must leave nothing on
-    /// the machine.
+    /// A state that is never stored, for a sub-command that runs once and must
+    /// leave nothing on the machine.
     pub fn nowhere() -> Self {
         Self(None)
     }

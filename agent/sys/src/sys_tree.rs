@@ -1,5 +1,5 @@
-//! Text files that hold captured /sys and /proc trees, and their conversion to
-//! directories for a test.
+//! Converts text files with captured /sys and /proc trees to directories for a
+//! test.
 //!
 //! Each line is `path = content` for a file (escapes: `\n`, `\\`, `\xNN`), `path ->
 //! target` for a link, or `path/` for a directory.

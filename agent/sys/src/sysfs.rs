@@ -9,12 +9,12 @@ use std::str::FromStr;
 
 use crate::system_path::SystemPath;
 
-/// The maximum size in bytes. A sysfs attribute is at most one page, but
-/// /proc/cpuinfo of a thousand CPUs and the SMBIOS table of a large server are
-/// larger.
+/// The maximum size of a file in bytes. A sysfs attribute is at most one page,
+/// but /proc/cpuinfo of a thousand CPUs and the SMBIOS table of a large server
+/// are larger.
 const SIZE_LIMIT: u64 = 4 << 20;
 
-/// The content, cut at [`SIZE_LIMIT`].
+/// The content of a file, cut at [`SIZE_LIMIT`].
 pub fn bytes(path: &SystemPath) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     File::open(path.on_disk()?)

@@ -1,4 +1,4 @@
-//! Paths below the root that is inspected: `/`, or a captured tree.
+//! Paths below the root of the inspected machine: `/`, or a captured tree.
 //!
 //! Every read of the inventory goes through this type. It follows the links in a
 //! captured tree as the captured machine would, and no link leads out of the tree.

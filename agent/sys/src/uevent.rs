@@ -35,7 +35,8 @@ pub struct UeventSocket(OwnedFd);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
     Event(Uevent),
-    /// The queue overflowed and events are lost: scan /sys again.
+    /// The queue has overflowed and events are lost, so the caller must scan /sys
+    /// again.
     Lost,
     /// Nothing happened within the timeout.
     TimedOut,
@@ -57,8 +58,8 @@ impl UeventSocket {
             SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
             SockProtocol::NetlinkKObjectUEvent,
         )?;
-        // Only CAP_NET_ADMIN may exceed the system-wide limit. With the usual size
-        // of 208 KiB a loss is more likely, but it is still reported.
+        // Only CAP_NET_ADMIN may exceed the system-wide limit. With the usual size of
+        // 208 KiB a loss is more likely, but it is still reported.
         let _ = setsockopt(&fd, sockopt::RcvBufForce, &bytes);
         bind(fd.as_raw_fd(), &NetlinkAddr::new(0, KERNEL_GROUP))?;
         Ok(Self(fd))
@@ -68,8 +69,7 @@ impl UeventSocket {
     /// timeout.
     ///
     /// # Errors
-    /// The errors of poll(2) and recvfrom(2), except for lost events and
-    /// interruptions.
+    /// If poll(2) or recvfrom(2) fails, except for lost events and interruptions.
     pub fn recv(&self, timeout: Option<Duration>) -> io::Result<Received> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
@@ -91,7 +91,7 @@ impl UeventSocket {
     /// The next queued event, or `None` if the queue is empty.
     ///
     /// # Errors
-    /// The errors of recvfrom(2), except for lost events and interruptions.
+    /// If recvfrom(2) fails, except for lost events and interruptions.
     pub fn try_recv(&self) -> io::Result<Option<Received>> {
         let mut message = [0; MESSAGE_LIMIT];
         loop {
@@ -236,8 +236,8 @@ mod tests {
     use super::*;
     use crate::skip::skip;
 
-    // A device that every Linux has. The action "change" does not reach its driver
-    // (linux/Documentation/ABI/testing/sysfs-uevent).
+    // A device that every Linux has, for test events. The action "change" does not
+    // reach its driver (linux/Documentation/ABI/testing/sysfs-uevent).
     const NULL_UEVENT: &str = "/sys/devices/virtual/mem/null/uevent";
 
     #[test]

@@ -1,5 +1,5 @@
-//! Sets the machine's two clocks: the kernel's clock, and the hardware clock, which
-//! runs while the power is off.
+//! Sets the machine's two clocks: the kernel's clock, and the hardware clock,
+//! which also runs while the power is off.
 
 use std::fs::File;
 use std::io;
@@ -32,22 +32,22 @@ pub struct RtcTime {
 pub struct CivilTime {
     /// The full year, such as 2026.
     pub year: u16,
-    /// 1 to 12.
+    /// The month, 1 to 12.
     pub month: u8,
-    /// 1 to 31.
+    /// The day, 1 to 31.
     pub day: u8,
-    /// 0 to 23.
+    /// The hour, 0 to 23.
     pub hour: u8,
-    /// 0 to 59.
+    /// The minute, 0 to 59.
     pub minute: u8,
-    /// 0 to 59.
+    /// The second, 0 to 59.
     pub second: u8,
 }
 
 /// Sets the kernel's clock.
 ///
 /// # Errors
-/// `EPERM` without the privilege, `EINVAL` for a time before 1970.
+/// `EPERM` if the process lacks the privilege, `EINVAL` for a time before 1970.
 pub fn set_system_clock(time: SystemTime) -> io::Result<()> {
     let since: Duration = time
         .duration_since(SystemTime::UNIX_EPOCH)

@@ -1,4 +1,5 @@
-//! Extended attributes, to copy them from a file to its replacement.
+//! Reads and writes extended attributes, to copy them from a file to its
+//! replacement.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -19,7 +20,7 @@ const LIMIT: usize = 4096;
 /// if the file system does not support attributes.
 ///
 /// # Errors
-/// Any other error of getxattr(2).
+/// If getxattr(2) fails with any other error.
 pub fn get(path: &Path, name: &CStr) -> io::Result<Option<Vec<u8>>> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut value = vec![0u8; LIMIT];

@@ -15,14 +15,14 @@ use nix::fcntl::{FallocateFlags, fallocate};
 /// guarantees zeros (block/fops.c, `blkdev_fallocate`).
 ///
 /// # Errors
-/// The kernel's error, except "not supported".
+/// If the kernel reports any error except "not supported".
 pub fn punch_zeros(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
     let signed = |value: u64| i64::try_from(value).map_err(io::Error::other);
     match fallocate(file, flags, signed(offset)?, signed(len)?) {
         Ok(()) => Ok(true),
-        // EINVAL: kernels before 4.9 on block devices. ENODEV: file systems without
-        // the call. (Both from fallocate(2).)
+        // EINVAL: kernels before 4.9 on block devices. ENODEV: file systems without the
+        // call. (Both are in fallocate(2).)
         Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL | Errno::ENODEV) => Ok(false),
         Err(e) => Err(e.into()),
     }

@@ -4,7 +4,7 @@ use crate::argument_value::ArgumentValue;
 use crate::setting::{Origin, Setting};
 use crate::shown::without_secrets;
 
-/// Most characters of a value that a warning repeats.
+/// At most this many characters of a value are repeated in a warning.
 const SHOWN: usize = 200;
 
 /// A value for one setting, as text from one source.
@@ -69,7 +69,8 @@ pub(super) fn shown<T: ArgumentValue>(text: &str) -> String {
         return "***".to_owned();
     }
     let masked = match text.rsplit_once('@') {
-        // `HTTP_PROXY=user:password@proxy:3128`: not a URL, but meant as one.
+        // A proxy without a scheme is not a URL, but it can contain a password:
+        // `HTTP_PROXY=user:password@proxy:3128`.
         Some((_, host)) if !text.contains("://") => format!("***@{host}").into(),
         _ => without_secrets(text),
     };
@@ -84,7 +85,7 @@ pub(super) fn shown<T: ArgumentValue>(text: &str) -> String {
     shown
 }
 
-/// Describes the value that stays in effect if the new one is not valid.
+/// Names the value that stays in effect, for the warning about an invalid one.
 fn kept<T: ArgumentValue>(setting: &Setting<T>) -> String {
     let value = match setting.to_text() {
         text if text.is_empty() => "none".to_owned(),

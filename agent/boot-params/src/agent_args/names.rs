@@ -20,7 +20,7 @@ pub struct Names {
 /// The kernel argument that names the boot NIC. It is not an option.
 pub(super) const BOOTIF: &str = "BOOTIF";
 
-/// Most unknown names that are reported for one source.
+/// At most this many unknown names are reported for one source.
 pub(super) const MAX_UNKNOWN: usize = 100;
 
 const NONE: Names = Names {

@@ -1,4 +1,5 @@
-//! The table of all settings.
+//! The table of all settings, from which the macro `boot_params!` generates
+//! their code.
 
 use std::net::IpAddr;
 use std::time::Duration;

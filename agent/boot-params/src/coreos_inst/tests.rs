@@ -228,7 +228,8 @@ fn what_is_ignored_is_told() {
     );
 }
 
-/// `BootParams` does not report the names of this vocabulary.
+/// [`BootParams`](crate::BootParams) does not warn of these arguments, because
+/// [`CoreosInst`] reads them.
 #[test]
 fn the_settings_do_not_call_them_unknown() {
     let text =

@@ -1,6 +1,6 @@
 //! Parses `rd.net.dhcp.vendor-class=`.
 
-/// Most bytes that a DHCP option holds.
+/// A DHCP option holds at most this many bytes.
 const LONGEST: usize = 255;
 
 /// A vendor class identifier. Its text has NetworkManager's escapes: `a\040b` is

@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn brackets_hide_separators() {
-        // (text, words joined by |)
+        // A text, and its words joined by `|`.
         let cases = [
             ("", ""),
             ("a", "a"),

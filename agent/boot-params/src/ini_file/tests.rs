@@ -53,7 +53,7 @@ fn reads_what_oslo_config_reads() {
 
 #[test]
 fn what_oslo_config_refuses_is_left_out_and_reported() {
-    // (text, what is read, the faults)
+    // A text, the assignments that are read from it, and the faults.
     type Case = (
         &'static str,
         &'static [(&'static str, &'static str)],
@@ -129,7 +129,7 @@ fn no_file_is_read_beyond_the_limit() {
     let file = IniFile::parse(&text);
     assert_eq!(file.faults.len(), 1);
     assert!(file.assignments.len() <= MAX_LENGTH / line.len());
-    // The limit falls inside a character; then a text that has only faults.
+    // First the limit falls inside a character. The second text has only faults.
     let text = format!("x{}", "\u{e4}".repeat(MAX_LENGTH));
     assert_eq!(IniFile::parse(&text).faults.len(), 1);
     assert_eq!(IniFile::parse(&"x\n".repeat(1000)).faults.len(), MAX_FAULTS);

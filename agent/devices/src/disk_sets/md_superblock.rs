@@ -125,7 +125,7 @@ pub fn find(device: &File, size: u64) -> io::Result<Vec<MdSuperblock>> {
 
 /// The superblocks in the places that can be read. A bad sector at the end of a
 /// disk must not hide the superblock at its start, because the disk is still a
-/// member.
+/// member of its array.
 pub fn find_readable(device: &File, size: u64) -> Vec<MdSuperblock> {
     let places = Version::ALL.into_iter();
     places

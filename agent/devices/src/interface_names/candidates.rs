@@ -129,7 +129,7 @@ fn prefix(interface: &SystemPath, kind: Option<u32>, scheme: &Scheme) -> Option<
 
 /// The hexadecimal digits of the address, if it is permanent.
 fn mac(interface: &SystemPath, kind: Option<u32>) -> Option<String> {
-    /// `NET_ADDR_PERM`.
+    /// `NET_ADDR_PERM`: the interface has its permanent address.
     const PERMANENT: u32 = 0;
     let assigned = sysfs::number::<u32>(&interface.join("addr_assign_type"))?;
     if assigned != PERMANENT || kind == Some(INFINIBAND) {
@@ -290,7 +290,8 @@ impl Place {
         let slots = slots(root);
         for device in self.device.and_above() {
             if let Some(function) = function_id(root, &device).filter(|_| scheme.function_id) {
-                // The number is unique in all domains.
+                // The kernel makes this number unique in all PCI domains, so the name needs no
+                // domain.
                 return Some((function, String::new()));
             }
             let Some(name) = device.directory.name() else {

@@ -40,7 +40,8 @@ impl PciLocation {
         parts.next().is_none().then_some(location)
     }
 
-    /// This device and the bridges above it, from the leaf to the root.
+    /// The bridges above this device, and the device itself, from the device to the
+    /// root.
     pub fn and_above(&self) -> impl Iterator<Item = Self> {
         self.directory
             .ancestors()

@@ -18,7 +18,7 @@ fn test_data(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The names that udev gave, by machine.
+/// The names that udev gave, by captured machine.
 fn expected() -> BTreeMap<String, Value> {
     serde_json::from_str(&fs::read_to_string(test_data("udev.json")).unwrap()).unwrap()
 }

@@ -6,12 +6,12 @@
 //!
 //! 1. systemd has started this process as a service;
 //! 2. this is the machine itself and not a container: the first PID namespace;
-//! 3. CoreOS has made `/run/ostree-live` (by the generator of its live initramfs),
-//!    or the operator uses `--live-system`;
-//! 4. the root file system is of a kind that needs no disk (an installed CoreOS may
-//!    have an overlay, but its /sysroot is on a disk);
-//! 5. no disk is mounted. A CD does not count as a disk. Neither does an ISO 9660
-//!    file system that is mounted read-only, such as the live medium on a USB
+//! 3. CoreOS has made `/run/ostree-live` (by the generator of its live
+//!    initramfs), or the operator uses `--live-system`;
+//! 4. the root file system is of a kind that needs no disk (an installed CoreOS
+//!    may have an overlay, but its /sysroot is on a disk);
+//! 5. no disk is mounted. A CD does not count as a disk. Neither does an ISO
+//!    9660 file system that is mounted read-only, such as the live medium on a USB
 //!    stick.
 //!
 //! The last two must also hold for PID 1. A container without its own PID namespace
@@ -27,7 +27,7 @@ use super::FIRST_PID_NAMESPACE;
 /// coreos-assembler and fedora-coreos-config).
 const COREOS_MARKER: &str = "run/ostree-live";
 
-/// File systems that need no disk of their own.
+/// Kinds of root file systems that need no disk.
 const ROOT_KINDS: [&str; 6] = ["rootfs", "tmpfs", "ramfs", "overlay", "squashfs", "erofs"];
 
 /// The prefixes of block devices that are not disks.

@@ -136,7 +136,7 @@ fn by(proxy: &ForwardProxy, none_for: &[&str]) -> Proxies {
     }
 }
 
-/// `me:hidden`
+/// Base64 of `me:hidden`.
 const PROXY_CREDENTIALS: &str = "proxy-authorization: basic bwu6aglkzgvu";
 
 #[test]

@@ -1,4 +1,4 @@
-//! The cipher suites of TLS 1.2 under their OpenSSL names, which the original agent
+//! The cipher suites of TLS 1.2 under their OpenSSL names, which Ironic's agent
 //! also uses (`ipa-tls-cipher-suites`).
 //!
 //! The suites of TLS 1.3 are always available. OpenSSL does not select them by this

@@ -42,7 +42,8 @@ fn attribute(mut name: &[u8], kind: &[u8]) -> Option<String> {
     found
 }
 
-/// Makes a single line of a text that may contain anything.
+/// Replaces control characters, so that a name from a certificate is one
+/// harmless line. `None` if nothing is left.
 fn shown(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     let shown: String = text

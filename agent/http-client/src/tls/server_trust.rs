@@ -1,11 +1,11 @@
 //! Decides which servers the client trusts.
 //!
 //! Webpki verifies certificates, but with one additional rule from OpenSSL: a
-//! server may show a certificate that is itself in the CA file. `openssl req -x509`
-//! marks its certificates as authorities. Ironic is often set up with such a
-//! certificate, and agents get the same file as their CA file. The original agent
-//! connects, webpki says "CA used as end entity" (measured with OpenSSL 3.0 and
-//! webpki 0.103).
+//! server may show a certificate that is itself in the CA file. `openssl req
+//! -x509` marks its certificates as authorities. Ironic is often set up with
+//! such a certificate, and agents get the same file as their CA file. Ironic's
+//! agent connects, webpki says "CA used as end entity" (measured with OpenSSL
+//! 3.0 and webpki 0.103).
 
 use std::fmt;
 use std::path::Path;
@@ -111,7 +111,7 @@ impl std::error::Error for UnknownAuthority {}
 #[derive(Debug)]
 struct Anchored {
     whom: Whom,
-    /// `None` only if there is no authority at all.
+    /// `None` in the cell means that the system has no authority at all.
     by_issuer: OnceLock<Option<Arc<WebPkiServerVerifier>>>,
     provider: Arc<CryptoProvider>,
 }

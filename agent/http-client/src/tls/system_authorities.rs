@@ -29,9 +29,9 @@ const FILES: [&str; 5] = [
 
 #[derive(Debug)]
 pub(super) struct SystemAuthorities {
-    /// The data for verification.
+    /// The names, keys and constraints of the authorities.
     pub(super) roots: Arc<RootCertStore>,
-    /// Describes the authorities in an error message.
+    /// Names the authorities in an error message.
     pub(super) described: String,
 }
 

@@ -1,5 +1,5 @@
-//! Long names. They are stored in pieces of 13 UTF-16 units, in entries before the
-//! file's own entry, the last piece first.
+//! Reads and writes long names. They are stored in pieces of 13 UTF-16 units,
+//! in entries before the file's own entry, the last piece first.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ const PLACES: [Range<usize>; 3] = [1..11, 14..26, 28..32];
 /// A long name has at most 20 pieces, and at most 255 units.
 const MAX_PIECES: u8 = 20;
 const MAX_UNITS: usize = 255;
-/// Marks the last piece, which is stored first.
+/// The flag of the last piece, which is stored first.
 const LAST: u8 = 0x40;
 
-/// The pieces of a long name, as a directory is read.
+/// Collects the pieces of a long name while a directory is read.
 #[derive(Debug, Default)]
 pub(super) struct LongName {
     units: Vec<u16>,
@@ -96,7 +96,8 @@ pub(super) fn count(name: &str) -> usize {
     name.encode_utf16().count().div_ceil(PIECE)
 }
 
-/// Connects a long name with the entry that follows it.
+/// The checksum of a short name. Each piece of a long name contains it, which
+/// connects the piece with the entry that follows.
 fn checksum(short: &[u8]) -> u8 {
     short
         .iter()

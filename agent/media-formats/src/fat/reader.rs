@@ -141,8 +141,8 @@ impl<R: Read + Seek> Fat<R> {
         let label = |entry: &Entry| entry.attributes & VOLUME_LABEL != 0;
         let found = match self.entries(self.root, "the root directory") {
             Ok(entries) => entries.into_iter().find(label),
-            // A broken root directory costs only the label here; reading a file
-            // reports it.
+            // A broken root directory costs only the label here. Reading a file reports the
+            // error.
             Err(FatError::BrokenChain(_)) => None,
             Err(error) => return Err(error),
         };

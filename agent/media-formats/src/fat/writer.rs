@@ -111,7 +111,7 @@ pub fn build<'a>(
     Ok(image)
 }
 
-/// The size of each area.
+/// The size of each area of the file system.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     /// Bytes before the first table.
@@ -126,15 +126,15 @@ struct Plan {
 impl Plan {
     /// The smallest file system with this many clusters.
     fn of_clusters(count: usize, layout: &Layout<'_>) -> Result<Self, WriteError> {
-        // Microsoft warns of drivers that are wrong by a few clusters near this
-        // limit, so the count keeps away from it.
+        // Microsoft warns of drivers that are wrong by a few clusters near this limit,
+        // so the number keeps a distance from it.
         let clusters = if count.abs_diff(FAT16_CLUSTERS) < 16 {
             FAT16_CLUSTERS + 16
         } else {
-            // A file system without clusters would be no FAT.
+            // A FAT file system has at least one cluster.
             count.max(1)
         };
-        // The same applies to the limit of FAT32.
+        // The same distance applies to the limit of FAT32.
         if clusters + 16 > FAT32_CLUSTERS {
             return Err(WriteError::TooLarge);
         }
@@ -158,8 +158,8 @@ impl Plan {
     fn of_length(len: u64, layout: &Layout<'_>) -> Result<Self, WriteError> {
         let wrong = || WriteError::Size(len);
         let count = usize::try_from(len / layout.cluster as u64).map_err(|_| wrong())?;
-        // `count` includes the space of the tables, so they get a little too long.
-        // That does no harm.
+        // `count` includes the space of the tables, so the tables get a little too
+        // long. That does no harm.
         let fat = count.min(FAT32_CLUSTERS) * 2;
         let mut plan = Self {
             reserved: layout.cluster,

@@ -4,11 +4,12 @@
 use super::{Extent, SECTOR};
 use crate::little_endian::u32_at;
 
-/// 9.1.6: the file flags of a directory, and of a file with several extents.
+/// File flags (ECMA-119, 9.1.6) of a directory, and of a file with several
+/// extents.
 pub(super) const DIRECTORY: u8 = 1 << 1;
 pub(super) const MULTI_EXTENT: u8 = 1 << 7;
 
-/// The names of the directory itself and of its parent.
+/// The names of the entries for the directory itself and for its parent.
 const ITSELF: &[u8] = &[0];
 const PARENT: &[u8] = &[1];
 

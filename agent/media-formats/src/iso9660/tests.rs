@@ -44,7 +44,8 @@ fn files_are_found_in_an_image_by_xorriso() {
     );
     assert_eq!(iso.read("boot/grub/grub.cfg", 100).unwrap(), b"menu");
     assert_eq!(iso.read("BOOT/GRUB/GRUB.CFG", 100).unwrap(), b"menu");
-    // The 60 long names take more than one sector.
+    // The 60 long names take more than one sector, so a record must not cross the
+    // boundary.
     assert_eq!(
         iso.read("boot/a-rather-long-name-59.txt", 100).unwrap(),
         b"59"
@@ -111,7 +112,7 @@ fn without_long_names_they_are_as_linux_shows_them() {
     assert_eq!(names, ["latest/a.b", "latest/userdata"]);
 }
 
-/// A name of Rock Ridge and of Joliet each.
+/// One bad name in Rock Ridge, and one in Joliet.
 #[test]
 fn a_name_that_leads_out_of_its_directory_is_an_error() {
     let mut image = config_drive(&["-r", "-J"], &[("aaaa", b"x")]);
@@ -257,7 +258,8 @@ fn a_file_in_several_records_is_one_piece() {
         };
         let places = names.map(|name| record(&bytes, name));
         let extents = places.map(|at| bytes[at + 2..at + 10].to_vec());
-        // The records keep their order; the second record gets another extent.
+        // Both records keep their places; the second record gets the extent of another
+        // file.
         let second = record(&bytes, "AB");
         bytes[second + 2..second + 10].copy_from_slice(&extents[1]);
         let first = record(&bytes, "AA");

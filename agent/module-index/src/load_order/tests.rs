@@ -2,7 +2,8 @@ use super::*;
 use crate::content::{BuiltIn, IndexContent, Module};
 use proptest::prelude::*;
 
-/// `name: needs < before > after = aliases`, words separated by spaces.
+/// Parses lines of the form `name: needs < before > after = aliases`. Each list
+/// has words separated by spaces.
 fn index(lines: &[&str]) -> Index {
     let mut content = IndexContent {
         kernel_release: "1".into(),
@@ -89,7 +90,7 @@ proptest! {
             let name = format!("m{to}");
             let module = &mut modules[usize::from(from)];
             match kind {
-                // Only to lower numbers, so that hard dependencies have no cycle,
+                // Dependencies lead only to lower numbers. So hard dependencies have no cycle,
                 // as in a kernel.
                 0 if to < from => module.needs.push(name),
                 1 => module.softdeps_before.push(name),

@@ -34,7 +34,7 @@ impl IndexContent {
     }
 }
 
-/// What the parser knows after the lines so far.
+/// The state of the parser after the lines that it has read.
 #[derive(Default)]
 struct Reader {
     state: State,
@@ -141,8 +141,8 @@ impl Reader {
         }
         let name = self.new_name("module name", name)?;
         let path = checked_word("module path", path)?;
-        // Root opens this path below /lib/modules, so it must not lead out of
-        // there.
+        // Root opens this path below /lib/modules, so it must not lead out of that
+        // directory.
         if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return expected("a path below the module directory", &path);
         }
@@ -222,7 +222,8 @@ fn expected<T>(what: impl fmt::Display, found: &str) -> Result<T, String> {
     Err(format!("expected {what}, found `{}`", shorten(found)))
 }
 
-/// Enough of a wrong text to find it, but not enough to flood a console.
+/// Shortens a wrong text for the error message: enough of it to find the place,
+/// but not so much that it floods a console.
 fn shorten(text: &str) -> String {
     text.chars()
         .take(60)

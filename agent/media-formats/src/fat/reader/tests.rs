@@ -101,7 +101,8 @@ fn what_is_no_fat() {
 #[test]
 fn a_chain_that_goes_in_a_circle_is_an_error() {
     let mut bytes = image(&[], 1440);
-    // Makes cluster 2 the successor of every cluster: 0x002 in twelve bits.
+    // Writes the number 0x002 in twelve bits everywhere, so cluster 2 follows every
+    // cluster.
     for triple in bytes[512..512 + 9 * 512].chunks_exact_mut(3) {
         triple.copy_from_slice(&[0x02, 0x20, 0x00]);
     }

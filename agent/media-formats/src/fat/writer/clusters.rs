@@ -1,10 +1,11 @@
-//! The clusters of a new file system: their content, and the chains that connect
-//! them. Every file and directory is in one piece.
+//! The clusters of a new file system: their content, and the chains that
+//! connect them. Each file and each directory occupies contiguous clusters.
 
 use super::super::{FAT32_CLUSTERS, FIRST_CLUSTER};
 use super::WriteError;
 
-/// A fixed disk. The first number of a table repeats it.
+/// The media type of a fixed disk, for the boot sector. The first entry of the
+/// file allocation table must contain the same value.
 pub(super) const MEDIA_TYPE: u8 = 0xf8;
 const END_OF_CHAIN: u16 = 0xffff;
 
@@ -12,8 +13,8 @@ const END_OF_CHAIN: u16 = 0xffff;
 pub(super) struct Clusters {
     /// The length of a cluster in bytes.
     len: usize,
-    /// For each cluster, and two numbers before them, the number of the next
-    /// cluster.
+    /// The entries of the file allocation table. The first two are reserved. Each
+    /// later entry belongs to a cluster and has the number of the next cluster.
     next: Vec<u16>,
     content: Vec<u8>,
 }
@@ -60,13 +61,13 @@ impl Clusters {
         self.content
     }
 
-    /// The file allocation table, without the numbers of unused clusters.
+    /// The file allocation table as bytes, up to the last cluster in use.
     pub(super) fn table(&self, is_fat16: bool) -> Vec<u8> {
         if is_fat16 {
             let numbers = self.next.iter();
             return numbers.flat_map(|next| next.to_le_bytes()).collect();
         }
-        // Two numbers of 12 bits in three bytes.
+        // FAT12 stores two entries of 12 bits in three bytes.
         self.next
             .chunks(2)
             .flat_map(|pair| {

@@ -6,7 +6,8 @@ use super::super::{ENTRY, FILE, SUB_DIRECTORY, VOLUME_LABEL, long_name};
 use super::clusters::Clusters;
 use super::{Layout, Names, WriteError};
 
-/// 1 January 1980, the first date that FAT can store. Times mean nothing here.
+/// The date of every entry: 1 January 1980, the first date that FAT can store.
+/// The date has no meaning here.
 const NO_DATE: [u8; 2] = [0x21, 0];
 
 #[derive(Debug, Default)]
@@ -38,7 +39,8 @@ impl<'a> Directory<'a> {
         layout: &Layout<'_>,
     ) -> Result<Vec<[u8; ENTRY]>, WriteError> {
         let mut entries = vec![entry(&padded(layout.label), VOLUME_LABEL, 0, 0)];
-        // The entry `..` of a directory in the root directory has the number 0.
+        // FAT requires the number 0 in the entry `..` if the parent is the root
+        // directory.
         entries.extend(self.write(clusters, 0, layout.names)?);
         Ok(entries)
     }
@@ -56,7 +58,7 @@ impl<'a> Directory<'a> {
             let short = match names {
                 Names::Short => short_name(name)?,
                 Names::Long => {
-                    // The 11 bytes are enough for a million files.
+                    // The alias has room for a million files.
                     let alias = padded(&format!("FILE~{index:03}"));
                     let long = long_name::entries(name, &alias);
                     entries.extend(long.ok_or_else(|| WriteError::LongName((*name).to_owned()))?);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::{Fat, FatError};
 use super::*;
 
-/// The EFI system partition of a boot medium.
+/// The layout of the EFI system partition on a boot medium.
 const SMALLEST: Layout<'_> = Layout {
     label: "LANDFALL",
     serial: 0x1234_5678,
@@ -18,7 +18,7 @@ const SMALLEST: Layout<'_> = Layout {
     size: Size::Smallest,
 };
 
-/// A config drive.
+/// The layout of a config drive.
 fn of_length(sector: usize, len: u64) -> Layout<'static> {
     Layout {
         label: "CONFIG-2",
@@ -72,8 +72,8 @@ fn check_with_other_tools(image: &[u8], files: &[File<'_>], label: &str) {
 
 #[test]
 fn other_tools_read_the_smallest_file_system() {
-    // Around the limit of FAT12 (4085 clusters are 8.4 MB) and on both sides of
-    // 65536 sectors.
+    // Sizes around the limit of FAT12 (4085 clusters are 8.4 MB) and on both sides
+    // of 65536 sectors.
     for big in [
         0, 1, 10_000, 4_900_000, 8_355_000, 8_400_000, 9_000_000, 40_000_000,
     ] {
@@ -101,7 +101,7 @@ fn other_tools_read_a_file_system_of_a_given_length() {
         ("openstack/content/0000", &[7; 5000]),
         ("openstack/latest/user_data", b""),
     ];
-    // These make a directory that is longer than a cluster.
+    // So many names that the directory is longer than a cluster.
     let names: Vec<String> = (0..100)
         .map(|n| format!("many/a file of 26 letters.{n:03}"))
         .collect();
@@ -179,8 +179,8 @@ fn what_does_not_fit_is_an_error() {
     assert!(build(files[1..].iter().copied(), &SMALLEST).is_ok());
 }
 
-/// The names of a tree's files. The directories have other names than the files,
-/// and no two names differ in letter case alone.
+/// The names of a tree's files. A directory never has the name of a file, and
+/// no two names differ in letter case alone.
 fn tree(name: &'static str) -> impl Strategy<Value = BTreeMap<String, Vec<u8>>> {
     let path = prop::collection::vec(name, 1..4).prop_map(|names| {
         let (file, directories) = names.split_last().unwrap();
@@ -209,7 +209,7 @@ fn read_back(files: &BTreeMap<String, Vec<u8>>, layout: &Layout<'_>) {
 }
 
 proptest! {
-    // A file system of a given length has at least 16 MiB.
+    // Few cases, because a file system of a given length has at least 16 MiB.
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
