@@ -24,7 +24,7 @@ use landfall_download::digest::Hasher;
 use nix::time::ClockId;
 
 const MIB: usize = 1 << 20;
-/// The sample takes one MiB of the image out of this many.
+/// The sample has one MiB of the image out of this many MiB.
 const STRIDE: u64 = 16;
 
 type Any<T> = Result<T, Box<dyn std::error::Error>>;
@@ -199,7 +199,7 @@ fn main() -> Any<()> {
     group.bench_function("zero-test", |bencher| {
         bencher.iter(|| data_runs(black_box(&sample)));
     });
-    // In memory, like the disk of the whole runs.
+    // The file is in memory, as the disk of the whole runs is.
     let disk = PathBuf::from("/dev/shm").join(format!("landfall-bench-{}", std::process::id()));
     File::create(&disk)?.set_len(length)?;
     let units = Units::new(&sample);

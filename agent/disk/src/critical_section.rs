@@ -76,7 +76,8 @@ impl Sections {
         if state.open > 0 {
             waits();
         }
-        // With or without a poisoned mutex, no section is open now.
+        // The wait is over, whether or not a thread has panicked: no section is open
+        // now.
         drop(
             self.changed
                 .wait_while(state, |state| state.open > 0)

@@ -1,4 +1,5 @@
-//! A disk as a block device: opened exclusively, with all that uses it.
+//! A disk as a block device: opens it exclusively, reports what uses it, and
+//! removes volumes that are built on it.
 
 pub mod aligned_buffer;
 pub mod busy;

@@ -137,7 +137,7 @@ pub enum Done {
     Flush,
 }
 
-/// Records the operations on a disk, in order.
+/// The operations on a disk in order. Clones share one list.
 #[derive(Debug, Clone, Default)]
 pub struct Journal(Arc<Mutex<Vec<Done>>>);
 

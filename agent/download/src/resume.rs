@@ -70,7 +70,7 @@ pub fn may_be_taken_as_sent(encoding: &str, packed: bool, checked: bool) -> bool
     packed && (checked || PACKINGS.contains(&&*encoding))
 }
 
-/// The status and the relevant headers of an answer, as sent.
+/// The status and the relevant headers of an answer.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     pub status: u16,
@@ -78,7 +78,7 @@ pub struct Answer {
     pub content_length: Option<u64>,
     pub content_range: Option<String>,
     pub content_type: Option<String>,
-    /// Also `None` if the body [`may_be_taken_as_sent`].
+    /// `None` if the body is the file as it is, or [`may_be_taken_as_sent`].
     pub content_encoding: Option<String>,
     pub etag: Option<String>,
     pub last_modified: Option<String>,
@@ -154,8 +154,8 @@ pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdic
     }
 }
 
-/// Why the body of a successful answer is not the bytes of the file. `None` if it
-/// is.
+/// Why the body of a successful answer cannot be taken for the bytes of the
+/// file. `None` if it can.
 fn not_the_file(answer: &Answer) -> Option<String> {
     if !matches!(answer.status, 200 | 206) {
         return None;
@@ -169,8 +169,8 @@ fn not_the_file(answer: &Answer) -> Option<String> {
             "expected the file as it is, found Content-Encoding {encoding}: configure the server to send it unencoded"
         ));
     }
-    // The agent has asked for one range. In a multipart body each part has headers
-    // of its own.
+    // The agent requests a single range. A multipart body would mix headers with
+    // the bytes of the file.
     let parts = |kind: &String| {
         kind.trim()
             .to_ascii_lowercase()
@@ -333,7 +333,7 @@ mod tests {
             ("br", true, false, false),
             ("gzip, gzip", true, false, false),
             ("br", true, true, true),
-            // An Ignition config is not unpacked.
+            // The download of an Ignition config does not detect compression.
             ("gzip", false, false, false),
             ("gzip", false, true, false),
         ] {

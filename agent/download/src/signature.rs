@@ -21,7 +21,8 @@ pub use keys::{SigningKey, built_in_keys};
 
 use packet::{Cursor, Packet};
 
-/// In bytes. A file with one signature has about 600 bytes.
+/// In bytes: the size limit of a signature file. A file with one signature has
+/// about 600 bytes.
 pub const SIGNATURE_FILE_LIMIT: usize = 64 << 10;
 const SIGNATURE_PACKET: u8 = 2;
 /// RFC 9580, 5.2.1.1: a signature of a binary document.
@@ -140,7 +141,8 @@ impl ImageSignature {
         HASHES[self.hash].1
     }
 
-    /// Bytes that are hashed after the last byte of the image.
+    /// Bytes that are hashed after the last byte of the image. They are a part of
+    /// the signature.
     pub fn suffix(&self) -> &[u8] {
         &self.suffix
     }
@@ -170,14 +172,15 @@ impl ImageSignature {
     }
 }
 
-/// The fields that both versions have.
+/// The fields that signatures of version 3 and version 4 both have.
 struct Head {
     kind: u8,
     public_key: u8,
     hash: u8,
 }
 
-/// The head, the bytes that are hashed after the document, and the key id.
+/// The common fields, the bytes that are hashed after the image, and the key
+/// id.
 type Read = (Head, Vec<u8>, Option<u64>);
 
 /// RFC 9580, 5.2.2. Old signing servers still write version 3.
@@ -207,7 +210,7 @@ fn read_version_4(body: &mut Cursor<'_>, whole: &[u8]) -> Result<Read, Signature
     let hashed = subpackets(body.take(length)?)?;
     let mut suffix = whole[..6 + length].to_vec();
     suffix.extend([4, 0xff]);
-    // Six bytes plus a 16 bit length: fits in 32 bits.
+    // The cast is lossless: the length has 16 bits.
     suffix.extend((6 + length as u32).to_be_bytes());
     let length = body.number(2)? as usize;
     // These subpackets are not signed, so the id is only a hint. The verification
@@ -236,8 +239,7 @@ fn subpackets(area: &[u8]) -> Result<Option<u64>, SignatureError> {
         let kind = body.byte()?;
         match kind & !CRITICAL {
             ISSUER => issuer = Some(body.number(8)?),
-            // Version 4 and a fingerprint of 20 bytes, whose last 8 bytes are the
-            // key id.
+            // A version 4 fingerprint has 20 bytes. The key id is its last 8 bytes.
             FINGERPRINT if body.byte()? == 4 => {
                 body.take(12)?;
                 issuer = Some(body.number(8)?);

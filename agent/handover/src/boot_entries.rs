@@ -67,7 +67,7 @@ mod tests {
                 file: "\\EFI\\redhat\\shimx64.efi".into(),
             },
         );
-        // An active entry whose path has one USB node, with the label "USB".
+        // An active entry with the label "USB", whose path has one USB node.
         let usb = b"\x01\0\0\0\x0a\0U\0S\0B\0\0\0\x03\x05\x06\0\x01\0\x7f\xff\x04\0";
         variables.set_entry(0, &disk).unwrap();
         variables.set_entry(1, usb).unwrap();

@@ -13,7 +13,8 @@ use crate::kernel_args::{self, EditError, Step};
 const ENTRIES: &str = "loader/entries";
 const OPTIONS: &str = "options ";
 const ENVIRONMENT: &str = "grub2/grubenv";
-/// A variable that grub.cfg itself sets, for the first boot.
+/// A variable that grub.cfg sets on the first boot. It is not in GRUB's
+/// environment block.
 const FIRST_BOOT: &str = "ignition_firstboot";
 /// In bytes; an entry has five lines.
 const SIZE_LIMIT: u64 = 64 << 10;
@@ -323,7 +324,7 @@ mod tests {
         let entry = boot.path().join(ENTRIES).join("a.conf");
         fs::write(&entry, "options $ignition_firstboot\n").unwrap();
         prepare(boot.path(), &[change(&["a"], &[])]).unwrap();
-        // `$tuned_params` needs no environment block: grub.cfg sets it, or it stays
+        // Without an environment block: grub.cfg sets `$tuned_params`, or it stays
         // empty.
         fs::remove_file(boot.path().join(ENVIRONMENT)).unwrap();
         fs::write(&entry, "options $tuned_params\n").unwrap();

@@ -87,7 +87,7 @@ fn partitions(disk: &Path, table: &Table) -> Result<Vec<BootPartition>> {
     for partition in table.partitions() {
         let mut start = vec![0; file_system::PROBE_LEN];
         let len = partition.len.min(start.len() as u64);
-        // At most PROBE_LEN.
+        // The cast is lossless: at most PROBE_LEN.
         start.truncate(len as usize);
         file.read_exact_at(&mut start, partition.offset)
             .map_err(|e| failed(&format!("partition {}: {e}", partition.number)))?;

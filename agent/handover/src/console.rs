@@ -30,7 +30,7 @@ pub enum GraphicalConsole {
     Ttysclp0,
 }
 
-/// A serial port with its line settings.
+/// A serial port and its line settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SerialConsole {
     driver: SerialDriver,

@@ -65,7 +65,7 @@ fn acpi(subtype: u8, data: &[u8]) -> Option<String> {
         return None;
     }
     let (hid, uid) = (u32_at(data, 0)?, u32_at(data, 4)?);
-    // In a PNP id, the low half is the vendor PNP in compressed EISA form.
+    // In a PNP id, the low half is the vendor "PNP" in compressed EISA form.
     Some(match (hid & 0xffff, hid >> 16) {
         (0x41d0, 0x0a03) => format!("PciRoot(0x{uid:x})"),
         (0x41d0, 0x0a08) => format!("PcieRoot(0x{uid:x})"),

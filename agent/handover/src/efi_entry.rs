@@ -27,11 +27,12 @@ pub fn booted_by_uefi() -> bool {
     Path::new(FIRMWARE).exists()
 }
 
-/// The reason why a complete disk has no boot entry.
+/// Why a complete disk has no boot entry.
 #[derive(Debug)]
 pub struct NoEntry {
     pub failure: Failure,
-    /// Whether the agent found no loader that firmware starts without an entry.
+    /// Whether the agent found no loader that firmware starts from a disk without a
+    /// boot entry.
     pub lacks_fallback: bool,
 }
 
@@ -124,7 +125,8 @@ fn look_for_loader(
         .and_then(|loader| Ok((loader, efi_loader::has_fallback(mount_point, machine)?)))
         .map_err(|e| failed("looking for a loader", e))?;
     if let Err(error) = mounted.unmount() {
-        // The loader is known, so the entry can still be made.
+        // A failed unmount is only a warning: the loader is known, so the entry can
+        // still be made.
         tracing::warn!("{}: unmounting: {error}", node.display());
     }
     Ok(found)
@@ -160,7 +162,8 @@ fn put_first(variables: &Variables, label: &str, path: &LoaderPath) -> Result<En
     for number in stale {
         variables.remove_entry(number)?;
     }
-    // Some firmware accepts a variable but does not keep it.
+    // Read the entry back, because some firmware accepts a variable but does not
+    // keep it.
     if variables.entry(number)?.as_deref() != Some(&content[..])
         || variables.order()?.first() != Some(&number)
     {

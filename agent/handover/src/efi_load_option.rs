@@ -41,7 +41,8 @@ pub fn build(label: &str, path: &LoaderPath) -> Vec<u8> {
 }
 
 fn device_path(path: &LoaderPath) -> Vec<u8> {
-    // Table 10.49: media device path, hard drive.
+    // A device path node of the type media and the subtype hard drive (table
+    // 10.49).
     let mut hard_drive = Vec::with_capacity(38);
     hard_drive.extend_from_slice(&path.partition.to_le_bytes());
     hard_drive.extend_from_slice(&path.first_lba.to_le_bytes());

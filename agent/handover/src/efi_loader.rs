@@ -20,7 +20,8 @@ const MOST_DIRECTORIES_DEEP: usize = 4;
 /// Largest number of files and directories; an EFI system partition has some
 /// dozens.
 const MOST_ENTRIES: usize = 10_000;
-/// How many programs the error message lists if no loader is found.
+/// At most this many programs are listed in the error message if no loader is
+/// found.
 const MOST_NAMED: usize = 4;
 
 /// What a firmware can start: its architecture and bits.
@@ -78,7 +79,8 @@ pub struct Loader {
     pub file: String,
 }
 
-/// The loader of a mounted EFI system partition, or the reason why there is none.
+/// The loader of a mounted EFI system partition, or the reason why there is
+/// none.
 ///
 /// shim's own fallback program makes its entries from the same CSV, so the label is
 /// the one that the installed system expects.
@@ -100,7 +102,8 @@ pub fn find(esp: &Path, machine: Machine) -> io::Result<Result<Loader, String>> 
         }
     }
     for name in machine.loaders() {
-        // A loader in the directory that firmware searches comes first.
+        // If there are several, the loader in `\EFI\BOOT`, where firmware searches,
+        // comes first.
         let found = of_name(name).min_by_key(|file| !is_in_efi_boot(esp, file));
         if let Some(file) = found {
             return Ok(Ok(Loader {
@@ -410,8 +413,8 @@ mod tests {
             (own, X64, Some("\\EFI\\b\\shim.efi")),
             (own, Ia32, Some("\\EFI\\b\\shim.efi")),
             (own, Aa64, Some("\\EFI\\b\\shim.efi")),
-            // The firmware does not search there, but an entry can start the
-            // loader.
+            // Firmware does not search this directory, but a boot entry can start the
+            // loader there.
             (
                 &[("EFI/a/bootx64.efi", b""), ("EFI/boot/bootx64.efi", b"")],
                 X64,

@@ -16,7 +16,7 @@ pub struct EfiSystemPartition {
     pub number: u32,
     /// In logical sectors.
     pub first_lba: u64,
-    /// Length in logical sectors.
+    /// Length of the partition in logical sectors.
     pub sectors: u64,
     pub id: PartitionId,
 }

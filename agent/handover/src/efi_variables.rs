@@ -31,7 +31,7 @@ const SIZE_LIMIT: u64 = 1 << 20;
 pub struct Entry {
     /// The number in the name `Boot####`.
     pub number: u16,
-    /// Empty if the entry is broken.
+    /// The label of the entry; empty if the entry is broken.
     pub label: String,
 }
 
@@ -245,8 +245,8 @@ fn error(name: &str, reason: &io::Error) -> Failure {
         Some(libc::EROFS | libc::EPERM | libc::EACCES) => failure.hint(
             "the firmware does not let its variables be changed: look for a write protection in its setup",
         ),
-        // efivarfs maps EFI_INVALID_PARAMETER, EFI_DEVICE_ERROR and a rejected size
-        // to these codes (fs/efivarfs/vars.c).
+        // efivarfs returns these codes for EFI_INVALID_PARAMETER, EFI_DEVICE_ERROR and
+        // a rejected size (fs/efivarfs/vars.c).
         Some(libc::EINVAL | libc::EIO | libc::ENOMEM | libc::EINTR) => failure.hint(
             "the firmware refuses the variable, which is usually a fault of the firmware: update the firmware or clear its boot entries",
         ),

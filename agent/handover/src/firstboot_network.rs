@@ -10,8 +10,8 @@ use landfall_report::failure::{Failure, Result};
 use crate::file_in_boot::{self, problem};
 use crate::grub_words;
 
-/// Empty in the image. If the file exists, GRUB adds `ignition.firstboot` to the
-/// kernel arguments.
+/// The marker of the first boot, which is empty in the image. If the file
+/// exists, GRUB adds `$ignition_firstboot` to the kernel arguments.
 const FILE: &str = "ignition.firstboot";
 
 /// Whether GRUB passes these arguments on unchanged.

@@ -1,11 +1,11 @@
 //! Predicts what GRUB boots from the boot partition of an installed CoreOS: the
 //! kernel, initrd and arguments of the default entry, with those of the first boot.
 //!
-//! This is no interpreter of GRUB's language. It follows only the decisions in the
-//! grub.cfg of CoreOS (coreos-assembler, `src/grub.cfg`): the last entry boots. If
-//! `ignition.firstboot` exists, `$ignition_firstboot` has the network arguments of
-//! that file, or else the default ones. Anything beyond that is an error; the
-//! machine then boots through firmware and GRUB.
+//! This is no interpreter of GRUB's language. It follows only the decisions in
+//! the grub.cfg of CoreOS (coreos-assembler, `src/grub.cfg`): the last entry
+//! boots. If `ignition.firstboot` exists, `$ignition_firstboot` has the network
+//! arguments of that file, or else the default ones. Anything beyond that is an
+//! error; the machine then boots through firmware and GRUB.
 
 use std::path::{Path, PathBuf};
 

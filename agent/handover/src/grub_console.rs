@@ -127,7 +127,7 @@ mod tests {
                 );
             }
         }
-        // The configuration is nothing but the block.
+        // In console.cfg the block is the whole file.
         assert_eq!(
             with_commands(&format!("{START}\n{END}"), &commands(&["x"])).unwrap(),
             format!("{START}\nx\n{END}")

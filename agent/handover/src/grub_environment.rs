@@ -11,13 +11,13 @@ const FILL: u8 = b'#';
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
     lines: Vec<Line>,
-    /// Of the whole file, in bytes.
+    /// The size of the whole file in bytes.
     size: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Line {
-    /// Includes the `#`.
+    /// A comment line, including its `#`.
     Comment(String),
     Variable {
         name: String,

@@ -128,8 +128,8 @@ mod tests {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // The `echo` detects text that swallows the end of the line: it would
-        // swallow the `echo` as well.
+        // If the text swallows the end of its line, it also swallows the `echo`, which
+        // then prints nothing.
         write!(child.stdin.take().unwrap(), "linux /v {text}\necho done\n").unwrap();
         child.wait().unwrap().success()
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     proptest! {
-        // Each case starts a process.
+        // Fewer cases than usual, because each case starts a process.
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
         fn what_is_accepted_is_a_script_to_grub(text in r#"[ab=;|&<>{}'"\\# $]{0,12}"#) {

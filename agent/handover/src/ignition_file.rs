@@ -13,7 +13,8 @@ use crate::file_in_boot::{create, make_directory, problem};
 const DIRECTORY: &str = "ignition";
 const FILE: &str = "ignition/config.ign";
 
-/// RFC 3986, 2.3: a `data:` URL may contain these characters unencoded.
+/// The characters that a `data:` URL must encode: all except the unreserved
+/// ones (RFC 3986, 2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -122,8 +123,8 @@ fn parse(config: &[u8]) -> Result<Map<String, Value>> {
 mod tests {
     use super::*;
 
-    /// Unusual on purpose: it has blanks, an order and escapes that the agent never
-    /// writes.
+    /// The blanks, the order and the escapes are ones that the agent never writes,
+    /// so the test notices if the agent rewrites the config.
     const USER: &[u8] = b"{ \"storage\":{\"files\":[ ]},\n\t\"ignition\" : {\"version\":\"3.2.0\"} , \"x\":\"\\u0041\"}\n";
 
     fn with(config: Option<&[u8]>, hostname: Option<&str>) -> Option<Vec<u8>> {

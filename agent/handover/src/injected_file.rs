@@ -1,6 +1,7 @@
-//! Writes a file of the operator's into the installed system. It never writes
-//! outside the mounted file system. The links of the image are made for a system
-//! with another root; openat2(2) resolves them as if the mount point were the root.
+//! Writes a file that the operator specified into the installed system. It
+//! never writes outside the mounted file system: the links in the image are
+//! made for another root, and openat2(2) resolves them as if the mount point
+//! were that root.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -39,7 +40,7 @@ impl InjectedFile {
         };
         make_directories(&root, &parent, self.directory_mode)?;
         let path = parent.join(name);
-        // O_NONBLOCK: opening a FIFO would wait for its other end.
+        // O_NONBLOCK, because opening a FIFO would wait for its other end.
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_NONBLOCK;
         let file = File::from(open(&root, &path, flags)?);
         if !file.metadata()?.is_file() {

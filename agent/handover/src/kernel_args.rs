@@ -11,7 +11,7 @@ use landfall_report::failure::{Failure, Result};
 use crate::grub_words::{self, WordError};
 
 const PLATFORM: &str = "ignition.platform.id=";
-/// The platform in an image for bare metal.
+/// The platform of an image for bare metal, as the images of CoreOS name it.
 pub const METAL: &str = "metal";
 
 /// One pass over the arguments.
@@ -140,7 +140,8 @@ pub fn edit(
             return Err(EditError::NoPlatform);
         }
     }
-    // A deletion may have removed half of a quoted text.
+    // A deletion may have removed half of a quoted text. That is an error only if
+    // the old options were correct.
     if grub_words::check(options.trim()).is_ok() {
         if let Err(reason) = grub_words::check(&edited) {
             return Err(EditError::Words { edited, reason });
@@ -189,7 +190,8 @@ mod tests {
             ("a", &["a", "a"], &[], "a a a"),
             ("a   b", &["c"], &[], "a   b c"),
             ("a", &["  b "], &[" a  "], "b"),
-            // One pass: if two matches share a blank, only the first is deleted.
+            // A deletion is one pass: if two matches share a blank, only the first is
+            // deleted.
             ("x x y", &[], &["x"], "x y"),
             ("", &["a"], &["b"], "a"),
         ] {
@@ -256,7 +258,8 @@ mod tests {
         let halve = |options| edit(options, &mut [], &[change(&[], &["b\""])]);
         let reason = halve("a=\"x b\" c").unwrap_err().to_string();
         assert!(reason.contains("closing \""), "{reason}");
-        // The image already had the error, so it is accepted.
+        // The options of the image already had the fault, so the agent accepts it in
+        // the result.
         assert_eq!(halve("a=\" b\" c;").unwrap(), "a=\" c;");
     }
 
@@ -269,7 +272,8 @@ mod tests {
         ) {
             let step = Step::Change { delete: delete.clone(), append: append.clone() };
             let edited = edit(&options, &mut [], std::slice::from_ref(&step)).unwrap();
-            // A model on words: the order is kept, and each addition is there.
+            // Compares with a model on words: the order is kept, and each added argument is
+            // there.
             let kept = |words: &str| words.split(' ').filter(|w| !w.is_empty())
                 .filter(|w| !delete.iter().any(|d| d == w)).map(str::to_owned).collect::<Vec<_>>();
             let all: Vec<String> = edited.split(' ').map(str::to_owned).collect();

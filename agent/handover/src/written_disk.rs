@@ -29,7 +29,7 @@ pub const INJECTED_MOUNT_POINT: &str = "/run/landfall/injected";
 const HEAD_LEN: u64 = 1 << 20;
 
 pub struct Head {
-    /// At most 1 MiB.
+    /// The first bytes of the disk, at most 1 MiB.
     pub bytes: Vec<u8>,
     /// The possible logical sector sizes: one for a disk, two for an image file.
     sectors: Vec<u32>,
@@ -137,9 +137,9 @@ pub fn mount<'a>(
         .map_err(|e| Failure::deployment(format!("{}: mounting as {kind}: {e}", node.display())))
 }
 
-/// Unmounts what an agent that was killed during the handover left mounted.
-/// Otherwise the disk would be busy for the next deployment. Called when the agent
-/// starts.
+/// Unmounts what is still mounted because an earlier agent was killed during
+/// the handover. Otherwise the disk would be busy for the next deployment. The
+/// agent calls this when it starts.
 pub fn release_left_mounts() {
     for mount_point in [BOOT_MOUNT_POINT, ESP_MOUNT_POINT, INJECTED_MOUNT_POINT] {
         // EINVAL means that nothing is mounted there. Mounts can be stacked, so one

@@ -24,7 +24,7 @@ pub enum BootEntry {
 }
 
 impl BootEntry {
-    /// For an installation; `ignore_failure` is the setting
+    /// The value for an installation; `ignore_failure` is the setting
     /// `ignore_bootloader_failure`.
     pub fn new(ignore_failure: bool) -> Self {
         if ignore_failure {

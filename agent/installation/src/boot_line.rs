@@ -101,7 +101,7 @@ mod tests {
             ("coreos.inst.install_dev=sda", false),
             ("coreos.inst.install_dev=sda coreos.inst.insecure", true),
             ("coreos.inst.install_dev=sda coreos.inst.insecure=0", false),
-            // As the installer of RHCOS 4.1 to 4.4.
+            // As in the installer of RHCOS 4.1 to 4.4.
             (
                 "coreos.inst=yes coreos.inst.install_dev=sda coreos.inst.image_url=http://h/a",
                 true,

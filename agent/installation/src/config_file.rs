@@ -22,7 +22,8 @@ const LIMIT: u64 = 256 << 10;
 /// Options that are valid only on the command line.
 const NOT_IN_A_FILE: [&str; 2] = ["config-file", "firstboot-args"];
 
-/// The options alone, without what a sub-command has besides.
+/// The options of an installation alone, without those that only the
+/// sub-command `install` has.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct Layer {
@@ -89,7 +90,8 @@ fn read(path: &Path) -> std::result::Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "expected text, found something else".to_owned())
 }
 
-/// The destination is the only option without a name on the command line.
+/// Whether an option has this name in a config file. The destination is an
+/// argument without a name on the command line.
 fn is_called(known: &Arg, key: &str) -> bool {
     match known.get_long() {
         Some(long) => {
@@ -133,7 +135,7 @@ fn argument(known: &Arg, key: &str, value: &Value) -> std::result::Result<String
     };
     match known.get_long() {
         Some(_) => Ok(format!("--{key}={text}")),
-        // The parser would take the text for an option.
+        // The parser of the command line would take the text for an option.
         None if text.starts_with('-') => Err(format!("expected a device, found {text:?}")),
         None => Ok(text),
     }

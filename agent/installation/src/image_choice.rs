@@ -66,7 +66,7 @@ fn find(
 }
 
 /// The image of the boot medium, unless the options name another image.
-/// coreos-installer also takes it by default if it is there.
+/// coreos-installer also uses the image of its medium by default.
 fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Option<OwnImage>> {
     if !options.may_take_own_image() {
         return Ok(None);
@@ -80,7 +80,8 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
         Err(Failure { details, .. }) if options.offline => {
             Err(Failure::invalid_image(format!("--offline: {details}")))
         }
-        // A stream would install a different system from the one on the medium.
+        // Fail in this case: a stream would install a different system from the one on
+        // the medium.
         Err(Failure { details, .. }) => {
             Err(Failure::invalid_image(details).hint("name the image, or remove the other medium"))
         }
@@ -137,7 +138,7 @@ mod tests {
     }
 
     /// If a drive fails, the agent must not install the newest Fedora CoreOS
-    /// instead.
+    /// instead of the image on the medium.
     #[test]
     fn a_medium_that_cannot_be_read_is_not_replaced_by_a_stream() {
         let options = InstallOptions::default();

@@ -1,5 +1,5 @@
-//! Reads the NetworkManager keyfiles of this machine, for the first boot of the
-//! installed system.
+//! Reads the NetworkManager keyfiles of this machine, which the installed
+//! system uses on its first boot.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -49,7 +49,7 @@ fn read_all(directory: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
             );
             continue;
         };
-        // NetworkManager follows links too.
+        // Follow links, as NetworkManager does.
         if !fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_file()) {
             continue;
         }

@@ -41,7 +41,7 @@ pub struct Installation {
     pub image: ImageSource,
     /// A whole disk, not a partition.
     pub disk: PathBuf,
-    /// Which partitions to keep, and how strictly to check what is written.
+    /// Which partitions to keep, and what to verify.
     pub options: WriteOptions,
     /// Changes to the image's boot partition. An image without one is accepted only
     /// if this is empty.
@@ -130,8 +130,8 @@ impl Installation {
         let target = Target::open(&self.disk, permission)?;
         let mut proven = write_image_with(&self.image, &self.write_options(), target, client)?;
         if !self.changes.is_empty() {
-            // The config is written before the partition table, so a disk that
-            // boots has both.
+            // The changes are made before the partition table is written, so a disk that
+            // boots has all of them.
             proven = proven.with_partitions(permission, |disk, table| {
                 install_coreos::install_coreos(disk, table, &self.changes, permission)
             })?;

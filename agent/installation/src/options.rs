@@ -37,8 +37,8 @@ impl FromStr for FetchRetries {
     }
 }
 
-/// One layer of them, or all layers merged ([`InstallOptions::over`]). Each
-/// field is the long option of its name.
+/// The options of one source, or of all sources merged
+/// ([`InstallOptions::over`]). Each field is the long option of its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct InstallOptions {
     /// CoreOS stream whose newest image is installed, e.g. stable
@@ -186,7 +186,7 @@ impl InstallOptions {
         }
     }
 
-    /// Whether the image of the boot medium is taken, if there is one.
+    /// Whether the installation uses the image of the boot medium, if there is one.
     pub fn may_take_own_image(&self) -> bool {
         self.stream.is_none() && self.image_url.is_empty() && self.image_file.is_none()
     }

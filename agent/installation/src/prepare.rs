@@ -42,7 +42,7 @@ impl InstallOptions {
             platform: self.platform.clone(),
             consoles: self.console.clone(),
         };
-        // Before the Ignition config is fetched, which may take long.
+        // Check before the Ignition config is fetched, which may take long.
         changes.check()?;
         changes.ignition = ignition_source::read(self, servers)?;
         Ok(changes)
@@ -72,7 +72,7 @@ impl InstallOptions {
     pub(super) fn retry_policy(&self) -> RetryPolicy {
         let usual = RetryPolicy::default();
         match self.fetch_retries {
-            // coreos-installer gives up at once. But a server or a link that is
+            // By default coreos-installer gives up at once. But a server or a link that is
             // down for a moment should not fail an installation.
             None => RetryPolicy {
                 give_up: usual.stall,

@@ -1,4 +1,4 @@
-//! Holds the HTTP client of an installation.
+//! The HTTP client of an installation, and whether it verifies servers.
 
 use landfall_http_client::{HttpOptions, image_client};
 use landfall_report::failure::Result;
@@ -12,7 +12,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// The error names the certificate or key that cannot be used.
+    /// # Errors
+    /// If a certificate or key cannot be used. The error names it.
     pub fn new(options: &HttpOptions) -> Result<Self> {
         Ok(Self {
             client: image_client(options)?,

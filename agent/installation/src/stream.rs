@@ -38,7 +38,8 @@ struct Platform {
     formats: BTreeMap<String, Format>,
 }
 
-/// Only some formats are a disk; others are a kernel with its initrd.
+/// A file format of an image. Only some formats are a disk; others are a kernel
+/// with its initrd.
 #[derive(Debug, Deserialize)]
 struct Format {
     disk: Option<Artifact>,

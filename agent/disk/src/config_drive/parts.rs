@@ -40,7 +40,8 @@ impl Parts {
         Ok(Self(parts.clone()))
     }
 
-    /// Adds a metadata entry unless it already exists; for the names of the node.
+    /// Adds a metadata entry unless it already exists, for the node's name and host
+    /// name.
     pub fn default_meta_data(&mut self, name: &str, value: &str) {
         let meta_data = self.0.entry("meta_data").or_insert_with(|| json!({}));
         if meta_data.is_null() {
@@ -66,7 +67,7 @@ impl Parts {
             contents.extend(part(name).map(|part| (file, text(part))));
         }
         match part("user_data") {
-            // Unchanged, because it may be a script.
+            // User data stays unchanged, because it may be a script.
             Some(Value::String(script)) => contents.push(("user_data", script.clone().into())),
             Some(structure) => contents.push(("user_data", text(structure))),
             None => {}

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// much time has passed.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// A request to a disk.
+/// A request to a disk, as the warning describes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// The operation as the message names it: "writing".

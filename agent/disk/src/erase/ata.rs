@@ -43,7 +43,7 @@ pub struct Security {
     pub durations: [Option<Duration>; 2],
 }
 
-/// The next action for a disk in this state.
+/// What the agent does next with a disk in this state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     /// The disk cannot erase itself.
@@ -106,7 +106,7 @@ impl Security {
 }
 
 pub trait AtaCommands {
-    /// Executes one command. `limit`: time limit.
+    /// Executes one command within the time `limit`.
     ///
     /// # Errors
     /// See [`ata`].
@@ -154,7 +154,8 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
         }
     }
     if let Err(error) = erased {
-        // A locked disk could not be overwritten either.
+        // Unlock the disk in any case: while it is locked, it cannot be overwritten
+        // either.
         if let Err(second) = try_passwords(disk) {
             tracing::error!("unlocking the disk after its erase failed: {second}");
         }
@@ -243,8 +244,7 @@ mod tests {
         frozen: bool,
         prepared: bool,
         erased: bool,
-        /// The erase fails and leaves the disk locked, like after a power cut of
-        /// the disk shelf.
+        /// The erase fails and leaves the disk locked, as after a power cut.
         fails: bool,
     }
 

@@ -127,8 +127,9 @@ fn has_vmfs_type(read_sector: impl Fn(u64) -> io::Result<Vec<u8>>) -> io::Result
     Ok(false)
 }
 
-/// `struct gfs2_sb` (linux/gfs2_ondisk.h): at 64 KiB, big-endian. The older GFS has
-/// the same magic and another format number.
+/// Whether the superblock of GFS2 is on the device (`struct gfs2_sb` in
+/// linux/gfs2_ondisk.h): at 64 KiB, big-endian. The older GFS has the same
+/// magic and another format number.
 fn is_gfs2(device: &File, size: u64) -> io::Result<bool> {
     const PLACE: u64 = 64 << 10;
     if size < PLACE + 32 {

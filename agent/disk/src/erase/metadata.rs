@@ -12,7 +12,8 @@ use crate::device::target::Target;
 
 /// Bytes that are always zeroed at both ends. That is more than the partition
 /// tables that ironic-python-agent zeroes (33 sectors of 512 bytes or 5 of 4096
-/// bytes), because boot code and unlisted vendor metadata lie there too.
+/// bytes), because boot code and vendor metadata without a known signature are
+/// there as well.
 const ENDS: u64 = 1 << 20;
 /// Bytes that are read at once at both ends. Nearly all signatures lie in there.
 const WINDOW: u64 = (2 << 20) + (64 << 10);
@@ -71,7 +72,7 @@ fn zero(target: &Target, offset: u64, length: u64) -> Result<()> {
     let sector = u64::from(target.sector_size());
     let offset = offset - offset % sector;
     let end = (offset + length).min(target.size());
-    // At most 1 MiB: see the callers.
+    // The cast is lossless: no caller passes more than 1 MiB.
     let zeros = AlignedBuffer::zeroed(end.saturating_sub(offset) as usize);
     target.write_at(&zeros, offset)
 }

@@ -96,8 +96,8 @@ impl Ends {
     /// Cleans up after a failure: leaves both ends as [`Ends::clear`] does, unless
     /// `preserve_on_error` is set.
     pub fn after(&self, failure: &Failure, target: &Target) {
-        // Logged before the cleanup, which may fail or hang on a dying disk. It is
-        // only a warning here, because the caller reports the failure as an error.
+        // Logs before the cleanup, which may fail or hang on a dying disk. The level is
+        // only a warning, because the caller reports the failure as an error.
         tracing::warn!("{failure}");
         if self.preserve_on_error {
             tracing::warn!(
@@ -236,7 +236,7 @@ fn reset(target: &Target, kept: Option<&KeptPartitions>) {
     }
 }
 
-/// The writes that failed during a wipe.
+/// The writes that failed while the agent wiped an end of the disk.
 #[derive(Default)]
 struct Refusals {
     count: u32,

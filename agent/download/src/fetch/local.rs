@@ -1,5 +1,5 @@
-//! Reads a file of this machine, or a file on a medium in a drive, with the same
-//! events and limits as a download.
+//! Reads a file of this machine, or a file on a medium in a drive, and delivers
+//! it with the same events and limits as a download.
 //!
 //! A virtual drive depends on the network connection of the BMC: like those of a
 //! server, reads fail or hang and work again later. Each read runs in a separate
@@ -45,7 +45,7 @@ enum Trouble {
 }
 
 impl<'a, 'url> Local<'a, 'url> {
-    /// Does not open the file; `go_on` does.
+    /// Prepares the attempt, without opening the file; `go_on` opens it.
     pub(super) fn new(mirror: &'a mut Mirror<'url>, location: Location) -> Self {
         Self { mirror, location }
     }

@@ -38,7 +38,8 @@ impl<'a> Mirror<'a> {
         let Some(file) = state.file.as_ref().filter(|_| self.known.is_none()) else {
             return Ok(());
         };
-        // If no byte was delivered yet, only the length must match.
+        // As long as no byte was delivered, a mixture is impossible, so an equal length
+        // is enough.
         let checked = state.request.checked || state.received == 0;
         same_file(file, now, checked).map_err(|reason| {
             Break::Final(Failure::image_download(format!(

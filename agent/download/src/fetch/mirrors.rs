@@ -104,9 +104,9 @@ pub(super) async fn fetch(
     }
 }
 
-/// Reads the file from this mirror until its end or an error. `anew`: whether to
-/// accept a large part of the file a second time from a server that ignores
-/// Range; otherwise the result is [`Break::Anew`].
+/// Reads the file from this mirror until its end or an error. `anew` says
+/// whether a server that ignores Range may send a large part of the file a
+/// second time. If it may not, the result is [`Break::Anew`].
 async fn read_from(
     mirror: &mut Mirror<'_>,
     state: &mut DownloadState<'_>,
@@ -178,7 +178,9 @@ impl RetryBudget {
         self.since.elapsed() >= self.give_up && self.tries >= self.retries
     }
 
-    /// How long to wait before the next connection. `None`: do not wait.
+    /// How long to wait before the next connection. `None`: do not wait. `brought`
+    /// says whether the last connection made progress, `asked` is the pause that
+    /// the server asked for.
     fn pause(&mut self, brought: bool, places: usize, asked: Option<Duration>) -> Option<Duration> {
         self.failures += 1;
         if !brought && self.failures < places {

@@ -22,7 +22,8 @@ fn secrets_are_not_shown() {
     assert_eq!(shown("no url"), "no url");
 }
 
-/// Each byte arrives in time, but the file would take forever.
+/// Each byte arrives within the time limit, but the whole file would take
+/// forever.
 #[test]
 fn a_trickle_is_no_progress() {
     use std::io::Write as _;
@@ -83,7 +84,7 @@ fn an_untrusted_certificate_is_final() {
         started.elapsed() < Duration::from_millis(900),
         "it was tried again"
     );
-    // The failure is not permanent, because the other place may have the file
+    // The failure is not permanent, because the second place may have the file
     // later.
     let missing = Server::start(|_| Reply::status(404));
     let request = Request::new([&url, &missing.url]);
@@ -300,8 +301,8 @@ fn a_file_on_a_medium_is_a_source() {
     assert!(failure.details.contains("is not on it"), "{failure}");
 }
 
-/// If the connection of the BMC breaks, a virtual drive has no medium for a while.
-/// If the medium stays away, the error names it.
+/// If the connection of the BMC breaks, its virtual drive has no medium for a
+/// while. If the medium stays away, the error names it.
 #[test]
 fn a_medium_that_comes_back_is_read_on() {
     let body = body(3_000_000);

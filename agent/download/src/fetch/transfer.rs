@@ -22,7 +22,7 @@ pub(super) struct Transfer<'a, 'url> {
 }
 
 impl<'a, 'url> Transfer<'a, 'url> {
-    /// Does not connect; `go_on` does.
+    /// Prepares the connection; `go_on` connects.
     pub(super) fn new(mirror: &'a mut Mirror<'url>, client: &'a reqwest::Client) -> Self {
         Self { mirror, client }
     }
@@ -66,11 +66,12 @@ impl<'a, 'url> Transfer<'a, 'url> {
                 Ok(Err(e)) => return Err(later(why(&e))),
                 Err(_) => return Err(later(format!("no byte for {} s", stall.as_secs()))),
             };
-            // Skipped bytes count as well, because their number is limited.
+            // Bytes that are skipped count as progress as well, because their number is
+            // limited.
             pace.received(chunk.len() as u64).map_err(later)?;
             let known_already = skip.min(chunk.len() as u64);
             skip -= known_already;
-            // At most the length of the chunk, so it fits.
+            // The cast is lossless: at most the length of the chunk.
             let fresh = chunk.slice(usize::try_from(known_already).unwrap_or(usize::MAX)..);
             state.deliver(&mirror.shown, fresh, &mut pace).await?;
         }

@@ -27,7 +27,7 @@ const BUILT_IN: [&str; 4] = [
 pub struct SigningKey {
     /// 64 bit key id: the end of the fingerprint.
     pub(super) id: u64,
-    /// The first user id of the key. Nothing proves it.
+    /// The first user id of the key. Nothing proves that it is true.
     pub(super) owner: String,
     pub(super) public: RsaPublicKey,
 }
@@ -54,7 +54,7 @@ impl SigningKey {
                         key.owner = String::from_utf8_lossy(packet.body).into_owned();
                     }
                 }
-                // Subkeys and their binding signatures.
+                // Subkeys and their binding signatures are not used.
                 _ => {}
             }
         }
@@ -98,8 +98,8 @@ impl SigningKey {
 fn key_id(body: &[u8]) -> u64 {
     let mut hash = Sha1::new();
     hash.update([0x99]);
-    // A two-byte length. If a body is longer than 65535 bytes, the id is wrong and
-    // no signature matches the key.
+    // Hashes the length of the body as two bytes. If a body is longer than 65535
+    // bytes, the id is wrong and no signature matches the key.
     hash.update((body.len() as u16).to_be_bytes());
     hash.update(body);
     let fingerprint = hash.finalize();
@@ -122,7 +122,7 @@ pub fn built_in_keys() -> Vec<SigningKey> {
     let keys = BUILT_IN
         .iter()
         .map(|text| SigningKey::read(text.as_bytes()));
-    // Errors are ignored: a test reads every key.
+    // A test checks that every key can be read, so no error is possible here.
     keys.flatten().flatten().collect()
 }
 

@@ -130,7 +130,8 @@ fn platform_and_consoles_as_the_peer_sets_them() {
             "metal console=ttyS1,9600n8 nosmt",
             "serial --unit=1 --speed=9600 --word=8 --parity=no\nterminal_input serial\nterminal_output serial\n",
         ),
-        // The consoles equal those of metal. They are deleted and added at the end.
+        // The named consoles equal those of the platform metal. They are deleted, and
+        // added again at the end.
         (
             Some("openstack"),
             &[],
@@ -229,7 +230,7 @@ fn an_image_without_the_table_has_only_its_platform_changed() {
     apply(boot.path(), &changes).unwrap();
     let entry = fs::read_to_string(boot.path().join("loader/entries/ostree-2-x.conf")).unwrap();
     assert!(entry.contains("ignition.platform.id=qemu console=tty0 console=ttyS0,115200n8\n"));
-    // Named consoles also need GRUB's configuration.
+    // With named consoles, an image without GRUB's console block is an error.
     changes.consoles = vec!["tty0".parse().unwrap()];
     let failure = apply(boot.path(), &changes).unwrap_err();
     assert!(failure.details.contains("platform ID"), "{failure}");

@@ -65,7 +65,7 @@ fn a_file_says_what_the_command_line_does() {
     assert_eq!(InstallOptions::from_config(&text), Ok(expected));
 }
 
-/// Ensures that `every_option.yaml` covers every option.
+/// Checks that `every_option.yaml` covers every option.
 #[test]
 fn that_file_has_every_option() {
     let text = fs::read_to_string(test_data("every_option.yaml")).unwrap();
@@ -187,7 +187,7 @@ fn the_stronger_layer_wins() {
             &["--fetch-retries=0"],
             &["--fetch-retries=0"],
         ),
-        // Lists are joined.
+        // The lists of both layers are joined.
         (
             &["--append-karg=a", "--console=tty0", "--save-partindex=1"],
             &["--append-karg=b", "--console=hvc0", "--save-partindex=2"],
@@ -200,9 +200,9 @@ fn the_stronger_layer_wins() {
                 "--save-partindex=2",
             ],
         ),
-        // A flag stays set.
+        // A flag stays set if either layer sets it.
         (&["--insecure"], &["-n"], &["--insecure", "-n"]),
-        // The stronger source replaces the weaker one and its digest.
+        // The stronger layer replaces the weaker layer's source and its digest.
         (&["-s", "next"], &["-u", "http://b/"], &["-u", "http://b/"]),
         (
             &["-u", "http://a/", &digest],

@@ -1,4 +1,4 @@
-//! Tells disks apart more reliably than by their paths.
+//! Identifies disks more reliably than their paths do.
 
 use std::fmt;
 use std::fs::File;

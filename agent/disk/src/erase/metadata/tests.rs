@@ -178,7 +178,7 @@ fn members_of_a_software_raid() {
 /// Writes each signature alone, at its possible positions, and erases it.
 #[test]
 fn every_signature_of_the_table_is_erased() {
-    // Not a multiple of 4096, so that alignments matter.
+    // Not a multiple of 4096, so that a wrong alignment makes the test fail.
     let size = 68 * MIB + 5 * 512;
     let file = disk_file(size);
     for signature in SIGNATURES {

@@ -121,7 +121,7 @@ fn truncated_anywhere_is_an_error() {
         {
             assert!(unpack(&packed[..keep]).is_err(), "{packing} cut at {keep}");
         }
-        // Cuts inside a second member, down to its first byte.
+        // Each cut is inside the second member, down to its first byte.
         let mut two = packed.clone();
         two.extend(pack(packing, b"second"));
         for keep in packed.len() + 1..two.len() {
@@ -192,7 +192,8 @@ fn what_was_not_used_is_given_back() {
 
 #[test]
 fn an_xz_dictionary_beyond_the_limit_is_refused() {
-    // The header announces a dictionary of 1 GiB, which costs the writer nothing.
+    // The header announces a dictionary of 1 GiB. Whoever writes such a header
+    // needs no memory for it.
     let mut options = LzmaOptions::new_preset(0).unwrap();
     options.dict_size(1 << 30);
     let mut filters = Filters::new();
@@ -208,7 +209,7 @@ fn an_xz_dictionary_beyond_the_limit_is_refused() {
     }
 }
 
-/// Covers blocks in parallel, too little memory for all threads, and a single
+/// Covers several threads, too little memory for all threads, and a single
 /// thread.
 #[test]
 fn blocks_of_xz_are_the_same_with_any_limits() {

@@ -68,7 +68,7 @@ pub struct XzReader<R> {
 
 enum State {
     Stream(Stream),
-    /// After a stream.
+    /// The zeros between two streams or after the last one.
     Padding,
     End,
 }

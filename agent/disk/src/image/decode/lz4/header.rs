@@ -49,7 +49,7 @@ pub(super) struct Header {
     pub block_checksums: bool,
     /// The frame has a checksum of its unpacked content.
     pub content_checksum: bool,
-    /// Unpacked size of the frame, in bytes.
+    /// Unpacked size of the frame in bytes, if the header states it.
     pub content_size: Option<u64>,
     /// Maximum size of a block, packed or unpacked, in bytes.
     pub block_size: usize,
