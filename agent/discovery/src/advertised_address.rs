@@ -84,8 +84,8 @@ pub async fn advertise(
     for attempt in 0..rules.attempts.max(1) {
         if attempt > 0 {
             tracing::warn!("{fault}; looking again within {:?}", rules.pause);
-            // A change of the network ends the pause. If the network task has ended
-            // there are no changes.
+            // A change of the network ends the pause. If the network task has ended, there
+            // are no more changes.
             tokio::select! {
                 () = tokio::time::sleep(rules.pause) => {}
                 Ok(()) = network.changed() => {}

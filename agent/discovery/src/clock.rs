@@ -23,8 +23,9 @@ use landfall_sys::wall_clock;
 const OLDEST: Duration = Duration::from_secs(1_767_225_600);
 /// No certificate that the agent meets is valid later than this: 2099-12-31.
 const NEWEST: Duration = Duration::from_secs(4_102_358_400);
-/// The tolerated difference. A maintained clock is off by less, and less does no
-/// harm: Ironic and certificates tolerate an hour.
+/// In seconds: a smaller difference does not count as wrong. A maintained clock
+/// is off by less, and less does no harm: Ironic and certificates tolerate an
+/// hour.
 const TOLERATED: Duration = Duration::from_secs(300);
 /// The first hardware clock.
 const HARDWARE_CLOCK: &str = "/dev/rtc0";
@@ -40,7 +41,8 @@ pub struct Clock {
 /// The sources that have set the clock.
 #[derive(Debug, Default)]
 struct Sources {
-    /// An NTP server, which is more reliable than a `Date`.
+    /// True once an NTP server has set the clock. NTP is more reliable than a
+    /// `Date`.
     ntp: AtomicBool,
     any: AtomicBool,
     /// The console has shown that a `Date` is of no use.
@@ -65,7 +67,7 @@ impl Clock {
         }
     }
 
-    /// The clock of a machine that the agent must not change. Differences are
+    /// The clock of a machine that the agent must not change. Differences are only
     /// logged.
     pub fn of_somebody() -> Self {
         Self {
@@ -176,10 +178,10 @@ fn is_plausible(time: SystemTime) -> bool {
     range.contains(&time)
 }
 
-/// Whether `proposed`, an unauthenticated time, is better than our own `now`. If a
-/// certificate is rejected because of its dates, even a small difference may be the
-/// cause. A false date cannot make an invalid certificate valid, only an expired
-/// one.
+/// Whether `proposed`, an unauthenticated time, is better than our own `now`.
+/// If a certificate is rejected because of its dates, even a small difference
+/// may be the cause. A false date cannot make a forged certificate valid, only
+/// an expired one.
 fn is_better(now: SystemTime, proposed: SystemTime, occasion: Occasion) -> bool {
     let apart = proposed
         .duration_since(now)

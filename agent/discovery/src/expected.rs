@@ -1,4 +1,4 @@
-//! Decides which HTTP answers end a search. Pure.
+//! Decides which HTTP answers end a search. No I/O.
 //!
 //! A proxy, a captive portal or another service may answer at the same address
 //! through another NIC, and faster than the service.
@@ -44,8 +44,8 @@ impl Expected {
     }
 }
 
-/// Ironic has had this member since its first API. Keystone and Nova, which may
-/// share a front end with Ironic, only have `versions`.
+/// The member that Ironic's root document has had since its first API. Keystone
+/// and Nova, which may share a front end with Ironic, only have `versions`.
 fn is_root_document(answer: &Answer) -> bool {
     let document: Option<Value> = serde_json::from_str(&answer.body).ok();
     answer.status == 200 && document.is_some_and(|it| it["default_version"].is_object())

@@ -1,8 +1,8 @@
 //! Looks for Ironic by multicast DNS (RFC 6762, RFC 6763).
 //!
-//! Ironic publishes the instance `baremetal` of the type `_openstack._tcp`. The
-//! original asks for that instance by its name. Browsing the type finds the same
-//! instance.
+//! Ironic publishes the instance `baremetal` of the type `_openstack._tcp`.
+//! Ironic's agent asks for that instance by its name. Landfall browses the
+//! type, which finds the same instance.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use super::advertised_address::route_source;
 use super::mdns_advert::{Advert, AdvertAddress, Endpoint};
 
 const SERVICE_TYPE: &str = "_openstack._tcp.local.";
-/// The time limit of one attempt, and the pause after the first attempt. The pause
-/// doubles each time, as with the original.
+/// The time limit of one attempt, and the pause after the first attempt. The
+/// pause doubles each time, as in Ironic's agent.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// How much longer to wait for the preferred instance when another one has
@@ -30,7 +30,7 @@ const SETTLING: Duration = Duration::from_millis(300);
 /// link cannot keep it busy.
 const ANSWER_LIMIT: usize = 256;
 
-/// What to ask for and how.
+/// The mDNS query: which instances are acceptable, and where to ask.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// The acceptable instances, the preferred one first.

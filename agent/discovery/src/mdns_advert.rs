@@ -37,7 +37,7 @@ pub struct AdvertAddress {
 /// The location of a service according to an mDNS answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// `http://192.0.2.1:6385/path`, possibly with a zone.
+    /// The base URL, `http://192.0.2.1:6385/path`. A link-local address has a zone.
     pub url: String,
     /// The TXT entries except `path` and `protocol`. They become settings if they
     /// are allowed.
@@ -119,8 +119,8 @@ impl Advert {
             .iter()
             .filter(|known| !known.address.is_loopback() && !known.address.is_unspecified())
             .collect();
-        // mdns-sd returns a set, so the original order is lost. IPv4 comes first,
-        // as in the original agent, and link-local addresses come last.
+        // mdns-sd returns a set, so the order of the records is lost. IPv4 comes first,
+        // as in Ironic's agent, and link-local addresses come last.
         usable.sort_by_key(|known| {
             (
                 Reverse(known.address.is_ipv4()),

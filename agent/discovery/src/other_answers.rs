@@ -47,7 +47,7 @@ impl OtherAnswers {
         self.by_place.remove(&place);
     }
 
-    /// The time when an answer from here has to be used, or `None` if there is
+    /// The time when the best of these answers must be used, or `None` if there is
     /// none.
     pub(super) fn due(&self, grace: Duration) -> Option<Instant> {
         let since = self.since.filter(|_| !self.by_place.is_empty());

@@ -25,7 +25,7 @@ use crate::clock::{Clock, Occasion};
 /// The pauses between mDNS queries without an answer.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How long to try a URL from mDNS before asking again.
+/// How long to try a URL from mDNS before the agent queries mDNS again.
 const ASK_AGAIN: Duration = Duration::from_secs(120);
 /// How long to wait until the network prefers a NIC. This takes a few requests to
 /// the kernel.
@@ -106,7 +106,7 @@ pub async fn find(
         let search = search(client, wanted, &urls, network, reach, clock);
         let reached = match limit {
             None => search.await?,
-            // The service that published the URL may have moved.
+            // The service may have moved since it published the URL.
             Some(limit) => match tokio::time::timeout(limit, search).await {
                 Ok(reached) => reached?,
                 Err(_) => continue,
@@ -169,7 +169,7 @@ async fn search(
             None => news.await,
             Some((at, why)) => match timeout_at(*at, news).await {
                 Ok(news) => news,
-                // Before giving up, use any other answer: its server is trusted.
+                // Before giving up, use any other answer: the server that sent it is trusted.
                 Err(_) => News::Reached(search.take_other().ok_or_else(|| why.clone())?),
             },
         };
@@ -216,7 +216,8 @@ async fn prefer(
     tracing::info!("{what} answers at {url}, {way}");
     reach.send_modify(|reach| reach.over = Some(over));
     let preferred = network.wait_for(|state| state.preferred == Some(over));
-    // Without a preference the routes may lead there all the same.
+    // The agent continues without a preference, because the routes may lead to the
+    // service all the same.
     let _ = tokio::time::timeout(PREFERENCE_LIMIT, preferred).await;
 }
 

@@ -1,5 +1,5 @@
-//! Formats for the console how far each NIC has come on its way to the service. No
-//! I/O.
+//! Formats the console's overview of how far each NIC has come on its way to
+//! the service. No I/O.
 //!
 //! A line has at most 80 ASCII columns, including the prefix that the console adds.
 //! The output is plain lines, because it must be readable on a serial line and in a
@@ -11,7 +11,8 @@ use landfall_network::reach::{Outcome, Reach, Step, StepResult};
 use landfall_network::state::{AddressOrigin, NicState};
 use serde_json::{Value, json};
 
-/// 80 less `[  123.456] discovery: `.
+/// The width of a text line: 80 columns without the prefix `[  123.456]
+/// discovery: `.
 const WIDTH: usize = 80 - 23;
 const INDENT: usize = 10;
 
@@ -34,7 +35,7 @@ impl NicWay {
     }
 }
 
-/// The ways of all NICs that the plan uses, in the kernel's order.
+/// The progress of all NICs that the plan uses, in the kernel's order.
 pub fn ways(network: &NetworkState, reach: &Reach) -> Vec<NicWay> {
     let meant = network.nics.iter().filter(|nic| is_meant(nic));
     meant
@@ -141,7 +142,8 @@ pub fn screen(service: &str, network: &NetworkState, reach: &Reach) -> Vec<Strin
     lines
 }
 
-/// One line for a successful search: `over eth0, route via 192.0.2.1`.
+/// The NIC and its route in one line, for a successful search: `over eth0, route
+/// via 192.0.2.1`.
 pub fn short(index: u32, network: &NetworkState, reach: &Reach) -> String {
     let nic = network.nics.iter().find(|nic| nic.index == index);
     let name = nic.map_or("a NIC that is gone", |nic| nic.name.as_str());

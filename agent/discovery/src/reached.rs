@@ -1,8 +1,9 @@
-//! An answer of the search, and the place from which it was asked for.
+//! An answer that the search got, and the place from which it asked.
 
 use landfall_http_client::Answer;
 
-/// The index of the NIC that is used, or `None` if the route decides.
+/// The kernel's index of the NIC from which the search asks, or `None` if the
+/// route decides.
 pub(super) type Place = Option<u32>;
 
 /// A server's answer, and the NIC that it came over.

@@ -20,10 +20,11 @@ use super::reached::{Place, Reached};
 use super::walk::{Outcome, Start, Walk, Walker, length};
 
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// A switch port forwards 30 to 50 s after its carrier comes up. Try it soon after
-/// that.
+/// A switch port forwards packets only 30 to 50 s after its carrier comes up.
+/// With this pause an attempt follows soon after that.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// After this many attempts a quick change is unlikely, so the pauses get longer.
+/// After this many attempts a quick success is unlikely, so the pauses get
+/// longer.
 const TRIES_IN_HASTE: u32 = 15;
 const LONGEST_PAUSE_LATER: Duration = Duration::from_secs(60);
 
@@ -169,11 +170,12 @@ impl Search {
             self.tries
                 .insert(Some(nic.index), Try::new(Some(start), usable));
         }
-        // Also try without a NIC: the service may be reached over the loopback or a
-        // tunnel.
+        // Also try without binding to a NIC: the service may be reached over the
+        // loopback or a tunnel.
         let hopeless = match online.is_empty() {
             false => self.tries.values().all(|known| known.failures > 0),
-            // Link-local addresses alone may be enough.
+            // Without an address on any NIC, wait. Link-local addresses alone may be
+            // enough.
             true => !has_network || state.nics.iter().any(|nic| !nic.addresses.is_empty()),
         };
         if hopeless && !self.tries.contains_key(&None) {
@@ -332,8 +334,8 @@ impl Try {
         self.log(&format!("no answer from {url}"), text, pause);
     }
 
-    /// Compares only URLs: the reason contains the time, so it differs at each
-    /// attempt.
+    /// Compares only URLs: the reason contains the current time, so it differs at
+    /// each attempt.
     fn is_said(&mut self, url: &str, fault: &NoAnswer) -> bool {
         fault.untrusted_for_good && !self.said.insert(url.to_owned())
     }
@@ -358,7 +360,7 @@ impl Drop for Try {
     }
 }
 
-/// The last screen and the time when it was shown.
+/// The lines that the console showed last, and when.
 struct Screen {
     begun: Instant,
     shown: Option<(Instant, Vec<String>)>,
@@ -378,8 +380,8 @@ impl Screen {
         let lines = reach_screen::screen(service, state, reach);
         let due = match &self.shown {
             None if reach.ways.is_empty() => self.begun + FIRST_SCREEN,
-            // The first failure may be the only one, because the next attempt comes
-            // soon.
+            // Wait for this pause even after the first failure: the next attempt comes soon
+            // and may succeed.
             None => self.begun + SCREEN_PAUSE,
             Some((at, shown)) if *shown != lines => *at + SCREEN_PAUSE,
             Some((at, _)) => *at + SCREEN_AGAIN,

@@ -151,7 +151,7 @@ impl Walker {
         let mut is_connected = targets.is_empty();
         let answer = match timeout(FIRST_LOOK, &mut answer).await {
             Ok(answer) => answer,
-            // Find the step that hangs.
+            // The request took too long, so find the step that hangs.
             Err(_) => {
                 self.connect(&targets, steps).await?;
                 is_connected = true;
@@ -348,7 +348,8 @@ fn in_words(error: &io::Error) -> String {
     }
 }
 
-/// How far a walk came: the number of steps that are done.
+/// How far a walk came, for comparing walks: the number of its successful
+/// steps.
 pub(super) fn length(walk: &Walk) -> usize {
     let done = |step: &&StepResult| step.outcome == reach::Outcome::Done;
     walk.steps.iter().filter(done).count()

@@ -13,11 +13,12 @@ use landfall_module_index::COMPLETE_MARKER;
 use landfall_report::kernel_log;
 use nix::sys::statfs::statfs;
 
-/// The reason is repeated, so that it is still on the console after hours.
+/// How often the reason is printed again, so that it is still on the console
+/// after hours.
 const AGAIN: Duration = Duration::from_secs(600);
 
-/// The root file system may use half of the memory. If less than this is free, the
-/// file system is full: the largest module has 8 MiB.
+/// In bytes. The root file system may use half of the memory. If less than this
+/// is free, the file system is full: the largest module has 8 MiB.
 const FULL: u64 = 16 << 20;
 
 /// Never returns if the ramdisk is not complete.
@@ -52,7 +53,8 @@ struct Space {
 }
 
 fn reason(space: Space, memory_mib: u64, log: &[String]) -> String {
-    // A full root without a limit (ramfs) would have caused a kernel panic.
+    // Only a root file system with a limit can be full: without one (ramfs) the
+    // kernel would have panicked.
     let is_full = space.total > 0 && space.free < FULL;
     if is_full {
         return format!(

@@ -23,7 +23,7 @@ use super::modules::{Modules, Outcome, lock};
 /// device needs no processor, and several controllers can be slow at once.
 const THREADS: usize = 8;
 
-/// What happens if a thread cannot be started.
+/// What a failure to start a thread means, for the log.
 const DEVICES_WITHOUT: &str = "some devices may get no driver";
 
 /// If the kernel sends no uevent for this long, init names the modules that are
@@ -68,7 +68,8 @@ struct Work {
     seen: HashSet<String>,
     busy: usize,
     settled: bool,
-    /// Dropped when the devices of the boot have settled.
+    /// The write end of the pipe. The loader drops it when the devices of the boot
+    /// have settled.
     signal: Option<PipeWriter>,
 }
 
@@ -89,7 +90,8 @@ impl Loader {
     }
 
     fn start(self: &Arc<Self>) {
-        // Before the first look into /sys, so that no device is missed in between.
+        // Open the socket before the first look into /sys, so that no device is missed
+        // in between.
         let socket = UeventSocket::open();
         self.queue_boot_devices(coldplug::wanted_aliases, VIRTIO_LIMIT);
         self.start_threads();
@@ -115,8 +117,7 @@ impl Loader {
     /// devices are loaded. A thread of its own does this: a driver whose device
     /// does not answer must not block PID 1, which waits at most `limit`.
     fn queue_boot_devices(self: &Arc<Self>, look: fn() -> Vec<String>, limit: Duration) {
-        // Counts like a busy thread of `work`: the devices cannot settle before
-        // this is done.
+        // Counts as a busy thread: the devices cannot settle before this is done.
         lock(&self.work).busy += 1;
         let (done, loaded) = sync_channel(1);
         let loader = Arc::clone(self);
@@ -125,7 +126,7 @@ impl Loader {
             .spawn(move || {
                 let found = loader.with_virtio_loaded(look);
                 loader.queue(found);
-                // Init may have stopped waiting.
+                // The receiver is gone if init has stopped waiting.
                 let _ = done.send(());
                 loader.end_of_work();
             });
@@ -159,7 +160,7 @@ impl Loader {
                 any = true;
             }
             if any {
-                // When its loading ends, a driver has created its devices.
+                // A driver has created its devices by the time its module is loaded.
                 found = look();
             }
         }
@@ -377,7 +378,8 @@ end
         lock(&loader.work).signal = Some(signal);
         loader.start_threads();
         assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("transport.ko"));
-        // One thread is in the kernel, but the others are free for the NIC.
+        // One thread waits in the kernel for the slow driver. The others are free for
+        // the NIC.
         loader.queue(vec!["pci:nic".to_owned()]);
         assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("nic.ko"));
         release.send(()).unwrap();
@@ -414,7 +416,7 @@ end
         for expected in ["transport.ko", "nic.ko"] {
             assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok(expected));
         }
-        // The thread that has loaded nic.ko has yet to say so.
+        // The kernel has loaded nic.ko, but its thread has not recorded that yet.
         let deadline = Instant::now() + PATIENCE;
         while loader.modules.loading() != ["virtio_blk"] {
             assert!(Instant::now() < deadline, "{:?}", loader.modules.loading());

@@ -54,7 +54,7 @@ pub fn is_init() -> bool {
 /// PID 1 must not.
 pub fn run() -> ! {
     let mount_faults = mounts::mount_all();
-    // The agent reports unreadable settings.
+    // Ignore the error here: the agent reports unreadable settings.
     let debug = Settings::of_this_boot().is_ok_and(|settings| settings.params.wants_debug());
     let flush = landfall_report::start(Output::Consoles, debug);
     landfall_report::tell_panics(&flush);
@@ -91,8 +91,8 @@ pub fn run() -> ! {
         Arc::clone(&supervisor.progress),
         Arc::clone(&supervisor.fed_watchdogs),
     );
-    // From here on a boot that makes no progress is noticed, even before there is
-    // an agent.
+    // From here on the watchdog notices a boot that makes no progress, even before
+    // the agent runs.
     supervisor.progress.heard();
     let pipes = Pipes {
         devices_settled: driver_loader::load_in_background(),

@@ -1,9 +1,10 @@
-//! Our own /sbin/modprobe, which the kernel calls when it needs a module by alias.
+//! The program that the kernel calls as /sbin/modprobe when it needs a module
+//! by alias.
 //!
-//! `mount -t ext4` needs `fs-ext4`, ext4 needs `crypto-crc32c`, vfat needs its code
-//! pages. Init points /proc/sys/kernel/modprobe at this program, so the same index
-//! serves these requests and those of the devices. Nobody has to maintain a list of
-//! "modules that will be needed".
+//! `mount -t ext4` needs `fs-ext4`, ext4 needs `crypto-crc32c`, vfat needs its
+//! code pages. Init points /proc/sys/kernel/modprobe at this program, so the
+//! index that serves the requests of devices serves these requests as well.
+//! Nobody has to maintain a list of "modules that will be needed".
 
 use std::ffi::OsString;
 use std::fs;

@@ -32,7 +32,7 @@ pub(super) fn insert(path: &Path) -> Result<(), String> {
         ModuleInitFlags::empty()
     };
     match finit_module(&file, parameters, flags) {
-        // Another request, through the kernel, was faster.
+        // EEXIST: another thread or program has loaded the module in the meantime.
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
         // A driver that does not find its device refuses to load (intel_rapl, edac
         // drivers). This is normal, not a fault.
@@ -51,9 +51,10 @@ pub(super) fn insert(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Module parameters. These drivers create a device of their own when they are
-/// loaded. Its name is one that a plan probably uses, and its options are the
-/// driver's. systemd's modprobe.d sets the same two parameters.
+/// The parameters with which init loads a module. Without them these drivers
+/// create a device of their own when they are loaded, with a name that a plan
+/// probably uses and with default options. systemd's modprobe.d sets the same
+/// two parameters.
 fn parameters(path: &Path) -> &'static CStr {
     let file = path.file_name().and_then(|name| name.to_str());
     match file.and_then(|name| name.split('.').next()) {

@@ -1,5 +1,5 @@
-//! The modules of the running kernel: which modules an alias requests, in which
-//! order they are loaded, and what has become of each.
+//! The modules of the running kernel: which modules an alias requests, the
+//! order in which they are loaded, and the state of each.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,7 +17,8 @@ pub(super) struct Modules {
     index: Index,
     directory: PathBuf,
     tried: Mutex<HashMap<ModuleId, Tried>>,
-    /// Gives one file to the kernel. Tests use a slow kernel of their own.
+    /// Gives one module file to the kernel. Tests replace it by a slow kernel of
+    /// their own.
     insert: Insert,
 }
 
@@ -31,7 +32,8 @@ enum Tried {
 /// The result of loading the modules for an alias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// A module was loaded, now or before, or is built into the kernel.
+    /// A module is loaded, by this call or an earlier one, or is built into the
+    /// kernel.
     Loaded,
     /// There is no such module, or the kernel rejected all of them.
     Nothing,

@@ -20,20 +20,20 @@ pub(super) fn mount_all() -> Vec<String> {
             MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC,
             Some("mode=0755"),
         ),
-        // 64 MB are enough for a kept request with its config drive (see
-        // api/routes.rs).
+        // 64 MB are enough for a request that the agent keeps with its config drive
+        // (see api/routes.rs).
         ("/run", "tmpfs", hardened, Some("mode=0755,size=64m")),
     ] {
         let mounted = fs::create_dir_all(target)
             .and_then(|()| mount_at(Path::new(fstype), Path::new(target), fstype, flags, data));
         if let Err(error) = mounted
-            // The kernel mounts /dev itself when built with DEVTMPFS_MOUNT.
+            // EBUSY: a kernel with DEVTMPFS_MOUNT has mounted /dev itself.
             && error.raw_os_error() != Some(nix::errno::Errno::EBUSY as i32)
         {
             faults.push(format!("mounting {fstype} on {target}: {error}"));
         }
     }
-    // Without this the kernel drops all but 10 of our log lines in 5 s.
+    // Without this setting the kernel drops all but 10 of our log lines in 5 s.
     if let Err(error) = fs::write("/proc/sys/kernel/printk_devkmsg", "on\n") {
         faults.push(format!("/proc/sys/kernel/printk_devkmsg: {error}"));
     }

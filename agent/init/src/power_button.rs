@@ -20,12 +20,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::shutdown::Ending;
 use super::supervise::Supervisor;
 
-/// <linux/input-event-codes.h>
+/// The code of the key in <linux/input-event-codes.h>.
 const KEY_POWER: u16 = 116;
 const EV_KEY: u16 = 1;
-/// `value` of a key that is pressed. 0 stands for released, 2 for repeated.
+/// The `value` of a key that is pressed. 0 means released, 2 means repeated.
 const PRESSED: i32 = 1;
-/// `struct input_event` on 64-bit: two 64-bit words of time, type, code, value.
+/// The size of `struct input_event` on a 64-bit machine: two 64-bit words of
+/// time, then type, code and value.
 const EVENT_BYTES: usize = 24;
 
 /// Starts a thread that orders a power off from `supervisor` when a power button is
@@ -40,7 +41,8 @@ pub(super) fn watch_in_background(supervisor: &Arc<Supervisor>) {
 }
 
 fn watch(supervisor: &Arc<Supervisor>) -> std::io::Result<()> {
-    // Before the first look, so that no device is missed in between.
+    // Open the socket before the first look, so that no device is missed in
+    // between.
     let socket = UeventSocket::open()?;
     let mut buttons = HashMap::new();
     open_new(&mut buttons);
@@ -66,7 +68,7 @@ fn watch(supervisor: &Arc<Supervisor>) -> std::io::Result<()> {
                     supervisor.order_end(Ending::PowerOff, "the power button was pressed");
                 }
                 Some(Ok(false)) | None => {}
-                // The device is gone.
+                // The device has been removed.
                 Some(Err(_)) => {
                     buttons.remove(&name);
                 }
@@ -155,8 +157,8 @@ mod tests {
     #[test]
     fn the_power_key_is_one_of_the_bitmap() {
         for (keys, expected) in [
-            // An ACPI button, a mouse, an AT keyboard, an AT keyboard without a
-            // power key.
+            // In this order: an ACPI button, a mouse, an AT keyboard, an AT keyboard
+            // without a power key.
             ("10000000000000 0\n", true),
             ("ff0000 0 0 0 0\n", false),
             (

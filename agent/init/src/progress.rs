@@ -10,10 +10,10 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::shutdown::Ending;
 
-/// Interval between two signs of life.
+/// The interval between two signs of life.
 const SIGN: Duration = Duration::from_secs(10);
 
-/// An agent that is silent for this long hangs. The limit is long, because a
+/// If an agent is silent for this long, it hangs. The limit is long, because a
 /// machine can be very slow if it is short of memory or if an emulator runs its
 /// clock.
 const SILENCE: Duration = Duration::from_secs(300);
@@ -29,7 +29,7 @@ pub(super) struct Progress(Mutex<Phase>);
 
 #[derive(Debug, Default, Clone, Copy)]
 enum Phase {
-    /// No agent runs: it has ended, or init is about to restart it.
+    /// No agent is running: it has ended, or init is about to restart it.
     #[default]
     NoAgent,
     /// Init prepares the boot, or the agent runs. Holds the time of the last sign
@@ -67,8 +67,8 @@ impl Progress {
         }
     }
 
-    /// What has made no progress at `now`, and for how long. `None` while this is
-    /// within the limit.
+    /// What has made no progress at `now`, and for how long. `None` as long as this
+    /// is within the limit.
     pub(super) fn hangs_since(&self, now: Instant) -> Option<(&'static str, Duration)> {
         let phase = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (what, since, limit) = match phase {
@@ -85,7 +85,7 @@ impl Progress {
 /// it.
 pub(super) fn receive_in_background(progress: Arc<Progress>) -> Option<PipeWriter> {
     let opened = io::pipe().and_then(|(reader, writer)| {
-        // A full pipe must not block the agent.
+        // A full pipe must not block the agent, so its writes fail instead.
         fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok((reader, writer))
     });
@@ -158,7 +158,7 @@ mod tests {
         ] {
             let progress = Progress::default();
             progress.boot_ends(ending);
-            // A sign of life that init reads late.
+            // Init reads a sign of life that was written before the end of the boot.
             progress.heard();
             assert_eq!(progress.hangs_since(Instant::now() + END / 2), None);
             let found = progress.hangs_since(Instant::now() + END * 2);

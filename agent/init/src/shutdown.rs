@@ -36,7 +36,7 @@ impl Ending {
         }
     }
 
-    /// What the machine does, in words for the console.
+    /// The ending in words, for the console.
     pub(super) fn doing(self) -> &'static str {
         match self {
             Self::Reboot => "rebooting",
@@ -54,8 +54,9 @@ impl Ending {
     }
 }
 
-/// A disk that no longer answers would block sync(2) forever. The installed system
-/// is safe without sync(2), because the agent flushes every write when it makes it.
+/// How long init waits for sync(2): if a disk no longer answers, sync(2) blocks
+/// forever. The installed system is safe without it, because the agent flushes
+/// every write when it makes it.
 const SYNC_LIMIT: Duration = Duration::from_secs(30);
 
 fn sync_within(limit: Duration) {
@@ -76,8 +77,8 @@ fn sync_within(limit: Duration) {
 pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     tracing::info!("{} now", ending.doing());
     sync_within(SYNC_LIMIT);
-    // From here on Ctrl-Alt-Del can break nothing. If the end hangs, an operator
-    // needs the keys.
+    // From here on Ctrl-Alt-Del does no harm. If the end of the boot hangs, an
+    // operator needs it.
     if let Err(error) = set_cad_enabled(true) {
         tracing::debug!("giving Ctrl-Alt-Del back to the kernel: {error}");
     }
@@ -88,7 +89,8 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     }
     flush_consoles();
     if ending == Ending::Kexec {
-        // Returns only if no kernel is loaded. The disk boots without kexec, too.
+        // This call returns only if no kernel is loaded. A reboot starts the disk as
+        // well.
         let Err(error) = reboot(RebootMode::RB_KEXEC);
         tracing::error!("starting the loaded kernel: {error} -- rebooting instead");
     }
@@ -96,7 +98,7 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
         Ending::Reboot | Ending::Kexec => (RebootMode::RB_AUTOBOOT, "b"),
         Ending::PowerOff | Ending::LockDown => (RebootMode::RB_POWER_OFF, "o"),
     };
-    // Returns only if the kernel refuses.
+    // This call returns only if the kernel refuses.
     let Err(error) = reboot(mode);
     tracing::error!(
         "reboot(2): {error} -- trying sysrq; if nothing happens, reset the machine through its BMC"
@@ -106,7 +108,7 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     stay();
 }
 
-/// The links stay down, because the agent that could take them up has ended.
+/// The links stay down, because the agent that could switch them on has ended.
 fn lock_down() {
     let faults = link_flags::take_all_down();
     for fault in faults {

@@ -1,4 +1,4 @@
-//! Keeps the agent alive, and reaps the processes that others leave behind.
+//! Keeps the agent alive, and reaps orphaned processes.
 
 use std::io::{PipeReader, PipeWriter};
 use std::process::{Child, Command, Stdio};
@@ -18,7 +18,8 @@ use super::zombie;
 /// The pause before init restarts a crashed agent. It doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
-/// An agent that ran for this long did not crash at its start.
+/// An agent that ran for this long did not crash at its start, so the pause
+/// begins at its shortest again.
 const HEALTHY: Duration = Duration::from_secs(60);
 
 /// How long the agent may take to end when the boot is to end: it may be committing
@@ -51,7 +52,7 @@ pub(super) struct Supervisor {
 #[derive(Default)]
 struct State {
     agent: Option<Pid>,
-    /// How the boot ends. Overrides what the agent requests.
+    /// How the boot must end. Takes precedence over what the agent requests.
     ordered: Option<Ending>,
 }
 
@@ -157,7 +158,7 @@ impl Supervisor {
             WaitStatus::Exited(_, code) => Ending::from_exit_code(code),
             _ => None,
         };
-        // After a crash the disk may answer again, and init can restart the agent.
+        // After a crash the disk may answer again, and init can then restart the agent.
         // So wait longer.
         let (ending, limit) = match state.ordered.or(wanted) {
             Some(ending) => (ending, GONE_LIMIT),
@@ -201,8 +202,8 @@ impl Supervisor {
             if started.elapsed() > HEALTHY {
                 pause = SHORTEST;
             }
-            // Whether the wait ends by the timeout or by an order, the state is
-            // read again.
+            // Read the state again, whether the wait has ended by the timeout or by an
+            // order.
             drop(
                 self.changed
                     .wait_timeout_while(state, pause, |state| state.ordered.is_none()),
@@ -241,7 +242,7 @@ impl Supervisor {
                 }
                 ending
             }
-            // An agent that does not listen for the signal yet ends like this.
+            // SIGTERM ends an agent that has no handler for it yet.
             WaitStatus::Signaled(_, Signal::SIGTERM, _) if self.lock().ordered.is_some() => None,
             WaitStatus::Signaled(_, signal, _) => {
                 tracing::error!(
@@ -257,7 +258,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits for any child until it is this one. PID 1 inherits every orphan.
+    /// Reaps children until one of them is `child`. PID 1 inherits every orphan.
     fn reap_until_exit_of(&self, child: &Child) -> WaitStatus {
         let agent = Pid::from_raw(child.id().cast_signed());
         loop {
@@ -272,11 +273,10 @@ impl Supervisor {
                 {
                     status
                 }
-                // No children means no agent: start one.
+                // There are no children, so no agent is running, and init can start one.
                 Err(Errno::ECHILD) => WaitStatus::StillAlive,
-                // Any other error is about another child (nix knows no real-time
-                // signals). Returning here would start a second agent next to the
-                // first.
+                // Any other error or status is about another child (nix knows no real-time
+                // signals). Returning here would start a second agent next to the first.
                 Ok(_) | Err(_) => continue,
             };
             state.agent = None;
@@ -317,9 +317,9 @@ mod tests {
 
     use super::*;
 
-    /// A supervisor whose agent has ended like this line of a shell. Its process
-    /// stays because nobody waits for it, like that of an agent with a thread that
-    /// waits for a dead disk.
+    /// A supervisor whose agent ended as this shell command does. The agent's
+    /// process stays because nobody waits for it, as if one of its threads waited
+    /// for a dead disk.
     fn with_stuck_agent(line: &str) -> (Arc<Supervisor>, Child, Receiver<Ending>) {
         let (report, endings) = channel();
         let supervisor = Supervisor::new(move |ending| report.send(ending).unwrap());

@@ -20,8 +20,8 @@ use landfall_sys::watchdog_ioctl::set_timeout;
 
 use super::progress::Progress;
 
-/// The watchdog resets the machine after this many seconds without food. A machine
-/// without free memory can hardly keep a shorter limit.
+/// The watchdog resets the machine if nobody feeds it for this many seconds. A
+/// machine without free memory can hardly keep a shorter limit.
 const TIMEOUT_SECONDS: i32 = 60;
 const FEED: Duration = Duration::from_secs(10);
 /// The time in which a system that is started without firmware (kexec) must load
@@ -52,7 +52,7 @@ fn feed(progress: &Progress, for_the_end: &FedWatchdogs) -> std::io::Result<()> 
         let timeout = match (look_in, fed.is_empty()) {
             (Some(look_in), _) => Some(look_in.min(FEED)),
             (None, false) => Some(FEED),
-            // Nothing to feed: only an event can change this.
+            // There is no watchdog to feed, so only an event can change this.
             (None, true) => None,
         };
         match socket.recv(timeout)? {
@@ -103,8 +103,8 @@ impl Watchdog {
             return;
         }
         self.fed_at = Some(now);
-        // Any byte except `V`, which announces an orderly close. An error means
-        // that the device is gone.
+        // Any byte except `V` feeds the watchdog; `V` announces an orderly close. An
+        // error means that the device is gone.
         let _ = self.file.write(b"1");
     }
 }
@@ -127,9 +127,9 @@ impl FedWatchdogs {
         }
     }
 
-    /// Gives a system that is started without firmware the time to feed the
-    /// watchdogs itself. There is no firmware in between that stops them, and some
-    /// drivers do not stop them either.
+    /// Gives a system that is started by kexec the time to feed the watchdogs
+    /// itself. kexec skips the firmware, which would stop them, and some drivers do
+    /// not stop them either.
     pub(super) fn leave_time_for_next_system(&self) {
         for mut file in &*self.lock() {
             let set = |seconds: &i32| set_timeout(file, *seconds).ok();
@@ -188,7 +188,7 @@ fn state(watchdog: &Path) -> State {
         ("live", "0") => State::Stopped,
         ("live", _) => State::Running,
         ("coming", _) => State::Loading,
-        // The driver is part of the kernel, which feeds the watchdog.
+        // The driver is built into the kernel, and the kernel feeds the watchdog.
         _ => State::Stopped,
     }
 }
@@ -210,7 +210,7 @@ fn take_over(watchdog: &Path, name: &str) -> Option<Watchdog> {
         identity.trim(),
         match timeout {
             Ok(seconds) => format!(", it resets this machine {seconds} s after the feeding stops"),
-            // The watchdog keeps its own timeout.
+            // The driver does not accept the timeout, so the watchdog keeps its own.
             Err(_) => String::new(),
         }
     );

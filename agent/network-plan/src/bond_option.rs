@@ -9,12 +9,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::is_interface_name;
 
-/// The kernel's default mode.
+/// The mode of a bond that names no mode: the kernel's default.
 pub(crate) const DEFAULT_MODE: &str = "balance-rr";
 
-/// NetworkManager's upper bound: the kernel's `INT_MAX`.
+/// The largest number that an option accepts: NetworkManager's upper bound, the
+/// kernel's `INT_MAX`.
 const MOST: u32 = i32::MAX as u32;
-/// Most targets that the kernel keeps (BOND_MAX_ARP_TARGETS).
+/// The kernel keeps at most this many targets (BOND_MAX_ARP_TARGETS).
 const MOST_TARGETS: usize = 16;
 
 /// The values that an option accepts.
@@ -22,7 +23,8 @@ const MOST_TARGETS: usize = 16;
 pub enum BondValue {
     /// A number within these bounds, both included.
     Number(u32, u32),
-    /// One of these words, or the index of one: that is the kernel's number for it.
+    /// One of these words, or the index of one: the index is the kernel's number
+    /// for the word.
     Word(&'static [&'static str]),
     /// IPv4 addresses joined by `,`.
     Ipv4List,

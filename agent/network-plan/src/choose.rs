@@ -342,7 +342,8 @@ mod tests {
             ["ip=dhcp", "ip=off", "rd.route=", "nameserver="]
                 .map(|argument| format!("{argument}: ignored, because there is an embedded plan"))
         );
-        // No NIC that the plan does not mention may send a DHCP request.
+        // No NIC that the plan does not mention may send a DHCP request, so `others`
+        // switches them off.
         let [others, host] = &found.plan.interfaces[..] else {
             panic!("{:?}", found.plan.interfaces)
         };

@@ -75,8 +75,7 @@ fn describe_kind(interface: &Interface) -> Vec<String> {
             service,
         } => {
             let vlan = if *service { "802.1ad VLAN" } else { "VLAN" };
-            // A line about a VLAN without a name of its own already starts with its
-            // NIC.
+            // For a VLAN without a name of its own, the line already starts with its NIC.
             link.push(match (parent, parent_mac) {
                 (Some(parent), _) => format!("{vlan} {id} on {parent}"),
                 (None, Some(mac)) if interface.matches.name.is_some() => {

@@ -31,7 +31,7 @@ pub use stored::{EmbeddedError, LARGEST};
 
 /// The directory of the files in the ramdisk, without the leading slash.
 pub const DIRECTORY: &str = "etc/landfall/hosts";
-/// Most hosts in one ramdisk.
+/// At most this many hosts are read from one ramdisk.
 pub const MOST_HOSTS: usize = 4096;
 
 /// The hardware addresses by which a plan identifies NICs.

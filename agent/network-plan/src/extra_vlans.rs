@@ -1,4 +1,4 @@
-//! `ipa-enable-vlan-interfaces`: VLANs in addition to those of the plan.
+//! Adds the VLANs of `ipa-enable-vlan-interfaces` to those of the plan.
 //!
 //! Like Ironic's agent, the agent creates them for inspection, so that the report
 //! shows the switch ports of a trunk and the networks behind them. They get the
@@ -12,10 +12,10 @@ use landfall_boot_params::dracut_net::is_interface_name;
 use crate::from_boot_args::automatic;
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch, NetworkPlan};
 
-/// IEEE 802.1Q: 0 means no VLAN, 4095 is reserved.
+/// The valid VLAN ids. IEEE 802.1Q: 0 means no VLAN, 4095 is reserved.
 const IDS: std::ops::RangeInclusive<u16> = 1..=4094;
 
-/// One entry of the list.
+/// One entry of `ipa-enable-vlan-interfaces`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wanted {
     /// This VLAN on a NIC.
@@ -141,7 +141,7 @@ impl NetworkPlan {
         }
         let (label, parent_mac) = match on {
             Parent::Name(name) => (name.clone(), None),
-            // A provisional name until the NIC appears.
+            // The VLAN keeps this provisional name until the NIC appears.
             Parent::Mac(mac) => ("nic".to_owned(), Some(*mac)),
         };
         let mut name = format!("{label}.{tag}");

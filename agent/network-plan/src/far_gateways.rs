@@ -90,7 +90,7 @@ mod tests {
             ("ip=192.0.2.10::192.0.2.1:32::eth0:none", 1),
             ("ip=[2001:db8::10]::[2001:db8:1::1]:64::eth0:none", 1),
             ("ip=[2001:db8::10]::[fe80::1]:64::eth0:none", 0),
-            // DHCP may know the network.
+            // DHCP may provide the network that contains the gateway.
             ("ip=192.0.2.10::192.0.3.1:24::eth0:dhcp", 0),
             // A route on the link leads to the gateway.
             (

@@ -149,7 +149,7 @@ fn apply_ip(
     warnings: &mut Vec<String>,
 ) {
     if let Some(prefix) = argument.address {
-        // One static address must not be on two devices.
+        // The same static address must not be configured on two devices.
         interface.multi = false;
         let ip = family(interface, prefix.address);
         ip.method = Method::Manual;
@@ -196,7 +196,7 @@ fn apply_method(
         return;
     };
     match argument.method {
-        // Both families stay unchanged, and the boot still waits for IPv4.
+        // Leave both families unchanged: the boot still waits for IPv4.
         IpMethod::Auto => return,
         IpMethod::DhcpAndDhcp6 => {
             ipv6.required_timeout_ms = Some(args.ip_required_timeout_ms);
@@ -218,7 +218,8 @@ fn apply_method(
             if ipv6.addresses.is_empty() {
                 require(ipv6, Method::LinkLocal);
             } else {
-                // NetworkManager rejects the whole profile in this case.
+                // In this case NetworkManager rejects the whole profile. Here only `link6` is
+                // ignored.
                 let text = &argument.text;
                 warnings.push(format!(
                     "{text}: the static IPv6 address is kept; link6 ignored"
@@ -265,7 +266,7 @@ fn add_route(interface: &mut Interface, fields: &RouteFields) {
     add_once(&mut family.routes, route);
 }
 
-/// Makes the boot wait for the device, unless software creates it.
+/// Makes the boot wait for the device, unless the agent creates it.
 fn need(interface: &mut Interface) {
     interface.needed = interface.kind == InterfaceKind::Ethernet;
 }

@@ -147,7 +147,8 @@ fn read(document: &Yaml, findings: &Findings) -> Option<NetworkPlan> {
 fn host_name(top: &Fields) -> Option<String> {
     let fields = top.child("hostname", &["running", "config"])?;
     let _ = fields.text("running");
-    // An empty text: the name comes from elsewhere.
+    // An empty text sets no host name, so that the name can come from another
+    // source.
     let name = fields.text("config").filter(|name| !name.is_empty())?;
     if !landfall_boot_params::dracut_net::is_host_name(name) {
         fields.expected("config", "a host name", name);

@@ -146,7 +146,7 @@ impl Route {
 }
 
 impl Method {
-    /// True if addresses come from the network.
+    /// True if the network provides the addresses.
     pub fn is_automatic(self) -> bool {
         matches!(self, Method::Auto | Method::Dhcp)
     }

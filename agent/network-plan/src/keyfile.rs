@@ -18,15 +18,16 @@ use uuid::Uuid;
 
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 
-/// Lower than the priority of all other profiles, which is 0. In NetworkManager's
-/// own generator the two are -200 and -100.
+/// NetworkManager uses the profile for any NIC only if no other profile fits:
+/// all others have the priority 0. NetworkManager's own generator uses -200 and
+/// -100 instead.
 const LAST_CHOICE_PRIORITY: &str = "-100";
 
 /// One file. It contains no secret, but NetworkManager rejects files that anyone
 /// except root can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyfile {
-    /// The file's name, with its suffix.
+    /// The file's name with its suffix.
     pub name: String,
     pub text: String,
 }
@@ -44,8 +45,8 @@ impl NetworkPlan {
         particular
             .map(|interface| {
                 let id = id(interface);
-                // Two interfaces may be for one NIC (`ip=` by its MAC and
-                // `ip=ibft`); neither file may replace the other.
+                // The plan may have two interfaces for one NIC (`ip=` by its MAC and
+                // `ip=ibft`). Neither file may replace the other.
                 let numbers = (2..).map(|number| format!("{id}-{number}"));
                 let mut ids = iter::once(id.clone()).chain(numbers);
                 let id = ids.find(|id| names.insert(id.clone())).unwrap_or(id);

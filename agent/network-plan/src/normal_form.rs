@@ -16,7 +16,7 @@ struct PlanForm<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     global_dns: Vec<String>,
     interfaces: Vec<InterfaceForm<'a>>,
-    // Left out if empty: only NMState has rules.
+    // The rules are left out if there are none: only NMState has rules.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rules: Vec<String>,
     warnings: &'a [String],
@@ -63,9 +63,9 @@ enum KindForm<'a> {
     Vrf {
         table: u32,
     },
-    /// Of a MAC-VLAN or an IPVLAN.
+    /// The carrier of a MAC-VLAN or an IPVLAN.
     Parent(&'a str),
-    /// Of a veth.
+    /// The other end of a veth.
     Peer(&'a str),
     Infiniband {
         transport_mode: &'static str,
@@ -99,7 +99,8 @@ struct IpForm<'a> {
     never_default: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     auto_route_metric: Option<u32>,
-    // Outer `None`: not an automatic method. Inner `None`: no time limit is set.
+    // The outer `None` means that the method is not automatic. The inner `None`
+    // means that no time limit is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     dhcp_timeout: Option<Option<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -219,7 +220,7 @@ fn ip_form(ip: &IpPlan) -> IpForm<'_> {
         required: ip.required,
         required_timeout_ms: automatic.and(ip.required_timeout_ms),
         ignore_auto_dns: automatic.map(|a| a.ignore_dns),
-        // Left out if not set: only NMState can set these three.
+        // These three are left out if they are not set: only NMState can set them.
         ignore_auto_routes: automatic.and_then(|a| a.ignore_routes.then_some(true)),
         never_default: automatic.and_then(|a| a.never_default.then_some(true)),
         auto_route_metric: automatic.and_then(|a| a.metric),

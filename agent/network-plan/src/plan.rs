@@ -226,7 +226,7 @@ impl NetworkPlan {
             .filter(|&index| {
                 let interface = &self.interfaces[index];
                 let fits = |name: &&str| interface.matches.fits(name, macs);
-                // Every part of the code treats an end of a virtual cable as a NIC.
+                // An end of a virtual cable counts as a NIC everywhere in this crate.
                 let is_nic = matches!(
                     interface.kind,
                     InterfaceKind::Ethernet | InterfaceKind::Veth { .. }

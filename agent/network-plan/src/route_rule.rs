@@ -33,9 +33,9 @@ pub enum RuleAction {
     Lookup,
     /// Silently drops the packet.
     Blackhole,
-    /// Drops it and tells the sender that the destination is unreachable.
+    /// Drops it and reports to the sender that the destination is unreachable.
     Unreachable,
-    /// Drops it and tells the sender that it is prohibited.
+    /// Drops it and reports to the sender that it is prohibited.
     Prohibit,
 }
 

@@ -1,10 +1,10 @@
 //! [`NetworkPlan`] → dracut's network arguments.
 //!
-//! The reverse of [`NetworkPlan::from_boot_args`]. It serves plans from another
-//! source that the installed system gets for its first boot, and builders of
-//! images. The arguments cannot express everything (metrics, DHCP for one family
-//! only). So this module reads the written arguments back and reports every
-//! difference.
+//! This is the reverse of [`NetworkPlan::from_boot_args`]. It is used if the
+//! installed system gets a plan from another source for its first boot, and by
+//! builders of images. The arguments cannot express everything (metrics, DHCP
+//! for one family only). So this module reads the written arguments back and
+//! reports every difference.
 
 mod differences;
 mod global;
@@ -35,8 +35,8 @@ impl NetworkPlan {
     /// its NICs.
     pub fn to_boot_args(&self) -> BootArgs {
         let mut arguments = global::arguments(self);
-        // `rd.route=` without an interface means the first interface. So the
-        // interface for every NIC, which no argument can name, comes first.
+        // The interface for every NIC has no name in an argument. It comes first,
+        // because `rd.route=` without an interface applies to the first interface.
         let (any, named): (Vec<_>, Vec<_>) = self
             .interfaces
             .iter()

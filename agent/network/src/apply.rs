@@ -69,7 +69,7 @@ impl Changes {
         self.change(message.build()).await
     }
 
-    /// Adds an alternative name.
+    /// Adds an alternative name of the device.
     pub async fn add_name(&self, index: u32, name: &str) -> io::Result<()> {
         self.handle
             .link()
@@ -169,7 +169,7 @@ impl Changes {
 
     pub async fn remove_address(&self, index: u32, address: IpPrefix) -> io::Result<()> {
         let ip = address.address;
-        // The message that adds an address holds everything that its removal needs.
+        // A request to add an address also contains everything that its removal needs.
         let mut request = self.handle.address().add(index, ip, address.length);
         let message = std::mem::take(request.message_mut());
         let result = self.handle.address().del(message).execute().await;

@@ -9,7 +9,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Applies to all NICs, including those that appear later. `root` is /proc/sys/net.
+/// Makes all NICs, including those that appear later, answer only for their own
+/// addresses. `root` is /proc/sys/net.
 ///
 /// # Errors
 /// If the switch cannot be set; the message names its file.

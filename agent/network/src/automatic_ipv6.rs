@@ -1,5 +1,5 @@
-//! What one NIC has learned from routers and DHCPv6 servers, apart from what the
-//! kernel handles by itself.
+//! The state of automatic IPv6 on one NIC: what routers and DHCPv6 servers have
+//! announced, apart from what the kernel handles by itself.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -60,7 +60,7 @@ impl AutomaticIpv6 {
         self.lease.as_ref().map(|(lease, _)| lease)
     }
 
-    /// Replaces the lease and returns the previous one.
+    /// Stores a lease and returns the lease that it replaces.
     pub(super) fn take_lease(&mut self, lease: Lease) -> Option<Lease> {
         let before = self.lease.replace((lease, Instant::now()));
         before.map(|(lease, _)| lease)

@@ -47,8 +47,8 @@ pub(super) fn bridge_option(name: &str, value: &str) -> Option<InfoBridge> {
             "802.1ad" => VlanProtocol::Ieee8021Ad,
             _ => VlanProtocol::Ieee8021Q,
         }),
-        // This includes `vlan-filtering`: without a VLAN table on the ports the
-        // bridge would drop all tagged frames. Only the installed system sets up
+        // `vlan-filtering` is left out on purpose: without a VLAN table on the ports
+        // the bridge would drop all tagged frames. Only the installed system sets up
         // that table.
         _ => return None,
     })

@@ -56,9 +56,9 @@ pub struct Setup {
 #[derive(Debug)]
 pub struct Network {
     pub state: watch::Receiver<NetworkState>,
-    /// Discovery sends here what it finds out about the way to the service.
+    /// Receives the result of discovery: which NICs lead to the service.
     pub reach: watch::Sender<Reach>,
-    /// Takes the VLANs that switches announce.
+    /// Receives the VLANs that switches announce.
     pub heard_vlans: mpsc::Sender<HeardVlans>,
 }
 

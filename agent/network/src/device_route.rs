@@ -11,7 +11,7 @@ const MAIN_TABLE: u32 = 254;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceRoute {
-    /// Has no bits set after the prefix.
+    /// The destination network, with no bits set after the prefix.
     pub destination: IpPrefix,
     /// Next hop; `None` if the destination is on the link.
     pub via: Option<IpAddr>,

@@ -41,7 +41,8 @@ pub struct Settings {
     pub client_id: Option<Vec<u8>>,
     pub host_name: Option<String>,
     pub vendor_class: Option<Vec<u8>>,
-    /// Differentiated services code point of the packets sent (RFC 2474).
+    /// Differentiated services code point of the packets that the client sends (RFC
+    /// 2474).
     pub code_point: u8,
     /// Length of one series of attempts. A new series follows it.
     pub series: Duration,

@@ -40,10 +40,11 @@ pub struct Settings {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Want {
-    /// An address and all other configuration. Holds the interface's previous lease
-    /// if that has not ended yet; the client then asks for the same address.
+    /// The client asks for an address and all other configuration. Holds the
+    /// interface's previous lease if it has not expired yet; the client then asks
+    /// for the same address.
     Address(Option<Box<Lease>>),
-    /// All configuration except an address.
+    /// The client asks for all configuration except an address.
     Information,
 }
 

@@ -11,7 +11,8 @@ use landfall_sys::system_path::SystemPath;
 /// driver creates a directory for each NIC that it finds.
 const MOST_RECORDS: usize = 16;
 const MOST_FILES: usize = 32;
-/// Bytes. The longest value is a DHCP host name.
+/// In bytes: the length limit of a value. The longest value is a DHCP host
+/// name.
 const LONGEST: usize = 256;
 
 /// Reads the firmware's records from a mounted sysfs into `args`, if an argument

@@ -24,12 +24,13 @@ use crate::reach::Reach;
 const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
 /// Pause before the next attempt after the kernel has refused a connection.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
-/// Bytes. No resolver reads more of its file.
+/// In bytes: the size limit of resolv.conf. No resolver reads more of its file.
 const RESOLV_CONF_LIMIT: u64 = 64 << 10;
 
-/// Observes the network on the current runtime until the process ends. The plan in
-/// `choice` serves to recognise planned addresses. It is logged only if it comes
-/// from a document, because another program then carries it out.
+/// Observes the network on the current runtime until the process ends. The
+/// agent compares addresses with the plan in `choice`, to report which of them
+/// are planned. It logs the plan only if the plan comes from a document,
+/// because another program then carries it out.
 pub fn follow(choice: Choice) -> watch::Receiver<NetworkState> {
     announce(&choice, choice.source.is_document());
     let (state, receiver) = watch::channel(NetworkState::default());
@@ -46,7 +47,7 @@ pub fn follow(choice: Choice) -> watch::Receiver<NetworkState> {
 struct Observer {
     choice: Choice,
     state: watch::Sender<NetworkState>,
-    /// By the kernel's index.
+    /// The NICs by the kernel's index.
     nics: BTreeMap<u32, Nic>,
     stored_state: StoredState,
 }
@@ -111,7 +112,8 @@ impl Observer {
                     nic.forget_address(address.prefix.address);
                 }
             }
-            // The program that configures the network handles routers.
+            // The agent does not react to routers here: the program that configures the
+            // network does.
             LinkEvent::Router(_) => {}
         }
     }

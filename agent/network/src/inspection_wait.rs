@@ -14,9 +14,10 @@ use super::state::{NetworkState, NicState};
 
 /// How long the other NICs and the second address family may take, once every
 /// required NIC has an address. Ironic creates ports for the NICs that have an
-/// address (`add_ports = active`). A 1 Gbit/s link negotiates for 2 to 3 s, and a
-/// DHCP server takes a moment longer than a router. The agent does not wait for the
-/// whole limit: in a network with IPv6 alone, or without DHCP, nobody answers.
+/// address (`add_ports = active`). A 1 Gbit/s link negotiates for 2 to 3 s, and
+/// a DHCP server takes a moment longer than a router. The agent does not wait
+/// for the whole limit: in a network with IPv6 alone, or without DHCP, nobody
+/// answers.
 const THE_REST: Duration = Duration::from_secs(3);
 
 /// Which NICs must have an address.

@@ -32,13 +32,15 @@ pub fn set(root: &Path, device: &str, ipv6: Option<&IpPlan>) -> io::Result<()> {
         |name: &str| -> PathBuf { [root, Path::new(device), Path::new(name)].iter().collect() };
     if wanted.is_some() {
         for (name, value) in WITHOUT_DELAY {
-            // A kernel without CONFIG_IPV6_OPTIMISTIC_DAD only takes longer.
+            // Ignore an error: without CONFIG_IPV6_OPTIMISTIC_DAD the kernel has no such
+            // switch, and only takes longer.
             let _ = fs::write(path(name), value);
         }
     }
     if let Some(ip) = ipv6.filter(|ip| ip.method.is_automatic()) {
         for (name, value) in route_switches(ip) {
-            // A kernel without CONFIG_IPV6_ROUTE_INFO ignores such routes.
+            // Ignore an error: without CONFIG_IPV6_ROUTE_INFO the kernel has no such
+            // switch, and ignores such routes.
             let _ = fs::write(path(name), value);
         }
     }

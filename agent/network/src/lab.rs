@@ -1,5 +1,5 @@
-//! Two network namespaces, joined by veth pairs: the machine under test, and the
-//! network that it is plugged into, with a real dnsmasq.
+//! Creates two network namespaces for tests, joined by veth pairs: the machine
+//! under test, and the network that it is plugged into, with a real dnsmasq.
 //!
 //! Each namespace exists only as long as its thread, so nothing remains after a
 //! failed test.
@@ -96,7 +96,7 @@ impl Lab {
     pub fn on_network<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (sender, receiver) = channel();
         let job = move || {
-            // If nobody waits for the result, the test has failed already.
+            // If nobody waits for the result, the test has already failed.
             let _ = sender.send(job());
         };
         self.network.send(Box::new(job)).unwrap();
@@ -147,7 +147,7 @@ impl Lab {
             .arg(format!("--dhcp-leasefile={}", leases.display()))
             .arg(format!("--log-facility={}", log.display()))
             .args(options)
-            // dnsmasq does not accept a second `--port`.
+            // Do not add a second `--port`: dnsmasq does not accept it.
             .args(
                 (!options.iter().any(|option| option.starts_with("--port="))).then_some("--port=0"),
             )
@@ -157,8 +157,8 @@ impl Lab {
         let earlier = fs::read_to_string(&log).unwrap_or_default().len();
         let child = self.on_network(move || command.spawn().unwrap());
         let server = Dnsmasq { child, log };
-        // Waits until the server listens: a client repeats an earlier request only
-        // after seconds.
+        // Wait until the server listens. Otherwise the client's first request is lost,
+        // and the client repeats it only after seconds.
         let deadline = Instant::now() + PATIENCE;
         let is_ready =
             |log: &str| log.contains("IP range") || log.contains("advertisement enabled");
@@ -253,7 +253,7 @@ impl Lab {
         })
     }
 
-    /// Waits until a condition outside of the state is met.
+    /// Waits until a condition that does not concern the state is met.
     pub async fn until_so(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so() {
@@ -319,7 +319,7 @@ impl Dnsmasq {
 
 impl Drop for Dnsmasq {
     fn drop(&mut self) {
-        // dnsmasq may have ended by itself.
+        // dnsmasq may have ended on its own.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

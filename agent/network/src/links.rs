@@ -20,15 +20,15 @@ use tokio::task::JoinHandle;
 
 use super::advertisements::{RouterFlags, is_of_ipv6};
 
-/// Bytes for events that wait: a server with hundreds of virtual functions brings
-/// them all up at once.
+/// In bytes: the buffer for events that the agent has not read yet. A server
+/// with hundreds of virtual functions brings them all up at once.
 const QUEUE_BYTES: usize = 4 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     pub index: u32,
     pub name: String,
-    /// Alternative names that the kernel accepts for the device.
+    /// The alternative names of the device in the kernel.
     pub alternative_names: Vec<String>,
     pub kind: LinkKind,
     /// The current hardware address.
@@ -52,7 +52,8 @@ pub enum LinkKind {
     /// A network interface card.
     Nic,
     /// A device that software created on top of others, such as a VLAN, or an
-    /// InfiniBand port. The agent configures it if the plan contains its name.
+    /// InfiniBand port. The agent configures the device if the plan contains its
+    /// name.
     Virtual,
     /// Any other software device, or a device that is not Ethernet. The agent
     /// ignores it.
@@ -155,9 +156,9 @@ fn alternative(property: &Prop) -> Option<String> {
     }
 }
 
-/// Whether a bridge sent the message. A bridge reports on its ports in the same
-/// multicast group, with half of the attributes, and with "gone" when a port only
-/// leaves the bridge.
+/// Whether a bridge sent the message. A bridge sends messages about its ports
+/// to the same multicast group. They have only half of the attributes, and say
+/// "gone" when a port only leaves the bridge.
 fn is_of_a_bridge(message: &LinkMessage) -> bool {
     message.header.interface_family == AddressFamily::Bridge
 }
@@ -204,7 +205,7 @@ impl LinkAddress {
                 _ => {}
             }
         }
-        // On a point-to-point link `address` is the peer's.
+        // On a point-to-point link the attribute `address` is that of the peer.
         let ip = local.or(address)?;
         // Kernels before 5.18 do not report who created an address. IPv6 addresses
         // with a time limit come from router advertisements, or from DHCPv6 leases,
@@ -260,7 +261,8 @@ impl LinkWatch {
             MulticastGroup::Ipv6Ifinfo,
         ];
         let (mut connection, handle, messages) = rtnetlink::new_multicast_connection(&groups)?;
-        // Exceeds the limit in net.core.rmem_max, if the agent has the privilege.
+        // This call may exceed the limit in net.core.rmem_max, if the agent has the
+        // privilege.
         let socket = connection.socket_mut().socket_mut();
         if setsockopt(socket, sockopt::RcvBufForce, &bytes).is_err() {
             setsockopt(socket, sockopt::RcvBuf, &bytes)?;
@@ -285,7 +287,8 @@ impl LinkWatch {
     }
 
     /// Returns the next event. `None` means that events were lost, because the
-    /// kernel's queue was full. Only opening again then shows the current state.
+    /// kernel's queue was full. The caller must then open a new watch to get the
+    /// current state.
     pub async fn next(&mut self) -> Option<LinkEvent> {
         loop {
             let (message, _) = self.messages.next().await?;
@@ -360,7 +363,7 @@ mod tests {
             assert_eq!(address.prefix.to_string(), "192.0.2.10/24");
             assert!(!address.tentative && !address.advertised);
 
-            // Being a port of a bridge for a while does not remove the device.
+            // A port that leaves a bridge must not count as a device that is gone.
             ip("link set eth0 master bridge0");
             ip("link set eth0 nomaster");
             ip("link set eth0 mtu 1300");

@@ -35,12 +35,12 @@ pub(super) struct Nic {
     /// Index of the plan's interface that this NIC was matched to.
     pub(super) interface: Option<usize>,
     pub(super) leads_to_bmc: bool,
-    /// The NIC had no carrier when the time for it ran out.
+    /// The NIC had no carrier at the end of the time in which it should have one.
     pub(super) missed_carrier: bool,
     /// The NIC has its planned configuration.
     pub(super) configured: bool,
     pub(super) addresses: Vec<LinkAddress>,
-    /// Addresses that have been logged.
+    /// Addresses that the agent has already logged.
     pub(super) logged_addresses: Vec<IpAddr>,
     pub(super) client: Option<DhcpClient>,
     pub(super) lease: Option<Lease>,
@@ -55,7 +55,7 @@ pub(super) struct Nic {
     pub(super) trouble: Option<String>,
     /// Pauses between the attempts to bring the link into its planned state.
     pub(super) retries: Backoff,
-    /// Complaints that are already on the console.
+    /// Complaints that the agent has already logged.
     complaints: Vec<String>,
 }
 
@@ -281,7 +281,7 @@ mod tests {
         renamed.permanent_mac = Some(MacAddr([0x52, 0x54, 0, 0, 0, 2]));
         assert_eq!(choose(&by_mac, &renamed, free), Some(0));
 
-        // The first NIC with a carrier takes the interface; the others get nothing.
+        // Only the first NIC with a carrier gets the interface.
         let single = plan("ip=192.0.2.10:::24:::none");
         assert_eq!(choose(&single, &link(1, false), free), None);
         assert_eq!(choose(&single, &link(1, true), free), Some(0));

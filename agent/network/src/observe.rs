@@ -8,7 +8,8 @@ use super::links::{LinkKind, LinkWatch};
 use super::nic::Nic;
 use super::state::NetworkState;
 
-/// Returns the current state. Works on any machine, without a plan.
+/// Returns the current state of the network. Works on any machine, without a
+/// plan.
 ///
 /// # Errors
 /// If the kernel refuses the connection or a query.

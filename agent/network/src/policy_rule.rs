@@ -12,7 +12,7 @@ use super::apply::{Changes, cause, unless};
 impl Changes {
     /// Adds a rule. Succeeds without a change if the same rule exists.
     pub(super) async fn add_rule(&self, rule: &RouteRule) -> io::Result<()> {
-        // Only a lookup uses a table.
+        // A table has a meaning only in a rule that looks a route up.
         let table = match rule.action {
             RuleAction::Lookup => rule.table,
             _ => 0,
@@ -59,10 +59,10 @@ impl Changes {
     }
 }
 
-/// Rules that let programs without VRF support use the VRF's table, after all other
-/// rules. So the agent reaches Ironic through any VRF.
+/// Rules that let programs without VRF support use the VRF's table, after all
+/// other rules. So the agent reaches Ironic through any VRF.
 pub(super) fn rules_of_vrf(table: u32) -> [RouteRule; 2] {
-    /// After the kernel's last rule (32767).
+    /// The priority after the kernel's last rule (32767).
     const PRIORITY: u32 = 40_000;
     [true, false].map(|is_ipv4| RouteRule {
         is_ipv4,

@@ -1,4 +1,5 @@
-//! What is known about the way to the provisioning service, for each NIC.
+//! How far discovery has come on the way from each NIC to the provisioning
+//! service.
 //!
 //! Discovery finds it out and publishes it here. The network task then prefers the
 //! NIC that has reached the service, and writes the result to the state file.
@@ -11,7 +12,8 @@ use serde_json::{Value, json};
 pub struct Reach {
     /// Index of the NIC over which the service has answered.
     pub over: Option<u32>,
-    /// By NIC index: the steps of the way, up to the first that is not done.
+    /// The steps of the way from each NIC, by the NIC's index, up to the first step
+    /// that is not done.
     pub ways: BTreeMap<u32, Vec<StepResult>>,
 }
 

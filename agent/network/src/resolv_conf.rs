@@ -32,7 +32,7 @@ impl DnsServer {
 }
 
 impl fmt::Display for DnsServer {
-    /// The form in resolv.conf(5): `fe80::1%eth0`.
+    /// Formats the address as in resolv.conf(5): `fe80::1%eth0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.interface {
             Some(interface) => write!(f, "{}%{interface}", self.address),
@@ -45,7 +45,7 @@ impl fmt::Display for DnsServer {
 /// partly written file.
 ///
 /// # Errors
-/// The file system's error, with the path of the file.
+/// If the file cannot be written. The error names the file.
 pub fn write(path: &Path, servers: &[DnsServer], search: &[String]) -> io::Result<()> {
     write_file(path, &text(servers, search))
 }
@@ -53,7 +53,7 @@ pub fn write(path: &Path, servers: &[DnsServer], search: &[String]) -> io::Resul
 /// Writes a hosts file that resolves `localhost`, unless the file exists.
 ///
 /// # Errors
-/// The file system's error, with the path of the file.
+/// If the file cannot be written. The error names the file.
 pub fn write_hosts(path: &Path) -> io::Result<()> {
     if path.exists() {
         return Ok(());

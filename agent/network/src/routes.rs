@@ -28,9 +28,9 @@ pub enum Way {
 }
 
 impl Route {
-    /// The route with the smallest metric takes precedence. `None` precedes all
-    /// metrics: it belongs to the IPv4 subnet routes that the kernel creates for
-    /// addresses which other programs configured.
+    /// The metric of the route: the route with the smallest metric takes
+    /// precedence. `None` precedes all metrics. IPv4 subnet routes have none if the
+    /// kernel created them for an address that another program configured.
     pub fn metric(&self) -> Option<u32> {
         self.0.attributes.iter().find_map(|known| match known {
             RouteAttribute::Priority(metric) => Some(*metric),

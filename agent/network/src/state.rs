@@ -17,12 +17,12 @@ pub struct NetworkState {
     pub faults: Vec<String>,
     /// Why the machine has no network interface card, if the reason is known.
     pub no_nic: Option<String>,
-    /// In the order of the kernel's indices.
+    /// The NICs in the order of the kernel's indices.
     pub nics: Vec<NicState>,
     /// Index of the NIC whose routes take precedence, because the service has
     /// answered over it.
     pub preferred: Option<u32>,
-    /// In the order in which the resolver asks them.
+    /// The DNS servers in the order in which the resolver asks them.
     pub dns: Vec<DnsServer>,
     pub search: Vec<String>,
     pub ntp: Vec<IpAddr>,
@@ -45,12 +45,12 @@ pub struct NicState {
     pub carrier: bool,
     /// The NIC has no carrier, but the time for it is not over yet.
     pub awaits_carrier: bool,
-    /// The plan gives the NIC, or makes it ask for, an address that reaches further
-    /// than its link.
+    /// The NIC should get an address that reaches further than its link: the plan
+    /// contains one, or makes the NIC ask for one.
     pub shall_have_address: bool,
     /// The NIC asks for an IPv4 address, has none yet, and has reported no fault.
     pub awaits_ipv4: bool,
-    /// Includes link-local addresses.
+    /// All addresses, including link-local ones.
     pub addresses: Vec<AddressState>,
     /// What the NIC still waits for, or why it has failed.
     pub trouble: Option<String>,
@@ -60,16 +60,16 @@ pub struct NicState {
 pub struct AddressState {
     pub prefix: IpPrefix,
     pub origin: AddressOrigin,
-    /// False during duplicate address detection, and if another machine has the
-    /// address.
+    /// Whether the host can use the address. False during duplicate address
+    /// detection, and if another machine has the address.
     pub usable: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressOrigin {
-    /// From a plan with this source.
+    /// From the plan; holds the plan's source.
     Plan(Source),
-    /// Leased by this server.
+    /// Leased by the DHCP server with this address.
     Dhcp(IpAddr),
     /// Derived from a router advertisement.
     RouterAdvertisement,
@@ -120,7 +120,7 @@ impl NetworkState {
         nic.map(|nic| nic.name.as_str())
     }
 
-    /// By the name of the NIC.
+    /// The addresses of each NIC, by its name.
     pub fn addresses(&self) -> BTreeMap<String, Vec<IpAddr>> {
         self.nics
             .iter()
@@ -134,8 +134,8 @@ impl NetworkState {
 
 /// Waits until some address reaches further than its own link.
 pub async fn first_address(network: &mut watch::Receiver<NetworkState>) {
-    // Fails only if the network task has ended. Discovery then reports that nothing
-    // can be reached.
+    // An error means that the network task has ended. Discovery then reports that
+    // nothing can be reached.
     let _ = network.wait_for(NetworkState::is_online).await;
 }
 

@@ -14,7 +14,7 @@ use super::nic::Nic;
 use super::reach::{Reach, StepResult};
 use super::state::{AddressState, NetworkState, NicState};
 
-/// The file and its current content.
+/// The path of the file and its current content.
 #[derive(Debug, Clone)]
 pub struct StoredState {
     file: StateFile,
@@ -33,8 +33,8 @@ impl StoredState {
         }
     }
 
-    /// Writes the file if the content has changed. Only a failure of the first
-    /// write is logged, because nobody but operators reads the file.
+    /// Writes the file if the content has changed. Logs only the first failure,
+    /// because only operators read the file.
     pub(super) fn store(&mut self, state: &Value) {
         let text = format!("{state:#}\n");
         if self.text == text {

@@ -21,9 +21,10 @@ use tokio::time::sleep;
 use super::client_tag::ClientTag;
 use super::dhcp::conflict::{self, Asker};
 
-/// How long it may take until an operator who has moved the other machine sees the
-/// effect. Not shorter: two machines that probe for the same address at the same
-/// time both give it up.
+/// The pause between two checks of an address that another machine has. An
+/// operator who has moved that machine sees the effect after this time at the
+/// latest. A shorter pause could make two machines probe for the same address
+/// at the same time, and both would give it up.
 pub(super) const PAUSE: Duration = Duration::from_secs(20);
 
 /// The result of a check.
@@ -64,7 +65,8 @@ pub(super) async fn ask(
     }
 }
 
-/// Returns `None` if the link cannot be probed.
+/// Returns the other machine that has the address. Returns `None` also if the
+/// link cannot be probed.
 async fn owner(asker: &Asker, address: Ipv4Addr) -> Option<MacAddr> {
     conflict::owner(asker, address)
         .await

@@ -179,7 +179,7 @@ fn a_bridge_joins_its_ports_and_has_the_address() {
         }
         lab.port("addr add 192.0.2.1/24 dev port1");
         let arguments = "bridge=br0:eth0,52-54-00-00-00-01 ip=192.0.2.10:::24::br0:none";
-        // The second time everything exists already.
+        // In the second run everything exists already.
         for _ in 0..2 {
             let mut network = lab.boot(arguments);
             let state = lab

@@ -22,11 +22,12 @@ const QUIET: Duration = Duration::from_secs(3);
 /// The wait is logged only if it takes longer than this.
 const TELL_AFTER: Duration = Duration::from_secs(2);
 
-/// NICs by their index: name and hardware addresses.
+/// The name and the hardware addresses of each NIC, by its index.
 type Nics = BTreeMap<u32, (String, Vec<MacAddr>)>;
 
-/// Finds the host that this machine is. The first NIC with a matching address
-/// decides it. Only time shows that no such NIC will appear.
+/// Finds the host in the ramdisk that this machine is: the host with the
+/// address of the first NIC that matches one. The search ends after a time
+/// limit, because no event shows that no further NIC will appear.
 pub async fn this_host(hosts: &EmbeddedHosts, settled: DevicesSettled) -> Embedded {
     let only_one_question = hosts.hosts.iter().all(|host| host.macs.is_empty());
     if only_one_question {
@@ -82,11 +83,11 @@ async fn look(
                     }
                     Some(LinkEvent::LinkGone(index)) => drop(nics.remove(&index)),
                     Some(_) => {}
-                    // Events were lost.
+                    // Events were lost: stop here, with the NICs that are known.
                     None => break,
                 },
                 changed = settled.changed(), if !is_settled => {
-                    // Without a sender no further change will come.
+                    // If the sender is gone, no further change will come.
                     is_settled = changed.is_err() || settled.borrow().is_some();
                     last_news = Instant::now();
                 }

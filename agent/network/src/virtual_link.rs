@@ -35,13 +35,13 @@ pub(super) struct VirtualLink {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct VlanTag {
     pub(super) id: u16,
-    /// The tag is an 802.1ad service tag, outside the usual 802.1Q tag.
+    /// The tag is an 802.1ad service tag instead of an 802.1Q tag.
     pub(super) service: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LinkOption {
-    /// The option as requested: `lacp_rate=fast`.
+    /// The option in the plan's words: `lacp_rate=fast`.
     pub(super) text: String,
     value: OptionValue,
 }
@@ -55,7 +55,7 @@ enum OptionValue {
 }
 
 impl VirtualLink {
-    /// A bond without ports. Leaves out options that name a port: see
+    /// Builds a bond without ports. Leaves out options that name a port: see
     /// [`bond_port_option`].
     pub(super) fn bond(
         name: &str,
@@ -112,7 +112,7 @@ impl VirtualLink {
         }
     }
 
-    /// A bridge without ports, with the settings of a keyfile.
+    /// Builds a bridge without ports, with these settings of a keyfile.
     pub(super) fn bridge(
         name: &str,
         stp: bool,
@@ -227,7 +227,8 @@ impl VirtualLink {
         Ok(self.options.iter().filter(|option| !has(option)).collect())
     }
 
-    /// `mode=802.3ad, lacp_rate=fast, miimon=100`
+    /// The requested options in one line: `mode=802.3ad, lacp_rate=fast,
+    /// miimon=100`.
     pub(super) fn options_text(&self) -> String {
         let texts: Vec<_> = self.options.iter().map(|o| o.text.as_str()).collect();
         texts.join(", ")
@@ -278,7 +279,8 @@ fn bond_option(name: &str, value: &str) -> Option<InfoBond> {
         BondValue::Number(..) | BondValue::Word(_) => {}
     }
     let number = bond_number(name, value)?;
-    // The bounds in the plan's table are within those of the attribute.
+    // The bounds in the plan's table are within those of the attribute, so the
+    // fallback is never used.
     let byte = || u8::try_from(number).unwrap_or(u8::MAX);
     let short = || u16::try_from(number).unwrap_or(u16::MAX);
     Some(match name {
@@ -299,7 +301,7 @@ fn bond_option(name: &str, value: &str) -> Option<InfoBond> {
         "miimon" => InfoBond::MiiMon(number),
         "min_links" => InfoBond::MinLinks(number),
         "mode" => InfoBond::Mode(byte().into()),
-        // Two names of one option.
+        // Both names stand for the same option.
         "num_grat_arp" | "num_unsol_na" => InfoBond::NumPeerNotif(byte()),
         "packets_per_slave" => InfoBond::PacketsPerPort(number),
         "peer_notif_delay" => InfoBond::PeerNotifDelay(number),
@@ -409,7 +411,7 @@ mod tests {
         assert!(vlan(3, 7).differences(&other).is_err());
     }
 
-    /// Every option of the plan's table reaches the kernel or names a port.
+    /// Every option of the plan's table reaches the kernel, or names a port.
     #[test]
     fn no_option_is_forgotten() {
         for (name, value) in [
@@ -445,7 +447,7 @@ mod tests {
             ("xmit_hash_policy", "vlan+srcmac"),
         ] {
             let info = bond_option(name, value).unwrap_or_else(|| panic!("{name}"));
-            // Encoded for the kernel, and decoded again.
+            // Encodes the message for the kernel, and decodes it again.
             let message = LinkBond::new("bond0").append_info_data(info).build();
             let mut message = NetlinkMessage::from(RouteNetlinkMessage::NewLink(message));
             message.finalize();

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use landfall_boot_params::ini_file::MAX_LENGTH;
 
-/// Directories whose `*.conf` files are read in order of their names, and single
-/// files. Later files take precedence. The first directory is for whoever builds
-/// the ramdisk. Then come Ironic's: the directory of its own ramdisk, the directory
-/// of OpenShift's ramdisk, and the file that OpenShift's installer adds, under the
-/// name that it has outside the container.
+/// Directories whose `*.conf` files are read in order of their names, and
+/// single files. Later files take precedence. The first directory is for the
+/// person who builds the ramdisk. Then come the places that Ironic and
+/// OpenShift use: the directory of the ramdisk of Ironic's agent, the directory
+/// of OpenShift's ramdisk, and the file that OpenShift's installer adds, under
+/// the name that it has outside the container.
 const PLACES: [&str; 4] = [
     "etc/landfall/",
     "etc/ironic-python-agent.d/",
@@ -23,7 +24,7 @@ const FILES: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFile {
-    /// The path in the form that an operator knows.
+    /// The path of the file as an operator knows it, below the system's root.
     pub path: String,
     pub text: String,
 }
@@ -47,7 +48,7 @@ impl ConfigFiles {
                 true => found.add_directory(&path),
                 false => found.add(&path),
             };
-            // Most systems have none of these files.
+            // Most systems have none of these files, so a missing one is no fault.
             if let Err(error) = added
                 && error.kind() != io::ErrorKind::NotFound
             {

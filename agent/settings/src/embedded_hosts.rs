@@ -17,7 +17,7 @@ pub fn embedded_hosts(root: &Path) -> EmbeddedHosts {
     let mut found = EmbeddedHosts::default();
     let mut paths = match paths(&root.join(DIRECTORY)) {
         Ok(paths) => paths,
-        // Most ramdisks have none.
+        // Most ramdisks have no such directory.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return found,
         Err(error) => {
             found.faults.push(format!("/{DIRECTORY}: {error}"));

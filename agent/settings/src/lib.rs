@@ -90,9 +90,9 @@ impl Settings {
     }
 
     /// Adds the settings on virtual media. If the command line mentions virtual
-    /// media, this waits for them. For the ramdisk only, because it copies their
-    /// configuration files to /etc. `settled` returns whether the devices of the
-    /// boot have their drivers.
+    /// media, this waits for them. Use it only in the ramdisk, because it copies
+    /// the media's configuration files to /etc. `settled` returns whether the
+    /// devices of the boot have their drivers.
     pub async fn with_virtual_media(self, settled: impl Fn() -> bool + Send + 'static) -> Self {
         let params = &self.params;
         let wanted = Wanted {
@@ -106,8 +106,8 @@ impl Settings {
             return self;
         }
         let (done, reading) = oneshot::channel();
-        // Uses a separate thread. At its end the runtime would wait for one of its
-        // own threads that hangs in the kernel.
+        // Reads the media on a separate thread. A thread of the runtime that hangs in
+        // the kernel would also keep the runtime from ending.
         std::thread::spawn(move || {
             let _ = done.send(media::read(&wanted, &Places::of_ramdisk(), settled));
         });

@@ -4,8 +4,9 @@
 use landfall_boot_params::{BootParams, Origin};
 use serde_json::Value;
 
-/// Members of `config` and the options that they set. Other members are not
-/// options: the token is handled separately, and the agent sends no metrics.
+/// The members of `config`, with the options that they set. Other members are
+/// not options: the token is handled separately, and the agent sends no
+/// metrics.
 const OPTIONS: &[(&str, &str)] = &[
     ("heartbeat_timeout", "heartbeat_timeout"),
     ("agent_md5_checksum_enable", "md5_enabled"),

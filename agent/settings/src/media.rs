@@ -23,7 +23,7 @@ use volumes::Volume;
 
 pub use coreos_image::{DRIVE_TIMEOUT, ImageInDrive, NoImage, find as coreos_image};
 
-/// What to look for in this boot.
+/// The facts about this boot that decide what to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// The host booted from virtual media, so configuration files and
@@ -70,7 +70,7 @@ impl Wanted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MediaText {
     pub text: String,
-    /// For example `/dev/sr0`.
+    /// The device node, for example `/dev/sr0`.
     pub device: String,
 }
 
@@ -80,7 +80,7 @@ pub struct Media {
     pub parameters: Option<MediaText>,
     /// Content of `openstack/latest/network_data.json`.
     pub network_data: Option<MediaText>,
-    /// Faults, one line each.
+    /// The faults of all media, one line each.
     pub warnings: Vec<String>,
 }
 
@@ -91,7 +91,7 @@ pub struct Places {
     dev: PathBuf,
     /// Configuration files are copied to their places below this directory.
     root: PathBuf,
-    /// What a restarted agent remembers.
+    /// The file from which a restarted agent reads what the first one has read.
     state: StateFile,
 }
 
@@ -108,8 +108,9 @@ impl Places {
     }
 }
 
-/// Looks for virtual media, waits for it if there must be one, and reads it.
-/// `settled` returns true when the devices present at boot have their drivers.
+/// Looks for virtual media, waits for them if the command line mentions any,
+/// and reads them. `settled` returns true when the devices present at boot have
+/// their drivers.
 ///
 /// A restarted agent gets what the first one has read, because Ironic may have
 /// ejected the media in the meantime.
@@ -150,7 +151,7 @@ fn read_volumes(wanted: &Wanted, places: &Places, volumes: &mut [Volume], media:
         let volume = &mut volumes[at];
         match contents::network_data(volume) {
             Ok(Some(text)) => media.network_data = Some(volume.says(text)),
-            // A config drive may lack network data.
+            // A config drive without network data is valid.
             Ok(None) => {}
             Err(fault) => media.warnings.push(fault),
         }

@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Clock;
 
-/// A switch port with spanning tree starts to forward without any event on this
-/// machine.
+/// A switch port with spanning tree begins to forward packets without any event
+/// on this machine, so only time can end this pause.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 

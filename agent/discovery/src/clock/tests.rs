@@ -19,7 +19,7 @@ fn year(year: u64) -> SystemTime {
 fn a_date_is_believed_where_our_clock_is_obviously_wrong() {
     let close = year(2027) + Duration::from_secs(100);
     for (now, told, on_answer, on_refusal) in [
-        // An empty battery, on either side.
+        // The battery is empty on this machine, then on the server.
         (year(1970), year(2027), true, true),
         (year(2010), year(2027), true, true),
         (year(2027), year(2010), false, false),
@@ -33,7 +33,8 @@ fn a_date_is_believed_where_our_clock_is_obviously_wrong() {
         // The far future is as wrong as the past.
         (year(2110), year(2027), true, true),
         (year(2027), year(2110), false, false),
-        // Close enough, but not for a certificate that was made a minute ago.
+        // The difference is small, but too large for a certificate that was made a
+        // minute ago.
         (year(2027), close, false, true),
         (year(2027), year(2027), false, false),
     ] {

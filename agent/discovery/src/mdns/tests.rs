@@ -28,7 +28,8 @@ fn question() -> Question {
     }
 }
 
-/// Otherwise any host that answers first could switch the verification off.
+/// Without this rule any host that answers first could switch the verification
+/// of servers off.
 #[test]
 fn an_answer_without_tls_is_refused_where_servers_are_verified() {
     let strict = Question {

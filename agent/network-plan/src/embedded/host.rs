@@ -10,7 +10,7 @@ use crate::from_network_data::NetworkDataError;
 use crate::from_nmstate::NmStateError;
 use crate::plan::NetworkPlan;
 
-/// The end of the names of the files in the ramdisk.
+/// The suffix of the files in the ramdisk.
 pub const SUFFIX: &str = ".json";
 
 /// Why the description of a host's network cannot be used.
@@ -37,8 +37,8 @@ impl DocumentError {
 pub struct EmbeddedHost {
     /// The machine's host name, if one was given.
     pub host_name: Option<String>,
-    /// A machine with any of these NICs is this host. If the list is empty, every
-    /// machine is.
+    /// The machine is this host if it has any of these NICs. If the list is empty,
+    /// every machine is this host.
     pub macs: Vec<MacAddr>,
     /// Names of NICs in the document that may differ from the names on this
     /// machine.
@@ -57,7 +57,7 @@ pub enum Document {
 }
 
 impl Document {
-    /// Its name in the file and on the console.
+    /// The kind of the document: its name in the file and on the console.
     pub fn kind(&self) -> &'static str {
         match self {
             Document::NmState(_) => "nmstate",
@@ -66,7 +66,7 @@ impl Document {
         }
     }
 
-    /// The original text.
+    /// The text as the operator gave it.
     pub fn text(&self) -> &str {
         match self {
             Document::NmState(text) | Document::NetworkData(text) => text,
@@ -102,7 +102,8 @@ impl EmbeddedHost {
         Ok(plan)
     }
 
-    /// The name of its file, made from the host name or the first hardware address.
+    /// The name of the host's file, made from the host name or the first hardware
+    /// address.
     pub fn file_name(&self) -> String {
         let stem = match (&self.host_name, self.macs.first()) {
             (Some(name), _) => name.clone(),

@@ -7,13 +7,14 @@ use crate::vlan_names::listed;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EmbeddedHosts {
-    /// In a fixed order. If two hosts match equally well, the first one is chosen.
+    /// The hosts in a fixed order. If two of them match equally well, the first one
+    /// is chosen.
     pub hosts: Vec<EmbeddedHost>,
     /// The files that cannot be read, one line each.
     pub faults: Vec<String>,
 }
 
-/// The ramdisk's data for the machine that it runs on.
+/// The embedded host of this machine, and the faults of the search for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Embedded {
     /// The host that matches the machine.

@@ -137,7 +137,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(primary(&plan), ONE.to_string());
-        // The machine swaps the two names that the operator uses.
+        // On this machine the two names are swapped.
         plan.name_vlans("eth1", &[ONE]);
         plan.name_vlans("eth0", &[TWO]);
         assert_eq!(primary(&plan), "eth1");

@@ -13,7 +13,7 @@ use super::host::{Document, EmbeddedHost};
 pub const LARGEST: usize = 8 << 20;
 
 const FORMAT: u32 = 1;
-/// More NICs than any chassis has.
+/// At most this many NICs are read: more than any chassis has.
 const MOST_NICS: usize = 512;
 
 /// The JSON object in the file.
@@ -28,7 +28,8 @@ struct Stored {
     text: String,
 }
 
-/// Only the version, so that a file of another version is reported as such.
+/// The version alone, to report a file of another version before its other keys
+/// are read.
 #[derive(Deserialize)]
 struct Version {
     format: u32,

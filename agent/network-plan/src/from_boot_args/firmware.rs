@@ -148,8 +148,8 @@ mod tests {
         }
     }
 
-    /// The plan of a machine with these two NICs in its table, as the console
-    /// prints it, and its warnings.
+    /// The plan of a machine with these two NICs in its iBFT, as the console prints
+    /// it, and its warnings.
     fn lines(line: &str, more: &str) -> Vec<String> {
         let mut args = NetArgs::parse(line);
         args.firmware = FirmwareNics {

@@ -1,4 +1,4 @@
-//! The interfaces of a plan while the arguments are read.
+//! The interfaces of a plan that is still being read from the arguments.
 
 use std::net::IpAddr;
 
@@ -130,7 +130,8 @@ impl Profiles {
             }
             device => {
                 let index = self.of_device(device);
-                // Only its name made it InfiniBand.
+                // Only the name of the device made it InfiniBand, but the argument says that it
+                // is Ethernet.
                 if self.at(index).kind == infiniband(None) {
                     self.at(index).kind = InterfaceKind::Ethernet;
                 }

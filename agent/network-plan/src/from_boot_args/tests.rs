@@ -41,7 +41,7 @@ fn every_vector_gives_its_plan() {
     assert!(checked > 20, "only {checked} vectors in {}", dir.display());
 }
 
-/// `vectors.txt` describes its own format.
+/// Each case of `vectors.txt` is correct; the file describes its own format.
 #[test]
 fn every_command_line_means_what_networkmanager_makes_of_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/boot_args/vectors.txt");
@@ -106,7 +106,7 @@ fn a_boot_without_instructions_asks_the_network_on_every_device() {
             "rd.bootif=0 BOOTIF=01-52-54-00-00-00-01",
             vec!["any NIC Auto/Auto"],
         ),
-        // An argument that cannot be read is not an instruction.
+        // An argument that cannot be read does not count as an instruction.
         ("ip=eth0:bogus", vec!["any NIC Auto/Auto"]),
         ("rd.neednet=1", vec!["any NIC Auto/Auto"]),
         ("ip=ibft", vec!["any NIC Auto/Auto"]),

@@ -19,7 +19,7 @@ pub(super) fn add_controller(
     let index = profiles.of_device(&DeviceSpec::Name(argument.name.clone()));
     profiles.note(index, &argument.text);
     let interface = profiles.at(index);
-    // A second argument for a bond adds to the options of the first.
+    // A second argument for a bond adds options to those of the first.
     let earlier = match &mut interface.kind {
         InterfaceKind::Bond { options } => std::mem::take(options),
         _ => BTreeMap::new(),
@@ -129,7 +129,8 @@ pub(super) fn add_vlan(
             ));
             return;
         }
-        // The reader of the arguments has dropped such an argument.
+        // The code that reads the arguments has already dropped an argument with such a
+        // device.
         DeviceSpec::Invalid(_) => return,
     };
     let index = profiles.of_device(&DeviceSpec::Name(argument.name.clone()));

@@ -134,7 +134,7 @@ impl<'a> Fields<'a> {
         let value = self.get(key)?;
         let number = match value {
             Value::Number(number) => number.as_u64().or_else(|| {
-                // 1500.0: some YAML tools write whole numbers like this.
+                // Some YAML tools write a whole number such as 1500 as 1500.0.
                 let whole = number.as_f64().filter(|n| n.fract() == 0.0);
                 whole.filter(|n| (0.0..=4e9).contains(n)).map(|n| n as u64)
             }),

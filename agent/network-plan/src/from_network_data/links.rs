@@ -12,7 +12,7 @@ use crate::plan::{
     Automatic, Interface, InterfaceKind, InterfaceMatch, IpPlan, Method, USUAL_DHCP_TIMEOUT,
 };
 
-/// More links than any chassis has.
+/// At most this many links are read: more than any chassis has.
 const MOST_LINKS: usize = 512;
 /// The highest VLAN id in IEEE 802.1Q, which reserves 4095, and in NetworkManager.
 const LAST_VLAN: u32 = 4094;
@@ -72,7 +72,8 @@ pub(super) fn read(value: Option<&Value>, warnings: &Warnings) -> Vec<Link> {
         bond(entry, &mut links);
     }
     let mut waiting: Vec<_> = entries.iter().filter(|entry| is(entry, "vlan")).collect();
-    // A VLAN may come before the VLAN that it lies on.
+    // Retry as long as there is progress: a VLAN may come before the VLAN that it
+    // lies on.
     loop {
         let before = waiting.len();
         waiting.retain(|entry| !vlan(entry, &mut links));
@@ -118,7 +119,7 @@ fn interface(matches: InterfaceMatch, kind: InterfaceKind, mtu: Option<u32>) -> 
     }
 }
 
-/// A family that no network has configured yet.
+/// The plan of a family that no network has configured yet.
 fn off() -> IpPlan {
     IpPlan {
         automatic: Automatic {
@@ -307,7 +308,7 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>) -> bool {
     }
     let matches = InterfaceMatch::named(name);
     let kind = InterfaceKind::Vlan {
-        // At most LAST_VLAN, so the cast is exact.
+        // The cast is lossless: at most LAST_VLAN.
         id: tag as u16,
         parent: Some(label),
         parent_mac,

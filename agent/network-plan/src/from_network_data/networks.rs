@@ -110,7 +110,8 @@ fn network(entry: &Fields, interface: &mut Interface) {
     routes(entry, is_ipv4, ip);
     let mut given = servers(entry.get("services"), entry.warnings);
     given.extend(cloud_init_servers(entry));
-    // The faults of these entries are reported already.
+    // These warnings are dropped, because the faults of these entries have been
+    // reported already.
     for route in route_entries(entry, &Warnings::default()) {
         given.extend(servers(route.get("services"), entry.warnings));
     }

@@ -34,7 +34,7 @@ pub(super) fn mask(text: &str, is_ipv4: bool) -> Option<u8> {
         let bits = text.parse::<Ipv6Addr>().ok()?.to_bits();
         (bits.leading_ones(), bits.count_ones())
     };
-    // At most 128, so the cast is exact.
+    // The cast is lossless: at most 128.
     (ones == set).then_some(ones as u8)
 }
 

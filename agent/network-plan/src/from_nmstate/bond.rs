@@ -141,7 +141,7 @@ fn read_options(
     options.retain(|_, value| !value.is_empty());
 }
 
-/// One option, in the form of the kernel and of NetworkManager.
+/// The value of one option, in the form of the kernel and of NetworkManager.
 fn option(fields: &Fields, key: &str) -> Option<String> {
     match key {
         "tlb_dynamic_lb" | "use_carrier" | "lacp_active" | BALANCE_SLB | "balance-slb" => {
@@ -209,7 +209,7 @@ fn ipv6_targets(fields: &Fields, key: &str) -> Option<String> {
     (!targets.is_empty()).then(|| targets.join(","))
 }
 
-/// Checks the options that depend on others.
+/// Checks the options whose validity depends on other options.
 fn check_together(fields: &Fields, mode: &str, options: &BTreeMap<String, String>) {
     let is_on = |key: &str| options.get(key).is_some_and(|value| value != "0");
     if is_on("miimon") && is_on("arp_interval") {

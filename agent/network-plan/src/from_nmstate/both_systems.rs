@@ -35,7 +35,8 @@ impl Interfaces {
                 described.interface.profile.label = Some(described.name.clone());
             }
             let profile = &described.interface.profile;
-            // Two profiles with the same name would overwrite each other's file.
+            // Keep the names different: two profiles with the same name would overwrite
+            // each other's file.
             let id = profile.id.clone().unwrap_or(described.name.clone());
             if !profile.is_ramdisk_only && ids.contains(&id) {
                 findings.fault(
@@ -56,7 +57,7 @@ impl Interfaces {
 }
 
 impl Described {
-    /// The profile of an interface that is in a bridge of Open vSwitch.
+    /// The profile of an interface that is a port of an Open vSwitch bridge.
     fn installed_port(&self) -> Interface {
         let mut interface = self.interface.clone();
         if let Some(port) = &self.ovs_port {
@@ -74,8 +75,8 @@ impl Described {
         interface
     }
 
-    /// The interface of the ramdisk. The installed system has it too, except for
-    /// ports of Open vSwitch. Of all ports, only those of a VRF have addresses.
+    /// The interface of the ramdisk. The installed system has it too, unless it is
+    /// a port of Open vSwitch. Only ports of a VRF keep their addresses.
     fn into_interface(self, vrfs: &[(String, u32)]) -> Interface {
         let mut interface = self.interface;
         let (mut ipv4, mut ipv6) = (self.ipv4, self.ipv6);

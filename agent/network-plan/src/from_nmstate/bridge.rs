@@ -20,13 +20,14 @@ const STP_KEYS: &[&str] = &[
     "max-age",
     "priority",
 ];
-/// Flags that have the same name in NMState and NetworkManager.
+/// Settings with a boolean value that have the same name in NMState and
+/// NetworkManager.
 const FLAGS: &[&str] = &[
     "multicast-querier",
     "multicast-query-use-ifaddr",
     "multicast-snooping",
 ];
-/// Numbers with the largest value of each.
+/// Settings with a number, and the largest value of each.
 const NUMBERS: &[(&str, i64)] = &[
     ("hash-max", MOST),
     ("mac-ageing-time", MOST),
@@ -86,7 +87,7 @@ fn read_options(fields: &Fields, filters: bool, described: &mut Described) {
         let _ = fields.number(key, 0..=i64::MAX);
     }
     for (key, most) in NUMBERS {
-        // NetworkManager has another name for two of them.
+        // NetworkManager has other names for two of these numbers.
         let setting = match *key {
             "hash-max" => "multicast-hash-max",
             "mac-ageing-time" => "ageing-time",

@@ -14,7 +14,7 @@ pub(super) enum State {
     Down,
     /// The entry is known, but gets no profile.
     Absent,
-    /// As if the entry were not in the list.
+    /// The entry is treated as if it were not in the list.
     Ignore,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Described {
 /// The ramdisk's configuration of a port of an Open vSwitch bridge.
 #[derive(Default)]
 pub(super) struct InRamdisk {
-    /// IPv4 and IPv6.
+    /// The configuration of IPv4 and IPv6.
     pub(super) ip: Option<(Family, Family)>,
     pub(super) set_mac: Option<ClonedMac>,
     pub(super) controller: Option<String>,
@@ -62,7 +62,7 @@ pub(super) struct InRamdisk {
 pub(super) struct Port {
     pub(super) path: String,
     pub(super) name: String,
-    /// The settings of the port's profile, and their section.
+    /// The section of the port's profile, and the settings in it.
     pub(super) section: Option<&'static str>,
     pub(super) settings: Settings,
     /// The queue id of a bond's port.
@@ -145,7 +145,7 @@ impl Described {
         matches!(self.interface.kind, InterfaceKind::OpenVswitch { .. })
     }
 
-    /// A NIC that has a name and no configuration.
+    /// A NIC that the document names but does not describe.
     pub(super) fn plain(name: &str, path: String) -> Described {
         Described {
             path,

@@ -1,4 +1,5 @@
-//! `dns-resolver`: chooses the interface whose profile keeps the name servers.
+//! Reads `dns-resolver`, and chooses the interface whose profile keeps the name
+//! servers.
 //!
 //! NMState has name servers for the whole machine, but NetworkManager keeps them in
 //! a profile. nmstate looks for a suitable profile in the order of the document,
@@ -34,7 +35,7 @@ const OPTIONS: &[&str] = &[
 ];
 const OPTIONS_WITH_NUMBER: &[&str] = &["ndots", "timeout", "attempts"];
 
-/// A server, and the interface of a link-local server.
+/// A server, and for a link-local server the name of its interface.
 type Server<'a> = (IpAddr, Option<&'a str>);
 
 /// Reads `dns-resolver` and assigns the servers to interfaces.

@@ -3,8 +3,8 @@
 use super::described::Described;
 use super::fields::Fields;
 
-/// Driver features with a NetworkManager name other than `feature-` and the
-/// kernel's name: first ethtool(8)'s names, then the kernel's, then
+/// Driver features whose name in NetworkManager is not `feature-` and the
+/// kernel's name. Each row has ethtool(8)'s names, then the kernel's name, then
 /// NetworkManager's.
 const FEATURES: &[(&[&str], &str, &str)] = &[
     (&["rx", "rx-checksumming"], "rx-checksum", "feature-rx"),
@@ -136,7 +136,7 @@ pub(super) fn read(interface: &Fields, described: &mut Described) {
 fn features(fields: &Fields, described: &mut Described) {
     let kernel_features = KERNEL_FEATURES.split_ascii_whitespace();
     for (name, _) in fields.entries() {
-        // An invalid value is a fault already.
+        // The invalid value has been reported as a fault already.
         let Some(on) = fields.flag(name) else {
             continue;
         };

@@ -13,7 +13,8 @@ use super::yaml::Yaml;
 /// Most faults that are kept: a document can be full of them, and an operator reads
 /// only the first few.
 const MOST_FAULTS: usize = 100;
-/// No known key is longer, so the rest of a longer unknown key is not compared.
+/// The number of bytes of an unknown key that are compared with the known keys.
+/// No known key is longer.
 const LONGEST_KEY: usize = 64;
 
 /// Errors of the document (faults), and its parts that have no effect (warnings).
@@ -32,7 +33,8 @@ impl Findings {
         add(&self.warnings, path, words);
     }
 
-    /// Returns the faults as an error if there are any, and otherwise the warnings.
+    /// Returns the faults as an error if there are any. Otherwise returns the
+    /// warnings.
     pub(super) fn into_result(self) -> Result<Vec<String>, Vec<String>> {
         let faults = self.faults.into_inner();
         if faults.is_empty() {
@@ -111,8 +113,8 @@ impl<'a> Fields<'a> {
                 self.findings.fault(&path, instead);
                 continue;
             }
-            // `dns` most likely means `dns-resolver`, although other keys are
-            // closer in spelling.
+            // Prefer a key that starts alike: `dns` most likely means `dns-resolver`,
+            // although other keys are closer in spelling.
             let starts_alike = |known: &str| known.starts_with(key.as_str());
             let start: String = key.chars().take(LONGEST_KEY).collect();
             let distance = |known: &str| strsim::osa_distance(&start, known);
@@ -163,7 +165,7 @@ impl<'a> Fields<'a> {
         Fields::of(self.get(key)?, self.at(key), keys, self.findings)
     }
 
-    /// A list; each item comes with its path.
+    /// A list. Each item comes with its path.
     pub(super) fn list(&self, key: &str) -> Option<Vec<(String, &'a Yaml)>> {
         let path = self.at(key);
         match self.get(key)? {
@@ -302,8 +304,8 @@ impl<'a> Fields<'a> {
         u32::try_from(number).ok()
     }
 
-    /// Looks one of these words up and returns its value. If `numbers`, a number
-    /// counts as the text of its digits.
+    /// Finds the value in `words` and returns what it stands for. If `numbers`, a
+    /// number is looked up as the text of its digits.
     pub(super) fn word<T: Copy>(&self, key: &str, words: &[(&str, T)], numbers: bool) -> Option<T> {
         let value = if numbers {
             self.present(key)?
@@ -317,7 +319,7 @@ impl<'a> Fields<'a> {
         };
         let found = words.iter().find(|(word, _)| *word == text);
         if found.is_none() {
-            // Leave digits out of the message: they are another spelling of the
+            // Leave the digits out of the message: they only are another spelling of the
             // words.
             let is_digit = |word: &&str| word.parse::<u8>().is_err();
             let known: Vec<_> = words
@@ -340,7 +342,8 @@ impl<'a> Fields<'a> {
         value
     }
 
-    /// The value. Reports a `null`, for keys where nmstate does not accept one.
+    /// The value under a key. Reports a `null`, for keys where nmstate does not
+    /// accept one.
     fn present(&self, key: &str) -> Option<&'a Yaml> {
         if self.has(key) && self.get(key).is_none() {
             self.fault(key, "expected a value, found nothing");

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::plan::{InterfaceKind, InterfaceMatch};
 
-/// More interfaces than any chassis has.
+/// At most this many interfaces are read: more than any chassis has.
 const MOST_INTERFACES: usize = 1024;
 /// The kernel's smallest MTU for IPv6 (IPV6_MIN_MTU).
 const LEAST_MTU_IPV6: u32 = 1280;
@@ -112,7 +112,7 @@ fn read(fields: &Fields) -> Option<Described> {
     described.interface.down = state == State::Down;
     let kind = fields.text("type").unwrap_or("ethernet");
     if matches!(state, State::Absent | State::Ignore) {
-        // The entry gets no profile, so the rest of it is not checked.
+        // The entry gets no profile, so the rest of it needs no check.
         if kind != "ethernet" {
             described.interface.kind = InterfaceKind::Bridge { stp: None };
         }

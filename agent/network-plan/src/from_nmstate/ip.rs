@@ -9,7 +9,7 @@ use super::fields::Fields;
 use super::yaml::Yaml;
 use crate::plan::Method;
 
-/// More addresses than any host has on one link.
+/// At most this many addresses are read: more than any host has on one link.
 const MOST_ADDRESSES: usize = 256;
 /// nmstate's value for a metric that it does not set.
 const DEFAULT_METRIC: i64 = -1;
@@ -308,8 +308,8 @@ fn token(fields: &Fields, family: &mut Family, autoconf: Option<bool>) {
         fields.fault("token", "a token needs autoconf");
     }
     if family.is_automatic() {
-        // Display writes the end of some tokens as an IPv4 address. A first segment
-        // prevents that; its digit is cut off again.
+        // Display writes the end of some tokens as an IPv4 address. A digit in the
+        // first segment prevents that, and is removed from the text again.
         let mut segments = token.segments();
         segments[0] = 1;
         let with_prefix = Ipv6Addr::from(segments).to_string();

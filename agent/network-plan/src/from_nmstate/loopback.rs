@@ -1,5 +1,5 @@
-//! The loopback interface. Its profile contains what belongs to no NIC: routes that
-//! lead nowhere, and rules.
+//! The loopback interface. Its profile contains what belongs to no NIC: routes
+//! that drop or reject packets, and routing rules.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

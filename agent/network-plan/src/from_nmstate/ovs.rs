@@ -8,7 +8,7 @@ use super::fields::{Fields, Findings};
 use super::yaml::Yaml;
 use crate::plan::{InterfaceKind, Settings};
 
-/// The highest VLAN id: IEEE 802.1Q reserves 4095.
+/// The highest VLAN id; IEEE 802.1Q reserves 4095.
 const LAST_VLAN: u32 = 4094;
 
 const BRIDGE_KEYS: &[&str] = &[
@@ -56,8 +56,8 @@ pub(super) struct OvsPort {
     pub(super) sections: BTreeMap<&'static str, Settings>,
     /// The VLAN id that the port adds to its frames.
     pub(super) tag: Option<u16>,
-    /// The most similar bond mode of the kernel, and the path and name of each
-    /// interface.
+    /// If the port is a bond: the most similar bond mode of the kernel, and the
+    /// path and name of each interface.
     pub(super) bond: Option<(&'static str, Vec<(String, String)>)>,
 }
 
@@ -144,8 +144,8 @@ fn read_port(fields: &Fields) -> Option<OvsPort> {
 }
 
 fn read_bond(fields: &Fields, port: &mut OvsPort) {
-    // NMState's mode -> (the mode in Open vSwitch, LACP, the most similar mode of
-    // the kernel).
+    // Each row has NMState's mode, the mode in Open vSwitch, the LACP setting, and
+    // the most similar mode of the kernel.
     let modes = [
         ("active-backup", ("active-backup", "off", "active-backup")),
         ("balance-slb", ("balance-slb", "off", "active-backup")),
@@ -287,7 +287,8 @@ pub(super) fn database(fields: &Fields) -> Vec<(&'static str, Settings)> {
     sections
 }
 
-/// Reports bridges with the same name, which would share one profile.
+/// Reports bridges that have the same name, because they would share one
+/// profile.
 pub(super) fn check_names(bridges: &[OvsBridge], findings: &Findings) {
     for (index, bridge) in bridges.iter().enumerate() {
         let mut earlier = bridges[..index].iter();

@@ -1,5 +1,5 @@
-//! Features of NMState that neither the ramdisk nor this crate's writer of keyfiles
-//! supports, with a remedy for each.
+//! Features of NMState that neither the ramdisk nor this crate's writer of
+//! keyfiles supports, with a remedy for each.
 //!
 //! The document is rejected when the ramdisk is built, so that nobody finds out on
 //! a console in a data centre. The installed system can get these features from an

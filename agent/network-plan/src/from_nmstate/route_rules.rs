@@ -8,7 +8,7 @@ use super::loopback;
 use super::routes::{MAIN_TABLE, network};
 use crate::route_rule::{RouteRule, RuleAction};
 
-/// More rules than any host needs.
+/// At most this many rules are read: more than any host needs.
 const MOST_RULES: usize = 1024;
 /// nmstate's first priority for a rule without one.
 const FIRST_PRIORITY: u32 = 30_000;
@@ -28,7 +28,8 @@ const KEYS: &[&str] = &[
     "suppress_prefixlength",
 ];
 
-/// A rule as the document contains it; open fields are `None`.
+/// A rule as the document contains it. `None` stands for a key that the
+/// document leaves out.
 #[derive(Clone)]
 struct Wanted {
     path: String,
@@ -150,7 +151,7 @@ fn with_priorities(wanted: Vec<Wanted>) -> Vec<(Wanted, u32)> {
 }
 
 impl Wanted {
-    /// True if the other rule has everything that this one asks for.
+    /// True if the other rule has every value that this rule specifies.
     fn fits(&self, other: &Wanted) -> bool {
         fn fits<T: PartialEq>(wanted: &Option<T>, found: &Option<T>) -> bool {
             wanted.is_none() || wanted == found
@@ -205,7 +206,7 @@ fn carrier(rule: &Wanted, top: &Fields, all: &Interfaces) -> Option<String> {
         }
         return Some(name.clone());
     }
-    // nmstate compares the table exactly as written, even 0.
+    // As in nmstate, compare the table exactly as written, even if it is 0.
     let table = rule.table.unwrap_or(MAIN_TABLE);
     let up = || all.list.iter().filter(|d| d.state != State::Absent);
     let mut names: Vec<&str> = up().map(|d| d.name.as_str()).collect();

@@ -10,7 +10,7 @@ use super::loopback;
 use super::yaml::Yaml;
 use crate::plan::{InterfaceKind, Method, Route, RouteKind};
 
-/// More routes than any ramdisk needs.
+/// At most this many routes are read.
 const MOST_ROUTES: usize = 4096;
 /// The kernel's RT_TABLE_MAIN.
 pub(super) const MAIN_TABLE: u32 = 254;
@@ -37,7 +37,7 @@ const KEYS: &[&str] = &[
     "vrf-name",
 ];
 
-/// A route and the interface that it leads over.
+/// A route with the interface that it leads over, in nmstate's order.
 pub(super) struct SortedRoute {
     /// Index of the interface; `None`: the loopback interface.
     interface: Option<usize>,
@@ -45,8 +45,8 @@ pub(super) struct SortedRoute {
     route: Route,
 }
 
-/// nmstate sorts the routes of an interface, and keeps only one of several routes that
-/// differ only in their metric.
+/// The key by which nmstate sorts the routes of an interface. Of several routes
+/// with the same key it keeps only one: they differ only in their metric.
 type SortKey = (bool, [bool; 2], [String; 3], [u32; 7]);
 
 /// One entry of the list, before the checks that need other entries.
@@ -71,7 +71,7 @@ struct Entry<'a> {
 }
 
 /// Reads the list and adds each route to its interface. Returns the routes that
-/// lead nowhere, for [`give_to_loopback`].
+/// drop or reject packets, for [`give_to_loopback`].
 pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<SortedRoute> {
     let Some(fields) = top.child("routes", &["running", "config"]) else {
         return Vec::new();
@@ -92,9 +92,9 @@ pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<SortedRoute> {
     nowhere
 }
 
-/// Adds the routes that lead nowhere to the loopback interface. Call this after the
-/// code that looks for interfaces with addresses, since it must not find the
-/// loopback interface.
+/// Adds the routes that drop or reject packets to the loopback interface. The
+/// caller must first run the code that looks for interfaces with addresses,
+/// because that code must not find the loopback interface.
 pub(super) fn give_to_loopback(nowhere: Vec<SortedRoute>, all: &mut Interfaces) {
     for found in nowhere {
         give(found.route, loopback::of(all));

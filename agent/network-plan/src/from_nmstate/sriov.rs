@@ -18,7 +18,8 @@ const FUNCTION_KEYS: &[&str] = &[
     "qos",
     "vlan-proto",
 ];
-/// NM_SETTING_SRIOV: more virtual functions than any NIC has.
+/// The largest number of virtual functions in NM_SETTING_SRIOV. No NIC has as
+/// many.
 const MOST_FUNCTIONS: u32 = 4096;
 
 pub(super) fn read(ethernet: &Fields, described: &mut Described) {

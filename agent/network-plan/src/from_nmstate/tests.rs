@@ -19,7 +19,8 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The files that gen_conf has written, by name.
+/// The keyfiles that nmstate's generator (`gen_conf`) has written for this
+/// case, by name.
 fn keyfiles_of(case: &Path) -> BTreeMap<String, String> {
     fs::read_dir(case)
         .unwrap()

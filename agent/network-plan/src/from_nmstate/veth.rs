@@ -38,7 +38,8 @@ pub(super) fn add_peers(all: &mut Interfaces, findings: &Findings) {
                 let mut other = Described::plain(&peer, path);
                 other.interface.kind = InterfaceKind::Veth { peer: name };
                 other.interface.profile.uuid_type = Some("veth");
-                // nmstate's generator writes this setting only for such an end.
+                // nmstate's generator writes this setting only for an end that the document
+                // does not describe.
                 let settings = &mut other.ipv6.plan.settings;
                 settings.insert("addr-gen-mode".to_owned(), "0".to_owned());
                 all.list.push(other);

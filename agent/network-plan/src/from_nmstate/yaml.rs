@@ -15,7 +15,7 @@ const DEEPEST: usize = 32;
 /// Most values that are accepted, where each use of an alias counts: enough for
 /// some hundred interfaces with every possible setting.
 const MOST_VALUES: usize = 100_000;
-/// Most values that aliases may repeat.
+/// Aliases may repeat at most this many values.
 const MOST_REPEATED: usize = 20_000;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ impl Yaml {
     /// Parses a document, which may start with a byte order mark.
     pub(super) fn parse(text: &str) -> Result<Yaml, InvalidYaml> {
         let text = text.trim_start_matches('\u{feff}');
-        // Without any content, the document is null.
+        // A document without any content is null.
         let is_blank = |line: &str| line.trim().is_empty() || line.starts_with('#');
         if text.lines().all(|line| is_blank(line) || line == "---") {
             return Ok(Yaml::Null);
@@ -71,7 +71,7 @@ impl Yaml {
         }
     }
 
-    /// The type or value, for a message.
+    /// Describes the value in a message: `true`, `a list`.
     pub(super) fn kind(&self) -> String {
         match self {
             Yaml::Null => "nothing".to_owned(),
@@ -229,7 +229,8 @@ mod tests {
             let start = Instant::now();
             let InvalidYaml(error) = Yaml::parse(text).expect_err(&text[..text.len().min(20)]);
             assert!(!error.contains('\n') && error.len() < 400, "{error}");
-            // The bomb alone would fill the memory; a loaded machine may be slow.
+            // The time limit is long because a loaded machine may be slow; without the
+            // limits of this module, the bomb would fill the memory.
             assert!(start.elapsed() < Duration::from_secs(30), "{error}");
         }
     }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::plan::{IpPlan, Method};
 
-/// The facts about one interface that a profile contains.
+/// The facts about one interface, as far as a profile contains them.
 #[derive(Debug, PartialEq, Default)]
 struct Facts {
     name: Option<String>,
@@ -43,15 +43,16 @@ struct Family {
     gateway: Option<IpAddr>,
     dns: Vec<IpAddr>,
     search: Vec<String>,
-    /// Destination, next hop, metric, options.
+    /// The routes: destination, next hop, metric, options.
     routes: Vec<(IpPrefix, Option<IpAddr>, Option<u32>, String)>,
     required: bool,
     /// Set if the addresses come from the network.
     automatic: Option<Asked>,
 }
 
-/// Whether to ignore DNS servers, ignore routes and avoid a default route; the
-/// timeout in seconds; the host name to send.
+/// What the interface accepts from the network: whether to ignore DNS servers,
+/// ignore routes and avoid a default route; the timeout in seconds; the host
+/// name to send.
 type Asked = (bool, bool, bool, Option<u32>, Option<String>);
 type File = BTreeMap<String, BTreeMap<String, String>>;
 

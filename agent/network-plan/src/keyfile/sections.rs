@@ -1,4 +1,5 @@
-//! A keyfile under construction.
+//! Collects the sections and keys of a keyfile, and writes it in nmstate's
+//! order.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,9 +1,9 @@
-//! Arguments for the machine as a whole.
+//! Writes the arguments for the machine as a whole.
 
 use super::interface::device;
 use crate::plan::{Interface, InterfaceKind, IpPlan, NetworkPlan, USUAL_DHCP_TIMEOUT};
 
-/// The value if no argument sets it.
+/// The timeout that applies if no argument sets it.
 const IP_REQUIRED_TIMEOUT_MS: u32 = 20_000;
 /// The longest time, written as `infinity`.
 const INFINITY: u32 = i32::MAX as u32;

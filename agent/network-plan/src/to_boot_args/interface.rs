@@ -1,5 +1,5 @@
-//! Writes the name of an interface in an argument, and the arguments about its
-//! link.
+//! Writes the name of an interface as arguments refer to it, and the arguments
+//! about its link.
 
 use std::net::Ipv6Addr;
 
@@ -10,13 +10,15 @@ use crate::team_runner;
 /// Characters that separate fields, so no name may contain them.
 const SEPARATORS: &[char] = &[':', ',', ';', '=', '[', ']', '"'];
 
-/// The name of the interface in an argument; empty for every NIC. `None` if no
-/// argument can name it, as with a VLAN without a name of its own.
+/// The text by which arguments refer to this interface: its name, or its
+/// hardware address if it has no name. The text is empty for the interface that
+/// matches every NIC. Returns `None` if no argument can refer to it, for
+/// example to a VLAN that has no name yet.
 pub(super) fn device(interface: &Interface) -> Option<String> {
     let matches = &interface.matches;
     match (&matches.name, &interface.kind) {
         (Some(name), _) => (!name.contains(SEPARATORS)).then(|| name.clone()),
-        // A colon would end the field.
+        // Write hyphens, because a colon would end the field.
         (None, InterfaceKind::Ethernet) => {
             let mac = matches.mac.map(|mac| mac.to_string().replace(':', "-"));
             Some(mac.unwrap_or_default())
@@ -93,8 +95,8 @@ fn ports(controller: &str, all: &[Interface]) -> String {
     ports.join(",")
 }
 
-/// An option's value. Commas separate options, so lists use semicolons. Addresses
-/// with colons are in brackets.
+/// The value of a bond option in `bond=`. Commas separate options, so lists use
+/// semicolons. Addresses with colons are in brackets.
 fn bond_text(name: &str, value: &str) -> String {
     match bond_value(name) {
         Some(BondValue::Mac) => format!("[{value}]"),

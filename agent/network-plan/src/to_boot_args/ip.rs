@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use super::interface::device;
 use crate::plan::{Interface, IpPlan, Method, NetworkPlan};
 
-/// The method that changes nothing: an interface keeps its initial families, or
-/// those that earlier arguments gave it.
+/// The method that changes nothing: an interface keeps the families that it
+/// starts with, or those that earlier arguments gave it.
 const NEUTRAL: &str = "auto";
 
 /// Each `ip=` of the interface, and its client identifier.
@@ -46,7 +46,7 @@ pub(super) fn arguments(interface: &Interface, plan: &NetworkPlan) -> Vec<String
                 }
             }
         }
-        // A port has only its link.
+        // A port has no addresses, only settings of its link.
         _ if interface.controller.is_some() => {}
         _ => arguments.push(short_form(&device, "none", "")),
     }

@@ -113,7 +113,7 @@ fn what_no_argument_can_express_is_reported() {
             }),
         ),
         (
-            // A `bond=` without ports means the port `eth0`.
+            // A `bond=` without ports configures the port `eth0`.
             vec!["eth0: the arguments configure it as well"],
             changed(&|plan| {
                 *plan = self::plan("bond");
@@ -125,10 +125,11 @@ fn what_no_argument_can_express_is_reported() {
     }
 }
 
-/// The vectors that do not come back from the arguments written for them.
+/// The vectors whose plan differs after the plan was written as arguments and
+/// read again.
 const LOST: &[&str] = &[
     "vlan=v5:52-54-00-00-00-01",
-    // These mean one NIC, but do not say which.
+    // These mean one NIC without saying which.
     "rd.route=10.0.0.0/8:192.0.2.1:averylonginterfacename",
     "bootdev",
     "bootdev=",

@@ -6,8 +6,9 @@ use tokio::time::Instant;
 
 use super::user_option::{Content, UserOption};
 
-/// Most servers and most domains that are kept. A link may have many routers, or a
-/// malicious one; the resolver reads three servers and six domains.
+/// At most this many servers and this many domains are kept. A link may have
+/// many routers, or a malicious one; the resolver reads three servers and six
+/// domains.
 const MOST: usize = 8;
 
 /// The servers and domains that are valid now.
@@ -46,19 +47,19 @@ impl AdvertisedDns {
         self.servers.len() + self.domains.len() < before
     }
 
-    /// When the next item expires.
+    /// The time when the next item expires.
     pub fn next_end(&self) -> Option<Instant> {
         let servers = self.servers.iter().filter_map(|known| known.until);
         let domains = self.domains.iter().filter_map(|known| known.until);
         servers.chain(domains).min()
     }
 
-    /// In the order in which they were first advertised.
+    /// The servers in the order in which they were first advertised.
     pub fn servers(&self) -> impl Iterator<Item = Ipv6Addr> {
         self.servers.iter().map(|known| known.item)
     }
 
-    /// In the order in which they were first advertised.
+    /// The domains in the order in which they were first advertised.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.domains.iter().map(|known| known.item.as_str())
     }

@@ -9,8 +9,8 @@ use super::user_option::{self, UserOption};
 
 /// `RTNLGRP_ND_USEROPT` in linux/include/uapi/linux/rtnetlink.h.
 const GROUP: u32 = 20;
-/// Bytes. The kernel puts one option into a message, and an option has at most 2040
-/// bytes.
+/// In bytes. The kernel puts one option into a message, and an option has at
+/// most 2040 bytes.
 const MESSAGE_LIMIT: usize = 4096;
 
 /// A subscription on its own socket: rtnetlink does not know this message type and
@@ -22,7 +22,7 @@ pub struct UserOptions {
 
 impl UserOptions {
     /// # Errors
-    /// If the kernel refuses the subscription.
+    /// If the kernel rejects the subscription.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -35,7 +35,7 @@ impl UserOptions {
     /// next advertisement repeats its options.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// If the kernel reports an error.
     pub async fn next(&self) -> io::Result<Vec<UserOption>> {
         let mut buffer = [0; MESSAGE_LIMIT];
         let length = self.group.receive(&mut buffer).await?;

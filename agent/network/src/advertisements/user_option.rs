@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use landfall_boot_params::dracut_net::is_host_name;
 
-/// From linux/include/uapi/linux/rtnetlink.h, RFC 4861 (advertisement) and RFC 8106
-/// (options).
+/// Constants from linux/include/uapi/linux/rtnetlink.h, RFC 4861
+/// (advertisement) and RFC 8106 (options).
 const RTM_NEWNDUSEROPT: u16 = 68;
 const ROUTER_ADVERTISEMENT: u8 = 134;
 const RDNSS: u8 = 25;
@@ -78,7 +78,7 @@ fn options(message: &[u8], found: &mut Vec<UserOption>) {
     }
 }
 
-/// Parses an option: type, length, two reserved bytes, lifetime, content.
+/// Parses one option: type, length, two reserved bytes, lifetime, content.
 fn one(index: u32, option: &[u8]) -> Option<UserOption> {
     let seconds = u32::from_be_bytes(*option.get(4..)?.first_chunk()?);
     let content = match option[0] {

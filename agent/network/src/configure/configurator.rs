@@ -23,9 +23,11 @@ use crate::state::NetworkState;
 use crate::static_ipv4::Verdict;
 use crate::{arp_sysctl, dhcp, dhcp6, linkdown, resolv_conf};
 
-/// After this time every driver in the ramdisk has looked at its devices.
+/// Time after the start of the task until which every driver in the ramdisk has
+/// probed its devices.
 const DEVICES_EXPECTED: Duration = Duration::from_secs(10);
-/// Longer than any successful configuration takes, spanning tree included.
+/// Time after which a missing address is reported. Every successful
+/// configuration takes less, spanning tree included.
 const ONLINE_EXPECTED: Duration = Duration::from_secs(45);
 /// Pause before the next attempt after the kernel has refused a connection.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
@@ -38,7 +40,7 @@ pub(super) struct Configurator {
     pub(super) setup: Setup,
     pub(super) changes: Changes,
     pub(super) state: watch::Sender<NetworkState>,
-    /// By the kernel's index.
+    /// The NICs by the kernel's index.
     pub(super) nics: BTreeMap<u32, Nic>,
     pub(super) timers: Timers,
     pub(super) clients: mpsc::Sender<(ClientTag, dhcp::Event)>,
@@ -49,8 +51,8 @@ pub(super) struct Configurator {
     pub(super) verdicts: mpsc::Sender<(ClientTag, IpPrefix, Verdict)>,
     verdicts_given: mpsc::Receiver<(ClientTag, IpPrefix, Verdict)>,
     pub(super) clients_started: u64,
-    /// Opened before the first link is up: a router may not repeat its
-    /// advertisement for many minutes.
+    /// The socket is opened before the first link is up, because a router may not
+    /// repeat its advertisement for many minutes.
     user_options: UserOptions,
     pub(super) host_name_set: bool,
     pub(super) missing_devices_told: bool,
@@ -61,7 +63,7 @@ pub(super) struct Configurator {
     pub(super) preference: Preference,
 }
 
-/// The preferred NIC and the routes added for it.
+/// The kernel's index of the preferred NIC.
 #[derive(Debug, Default)]
 pub(super) struct Preference {
     /// The kernel's index.

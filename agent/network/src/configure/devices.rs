@@ -34,7 +34,7 @@ impl Configurator {
             LinkKind::Nic | LinkKind::Virtual => {}
         }
         if let Some(known) = self.nics.get(&index) {
-            // The event may report a name that the device no longer has.
+            // The device may have been renamed since the kernel sent the event.
             if known.link.name != link.name
                 && let Ok(Some(name)) = self.changes.name_of(index).await
             {
@@ -64,9 +64,9 @@ impl Configurator {
         }
     }
 
-    /// Finds the NIC's place in the plan and switches the NIC on. A NIC without a
-    /// place is switched on as well, because the inventory reports its carrier and
-    /// its neighbours.
+    /// Finds the NIC's place in the plan and switches the NIC on. A NIC that the
+    /// plan does not mention is switched on as well, because the inventory reports
+    /// its carrier and its neighbours.
     ///
     /// Calling it again changes nothing that is already as planned.
     pub(super) async fn prepare(&mut self, index: u32) {
@@ -199,7 +199,7 @@ impl Configurator {
         let (name, prefix) = (&nic.link.name, address.prefix);
         if !address.tentative && !nic.logged_addresses.contains(&prefix.address) {
             match origin {
-                // The lease has been logged already.
+                // The event of the DHCP client has logged the lease already.
                 AddressOrigin::Dhcp(_) => {}
                 AddressOrigin::LinkLocal => tracing::debug!("{name} {prefix} {origin}"),
                 _ => tracing::info!("{name} {prefix} from {origin}"),

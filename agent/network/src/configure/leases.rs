@@ -96,7 +96,8 @@ impl Configurator {
         nic.trouble = None;
         let before = nic.leased_before.replace(lease.address);
         if let Some(before) = before.filter(|before| *before != lease.address) {
-            // Ironic refuses a heartbeat with another callback URL.
+            // A new address changes the callback URL, and Ironic rejects a heartbeat with
+            // another URL.
             tracing::error!(
                 "{name} address {before} has become {}: Ironic still calls the old one \
                  -- reserve the address for {} on the DHCP server",

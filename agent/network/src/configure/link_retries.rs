@@ -44,7 +44,8 @@ impl Configurator {
         let Some(nic) = self.nics.get(&index) else {
             return true;
         };
-        // A NIC without a place in the plan is switched on, too: see `prepare`.
+        // A NIC that the plan does not mention must be switched on as well, see
+        // `prepare`.
         let Some(interface) = nic.interface_of(self.plan()) else {
             return nic.link.up;
         };
@@ -55,7 +56,7 @@ impl Configurator {
             Some(name) => match self.index_of(name) {
                 Some(controller) if self.awaits_first_port(controller) => true,
                 Some(controller) => nic.link.up && nic.link.controller == Some(controller),
-                // The port stays off until its controller exists.
+                // Leave the port off until its controller exists.
                 None => true,
             },
             None => nic.link.up,

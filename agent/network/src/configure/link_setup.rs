@@ -83,14 +83,14 @@ pub(super) async fn add_planned(
     errors
 }
 
-/// Appends a failure to `errors`.
+/// Appends a failure to `errors`: `cannot {what}: {error}`.
 pub(super) fn note(errors: &mut Vec<String>, what: &str, result: io::Result<()>) {
     if let Err(error) = result {
         errors.push(format!("{what}: {error}"));
     }
 }
 
-/// `adding the route to 10.0.0.0/8 via 192.0.2.1`
+/// `add the route to 10.0.0.0/8 via 192.0.2.1`, for [`note`].
 pub(super) fn told_route(verb: &str, route: &DeviceRoute) -> String {
     match route.via {
         Some(via) => format!("{verb} the route to {} via {via}", route.destination),

@@ -11,10 +11,10 @@ const MOST_LEVELS: u8 = 8;
 /// RFC 8200, 5, and the kernel's IPV6_MIN_MTU.
 const LEAST_IPV6: u32 = 1280;
 
-/// The MTU of the device itself takes precedence. Without it, a VLAN with an MTU
-/// raises the device below it, because the kernel refuses a VLAN with a larger MTU.
-/// A bridge raises its ports, because it would lose large frames. (A bond raises
-/// its ports by itself.)
+/// The MTU that the plan sets on the device itself takes precedence. Without
+/// it, a VLAN with an MTU raises the device below it, because the kernel
+/// rejects a VLAN with a larger MTU. A bridge raises its ports, because it
+/// would lose large frames. (A bond raises its ports by itself.)
 pub(super) fn needed_mtu(
     plan: &NetworkPlan,
     link: &Link,
@@ -95,7 +95,8 @@ mod tests {
             ("eth0", None),
             ("eth1", Some(3000)),
             ("eth2", Some(3500)),
-            // The device's own MTU stays, so the operator sees the contradiction.
+            // The device keeps its own MTU, although a VLAN on it needs more. The operator
+            // then sees the contradiction.
             ("eth3", Some(1400)),
             ("x1", None),
         ] {

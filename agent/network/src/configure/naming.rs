@@ -18,7 +18,7 @@ const MOST_NICS: u32 = 4096;
 pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: &NamingPolicy) {
     let mac = link.permanent_mac.unwrap_or(link.mac);
     if !policy.given.is_empty() {
-        // The NIC may have been renamed since the event, to make room for another.
+        // The NIC may have been renamed since the event, to make room for another one.
         if let Ok(Some(name)) = changes.name_of(link.index).await {
             link.name = name;
         }
@@ -55,7 +55,8 @@ pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: &Nami
             continue;
         }
         if let Err(error) = changes.add_name(link.index, &name).await {
-            // The ports of a card without port numbers share the name of the slot.
+            // An error is normal here: the ports of a card without port numbers share the
+            // name of the slot.
             tracing::debug!("{}: alternative name {name}: {error}", link.name);
         }
         link.alternative_names.push(name);

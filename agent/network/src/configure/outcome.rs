@@ -22,7 +22,7 @@ impl Configurator {
         }
         let shown = state_json(&self.setup.choice, &new, &self.nics, &self.reach.borrow());
         self.setup.state_file.store(&shown);
-        // Last, so that a watcher that wakes up finds the resolver file written.
+        // Notify last, so that a watcher that wakes up finds the resolver file written.
         self.state.send_if_modified(|old| {
             let changed = *old != new;
             *old = new;

@@ -11,8 +11,8 @@ use super::configurator::Configurator;
 use crate::nic::Nic;
 use crate::routes::Route;
 
-/// Smaller than the agent's own metrics, including those of NICs that the plan
-/// names.
+/// The metric of the copies. It is smaller than the agent's own metrics,
+/// including those of NICs that the plan names.
 const METRIC: u32 = 20;
 
 impl Configurator {
@@ -30,7 +30,7 @@ impl Configurator {
             return;
         }
         let wanted = match self.preference.over {
-            // A single NIC needs no preference.
+            // With only one configured NIC there is nothing to prefer.
             Some(index) if self.nics.values().filter(|nic| nic.configured).count() > 1 => {
                 match self.changes.routes_of(index).await {
                     Ok(routes) => copies(routes),
@@ -44,7 +44,7 @@ impl Configurator {
         };
         let before = std::mem::take(&mut self.preference.copies);
         for route in &wanted {
-            // Added again even if it existed before: the kernel removes a route
+            // Add each route again even if it existed before: the kernel removes a route
             // together with its source address.
             if let Err(error) = self.changes.put_route(route).await {
                 tracing::warn!("preferring {}: {error}", self.name_of(self.preference.over));
@@ -70,11 +70,13 @@ impl Configurator {
     }
 }
 
-/// The copies to add for the routes of a device.
+/// The copies that make the routes of one device take precedence: the same
+/// routes with a smaller metric. Routes that are such copies already are not
+/// copied again.
 fn copies(mut routes: Vec<Route>) -> Vec<Route> {
     routes.retain(|route| route.metric() != Some(METRIC));
-    // For each destination only the route with the smallest metric is copied. All
-    // copies have the same metric, so the kernel would otherwise keep the last one.
+    // Copy only the route with the smallest metric to each destination. All copies
+    // have the same metric, so the kernel would otherwise keep the last one.
     routes.sort_by_key(Route::metric);
     let mut copies: Vec<Route> = Vec::new();
     for route in routes {

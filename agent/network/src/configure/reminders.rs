@@ -12,8 +12,9 @@ use super::timers::Timer;
 use crate::links::Link;
 use crate::state::NicState;
 
-/// Time from the first reminder to the last. NetworkManager waits 60 s for a named
-/// device; the first reminder comes after 10 s.
+/// Time from the first reminder about missing devices to the last.
+/// NetworkManager waits 60 s for a named device; the first reminder comes after
+/// 10 s.
 const DEVICES_LIMIT: Duration = Duration::from_secs(50);
 
 impl Configurator {
@@ -121,7 +122,8 @@ fn condition(nic: &NicState) -> String {
     }
 }
 
-/// The agent creates bonds, bridges and VLANs itself and reports a failure at once.
+/// Whether the agent waits for the device to appear. It creates bonds, bridges
+/// and VLANs itself, and reports a failure at once.
 fn is_device(interface: &Interface) -> bool {
     interface.kind == InterfaceKind::Ethernet
 }
@@ -138,8 +140,8 @@ fn missing(interface: &Interface, is_last: bool) -> String {
     }
 }
 
-/// All names and addresses by which a plan can match it:
-/// `enp2s0 = eno1 = eth0, 52:54:00:00:00:01, permanent MAC 52:54:00:00:00:02`
+/// All names and addresses of a NIC by which a plan can match it: `enp2s0 =
+/// eno1 = eth0, 52:54:00:00:00:01, permanent MAC 52:54:00:00:00:02`
 fn names_and_macs(link: &Link) -> String {
     let mut text = format!("{}, {}", link.names().join(" = "), link.mac);
     if let Some(permanent) = link.permanent_mac.filter(|mac| *mac != link.mac) {

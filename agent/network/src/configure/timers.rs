@@ -8,19 +8,19 @@ use tokio::time::{Instant, sleep_until};
 /// again, and [`Timer::Devices`] ends the wait for the first port of a bond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// Has every interface of the plan found its device?
+    /// Checks whether every interface of the plan has found its device.
     Devices,
-    /// Does any interface have an address?
+    /// Checks whether any interface has an address.
     Online,
-    /// Does this NIC have a carrier?
+    /// Checks whether this NIC has a carrier.
     Carrier(u32),
-    /// Has this NIC heard a router?
+    /// Checks whether this NIC has heard a router.
     Advertisement(u32),
-    /// Are the DNS servers and domains that routers gave this NIC still valid?
+    /// Removes DNS servers and domains of this NIC that have expired.
     AdvertisedDns(u32),
-    /// Is the machine gone that had a static IPv6 address of this NIC?
+    /// Checks whether another machine still has a static IPv6 address of this NIC.
     Duplicate(u32),
-    /// Is this NIC switched on, and a port of its controller?
+    /// Checks whether this NIC is switched on, and a port of its controller.
     Link(u32),
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Starts a timer. It replaces an equal one.
+    /// Starts a timer. It replaces a running timer for the same check.
     pub(super) fn start(&mut self, timer: Timer, at: Instant) {
         self.list.retain(|(_, known)| *known != timer);
         self.list.push((at, timer));

@@ -19,8 +19,8 @@ use super::{AT_FIRST, Event, LONGEST_WAIT_AT_FIRST, Reporter, Settings};
 /// 64 s. Every wait varies by up to one second.
 const FIRST_WAIT: Duration = Duration::from_secs(4);
 const LONGEST_WAIT: Duration = Duration::from_secs(64);
-/// After this many messages without an answer the client reports the silence: after
-/// 20 s in the first series, later after 28 s.
+/// After this many messages without an answer the client reports that no server
+/// answers: after 20 s in the first series, later after 28 s.
 const SILENCE: u32 = 3;
 /// How often the client requests an accepted offer before it looks for another.
 const TAKE_TRIES: u32 = 3;
@@ -66,7 +66,8 @@ async fn owner(settings: &Settings, address: Ipv4Addr) -> Option<MacAddr> {
     let asker = conflict::Asker {
         index: settings.index,
         mac: settings.mac,
-        // No NIC of this machine has the address yet.
+        // Only this NIC can answer for this machine: no NIC of the machine has the
+        // address yet.
         own: vec![settings.mac],
     };
     let found = conflict::owner(&asker, address).await;
@@ -140,7 +141,8 @@ struct Search<'a> {
     socket: Broadcast,
     transaction: u32,
     start: Instant,
-    /// The start of the first series: one series may be shorter than [`AT_FIRST`].
+    /// The start of the first series, from which [`AT_FIRST`] counts: a series may
+    /// be shorter than that.
     began: Instant,
 }
 
@@ -171,14 +173,14 @@ impl<'a> Search<'a> {
                         if reporter.tell(Event::Refused(offer.server)).await.is_none() {
                             return Ok(Outcome::Unheard);
                         }
-                        // A pause, so that a server that offers and refuses in turn
-                        // cannot make the client send without end.
+                        // Wait until the end of the attempt, so that a server that offers and refuses
+                        // in turn cannot make the client send without pause.
                         sleep_until(until).await;
                     }
                     Taken::Silence => {}
                 }
             }
-            // A series may end before the usual silence is over.
+            // A series may end before [`SILENCE`] messages have been sent.
             if !logged && (sent >= SILENCE || Instant::now() >= end) {
                 logged = true;
                 if reporter
@@ -380,7 +382,8 @@ fn random_transaction() -> u32 {
 mod tests {
     use super::*;
 
-    /// The times of the messages, in seconds, if nobody answers.
+    /// The times at which the client sends its messages if nobody answers, in
+    /// seconds.
     fn times(until: u64) -> Vec<u64> {
         let mut now = Duration::ZERO;
         let mut wait = FIRST_WAIT;
@@ -400,9 +403,11 @@ mod tests {
         for (time, pause) in times.iter().zip(&pauses) {
             assert!(*time >= 120 || *pause <= 8, "{pause} s at {time} s");
         }
-        // Spanning tree forwards after 30 s; a message follows within 8 s.
+        // A port with spanning tree forwards after 30 s. The next message must follow
+        // within 8 s.
         assert!(times.iter().any(|time| (30..=38).contains(time)));
-        // Then the RFC's waits follow: the client does not keep this rate forever.
+        // After that the RFC's waits apply: the client does not keep the high rate
+        // forever.
         let last: Vec<u64> = pauses.into_iter().skip_while(|pause| *pause <= 8).collect();
         assert_eq!(last[..4], [16, 32, 64, 64]);
     }

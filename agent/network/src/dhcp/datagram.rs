@@ -51,8 +51,8 @@ pub(super) fn broadcast_packet(payload: &[u8], code_point: u8) -> Vec<u8> {
 }
 
 /// The payload of a packet from a DHCP server to a client; `None` for any other
-/// packet. The UDP checksum is ignored: between virtual machines of one host nobody
-/// fills it in.
+/// packet. The UDP checksum is ignored: between virtual machines on one host
+/// nobody computes it.
 pub fn payload(packet: &[u8]) -> Option<&[u8]> {
     let first = *packet.first()?;
     let header_length = usize::from(first & 0x0f) * 4;
@@ -81,7 +81,7 @@ fn ones_sum(bytes: &[u8], start: u16) -> u16 {
         sum += u32::from(u16::from_be_bytes([pair[0], low]));
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    // The loop keeps the sum within 16 bits.
+    // The cast is lossless: the loop leaves a sum of 16 bits.
     sum as u16
 }
 
@@ -89,7 +89,7 @@ fn ones_sum(bytes: &[u8], start: u16) -> u16 {
 mod tests {
     use super::*;
 
-    /// A packet with the ports of a server's answer.
+    /// A packet with the ports of a server's answer, and this payload.
     fn answer(payload: &[u8]) -> Vec<u8> {
         let mut packet = broadcast_packet(payload, 0);
         packet[20..24].copy_from_slice(&[0, 67, 0, 68]);

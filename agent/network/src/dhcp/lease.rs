@@ -9,13 +9,14 @@ use landfall_network_plan::IpPrefix;
 
 use super::message::Answer;
 
-/// Limits for lists from a server. No network needs more, and each entry costs the
-/// kernel or the resolver something.
+/// Limits for the lists that a server sends. No network needs more, and each
+/// entry costs the kernel or the resolver something.
 const MOST_SERVERS: usize = 8;
 const MOST_ROUTES: usize = 64;
 const MOST_DOMAINS: usize = 6;
 
-/// Seconds. A shorter lease is rejected: the client would renew it all the time.
+/// In seconds. A shorter lease is rejected: the client would renew it all the
+/// time.
 const SHORTEST_LEASE: u32 = 10;
 /// RFC 2131, 3.3: a lease time that means forever.
 const FOR_EVER: u32 = u32::MAX;
@@ -29,7 +30,7 @@ const SMALLEST_MTU: u16 = 576;
 pub struct Lease {
     pub address: IpPrefix,
     pub server: Ipv4Addr,
-    /// `None` means forever.
+    /// The duration of the lease; `None` means forever.
     pub lifetime: Option<Duration>,
     /// When to ask the server again (T1), counted from the start of the lease.
     pub renew_after: Duration,
@@ -115,7 +116,7 @@ fn prefix_length(answer: &Answer, address: Ipv4Addr) -> u8 {
     if let Some(DhcpOption::SubnetMask(mask)) = answer.options.get(OptionCode::SubnetMask) {
         let bits = mask.to_bits();
         if bits.leading_ones() == bits.count_ones() && bits != 0 {
-            // At most 32, so it fits.
+            // The cast is lossless: at most 32.
             return bits.leading_ones() as u8;
         }
     }
@@ -220,7 +221,8 @@ mod tests {
     use proptest::prelude::*;
 
     const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 77);
-    /// Message type ACK, server 192.0.2.1, lease 3600 s.
+    /// The shortest valid options: message type ACK, server 192.0.2.1, lease 3600
+    /// s.
     const LEAST: &[u8] = &[53, 1, 5, 54, 4, 192, 0, 2, 1, 51, 4, 0, 0, 14, 16];
 
     fn lease(address: Ipv4Addr, more: &[u8]) -> Result<Lease, &'static str> {

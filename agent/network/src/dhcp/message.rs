@@ -102,9 +102,9 @@ impl Request {
             }
             Request::Keep { .. } => {}
         }
-        // The same identity as in the installed CoreOS, where NetworkManager runs
-        // with `dhcp-client-id=mac`. A lease that is reserved for the host then
-        // applies to both.
+        // The client sends the same identity as the installed CoreOS, where
+        // NetworkManager runs with `dhcp-client-id=mac`. So a lease that is reserved
+        // for the host applies to both.
         let id = settings.client_id.clone().unwrap_or_else(|| {
             let ethernet = 1;
             [&[ethernet], &settings.mac.0[..]].concat()
@@ -143,8 +143,8 @@ impl Answer {
         let message = Message::decode(&mut Decoder::new(header)).ok()?;
         let for_us = message.opcode() == Opcode::BootReply
             && message.xid() == transaction
-            // The bytes after these six are ignored, and so is the length that the
-            // server wrote.
+            // Only the six bytes of the MAC are compared. The padding after them and the
+            // length that the server wrote are ignored.
             && header[28..34] == mac.0
             && header[236..240] == dhcproto::v4::MAGIC;
         if !for_us {
@@ -281,7 +281,8 @@ pub(super) mod tests {
             Some(DhcpOption::ServerIdentifier(server))
         );
 
-        // RFC 2131, 4.3.2: no server identifier and no requested address here.
+        // In a renewal there is no server identifier and no requested address (RFC
+        // 2131, 4.3.2).
         let keep = read(Request::Keep { address });
         assert_eq!(keep.ciaddr(), address);
         assert_eq!(option(&keep, OptionCode::ServerIdentifier), None);

@@ -51,7 +51,7 @@ pub async fn run<T: Clone>(
             }
             Err(error) => Err(error),
         };
-        // Without an error the receiver of the events is gone.
+        // If the work ended without an error, the receiver of the events is gone.
         let Err(error) = ended else {
             return;
         };

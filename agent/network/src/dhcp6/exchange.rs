@@ -8,7 +8,8 @@ use dhcproto::v6::MessageType;
 use super::lease::Lease;
 use super::retransmission::{self as rules, Repeats, Rule};
 
-/// One kind of message, repeated until it is answered or its time is over.
+/// A message that the client repeats until a server answers or the time for it
+/// is over.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) phase: Phase,
@@ -58,7 +59,7 @@ impl Held {
         self.lease.address.map(|address| address.address)
     }
 
-    /// The time that is `after` past the start of the lease.
+    /// The time on the client's clock that is `after` past the start of the lease.
     pub(super) fn at(&self, after: Option<Duration>) -> Option<Duration> {
         after.map(|after| self.since + after)
     }

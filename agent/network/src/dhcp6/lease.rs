@@ -7,10 +7,11 @@ use super::message::{Address, Answer, Association};
 
 /// RFC 8415, 7.7: a time that means forever.
 const FOR_EVER: u32 = u32::MAX;
-/// Seconds. RFC 8415, 7.6: `IRT_DEFAULT` and `IRT_MINIMUM`.
+/// In seconds: `IRT_DEFAULT` and `IRT_MINIMUM` (RFC 8415, 7.6).
 const REFRESH: u32 = 86_400;
 const SHORTEST_REFRESH: u32 = 600;
-/// Seconds. A shorter lease is rejected: the client would renew it all the time.
+/// In seconds. A shorter lease is rejected: the client would renew it all the
+/// time.
 const SHORTEST_LEASE: u32 = 10;
 
 /// A lease from a DHCPv6 server.
@@ -127,7 +128,7 @@ fn renewal(association: &Association, address: Address) -> (u32, u32) {
     };
     let share = |tenths: u64| match base {
         FOR_EVER => FOR_EVER,
-        // The result is below `base`, so it fits.
+        // The cast is lossless: the result is below `base`.
         base => (u64::from(base) * tenths / 10) as u32,
     };
     let rebind = match association.rebind {

@@ -1,7 +1,8 @@
 //! The client's state machine (RFC 8415, 18.2), without sockets and clocks.
 //!
-//! The caller chooses the moment from which times count. It passes in each event,
-//! does what [`Machine::on`] returns, and calls again at [`Machine::wakes`].
+//! All times count from a moment that the caller chooses. The caller passes in
+//! each event, does what [`Machine::on`] returns, and calls again at
+//! [`Machine::wakes`].
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -13,14 +14,14 @@ use super::retransmission::{self as rules, Repeats};
 use super::{Event, Identity, Want};
 use crate::dhcp::{AT_FIRST, LONGEST_WAIT_AT_FIRST};
 
-/// Seconds. RFC 8415, 7.6: the first message of its kind is delayed by up to this
-/// time, so that machines that received the same advertisement do not all ask at
-/// once.
+/// In seconds. RFC 8415, 7.6: the client delays the first message of its kind
+/// by up to this time, so that machines that received the same advertisement do
+/// not all send at once.
 const LONGEST_DELAY: f64 = 1.0;
-/// Pause before another search after a server has refused its own offer. Without it
-/// such a server could make the client send without end.
+/// Pause before another search after a server has refused its own offer.
+/// Without the pause such a server could make the client send without end.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// The client reports a silence of this length.
+/// How long no server may answer before the client reports the silence.
 const SILENCE: Duration = Duration::from_secs(30);
 /// A server with this preference is accepted at once (RFC 8415, 18.2.1).
 const PREFERRED: u8 = 255;
@@ -38,7 +39,7 @@ pub enum Input<'a> {
 /// What the caller must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// Send this message to all servers.
+    /// Send this message to the address of all servers.
     Send(Vec<u8>),
     /// Report this event.
     Tell(Event),
@@ -51,8 +52,8 @@ pub struct Machine {
     /// Returns a random number from 0 to 1.
     random: fn() -> f64,
     state: State,
-    /// When to report silence. `None` after the report, and while no answer is
-    /// expected.
+    /// When the client reports silence. `None` after the report, and while the
+    /// client expects no answer.
     complaint: Option<Duration>,
     searching_since: Duration,
     patience: Duration,
@@ -195,8 +196,8 @@ impl Machine {
         };
         if let Phase::Solicit(_) = exchange.phase {
             let searched = now.saturating_sub(self.searching_since);
-            // If a server has set its own limit, its answer arrived, so the switch
-            // port forwards frames.
+            // A server that has set its own limit has been heard, so the switch port
+            // already forwards frames.
             let is_at_first = searched < AT_FIRST && self.longest_search == rules::LONGEST_SEARCH;
             exchange.repeats.set_longest(match is_at_first {
                 true => LONGEST_WAIT_AT_FIRST,
@@ -230,7 +231,7 @@ impl Machine {
     /// Continues after a phase that ended without an answer.
     fn give_up(&mut self, phase: Phase, now: Duration, outputs: &mut Vec<Output>) {
         match phase {
-            // No server objects to the lease (18.2.3).
+            // No server has objected to the lease, so the client keeps it (18.2.3).
             Phase::Confirm(held) if held.end().is_none_or(|end| now < end) => {
                 self.hold(held, now, outputs);
             }
@@ -369,7 +370,7 @@ impl Machine {
             return self.hold(Held::new(lease, since), now, outputs);
         }
         let (Some(association), Some(address)) = (&answer.association, kept.address()) else {
-            // The answer does not mention the address. Another server may.
+            // The answer does not mention the address. Another server may still renew it.
             return;
         };
         let taken_back = association

@@ -12,12 +12,12 @@ use landfall_boot_params::dracut_net::is_host_name;
 use super::Identity;
 use crate::advertisements::user_option::is_server_address;
 
-/// Limits for lists from a server. No network needs more, and each entry costs the
-/// resolver something.
+/// Limits for the lists that a server sends. No network needs more, and each
+/// entry costs the resolver something.
 const MOST_SERVERS: usize = 8;
 const MOST_DOMAINS: usize = 6;
 
-/// Options that the client requests.
+/// The options that the client always requests.
 const WANTED: [OptionCode; 4] = [
     OptionCode::DomainNameServers,
     OptionCode::DomainSearchList,
@@ -101,7 +101,7 @@ fn association(identity: &Identity, address: Option<Ipv6Addr>) -> DhcpOption {
 fn full_name(name: &str) -> DhcpOption {
     let mut value = vec![SERVER_UPDATES_DNS];
     for label in name.split('.') {
-        // A label of a valid host name has at most 63 bytes.
+        // The cast is lossless: a label of a valid host name has at most 63 bytes.
         value.push(label.len() as u8);
         value.extend(label.as_bytes());
     }
@@ -129,9 +129,9 @@ pub struct Answer {
     pub dns: Vec<Ipv6Addr>,
     pub search: Vec<String>,
     pub ntp: Vec<Ipv6Addr>,
-    /// Seconds after which to ask for information again.
+    /// In seconds: when the client must ask for the information again.
     pub refresh: Option<u32>,
-    /// Most seconds between two messages of a search.
+    /// In seconds: the longest pause between two messages of a search.
     pub longest_search: Option<u32>,
 }
 
@@ -307,7 +307,7 @@ fn status(value: &[u8]) -> Option<Status> {
     let text = String::from_utf8_lossy(text);
     Some(Status {
         code: u16::from_be_bytes(*code),
-        // Limited to one short line for the console.
+        // The text becomes one short line for the console.
         text: text.chars().filter(|c| !c.is_control()).take(120).collect(),
     })
 }

@@ -50,7 +50,7 @@ pub const CONFIRM: Rule = Rule {
 /// MRD of a Confirm. If no server answers for this long, the lease counts as
 /// confirmed.
 pub const CONFIRM_LIMIT: Duration = seconds(10);
-/// For Renew and Rebind.
+/// The rule for Renew and Rebind.
 pub const RENEW: Rule = Rule {
     first: seconds(10),
     longest: Some(seconds(600)),

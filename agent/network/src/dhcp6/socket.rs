@@ -12,10 +12,10 @@ use tokio::net::UdpSocket;
 
 use super::Settings;
 
-/// All servers and relays on the link (RFC 8415, 7.1).
+/// The multicast address of all servers and relays on the link (RFC 8415, 7.1).
 const SERVERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
-/// Bytes; more than fits into an Ethernet frame. A longer answer is truncated, and
-/// the truncated option is ignored.
+/// In bytes: more than fits into an Ethernet frame. A longer answer is
+/// truncated, and the truncated option is ignored.
 const LONGEST: usize = 4096;
 
 /// Sends and receives on the link-local address of one interface.
@@ -32,7 +32,8 @@ impl Socket {
             SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
             None,
         )?;
-        // The previous client of this interface may not have closed its socket yet.
+        // The previous client of this interface may not have closed its socket yet, so
+        // both must be able to use the port.
         setsockopt(&fd, sockopt::ReuseAddr, &true)?;
         let local = SocketAddrV6::new(settings.link_local, CLIENT_PORT, 0, settings.index);
         bind(fd.as_raw_fd(), &SockaddrIn6::from(local))?;

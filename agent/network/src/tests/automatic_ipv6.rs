@@ -28,8 +28,8 @@ fn plug_in(lab: &Lab) {
     lab.plug_in(0);
     lab.port("addr add 2001:db8::1/64 dev port0 nodad");
     lab.port("addr add 2001:db8:1::1/128 dev lo nodad");
-    // A real router has been up for a long time and no longer checks its link-local
-    // address for duplicates when a host is switched on.
+    // The real router of such a network has been up for a long time, so it does not
+    // check its link-local address for duplicates when a host is switched on.
     lab.on_network(|| {
         std::fs::write("/proc/sys/net/ipv6/conf/port0/accept_dad", "0").unwrap();
     });
@@ -155,7 +155,8 @@ fn an_address_comes_by_dhcp_where_a_router_says_so() {
         let state = lab
             .until(&mut network, "a lease", |s| leased(s).is_some())
             .await;
-        // Reserved for this host by its DUID, which the installed system also uses.
+        // The address is reserved for this host by its DUID, which the installed system
+        // also uses.
         assert_eq!(leased(&state), Some("2001:db8::77".parse().unwrap()));
         assert!(has(&state, "eth0", "2001:db8::77/128"));
         lab.until_so("the way over the router", || answers("2001:db8:1::1"))
@@ -282,7 +283,7 @@ fn a_static_address_outlives_a_lease_of_it() {
             lab.said().iter().any(is_lease)
         })
         .await;
-        // The lease is logged before it is applied.
+        // The agent logs the lease before it applies it, so wait.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let addresses = ip_output("-o -6 addr show dev eth0");
         let given = { addresses.lines() }.find(|line| line.contains(" 2001:db8::77/64 "));

@@ -11,7 +11,7 @@ fn a_nic_is_called_what_the_operator_says() {
         for number in 0..3 {
             lab.plug_in_up(number, &[]);
         }
-        // The first two NICs exchange their names, which no single rename can do.
+        // The first two NICs exchange their names, which needs more than one rename.
         // The plan matches the third NIC by its future name.
         let mut network = lab.boot(
             "ifname=eth1:52:54:00:00:00:00 ifname=eth0:52-54-00-00-00-01 \
@@ -28,7 +28,7 @@ fn a_nic_is_called_what_the_operator_says() {
         for (name, last) in [("eth0", 1), ("eth1", 0), ("lan0", 2)] {
             assert_eq!(nic(&state, name).unwrap().mac.0[5], last, "{name}");
         }
-        // The kernel's name still finds the third NIC.
+        // The third NIC still has the kernel's name as an alternative name.
         let third = ip_output("link show eth2");
         assert!(third.contains("lan0"), "{third}");
         let faults: Vec<_> = { lab.said().into_iter() }
@@ -160,7 +160,8 @@ fn a_planned_link_that_is_off_is_switched_on_again() {
     });
 }
 
-/// The inventory reports its carrier and its neighbours.
+/// The inventory reports the carrier and the neighbours of such a link, so it
+/// must be on.
 #[test]
 fn a_link_without_a_place_in_the_plan_is_switched_on_again() {
     on_a_machine(async |lab| {

@@ -69,7 +69,7 @@ fn the_other_nic_of_the_same_machine_is_not_another_machine() {
             has(s, "eth0", "192.0.2.10/24") && has(s, "eth1", "192.0.2.11/24")
         })
         .await;
-        // Longer than the probes take.
+        // This pause is longer than the probes take.
         sleep(Duration::from_millis(600)).await;
         let state = network.borrow().clone();
         assert!(has(&state, "eth0", "192.0.2.10/24"), "{:#?}", lab.said());

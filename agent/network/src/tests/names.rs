@@ -1,4 +1,4 @@
-//! Tests of name resolution by the C library that is linked into the agent.
+//! Tests name resolution by the C library that is linked into the agent.
 
 use std::io;
 use std::path::Path;

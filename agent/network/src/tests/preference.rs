@@ -45,7 +45,7 @@ fn the_nic_that_has_reached_the_service_goes_before_the_others() {
             s.preferred == over
         })
         .await;
-        // The routes exist before the preference is published.
+        // The agent adds the routes before it publishes the preference.
         assert!(way("203.0.113.1").contains(" dev eth1 "));
         // Routes that only the other NIC has stay unchanged.
         assert!(way("10.1.2.3").contains(" dev eth0 "));
@@ -115,7 +115,8 @@ fn advertised_routes_are_preferred_like_others() {
     });
 }
 
-/// The name server behind the second NIC's gateway is reached over that NIC.
+/// The agent reaches the name server behind the second NIC's gateway over that
+/// NIC.
 #[test]
 fn a_name_server_is_asked_over_the_nic_whose_network_has_named_it() {
     on_a_machine(async |lab| {

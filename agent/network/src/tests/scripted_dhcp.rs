@@ -27,13 +27,13 @@ pub(super) struct Script {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mood {
-    /// Gives its address to every client.
+    /// The server gives its address to every client.
     Generous,
-    /// Receives messages and does not answer.
+    /// The server receives messages and does not answer.
     Silent,
-    /// Refuses clients that already have an address.
+    /// The server refuses clients that already have an address.
     Forgetful,
-    /// Refuses one request, then becomes `Generous`.
+    /// The server refuses one request, then becomes `Generous`.
     Moody,
 }
 
@@ -58,7 +58,7 @@ impl ScriptedDhcp {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 67)).unwrap();
             socket.set_broadcast(true).unwrap();
             setsockopt(&socket, sockopt::BindToDevice, &"port0".into()).unwrap();
-            // The timeout lets the thread notice the end.
+            // The timeout lets the thread notice that the server was dropped.
             let pause = Some(Duration::from_millis(100));
             socket.set_read_timeout(pause).unwrap();
             socket
@@ -115,7 +115,7 @@ fn serve_one(socket: &UdpSocket, script: &Mutex<Script>) {
         script.mood = Mood::Generous;
     }
     let message = encode(&question, answer, &script);
-    // The link may be down.
+    // Sending fails while the link is down.
     let _ = socket.send_to(&message, (Ipv4Addr::BROADCAST, 68));
 }
 

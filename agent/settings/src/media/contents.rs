@@ -7,21 +7,21 @@ use landfall_sys::private_file;
 
 use super::volumes::Volume;
 
-/// Directories whose files are copied.
+/// The directories of a medium whose files the agent copies.
 const CONFIGURATION: [&str; 2] = ["etc/ironic-python-agent", "etc/ironic-python-agent.d"];
 const NETWORK_DATA: &str = "openstack/latest/network_data.json";
 
-/// Bytes; largest file that is copied. The bundle of a distribution's certificate
-/// authorities has a quarter of that.
+/// In bytes: the size of the largest file that is copied. The bundle of a
+/// distribution's certificate authorities has a quarter of that.
 const FILE_LIMIT: u32 = 1 << 20;
-/// Most files that are copied from one directory.
+/// At most this many files are copied from one directory.
 const FILES: usize = 64;
-/// Bytes.
+/// In bytes: the size limit of the network data.
 const NETWORK_DATA_LIMIT: u32 = 1 << 20;
 
 /// Returns the content of `parameters.txt`; `None` if there is no such file.
 pub(super) fn parameters(volume: &mut Volume) -> Result<Option<String>, String> {
-    // At most 64 KiB, so the cast loses nothing.
+    // The cast is lossless: at most 64 KiB.
     let bytes = volume.read("parameters.txt", MAX_PARAMETERS as u32)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
@@ -67,7 +67,8 @@ pub(super) fn copy_configuration(volume: &mut Volume, to: &Path) -> (Vec<String>
 }
 
 fn copy(volume: &mut Volume, directory: &str, name: &str, to: &Path) -> Result<(), String> {
-    // A name in the medium's directory may contain any bytes.
+    // A name on the medium may contain any bytes, so it must not lead to another
+    // directory.
     let mut parts = Path::new(name).components();
     let plain = matches!(
         (parts.next(), parts.next()),
@@ -82,6 +83,7 @@ fn copy(volume: &mut Volume, directory: &str, name: &str, to: &Path) -> Result<(
     let Some(bytes) = volume.read(&path, FILE_LIMIT)? else {
         return Err(volume.fault(&format!("{path} is missing")));
     };
-    // The file may hold a client's private key.
+    // Only root may read the copy, because the file may hold a client's private
+    // key.
     private_file::write(&to.join(&path), &bytes).map_err(|error| format!("/{path}: {error}"))
 }

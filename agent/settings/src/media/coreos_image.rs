@@ -18,7 +18,7 @@ use super::{Places, search};
 /// present its medium again.
 pub const DRIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often the agent looks at the drives while the medium is missing.
+/// How often the agent looks into the drives while the medium is missing.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,9 +49,10 @@ impl fmt::Display for NoImage {
 /// because a BMC may present its drive late.
 ///
 /// # Errors
-/// What the drives contain instead.
+/// If no drive has a usable image. The error says what the drives contain
+/// instead.
 pub fn find(places: &Places, timeout: Duration) -> Result<ImageInDrive, NoImage> {
-    // Opened before the first look, so that no event is missed.
+    // Open the socket before the first look, so that no event is missed.
     let events = UeventSocket::open().ok();
     let end = Instant::now() + timeout;
     loop {

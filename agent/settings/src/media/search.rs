@@ -29,19 +29,19 @@ pub(super) struct Search {
     pub(super) warnings: Vec<String>,
 }
 
-/// Looks at the drives until they contain what is wanted, at most for [`LIMIT`] or
-/// [`UNANNOUNCED_LIMIT`].
+/// Looks into the drives until they contain what is wanted, at most for
+/// [`LIMIT`] or [`UNANNOUNCED_LIMIT`].
 pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -> bool) -> Search {
     let announced = wanted.announced();
     let limit = if announced { LIMIT } else { UNANNOUNCED_LIMIT };
-    // Opened before the first look, so that no event is missed.
+    // Open the socket before the first look, so that no event is missed.
     let events = UeventSocket::open().ok();
     let start = Instant::now();
     let mut first_seen = None;
     let mut logged = false;
     loop {
-        // Read before the look at the drives, so the look sees every device that
-        // has settled by now.
+        // Call this before the look into the drives. If it returns true, the look sees
+        // every device.
         let all_there = settled();
         let volumes = volumes::in_drives(&places.sys, &places.dev);
         let now = Instant::now();
@@ -80,12 +80,12 @@ pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No wanted medium.
+    /// No wanted medium was found.
     Nothing,
-    /// Only the boot medium or only `parameters.txt`. A second medium may still
-    /// bring Ironic's address.
+    /// The drives contain only the boot medium or only `parameters.txt`. A second
+    /// medium may still bring Ironic's address.
     Partial,
-    /// Nothing more is needed.
+    /// Everything was found, so the wait can end.
     Complete,
 }
 
@@ -107,7 +107,8 @@ fn state(volumes: &[Volume], wanted: &Wanted) -> State {
     }
 }
 
-/// Describes what the drives contain instead.
+/// Describes the content of the drives, for the warning that the wanted media
+/// are missing.
 pub(super) fn seen(volumes: &[Volume]) -> String {
     if volumes.is_empty() {
         return "; no drive has a medium with a file system".to_owned();

@@ -186,7 +186,8 @@ fn parameters_on_a_floppy() {
     assert!(parameters.device.ends_with("dev/sdb"));
     assert_eq!(media.warnings, [""; 0]);
 
-    // No label, but a drive with a telling name.
+    // The medium has no label, but the name of the drive shows that it is virtual
+    // media.
     let host = Host::new();
     floppy(&host.usb_disk("sdb", 2880), "x", Some(text));
     let model = host.path("sys/block/sdb/device/model");
@@ -228,7 +229,7 @@ fn disks_are_not_looked_at() {
     };
     assert_eq!(read(&wanted, &host.places(), || true), Media::default());
 
-    // The largest USB disk that is read.
+    // The size of the disk is just within the limit.
     let host = Host::new();
     boot_iso(&host.usb_disk("sdb", sectors_of_4_gib - 1), "config-2", "");
     let media = read(&wanted, &host.places(), || true);
@@ -293,7 +294,7 @@ fn a_damaged_medium_is_told() {
     let node = host.cd_drive("sr0");
     boot_iso(&node, "config-2", ID);
     let whole = fs::read(&node).unwrap();
-    // Keeps the descriptors and cuts off the directories.
+    // The image keeps its volume descriptors and loses its directories.
     fs::write(&node, &whole[..40_000]).unwrap();
     let media = read(&wanted(), &host.places(), || true);
     assert_eq!(media.network_data, None);
@@ -380,7 +381,7 @@ fn no_image_in_any_drive() {
         missing(&host),
         "no drive has a medium with an image; no drive has a medium with a file system"
     );
-    // A disk is not a drive: its content is from an earlier use of the host.
+    // A disk is not a drive: its content may come from an earlier use of the host.
     let disk = host.drive("sda", "pci0000:00/0000:00:1f.2/ata1", "0\n", 1 << 21);
     described(&disk, &image("old.raw", "a"));
     let cd = host.cd_drive("sr0");

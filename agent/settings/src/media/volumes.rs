@@ -8,19 +8,21 @@ use landfall_media_formats::{Medium, MediumError};
 
 use super::MediaText;
 
-/// Bytes. BMCs present small images as USB disks; a larger disk is an ordinary one.
+/// In bytes. BMCs present small images as USB disks; a USB disk of this size or
+/// more is an ordinary disk.
 const USB_DISK_LIMIT: u64 = 4 << 30;
 
 /// SCSI's peripheral device type of CD and DVD drives (SPC-4, table 138).
 const CD_TYPE: &str = "5";
 
-/// Labels of the ISOs that Ironic builds: with the host's network data, and
-/// without.
+/// Labels of the ISOs that Ironic builds: with and without the host's network
+/// data.
 const CONFIG_2: &str = "config-2";
 const BOOT_ISO: &str = "VMEDIA_BOOT_ISO";
 /// Label of the medium with `parameters.txt`.
 const PARAMETERS: &str = "ir-vfd-dev";
-/// The name of such a drive, in lower case; used if the label is missing.
+/// A part of the model name of a virtual drive, in lower case. It is used if
+/// the medium has no label.
 const MODEL: &str = "virtual media";
 
 /// A medium with a file system.
@@ -155,8 +157,7 @@ fn in_drives_up_to(sys: &Path, dev: &Path, limit: u64) -> Vec<Volume> {
         .collect()
 }
 
-/// Whether this is a CD drive, or a USB disk smaller than `limit` bytes. /sys/block
-/// has no partitions.
+/// Whether this is a CD drive, or a USB disk smaller than `limit` bytes.
 fn may_show_media(drive: &Path, limit: u64) -> bool {
     if attribute(drive, "device/type") == CD_TYPE {
         return true;
@@ -172,7 +173,7 @@ fn may_show_media(drive: &Path, limit: u64) -> bool {
     on_usb && sectors > 0 && sectors < limit / 512
 }
 
-/// `None` if the drive is empty or unreadable.
+/// The file system on the medium; `None` if the drive is empty or unreadable.
 fn volume(drive: &Path, node: &Path) -> Option<Volume> {
     let medium = File::open(node)
         .map_err(MediumError::from)

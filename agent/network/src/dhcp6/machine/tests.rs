@@ -7,7 +7,7 @@ use proptest::prelude::*;
 const FROM: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 const OURS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x77);
 const OTHER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x78);
-/// T1, T2, preferred, valid.
+/// The times that the server grants: T1, T2, preferred and valid lifetime.
 const TIMES: [u32; 4] = [100, 160, 200, 300];
 
 /// A machine with a simulated clock.
@@ -19,7 +19,8 @@ struct World {
 }
 
 impl World {
-    /// No randomness: delays of half a second, waits as in the RFC's tables.
+    /// Without randomness: delays of half a second, and waits as in the RFC's
+    /// tables.
     fn new(want: Want) -> World {
         let patience = Duration::from_secs(90);
         let identity = Identity::of(MAC);
@@ -43,7 +44,8 @@ impl World {
         }
     }
 
-    /// Lets time pass up to and including this moment.
+    /// Lets the simulated clock run up to this moment, and handles everything that
+    /// happens until then.
     fn until(&mut self, end: f64) -> &mut World {
         while let Some(at) = self.machine.wakes().map(|at| at.as_secs_f64())
             && at <= end
@@ -152,8 +154,8 @@ fn the_server_with_more_preference_is_asked() {
 fn nobody_answers_and_one_line_says_so() {
     let mut world = World::new(Want::Address(None));
     world.until(600.0);
-    // Messages at 0.5, 1.5, 3.5, 7.5 s, then every 8 s for two minutes, then at
-    // 127.5, 143.5, 175.5 s, and then every 64 s.
+    // Messages are sent at 0.5, 1.5, 3.5, 7.5 s, then every 8 s for two minutes,
+    // then at 127.5, 143.5, 175.5 s, and then every 64 s.
     let sent = world.kinds().len();
     assert_eq!(sent, 4 + 14 + 3 + 6);
     assert_eq!(world.told, [Event::Silent(Duration::from_secs(30))]);
@@ -390,7 +392,7 @@ proptest! {
             };
             prop_assert!(world.machine.wakes().is_some());
         }
-        // At most one message per second, and each event may cause two.
+        // The limit is one message per second, and two for each event.
         let most = world.now as usize + 2 * events.len() + 10;
         prop_assert!(world.sent.len() <= most, "{} in {}", world.sent.len(), world.now);
     }

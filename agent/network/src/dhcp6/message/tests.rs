@@ -107,7 +107,7 @@ fn a_request_says_who_and_what() {
     let request = read(MessageType::Request, Some(&SERVER), Some(OURS));
     assert!(has(&request, OptionCode::ServerId) && !has(&request, OptionCode::RapidCommit));
 
-    // RFC 8415, 18.2.3 and 18.2.8: these two ask for nothing.
+    // A Confirm and a Decline request no options (RFC 8415, 18.2.3 and 18.2.8).
     for kind in [MessageType::Confirm, MessageType::Decline] {
         let message = read(kind, None, Some(OURS));
         assert!(has(&message, OptionCode::IANA) && !has(&message, OptionCode::ORO));
