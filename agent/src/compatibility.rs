@@ -1,4 +1,4 @@
-//! Compares docs/compatibility.md with the code and with the original agent.
+//! Compares docs/compatibility.md with the code and with Ironic's agent.
 //!
 //! The tests read the tables from the document itself. Everything that the document
 //! promises must be in the code, and everything in the code must be in the
@@ -45,8 +45,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// Whether we have this feature, from the last two cells of a row: a verdict and a
-/// note. Every verdict but `yes` needs a note that explains it.
+/// Whether Landfall has this feature, from the last two cells of a row: a
+/// verdict and a note. Every verdict but `yes` needs a note that explains it.
 fn is_there(row: &[String]) -> bool {
     let [.., verdict, note] = row else {
         panic!("{row:?}");
@@ -59,8 +59,8 @@ fn is_there(row: &[String]) -> bool {
     }
 }
 
-/// Checks that the table lists exactly the original's names, and that it marks
-/// exactly the names in `known` as present.
+/// Checks that the table lists exactly the names in Ironic's agent, and that it
+/// marks exactly the names in `known` as present.
 fn compare(heading: &str, original: &str, known: &BTreeSet<String>) {
     let rows = table(heading);
     let names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
@@ -84,8 +84,8 @@ fn original_names(member: &str) -> BTreeSet<String> {
     names.collect()
 }
 
-/// `argument | option` of a setting. A part that the setting does not have is
-/// empty.
+/// The kernel argument and the option of a setting, as the table shows them. A
+/// part that the setting does not have is empty.
 type Pair = (String, String);
 
 fn pair(names: &Names) -> Pair {
@@ -138,7 +138,8 @@ fn steps_with_their_priorities() {
         live_system: true,
     };
     let kinds = [StepKind::Clean, StepKind::Deploy, StepKind::Service];
-    // Per step name: its priorities in cleaning, deployment and servicing.
+    // The priorities of each step in cleaning, deployment and servicing, by its
+    // name.
     let mut known: BTreeMap<String, [String; 3]> = BTreeMap::new();
     for (at, kind) in kinds.into_iter().enumerate() {
         let answer = steps::list(kind, settings);
@@ -162,8 +163,8 @@ fn collectors_by_name() {
     compare("Collectors", "collectors", &known.into_iter().collect());
 }
 
-/// Our inventory must have every field of the original. The table marks a field
-/// `no` if it is null on every machine.
+/// Landfall's inventory must have every field of the inventory of Ironic's
+/// agent. The table marks a field `no` if it is null on every machine.
 #[test]
 fn fields_of_the_inventory() {
     let mut values: BTreeMap<String, bool> = BTreeMap::new();
@@ -178,7 +179,7 @@ fn fields_of_the_inventory() {
             ask_drivers: false,
         };
         let (mut inventory, _) = collect(root.path(), options);
-        // This is the only field that is omitted if it is unknown.
+        // The inventory omits this field if it is unknown, so set it.
         inventory.bmc_mac = Some(String::new());
         leaves("", &serde_json::to_value(inventory).unwrap(), &mut values);
     }
@@ -211,8 +212,9 @@ fn leaves(path: &str, value: &Value, found: &mut BTreeMap<String, bool>) {
     }
 }
 
-/// Compares the table with the original's measured answers to requests without a
-/// token. A test of the API compares our answers with the same file.
+/// Compares the table with the measured answers of Ironic's agent to requests
+/// without a token. A test of the API compares Landfall's answers with the same
+/// file.
 #[test]
 fn paths_of_the_api() {
     let measured = read("src/api/test_data/paths-and-methods.txt");

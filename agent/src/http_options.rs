@@ -5,8 +5,8 @@ use landfall_http_client::{HttpOptions, IdentityFiles, Proxies};
 use landfall_report::failure::Result;
 use landfall_settings::Settings;
 
-/// The HTTP options from the settings. Fails if they name a client's certificate
-/// without its key, or the key without the certificate.
+/// The HTTP options from the settings. Fails if the settings name a client's
+/// certificate without its key, or the key without the certificate.
 pub fn http_options(settings: &Settings) -> Result<HttpOptions> {
     let params = &settings.params;
     let path = |value: &Option<String>| value.as_ref().map(Into::into);

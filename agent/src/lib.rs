@@ -36,8 +36,8 @@ pub fn run() -> ExitCode {
         return landfall_init::modprobe(&arguments[2]);
     }
     landfall_sys::freed_memory::in_one_arena();
-    // This is the only place that names the crypto provider. The call fails only if
-    // a provider is already installed, so the result is ignored.
+    // The only place that names the crypto provider. The call fails only if a
+    // provider is already installed, so the result is ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();
 
     let cli = Cli::parse();

@@ -71,7 +71,7 @@ mod system {
         /// leaves it on. Returns only if that fails.
         pub async fn end(&self, ending: Ending) {
             match ending {
-                // No kernel is loaded for kexec here.
+                // No kernel is loaded for kexec in a live system.
                 Ending::Reboot | Ending::Kexec => login::end(&self.0, "Reboot").await,
                 Ending::PowerOff => login::end(&self.0, "PowerOff").await,
                 Ending::LockDown => match network_manager::disable(&self.0).await {

@@ -1,11 +1,11 @@
 //! Collects the state and the logs of this machine in one archive. An operator
 //! reads it when a deployment has failed and the machine is gone.
 //!
-//! The members have the names that operators know from the original. They have the
-//! content of the commands with these names, but are made without those commands.
-//! Members that would need a program that is not in this ramdisk (`lshw`, `parted`,
-//! `multipath`, `iptables`) are left out. The original also leaves out what it
-//! cannot run.
+//! The members have the names that operators know from Ironic's agent. They
+//! have the content of the commands with these names, but are made without
+//! those commands. Members that would need a program that is not in this
+//! ramdisk (`lshw`, `parted`, `multipath`, `iptables`) are left out. Ironic's
+//! agent also leaves out what it cannot run.
 
 mod addresses;
 mod archive;
@@ -27,7 +27,8 @@ use landfall_devices::permission::Home;
 use landfall_report::lines_said;
 use landfall_sys::state_file::STATE_DIRECTORY;
 
-/// The lines of the agent alone. A log file of the agent would have this path.
+/// The member with only the agent's own lines. Ironic's agent has its log file
+/// under this path.
 const AGENT_LOG: &str = "var/log/ironic-python-agent.log";
 
 /// Everything that is available without reading disks or firmware. If `most` is
@@ -61,7 +62,8 @@ pub fn members(most: Option<usize>) -> Vec<Member> {
         Member::new("ps", processes::ps(Path::new("/proc"))),
         Member::new(AGENT_LOG, times(&agent)),
     ];
-    // An empty member could not be read (a kernel without RAID has no mdstat).
+    // An empty member is one that could not be read (a kernel without RAID has no
+    // mdstat).
     members.retain(|member| !member.content.is_empty());
     members
 }

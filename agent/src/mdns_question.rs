@@ -1,4 +1,4 @@
-//! The question that the settings of this boot ask by mDNS.
+//! Makes the mDNS query from the settings of this boot.
 
 use landfall_boot_params::BootParams;
 use landfall_discovery::Question;
@@ -6,12 +6,12 @@ use landfall_discovery::Question;
 /// The mDNS instance that Ironic publishes.
 pub const IRONIC: &str = "baremetal";
 
-/// The question for Ironic.
+/// The mDNS query that finds Ironic.
 pub fn ironic_by_mdns(params: &BootParams) -> Question {
     question(params, &[IRONIC])
 }
 
-/// The question for any of these instances.
+/// The mDNS query that finds any of these instances.
 pub fn question(params: &BootParams, instances: &'static [&'static str]) -> Question {
     Question {
         instances,
@@ -21,8 +21,9 @@ pub fn question(params: &BootParams, instances: &'static [&'static str]) -> Ques
     }
 }
 
-/// Whether servers must prove who they are: the operator has named the authorities
-/// that sign their certificates.
+/// Whether the agent accepts only https servers. True if the operator has given
+/// certificate authorities (`cafile`) and has not switched the verification off
+/// (`ipa-insecure`).
 pub fn https_only(params: &BootParams) -> bool {
     params.cafile.is_some() && !*params.insecure
 }

@@ -19,11 +19,11 @@ use accounts::Password;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::backoff::Backoff;
 
-/// Marks that the machine is in rescue during this boot. The original uses the same
-/// file.
+/// Marks that the machine is in rescue during this boot. Ironic's agent uses
+/// the same file.
 const RESCUED_MARKER: &str = "etc/.rescued";
 
-/// The programs of the rescue layer.
+/// The programs that the rescue layer must contain.
 const PROGRAMS: [&str; 3] = [login_server::SERVER, login_server::KEY_MAKER, SHELL];
 const SHELL: &str = "bin/busybox";
 
@@ -81,8 +81,8 @@ pub async fn leave_to_the_user() -> Infallible {
 }
 
 /// # Errors
-/// Lists the missing programs. Without this check Ironic would report success for a
-/// machine that nobody can log in to.
+/// If programs of the layer are missing. The error lists them. Without this
+/// check Ironic would report success for a machine that nobody can log in to.
 fn layer_is_there(root: &Path) -> Result<()> {
     let missing: Vec<String> = PROGRAMS
         .iter()

@@ -85,7 +85,7 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
     }
 }
 
-/// What the stages share.
+/// The values that the stages share.
 struct Boot {
     settings: Arc<Settings>,
     client: ServiceClient,
@@ -95,9 +95,9 @@ struct Boot {
     heard_vlans: mpsc::Sender<HeardVlans>,
     devices_settled: DevicesSettled,
     state: &'static Path,
-    /// See [`remarks`].
+    /// The remarks that the agent reports once the node is known, see [`remarks`].
     remarks: Vec<String>,
-    /// `None` in the ramdisk.
+    /// The services of a live system; `None` in the ramdisk.
     live: Option<LiveSystem>,
 }
 

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use landfall_report::Output;
 
-/// One stage at a time, on any machine.
+/// The sub-commands, each of which runs one stage on any machine.
 #[derive(Debug, Subcommand)]
 pub enum Tool {
     /// Print every setting, its value and where it came from

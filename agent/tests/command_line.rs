@@ -20,7 +20,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Commands that print and change nothing.
+/// Sub-commands that print something and change nothing.
 const PRINTING: [&[&str]; 7] = [
     &["show-params", "--cmdline", "ipa-debug=1"],
     &["show-params", "--cmdline", "ipa-debug=1", "--json"],
@@ -215,7 +215,7 @@ fn all_commands_use_the_same_names_for_nics() {
     }
 }
 
-/// The commands in fences marked `sh`, and the examples of `--help`.
+/// Takes the commands in code blocks marked `sh`, and the examples of `--help`.
 #[test]
 fn the_commands_of_the_documentation_and_help_run_as_they_are_written() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");

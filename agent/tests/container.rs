@@ -1,6 +1,6 @@
-//! The agent as PID 1 of a container. It must not mistake the host for a machine
-//! that it may take over: no init, no mounts, and no marker that permits writing to
-//! disks.
+//! Runs the agent as PID 1 of a container. It must not mistake the host for a
+//! machine that it may take over: it must do no init work, mount nothing, and
+//! write no marker that permits writing to disks.
 
 use std::io;
 use std::path::Path;
@@ -28,9 +28,9 @@ cat <&4 > "$out/mounts-after"
 find /run > "$out/run-after"
 "#;
 
-/// Seconds. If the agent acted as init, it would never return. `timeout` sends
-/// SIGKILL to the whole process group: the kernel then ends the PID namespace, so
-/// no process keeps the output open.
+/// In seconds: the time limit of the container. If the agent acted as init, it
+/// would never return. `timeout` sends SIGKILL to the whole process group: the
+/// kernel then ends the PID namespace, so no process keeps the output open.
 const PATIENCE: &str = "60";
 
 /// Runs the agent as PID 1. Returns `None` if this machine permits no namespaces.

@@ -1,6 +1,6 @@
-//! Requests that anyone who reaches the agent's port may send, with or without a
-//! token. None of them may end the agent, get past the token check, or lock out the
-//! conductor.
+//! Sends requests that anyone who reaches the agent's port may send, with or
+//! without a token. None of them may end the agent, get past the token check,
+//! or lock out the conductor.
 
 #![expect(
     clippy::unwrap_used,
@@ -20,7 +20,8 @@ use tokio::net::{TcpSocket, TcpStream};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// A conductor waits 60 s for a connection. The tests wait for less.
+/// How long the tests wait for a connection: less than the 60 s that a
+/// conductor waits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn address(server: &Server) -> SocketAddr {
@@ -116,8 +117,8 @@ async fn a_body_has_a_limit_and_none_is_read_without_the_token() {
     let mut bytes = head("wrong").into_bytes();
     bytes.resize(64 << 20, b' ');
     let answer = exchange(&server, &bytes);
-    // If the server resets the connection over the unread body, the response may be
-    // lost.
+    // The response may be lost if the server resets the connection because of the
+    // unread body.
     assert!(
         answer.is_empty() || answer.starts_with("HTTP/1.1 401"),
         "{answer}"
@@ -129,7 +130,8 @@ async fn a_body_has_a_limit_and_none_is_read_without_the_token() {
     let too_large = vec![b' '; (56 << 20) + 1];
     match client.post(url).body(too_large).send().await {
         Ok(answer) => assert_eq!(answer.status(), 413),
-        // The server closed the connection before it had read the whole body.
+        // This error means that the server closed the connection before it had read the
+        // whole body.
         Err(error) => assert!(error.is_request() || error.is_body(), "{error:?}"),
     }
     assert_eq!(list(&client, &server).await.unwrap()["commands"], json!([]));

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A module may use the modules before it.
+/// The modules in order: each may use the modules before it.
 const ROW: &[&str] = &[
     "http_options",
     "mdns_question",

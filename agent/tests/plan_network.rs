@@ -20,8 +20,8 @@ fn stdout(arguments: &[&str]) -> Result<String, Box<dyn Error>> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The interface names in the plan; `any` stands for the entry that matches every
-/// NIC.
+/// The interface names in the plan; `any` stands for the entry that matches
+/// every NIC.
 fn names_in_json(arguments: &[&str]) -> Result<Vec<String>, Box<dyn Error>> {
     let text = stdout(&[arguments, &["--json"]].concat())?;
     let plan: serde_json::Value = serde_json::from_str(&text)?;
@@ -86,7 +86,8 @@ fn a_document_that_cannot_be_used_fails() {
             assert_eq!(output.stdout, b"", "{document:?} {form:?}");
             let errors = String::from_utf8(output.stderr).unwrap();
             assert!(errors.contains(": 1 fault -- "), "{errors}");
-            // The boot does the same: it falls back to the next source.
+            // With `--lenient` the program does what a boot does: it falls back to the next
+            // source.
             let lenient = [&document[..], form, &["--lenient"]].concat();
             assert_ne!(stdout(&lenient).unwrap(), "");
         }

@@ -48,7 +48,7 @@ const OPEN_OBJECTS: [&str; 6] = [
     "service_steps",
     "hardware_manager_version",
     "argsinfo",
-    // The keys `abortable` and `argsinfo` of a step depend on the step.
+    // These keys of a step exist only in some steps.
     "[]",
 ];
 
@@ -177,7 +177,7 @@ struct Replay {
 
 impl Replay {
     fn start(token: &str) -> Self {
-        // With TLS, because a conductor requires it.
+        // The server uses TLS, because a conductor requires it.
         Self {
             server: Server::start(token, &[]),
             client: serve::client(),

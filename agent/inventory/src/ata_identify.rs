@@ -9,7 +9,7 @@ use super::vpd::{Kind, designators};
 
 /// Length of IDENTIFY data in bytes.
 pub const LENGTH: usize = 512;
-/// Offset of IDENTIFY data in page 0x89.
+/// Offset of the IDENTIFY data in page 0x89.
 const PAGE_OFFSET: usize = 60;
 /// The vendor that SAT writes before model and serial number in page 0x83.
 const ATA_VENDOR: &[u8] = b"ATA     ";
@@ -50,20 +50,20 @@ pub fn parse(identify: &[u8]) -> Option<AtaIdentity> {
         serial: text(10, 19),
         firmware: Some(text(23, 26)),
         model: text(27, 46),
-        // Only NAA 5 (IEEE registered) is valid for ATA.
+        // The name is valid only if it has the format NAA 5 (IEEE registered).
         wwn: (wwn >> 60 == 5).then_some(wwn),
         is_packet_device: word(0) & 0xc000 == 0x8000,
     })
 }
 
-/// Parses the same from page 0x89, which contains the whole IDENTIFY data.
+/// Parses the identity from page 0x89, which contains the whole IDENTIFY data.
 pub fn in_page_89(page: &[u8]) -> Option<AtaIdentity> {
     let identify = page.get(PAGE_OFFSET..)?;
     (page.get(1) == Some(&0x89)).then(|| parse(identify))?
 }
 
-/// Parses the same from page 0x83, where SAT combines model and serial number in
-/// one T10 designator.
+/// Parses the identity from page 0x83, where SAT combines model and serial
+/// number in one T10 designator.
 pub fn in_page_83(page: &[u8]) -> Option<AtaIdentity> {
     let text = designators(page)
         .find(|d| d.kind == Kind::T10Vendor && d.names_unit && d.bytes.starts_with(ATA_VENDOR))?;
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// A page with this code and body.
+    /// A VPD page with this code and body.
     fn page(code: u8, body: &[u8]) -> Vec<u8> {
         let length = u16::try_from(body.len()).unwrap().to_be_bytes();
         [&[0, code][..], &length, body].concat()

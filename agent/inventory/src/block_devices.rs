@@ -6,7 +6,8 @@ use super::report_types::Disk;
 use super::sysfs;
 use super::system_path::SystemPath;
 
-/// A disk as cleaning needs it.
+/// A disk with its partitions and the devices that are built on it, as cleaning
+/// needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
     /// The disk. Skip lists are matched against it and apply to its partitions too;

@@ -33,8 +33,8 @@ const IPV6_STATUS: u8 = 55;
 const IPV6_STATIC_ADDRESS: u8 = 56;
 const IPV6_DYNAMIC_ADDRESS: u8 = 59;
 
-/// The addresses of the BMC for Ironic. The texts for a BMC without an address are
-/// the original agent's.
+/// The addresses of the BMC for Ironic. The texts for a BMC without an address
+/// are those of Ironic's agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BmcAddresses {
     /// `0.0.0.0` if no channel has an address; `None` without a BMC.
@@ -88,7 +88,7 @@ fn load_drivers() {
 fn firmware_names_one(root: &SystemPath) -> bool {
     /// IPMI Device Information (DSP0134 7.39).
     const IPMI_DEVICE: u8 = 38;
-    /// The base class and sub-class of an IPMI interface.
+    /// The base class and sub-class of an IPMI interface on PCI.
     const PCI_CLASS: &str = "0x0c07";
     let table = sysfs::bytes(&root.join("sys/firmware/dmi/tables/DMI")).unwrap_or_default();
     let pci = root.join("sys/bus/pci/devices");
@@ -166,7 +166,7 @@ fn ipv6_address(
             };
             let address = Ipv6Addr::from(*address);
             let in_use = if parameter == IPV6_DYNAMIC_ADDRESS {
-                // 1 is SLAAC, 2 is DHCPv6.
+                // Dynamic addresses: 1 is SLAAC, 2 is DHCPv6.
                 matches!(source & 0x0f, 1 | 2)
             } else {
                 source & 0x80 != 0
@@ -199,8 +199,8 @@ mod tests {
 
     type Answers = BTreeMap<(u8, u8, u8), Vec<u8>>;
 
-    /// Each part is `channel/parameter[/set]=hex of the value`. Everything else
-    /// gets the answer "parameter not supported".
+    /// A simulated BMC. Each part of the text is `channel/parameter[/set]=hex of
+    /// the value`. The BMC answers everything else with "parameter not supported".
     fn bmc(text: &str) -> Answers {
         text.split_whitespace()
             .map(|part| {

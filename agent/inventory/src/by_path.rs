@@ -66,7 +66,7 @@ fn is_card(name: &str) -> bool {
     name.starts_with("mmcblk")
 }
 
-/// The walk from a disk up to the root.
+/// The state of the walk from a disk up to the root.
 struct Walk {
     /// The current device; below [`TOP`].
     current: SystemPath,
@@ -74,9 +74,9 @@ struct Walk {
     parts: Vec<String>,
     /// The leaf's part in the form of older udev versions.
     ata_port: Option<String>,
-    /// Whether the walk has met a transport with unique names.
+    /// Whether the walk has passed a transport with unique names.
     has_transport: bool,
-    /// Whether the walk has met a bus with persistent names.
+    /// Whether the walk has passed a bus with persistent names.
     has_bus: bool,
 }
 
@@ -117,8 +117,8 @@ impl Walk {
                 }
                 Some(bus @ ("pci" | "acpi" | "xen" | "platform")) => {
                     self.has_bus = true;
-                    // A device on the board itself has a fixed place, so it needs
-                    // no transport.
+                    // A device on the board itself has a fixed place. So its path is unique without
+                    // a transport.
                     self.has_transport |= bus == "platform";
                     self.take(bus, format!("{bus}-{}", self.name()?));
                     true

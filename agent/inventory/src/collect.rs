@@ -28,7 +28,7 @@ pub struct CollectOptions<'a> {
     pub ask_drivers: bool,
 }
 
-/// Collects everything below `root`, which is `/` except for captured trees.
+/// Collects everything below `root`: `/`, or a captured tree in tests.
 pub fn collect(root: &SystemPath, options: CollectOptions<'_>) -> (Inventory, Vec<Warning>) {
     let mut warnings = Vec::new();
     let mut take = |found: Vec<Warning>| warnings.extend(found);

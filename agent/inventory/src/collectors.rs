@@ -20,7 +20,8 @@ pub enum Collector {
     Lldp,
 }
 
-/// The names are those of the original agent's entry points (its setup.cfg).
+/// The names by which operators request collectors. They are those of the entry
+/// points of Ironic's agent (its setup.cfg).
 pub const NAMES: [(&str, Collector); 6] = [
     ("default", Collector::Default),
     ("logs", Collector::Logs),

@@ -59,7 +59,8 @@ fn values<'a>(cpuinfo: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
 
 /// Parses the kernel's list format, `0-3,8,10-11`, up to the first invalid part.
 fn cpu_list(text: &str) -> Vec<usize> {
-    // CONFIG_NR_CPUS is 8192 in the largest distribution kernels.
+    // An upper limit for the numbers in a list. CONFIG_NR_CPUS is 8192 in the
+    // largest distribution kernels.
     const LIMIT: usize = 65536;
     text.split(',')
         .map_while(|part| {

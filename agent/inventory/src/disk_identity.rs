@@ -105,12 +105,13 @@ pub fn identify(block: &SystemPath, name: &str) -> DiskIdentity {
         })
 }
 
-/// The order is that of udev: the first tool that identifies the disk sets the
-/// names.
+/// The order of the tools is that of udev: the first tool that identifies the
+/// disk sets the names.
 fn behind_scsi(device: &SystemPath, query: &DiskQuery, removable: bool) -> DiskIdentity {
     let usb = usb::identity(device);
     let is_ata = sysfs::text(&device.join("vendor")).as_deref() == Some("ATA");
-    // udev asks packet devices from SPC-3 on, which the kernel shows as level 6.
+    // udev sends INQUIRY to packet devices from SPC-3 on, which the kernel shows as
+    // level 6.
     let is_packet_device = scsi_kind(device) == "cd"
         && sysfs::number(&device.join("scsi_level")).is_some_and(|level: u32| level >= 6);
     let ata = match &usb {
@@ -171,7 +172,8 @@ fn nvme(block: &SystemPath) -> DiskIdentity {
         attribute(&block.join(name)).or_else(|| attribute(&block.join("device").join(name)))
     };
     let (model, serial_short) = (attribute("model"), attribute("serial"));
-    // systemd has had several forms; this is the newest, with the namespace.
+    // systemd has used several forms of this name. This is the newest one, which
+    // contains the namespace.
     let namespace = attribute("nsid");
     let serial = match (&model, &serial_short, &namespace) {
         (Some(model), Some(serial), Some(namespace)) => Some(udev_text::replace_characters(
@@ -238,7 +240,7 @@ mod tests {
             identify_words()
         );
         assert_eq!(serial_of(&lines).0.as_deref(), Some("XX_AB"));
-        // Without an answer the SCSI pages would count, but there are none here.
+        // The query gets no answer, and there are no SCSI pages either.
         assert_eq!(
             serial_of("sys/devices/1:0:0:0/vendor = ATA     \\n").0,
             None

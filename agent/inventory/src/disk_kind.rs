@@ -1,4 +1,4 @@
-//! Decides which block devices are disks. The choice is that of the original agent,
+//! Decides which block devices are disks. The choice is that of Ironic's agent,
 //! which uses lsblk's TYPE.
 
 use super::sysfs;
@@ -12,7 +12,7 @@ pub enum NoDisk {
     HiddenPath,
     /// One of several paths to this device-mapper disk.
     PathOf(String),
-    /// RAM, or a flash chip of the board.
+    /// Memory of the machine, or a flash chip of the board.
     Memory,
     Floppy,
     /// Another type, in lsblk's words: `rom`, `loop`, `lvm`, `crypt`.
@@ -41,8 +41,8 @@ pub fn why_no_disk(block: &SystemPath, name: &str, size: u64) -> Option<NoDisk> 
     if is_numbered(name, "fd") {
         return Some(NoDisk::Floppy);
     }
-    // The original agent lists flash chips, but an image written over the firmware
-    // would destroy the machine.
+    // Unlike Ironic's agent, Landfall does not list flash chips: an image written
+    // over the firmware would destroy the machine.
     if ["ram", "zram", "mtdblock"]
         .iter()
         .any(|prefix| is_numbered(name, prefix))
@@ -72,7 +72,8 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 fn lsblk_type(block: &SystemPath, name: &str) -> String {
     let attribute = |attribute: &str| sysfs::text(&block.join(attribute));
     let kind = if name.starts_with("dm-") {
-        // The UUID is LVM-..., mpath-... or part1-mpath-...
+        // The UUID of a device-mapper device begins with the program that made it:
+        // LVM-..., mpath-... or part1-mpath-...
         let owner = attribute("dm/uuid").map(|uuid| match uuid.split('-').next() {
             Some(owner) if owner.to_lowercase().starts_with("part") => "part".to_owned(),
             owner => owner.unwrap_or_default().to_owned(),
@@ -105,7 +106,7 @@ fn scsi_type(number: Option<u32>) -> &'static str {
         Some(0x0e) => "rbc",
         Some(0x11) => "osd",
         Some(0x7f) => "no-lun",
-        // This includes other buses, whose `type` is a word (`SD` on mmc).
+        // Other buses have a word as `type` (`SD` on mmc), and are disks as well.
         _ => "disk",
     }
 }

@@ -1,8 +1,9 @@
 //! Asks a disk for INQUIRY and IDENTIFY data that the kernel does not keep in /sys.
 //!
-//! For the disks of a captured tree the answers are in its directory /ioctl/DISK/:
+//! In a captured tree the directory /ioctl/DISK/ has the answers of each disk:
 //! `inquiry.hex`, `vpd-83.hex` and other pages (bytes), and `ata-identify.hex`
-//! (words of four digits). A missing file means that the command failed.
+//! (words of four digits). A missing file means that the command failed on that
+//! machine.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -15,20 +16,23 @@ use nix::libc;
 
 use super::ata_identify;
 
-/// The length in bytes that udev's scsi_id requests. udev's texts do not depend on
-/// anything after it.
+/// In bytes: the data that udev's scsi_id requests. The names that udev builds
+/// do not depend on anything after it.
 const INQUIRY_LENGTH: u8 = 254;
-/// A disk that does not answer within this time has no name.
+/// How long the kernel waits for an answer. A disk that does not answer within
+/// this time is reported without its names.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A disk to ask. Each question opens it.
+/// Sends commands to one disk. Each command opens the disk again, so a disk
+/// that has disappeared makes only its own command fail.
 pub struct DiskQuery {
-    /// /dev/sda, or /ioctl/sda in a captured tree.
+    /// The device node /dev/sda, or the directory /ioctl/sda of a captured tree.
     target: SystemPath,
 }
 
 impl DiskQuery {
-    /// The disk with this name, in the tree of `block`.
+    /// Prepares queries to the disk with this kernel name. `block` is any path in
+    /// the same tree.
     pub fn new(block: &SystemPath, name: &str) -> Self {
         let directory = if block.is_live() { "/dev" } else { "/ioctl" };
         Self {
@@ -36,7 +40,7 @@ impl DiskQuery {
         }
     }
 
-    /// Standard INQUIRY data (SPC-4, 6.6.2).
+    /// Sends INQUIRY and returns the standard data (SPC-4, 6.6.2).
     pub fn inquiry(&self) -> Option<Vec<u8>> {
         if self.target.is_live() {
             return self.ask_inquiry(None);
@@ -44,7 +48,7 @@ impl DiskQuery {
         self.captured_bytes("inquiry.hex")
     }
 
-    /// A page of vital product data.
+    /// Sends INQUIRY and returns a page of vital product data.
     pub fn page(&self, page: u8) -> Option<Vec<u8>> {
         let data = if self.target.is_live() {
             self.ask_inquiry(Some(page))
@@ -55,7 +59,7 @@ impl DiskQuery {
         data.filter(|data| data.get(1) == Some(&page))
     }
 
-    /// IDENTIFY DEVICE data.
+    /// Sends IDENTIFY DEVICE and returns its data.
     pub fn identify(&self) -> Option<Vec<u8>> {
         if self.target.is_live() {
             return self.ask_identify();
@@ -68,7 +72,7 @@ impl DiskQuery {
         Some(data.into_iter().take(INQUIRY_LENGTH.into()).collect())
     }
 
-    /// O_NONBLOCK: opening does not wait for a medium.
+    /// O_NONBLOCK, so that opening a drive does not wait for a medium.
     fn open(&self) -> Option<File> {
         OpenOptions::new()
             .read(true)
@@ -91,8 +95,8 @@ impl DiskQuery {
     /// because it interprets the same byte as BLANK.
     fn ask_identify(&self) -> Option<Vec<u8>> {
         const PIO_DATA_IN: u8 = 4 << 1;
-        // The disk returns its registers, and transfers the number of blocks in the
-        // sector count to the host.
+        // Flags of the command: the disk returns its registers, and transfers to the
+        // host as many blocks as the sector count says.
         const FLAGS: u8 = 0x2e;
         const IDENTIFY_DEVICE: u8 = 0xec;
         if self.inquiry()?.first()? & 0x1f != 0 {

@@ -35,8 +35,8 @@ pub fn collect(root: &SystemPath) -> Vec<Disk> {
             .find(|(known, ..)| identity.is_some() && *known == identity);
         match same {
             Some((_, first_is_active, first)) => {
-                // The first path in this order is used, unless it is not active and
-                // another one is.
+                // The agent uses the first path in this order, unless that path is not active
+                // and another one is.
                 if active && !*first_is_active {
                     let passive = std::mem::replace(first, new);
                     *first_is_active = true;
@@ -191,7 +191,8 @@ pub fn paths_to_one_disk(disks: &[Disk]) -> Vec<Warning> {
         .collect()
 }
 
-/// Collects all forms of the disk's names, so that a hint may use any of them.
+/// Collects all forms of the disk's serial number, WWN and links, so that a
+/// hint may use any of them.
 fn forms(identity: &DiskIdentity, by_paths: Vec<String>) -> DiskTraits {
     let distinct = |forms: [Option<String>; 3]| {
         let mut distinct: Vec<String> = Vec::new();

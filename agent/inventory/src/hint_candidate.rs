@@ -1,5 +1,5 @@
-//! Defines what root device hints are compared with: a disk of this machine, or a
-//! description of a disk.
+//! The candidates that root device hints are compared with: a disk of this
+//! machine, or the description of a disk.
 
 use std::borrow::Cow;
 
@@ -12,15 +12,16 @@ use super::report_types::Disk;
 /// Bytes of a GiB, the unit of sizes in hints.
 pub const GIB: f64 = (1u64 << 30) as f64;
 
-/// Something that hints can choose.
+/// A device that root device hints can choose.
 pub trait Candidate {
-    /// The values for a text hint; `hint` is a field name of the inventory.
+    /// The values to compare with a text hint; `hint` is a field name of the
+    /// inventory.
     fn texts(&self, hint: &str) -> Texts<'_>;
 
     /// Fails if the size is missing or is not a number.
     fn size_gib(&self) -> Result<f64, HintError>;
 
-    /// `None` if this is unknown.
+    /// Whether the disk rotates; `None` if this is unknown.
     fn rotational(&self) -> Option<bool>;
 }
 
@@ -29,9 +30,10 @@ pub trait Candidate {
 pub enum Texts<'a> {
     /// One text, or none.
     Single(Option<Cow<'a, str>>),
-    /// Several serial numbers or WWNs of one disk; a hint may mean any of them.
+    /// Several serial numbers or WWNs of one disk; a hint may name any of them.
     AnyOf(Vec<Cow<'a, str>>),
-    /// Several names of one thing; an exclusion of one name excludes the thing.
+    /// Several names of one disk; a hint that excludes one of the names excludes
+    /// the disk.
     Aliases(Vec<Cow<'a, str>>),
 }
 
@@ -43,8 +45,7 @@ impl Texts<'_> {
     pub fn matches(&self, expression: &Expression) -> Result<bool, HintError> {
         match self {
             Self::Single(value) => expression.matches_text(value.as_deref().unwrap_or("None")),
-            // A text that is not a number is skipped here, because another text may
-            // be one.
+            // Skip a text that is not a number, because another text may be one.
             Self::AnyOf(values) => {
                 for value in values {
                     match expression.matches_text(value) {
@@ -93,7 +94,7 @@ impl Candidate for Disk {
                 return Texts::Aliases(all(&self.traits.by_paths));
             }
             "by_path" => &self.by_path,
-            // A disk with several paths can be named by any of them.
+            // If a disk has several paths, a hint can name any of them.
             "name" if !self.traits.other_paths.is_empty() => {
                 let others = self.traits.other_paths.iter().map(|path| &path.name);
                 let names = [&self.name].into_iter().chain(others);
@@ -128,7 +129,7 @@ impl Candidate for Disk {
     }
 }
 
-/// A device that somebody has written down, with the inventory's field names and
+/// The description of a device as JSON, with the inventory's field names and
 /// values of any type.
 impl Candidate for Map<String, Value> {
     fn texts(&self, hint: &str) -> Texts<'_> {

@@ -1,11 +1,12 @@
 //! Parses and evaluates the expressions in root device hints: `>= 100`,
 //! `<or> a <or> b`, `s!= x`, or a plain value.
 //!
-//! Operators have written hints for the original agent for years. So this module
-//! keeps its peculiar evaluation in two passes: it first finds the operands and
-//! percent-encodes them, then parses and compares the result. Grammar and
-//! comparisons are those of `specs_matcher` in oslo.utils. Errors have the same
-//! class as in Python, because the class decides what happens next.
+//! Operators have written hints for Ironic's agent for years. So this module
+//! keeps the unusual way in which that agent evaluates them, in two passes: it
+//! first finds the operands and percent-encodes them, then parses and compares
+//! the result. Grammar and comparisons are those of `specs_matcher` in
+//! oslo.utils. Errors have the same class as in Python, because Ironic's agent
+//! decides by the class what happens next.
 
 mod grammar;
 
@@ -21,10 +22,10 @@ const ENCODED: AsciiSet = NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b'/');
 
-/// The class of an error in Python.
+/// The class of the Python exception that corresponds to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The expression makes no sense for this hint or device. The original agent
+    /// The expression makes no sense for this hint or device. Ironic's agent
     /// reports that the hints are not valid; if a device has several texts, it
     /// continues with the next one.
     ValueError,
@@ -32,15 +33,14 @@ pub enum ErrorClass {
     TypeError,
     /// The grammar does not accept the text.
     ParseException,
-    /// The text is not valid Python where the original agent evaluates it as
-    /// Python.
+    /// The text is not valid Python where Ironic's agent evaluates it as Python.
     SyntaxError,
-    /// The value has the wrong structure.
+    /// The value of the hints has the wrong structure.
     AttributeError,
 }
 
 impl ErrorClass {
-    /// The name in Python.
+    /// The name of the class in Python.
     pub fn name(self) -> &'static str {
         match self {
             Self::ValueError => "ValueError",
@@ -55,9 +55,9 @@ impl ErrorClass {
 /// The reason why an expression cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HintError {
-    /// The class of the exception that the original agent would raise.
+    /// The class of the exception that Ironic's agent would raise.
     pub class: ErrorClass,
-    /// An explanation for the operator.
+    /// The explanation for the operator.
     pub message: String,
 }
 
@@ -106,8 +106,8 @@ impl Expression {
                 format!("expected a positive number of GiB, found \"{text}\""),
             ));
         }
-        // From here on the original agent uses the text without case folding, so
-        // `S== 5` is a value now.
+        // From here on Ironic's agent uses the text without case folding, so `S== 5` is
+        // a plain value now.
         match parse(text)?.operator {
             None => Self::parsed(&format!("== {text}")),
             Some(_) => Self::parsed(text),
@@ -216,7 +216,7 @@ fn normalize(text: &str) -> Result<Option<String>, HintError> {
     let Some((symbol, _)) = parse(&text)?.operator else {
         return Ok(Some(encode(&text)));
     };
-    // Every further occurrence of the operator separates operands.
+    // Each further occurrence of the operator separates two operands.
     let operands: String = text
         .split(symbol)
         .filter(|value| !value.is_empty())
@@ -229,11 +229,11 @@ fn encode(text: &str) -> String {
     utf8_percent_encode(text, &ENCODED).to_string()
 }
 
-/// The class of the error if `<all-in>` is used on a device's text. The original
-/// agent evaluates the text as a Python literal and expects a list, which no text
-/// is: a number has the wrong type, a calculation with names is no literal, and
-/// other texts are not Python. Only a `ValueError` lets the comparison continue with
-/// the device's next text.
+/// The class of the error if `<all-in>` is used on a device's text. Ironic's
+/// agent evaluates the text as a Python literal and expects a list, which no
+/// text is: a number has the wrong type, a calculation with names is no
+/// literal, and other texts are not Python. Only a `ValueError` lets the
+/// comparison continue with the device's next text.
 fn class_of_no_list(text: &str) -> ErrorClass {
     let is_name = |word: &str| {
         word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
@@ -322,7 +322,8 @@ mod tests {
             let error = text_matches(expression, "foo").unwrap_err();
             assert_eq!(error.class, ErrorClass::ParseException, "{expression}");
         }
-        // The grammar parses the `<` as the operator, and the rest as its operand.
+        // The grammar parses `<` as the operator, and the rest of the text as its
+        // operand.
         let error = text_matches("<or>", "5").unwrap_err();
         assert_eq!(error.class, ErrorClass::ValueError, "{error:?}");
     }

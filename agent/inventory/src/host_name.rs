@@ -1,6 +1,6 @@
 //! The name of this host.
 
-/// The kernel's host name if nobody has set one. `(none)` is the kernel's own text.
+/// Host names that nobody has set. `(none)` is the kernel's own text.
 const NAMELESS: [&str; 4] = ["", "(none)", "localhost", "localhost.localdomain"];
 
 /// The name that a host without a name reports, as under systemd.

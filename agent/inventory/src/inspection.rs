@@ -1,5 +1,4 @@
-//! Runs the collectors and builds the data that the agent sends to Ironic's
-//! inspection.
+//! Runs the collectors and builds the data for Ironic's inspection.
 
 use std::time::Duration;
 
@@ -62,7 +61,8 @@ pub async fn inspect(
     let waited_below = root.clone();
     let disks = tokio::task::spawn_blocking(move || {
         let mut said = false;
-        // Without kernel events, the current list of disks must do.
+        // If the kernel sends no events, the agent continues with the current list of
+        // disks.
         let _ = wait_for_disk(&waited_below, disk_wait, |disks| {
             let any = disks
                 .iter()
@@ -125,9 +125,8 @@ pub fn gather(
             Collector::UsbDevices => body.usb_devices = Some(usb_devices::collect(root)),
             Collector::NumaTopology => match numa_topology::collect(root) {
                 Ok(topology) => body.numa_topology = Some(topology),
-                // The original agent leaves the member out too and reports no
-                // error, because a kernel without NUMA support is no fault of the
-                // machine.
+                // Ironic's agent also leaves the member out and reports no error, because a
+                // kernel without NUMA support is no fault of the machine.
                 Err(reason) => tracing::warn!("collector numa-topology: {reason}"),
             },
             Collector::Lldp => {
@@ -136,7 +135,7 @@ pub fn gather(
             Collector::Logs => body.logs = Some((circumstances.logs)()),
         }
     }
-    // The original agent's words, so that operators can search for them.
+    // The words are those of Ironic's agent, so that operators can search for them.
     faults.retain(|fault| !fault.is_empty());
     body.error = (!faults.is_empty()).then(|| {
         format!(
@@ -170,8 +169,8 @@ fn default(
     inventory: Inventory,
     circumstances: &Circumstances,
 ) {
-    // The hints are unknown until the node is known, so the default rule applies. A
-    // machine without a disk is inspected too.
+    // The hints are unknown until the agent knows the node, so the default rule
+    // applies. A machine without a disk is inspected as well.
     let chosen = choose(
         &inventory.disks,
         None,

@@ -52,8 +52,8 @@ mod tests {
         }
     }
 
-    /// The names of the bits contain the speed. So the machine's own header, if it
-    /// is installed, can verify the table.
+    /// The machine's own header, if it is installed, verifies the table: its names
+    /// of the bits contain the speeds.
     #[test]
     fn table_agrees_with_the_header() {
         let Ok(header) = std::fs::read_to_string("/usr/include/linux/ethtool.h") else {

@@ -24,7 +24,7 @@ pub type Neighbours = BTreeMap<String, Vec<Tlv>>;
 /// Listens on every Ethernet interface until each one with a carrier has received a
 /// frame, but at most for `timeout`. Switches send a frame every 30 s.
 ///
-/// The original agent also waits for interfaces without a cable, so it always waits
+/// Ironic's agent also waits for interfaces without a cable, so it always waits
 /// for the whole time.
 pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
     let until = Instant::now() + timeout;

@@ -8,7 +8,7 @@ use super::{Warning, smbios, sysfs};
 /// in its field "Use".
 const PHYSICAL_MEMORY_ARRAY: u8 = 16;
 const USE_SYSTEM_MEMORY: u8 = 3;
-/// DSP0134 7.18.
+/// DSP0134 7.18: the structure of a memory module.
 const MEMORY_DEVICE: u8 = 17;
 
 /// Reads /proc/meminfo and the SMBIOS table.

@@ -10,7 +10,8 @@ use landfall_sys::system_path::SystemPath;
 use super::report_types::Disk;
 use super::udev_properties;
 
-/// How many disks an error lists; a shelf has more disks than anybody reads.
+/// At most this many disks are listed in an error. A disk shelf has more disks
+/// than anybody reads.
 const LISTED: usize = 16;
 
 /// The directories whose links name disks. The links in the other directories name
@@ -30,8 +31,8 @@ pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a 
         )));
     }
     let is_link = path.starts_with("/dev/disk/");
-    // If a disk has several paths, each of them names it; the disk's own name is
-    // that of the path in use.
+    // If a disk has several paths, an operator may use any of them; the name of the
+    // disk is that of the path in use.
     let is_named = |disk: &&Disk| match is_link {
         true => {
             let links = udev_properties::links(root, disk);
@@ -130,7 +131,8 @@ mod tests {
     use crate::disks;
     use crate::sys_tree::{captured, plant};
 
-    /// The node of the disk on a captured machine, or the details of the error.
+    /// The device node of the disk that the operator's path names on a captured
+    /// machine, or the details of the error.
     fn found(tree: &str, path: &str) -> std::result::Result<String, String> {
         let root = captured(tree);
         let disks = disks::collect(root.path());

@@ -65,8 +65,8 @@ pub fn collect(root: &SystemPath, options: NicOptions<'_>) -> (Vec<Interface>, V
         })
         .collect();
     let is_of_bmc = |nic: &Interface| leads_to_bmc(root, &nic.name);
-    // Whether it is hardware on any bus, because the NIC of an ARM server may not
-    // be on PCI.
+    // Hardware on any bus counts, because the NIC of an ARM server may not be on
+    // PCI.
     let is_hardware = |nic: &Interface| directory.join(&nic.name).join("device").exists();
     let is_other = |nic: &Interface| is_hardware(nic) && !is_of_bmc(nic);
     if options.hide_bmc_nics && found.iter().any(|(_, nic)| is_other(nic)) {
@@ -116,7 +116,8 @@ fn interface(
         .or_else(|| sysfs::text(&directory.join("address")))
         .ok_or("it has no hardware address")?
         .to_ascii_lowercase();
-    // A locally administered address, typical of the virtual NICs that BMCs create.
+    // A locally administered address, which is typical of the virtual NICs that
+    // BMCs create.
     if mac_address.starts_with("fa:") {
         return Err("its address begins with fa:, which BMCs give to virtual NICs");
     }
@@ -160,7 +161,8 @@ fn ipv6_address(addresses: &[IpAddr], name: &str) -> Option<String> {
 }
 
 fn ask_driver(name: &str) -> DriverAnswers {
-    // Bonds, VLANs and older virtual NICs do not answer, which is no fault.
+    // Bonds, VLANs and older virtual NICs do not support this query, which is no
+    // fault.
     let link = ethtool::link_settings(name).ok();
     DriverAnswers {
         permanent_address: ethtool::permanent_address(name)

@@ -1,4 +1,4 @@
-//! Formats JSON values like Python's `str`. The original agent compares hints with
+//! Formats JSON values like Python's `str`. Ironic's agent compares hints with
 //! that text, and parses a size from it.
 
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! Defines the inventory in the format that Ironic expects.
 //!
-//! Order and presence of the fields are those of the original agent, because
-//! operators compare stored inventories of both. `null` means unknown; only
-//! [`Inventory::bmc_mac`] is left out if it is unknown.
+//! Order and presence of the fields are those of Ironic's agent, because
+//! operators compare stored inventories of both agents. `null` means unknown;
+//! only [`Inventory::bmc_mac`] is left out if it is unknown.
 
 use landfall_devices::boot_medium::BootMedium;
 use serde::Serialize;
@@ -108,7 +108,7 @@ pub struct Disk {
     pub physical_sectors: u32,
     /// `sata`, `sas`, `nvme`, `usb`, ...
     pub tran: Option<String>,
-    /// Not reported, but used for the choice of a root disk.
+    /// Values that Ironic does not get, but that the choice of a root disk uses.
     #[serde(skip)]
     pub traits: DiskTraits,
 }
@@ -243,7 +243,7 @@ pub struct Configuration {
     pub managers: Vec<Manager>,
 }
 
-/// A hardware manager, which is the original agent's name for its back-ends.
+/// A hardware manager, which is what Ironic's agent calls a back-end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Manager {
     pub name: &'static str,

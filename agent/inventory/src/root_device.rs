@@ -1,9 +1,9 @@
 //! Chooses the disk for the image: by root device hints, or by the default rule.
 //!
-//! The choice is deterministic, and an error gives the reason for every disk that
-//! was not chosen. To overwrite the wrong disk is the worst that this agent can do,
-//! and an unexplained "no suitable device" is the most frequent question about the
-//! original agent.
+//! The choice is deterministic, and an error gives the reason for every disk
+//! that was not chosen. To overwrite the wrong disk is the worst that this
+//! agent can do, and an unexplained "no suitable device" is the most frequent
+//! question about Ironic's agent.
 
 use landfall_devices::disk_sets::DiskSets;
 use landfall_report::failure::{Failure, Result};
@@ -14,11 +14,12 @@ use super::hint_candidate::GIB;
 use super::report_types::Disk;
 use super::root_device_hints::{RootDeviceHints, SkipList};
 
-/// In bytes: a smaller disk is never chosen without hints. The original agent has
+/// In bytes: a smaller disk is never chosen without hints. Ironic's agent has
 /// the same limit.
 pub const MIN_DEFAULT_SIZE: u64 = 4 << 30;
 
-/// In bytes: the limits of the reasons in an error, of one and of all together.
+/// In bytes: the length limits of one reason in an error, and of all reasons
+/// together.
 const LOSS_LIMIT: usize = 400;
 const LOSSES_LIMIT: usize = 8 << 10;
 
@@ -76,8 +77,7 @@ pub fn choose<'a>(
         if hints.is_some() && reason.is_none() {
             reason = loss_to_sets(&sets(disk), hints, skip_list);
             if reason.is_none() {
-                // As in the original agent, the disks after this one are not
-                // compared.
+                // As in Ironic's agent, the disks after this one are not compared.
                 return Ok(disk);
             }
         }
@@ -87,7 +87,7 @@ pub fn choose<'a>(
         .filter(|&index| losses[index].is_none())
         .collect();
     candidates.sort_by_key(|&index| (disks[index].size, &disks[index].name));
-    // Only disks that would be chosen are read.
+    // Reads the signatures only of disks that would be chosen.
     for index in candidates {
         let disk = &disks[index];
         match loss_to_sets(&sets(disk), hints, skip_list) {

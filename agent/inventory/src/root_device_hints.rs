@@ -153,7 +153,7 @@ impl std::fmt::Display for RootDeviceHints {
     }
 }
 
-/// The entry of a partition in the original agent's list of devices: the values of
+/// The entry of a partition in the list of devices of Ironic's agent: the values of
 /// its disk, except for those set here.
 fn as_disk(partition: &PartitionNode, disk: &Disk) -> Disk {
     let path_name = |path: &String| format!("{path}-part{}", partition.number);
@@ -182,8 +182,8 @@ fn is_false(value: &Value) -> bool {
     }
 }
 
-/// The original agent iterates over any value and takes its items as names of
-/// hints; the error class results from that.
+/// Ironic's agent iterates over any value and takes its items as names of
+/// hints. So the class of the error depends on the items.
 fn no_object(hints: &Value) -> HintError {
     let class = match hints {
         Value::String(_) => ErrorClass::ValueError,
@@ -243,7 +243,7 @@ fn of_hint(name: &str, error: HintError) -> HintError {
 }
 
 impl Hint {
-    /// Whether it spells out a device node or a link below /dev/disk/by-path.
+    /// Whether the hint spells out a device node or a link below /dev/disk/by-path.
     fn names_a_node(&self) -> bool {
         matches!(&*self.name, "name" | "by_path")
             && matches!(&self.test, Test::Text(expression) if expression.is_exact())
@@ -272,7 +272,7 @@ impl Hint {
 }
 
 impl From<HintError> for Failure {
-    /// The error that the original agent reports to Ironic: the hints are not
+    /// The error that Ironic's agent reports to Ironic: the hints are not
     /// valid, or the step failed.
     fn from(error: HintError) -> Self {
         let (class, text) = match error.class {
@@ -297,7 +297,7 @@ pub struct SkipList {
 
 impl SkipList {
     /// Parses `skip_block_devices` of a node. An entry with `volume_name` names a
-    /// software RAID volume; as in the original agent, the other members of that
+    /// software RAID volume; as in Ironic's agent, the other members of that
     /// entry are ignored.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Builds the captured machines in this module's test data.
+//! Creates the captured machines of the tests from this crate's test data.
 
 use std::fs;
 use std::path::Path;

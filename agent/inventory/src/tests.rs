@@ -1,5 +1,5 @@
-//! Compares the whole inventory of captured machines with the output of udev, lsblk
-//! and the original agent.
+//! Compares the whole inventory of captured machines with the output of udev,
+//! lsblk and Ironic's agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,7 +26,7 @@ fn vectors() -> BTreeMap<String, Vec<Value>> {
     serde_json::from_str(&text).unwrap()
 }
 
-/// `(field, expected, found)` of one disk.
+/// One field of a disk: its name, the expected value and the found value.
 type Field = (String, Value, Value);
 
 fn udev_fields(expected: &Value, root: &SystemPath, name: &str) -> Vec<Field> {
@@ -63,8 +63,8 @@ fn lsblk_fields(expected: &Value, disk: &Disk) -> Vec<Field> {
     .to_vec()
 }
 
-/// Compares every disk of the captured trees, with only the lines that `change`
-/// keeps. Returns how many fields agree.
+/// Compares every disk of the captured trees with the recorded values. `change`
+/// selects the lines of a tree that are used. Returns how many fields agree.
 fn compare_disks(change: impl Fn(&str) -> bool) -> u32 {
     let (mut agreed, mut differences) = (0, Vec::new());
     for (capture, disks) in vectors() {
@@ -109,7 +109,8 @@ fn disks_agree_with_udev_and_lsblk() {
     assert!(compare_disks(|_| true) > 800);
 }
 
-/// Older kernels keep fewer pages, and no pages of unreliable devices.
+/// Older kernels keep fewer pages, and none of unreliable devices. The disk is
+/// then asked for them.
 #[test]
 fn disks_that_are_asked_agree_as_well() {
     let kept_by_kernel = |line: &str, page: &str| line.contains(&format!("/vpd_pg{page} = "));
@@ -121,7 +122,7 @@ fn disks_that_are_asked_agree_as_well() {
     compare_disks(|line| !(kept_by_kernel(line, "89") || line.contains("/ata-identify.hex = ")));
 }
 
-/// The machines on which the original agent also ran its inspection.
+/// The captured machines on which Ironic's agent also ran its inspection.
 const MACHINES: [&str; 6] = [
     "mixed-bios-3nic-query",
     "nodisk-bios",
@@ -224,7 +225,7 @@ fn without(fields: &[&str], mut objects: [Value; 2]) -> [Value; 2] {
     objects
 }
 
-/// The NICs by MAC address, because the original agent lists them in no fixed
+/// The NICs by MAC address, because Ironic's agent lists them in no fixed
 /// order.
 fn by_mac(interfaces: &Value) -> BTreeMap<String, Value> {
     let interfaces = interfaces.as_array().unwrap().iter();
@@ -240,8 +241,7 @@ fn body_agrees_with_the_original_agent() {
         let (inventory, body) = our_body(machine);
         let ours: Value = serde_json::from_str(&body).unwrap();
 
-        // A disk has several by-path links, and the original agent reports any one
-        // of them.
+        // A disk has several by-path links, and Ironic's agent reports any one of them.
         let is_a_link = |disk: &Value| {
             let link = disk["by_path"].as_str().unwrap().to_owned();
             inventory
@@ -262,9 +262,9 @@ fn body_agrees_with_the_original_agent() {
             (ours, theirs) => assert_eq!(ours, theirs, "{machine}"),
         }
 
-        // These fields differ: names and addresses come from the network of the
-        // original run, the speed comes from drivers, which a captured tree lacks,
-        // and an e1000e needs seconds to detect its carrier.
+        // These fields differ: names and addresses come from the network in which
+        // Ironic's agent ran, the speed comes from drivers, which a captured tree
+        // lacks, and an e1000e needs seconds to detect its carrier.
         let nics = by_mac(&ours["inventory"]["interfaces"]);
         let theirs = by_mac(&original["inventory"]["interfaces"]);
         let given = [

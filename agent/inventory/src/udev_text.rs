@@ -1,9 +1,10 @@
 //! Converts device texts in the same way as udev does for its properties.
 //!
 //! The names that operators know (`ID_SERIAL` and what is built from it) went
-//! through these replacements. Root device hints match only texts that went through
-//! them too. The rules are those of systemd's src/shared/udev-util.c and
-//! src/basic/utf8.c. Callers replace bytes that are not UTF-8 before.
+//! through these replacements. Root device hints match only texts that went
+//! through them too. The rules are those of systemd's src/shared/udev-util.c
+//! and src/basic/utf8.c. A caller replaces bytes that are not UTF-8 before it
+//! calls this module.
 
 /// The punctuation that a property may contain (`ALLOWED_CHARS`). Digits, letters
 /// and all characters beyond ASCII are allowed too.
@@ -65,7 +66,8 @@ pub fn encode(text: &str) -> String {
     out
 }
 
-/// The form that lsblk shows: trimmed, with runs of white space as one blank.
+/// The form in which lsblk shows a text: trimmed, with runs of white space as
+/// one blank.
 pub fn for_people(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }

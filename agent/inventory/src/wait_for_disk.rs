@@ -1,4 +1,4 @@
-//! Waits until the disk that the work needs is there.
+//! Waits until the disk that the caller needs has appeared.
 //!
 //! Controllers search for their disks in the background, for seconds up to minutes.
 //! The kernel sends an event for every disk that they find, so this does not poll:
@@ -15,30 +15,31 @@ use super::{disks, sysfs};
 
 #[derive(Debug, Clone, Copy)]
 pub struct DiskWait {
-    /// The longest wait for the wanted disk.
+    /// The longest time to wait for the wanted disk.
     pub timeout: Duration,
-    /// Once the wanted disk is there, the wait for more disks while a controller is
-    /// still searching. Without an event in this time the list counts as complete.
+    /// Once the wanted disk is there, how long to wait for more disks while a
+    /// controller is still searching. Without an event in this time the list counts
+    /// as complete.
     pub quiet: Duration,
     /// Before this moment the list never counts as complete.
     pub not_before: Option<Instant>,
 }
 
-/// A controller that finds one disk after the other may finish, because the
-/// smallest disk may be the last. The time is longer than the one for which
-/// usb-storage lets a new disk settle (`delay_use`, 1 s).
+/// A controller that finds one disk after the other gets this much time for the
+/// next one, because the smallest disk may be the last. The time is longer than
+/// the one for which usb-storage lets a new disk settle (`delay_use`, 1 s).
 const QUIET: Duration = Duration::from_millis(1500);
 
 /// How long disks may still appear after all drivers are loaded. A RAID controller
 /// starts its volumes one after the other, and a USB hub scans its ports in turn.
 pub const ALL_DISKS: Duration = Duration::from_secs(3);
 
-/// A longer timeout can only be a typing error.
+/// The longest possible timeout. A longer one can only be a typing error.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl DiskWait {
-    /// The settings give a number of attempts and the delay between them. Here that
-    /// is one wait of the same total length.
+    /// Converts the settings, a number of attempts and the delay between them, to
+    /// one wait of the same total length.
     pub fn of_attempts(attempts: u32, delay: Duration) -> Self {
         Self {
             timeout: delay.saturating_mul(attempts).min(LONGEST),
@@ -47,9 +48,9 @@ impl DiskWait {
         }
     }
 
-    /// The same for callers that need every disk: for the smallest one, for the
-    /// first of many, or for a complete inventory. `settled` is the moment when all
-    /// devices had their drivers.
+    /// The same wait for callers that need every disk: for the smallest one, for
+    /// the first of many, or for a complete inventory. `settled` is the moment when
+    /// all devices had their drivers.
     pub fn for_all_disks(self, settled: Instant) -> Self {
         Self {
             not_before: Some(settled + ALL_DISKS),
@@ -68,7 +69,7 @@ pub fn wait_for_disk(
     disk_wait: DiskWait,
     wanted: impl FnMut(&[Disk]) -> bool,
 ) -> io::Result<Vec<Disk>> {
-    // The socket is opened before the first look, so that no event is lost.
+    // Open the socket before the first look, so that no event is lost.
     let socket = UeventSocket::open()?;
     wait(
         disk_wait,
@@ -116,7 +117,7 @@ fn nvme_at_work(root: &SystemPath) -> bool {
             Some("new" | "resetting" | "connecting") => true,
             Some("live") => !sysfs::names(&controller)
                 .iter()
-                // nvme0n1, or nvme0c0n1 for one of several paths.
+                // The namespace nvme0n1, or nvme0c0n1 for one of several paths.
                 .any(|child| child.starts_with(name)),
             _ => false,
         }

@@ -1,5 +1,5 @@
-//! Builds HTTP responses: JSON, with the original's server name and its form of
-//! errors.
+//! Builds HTTP responses: JSON, with the server name and the form of errors
+//! that Ironic's agent uses.
 
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, SERVER};
@@ -42,8 +42,8 @@ pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
 /// A permanent redirect. The client keeps its method.
 pub(super) fn moved(location: &str) -> Response {
     let mut response = with_status(StatusCode::PERMANENT_REDIRECT, Body::empty());
-    // The value consists of a header and a path that were valid in the request, so
-    // this does not fail.
+    // Cannot fail: the value consists of a header and a path that were valid in the
+    // request.
     if let Ok(location) = HeaderValue::from_str(location) {
         set(&mut response, LOCATION, location);
     }

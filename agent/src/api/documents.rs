@@ -1,10 +1,11 @@
-//! The documents that describe the API. Clients of the original may read them.
+//! The documents that describe the API. Programs that were written for the API
+//! of Ironic's agent may read them.
 
 use serde_json::{Value, json};
 
 const DOCS: &str = "https://docs.openstack.org/ironic-python-agent/";
 
-/// `GET /`
+/// The answer to `GET /`.
 pub(super) fn root(base: &str) -> Value {
     let version = json!({"id": "v1", "links": links(base)});
     json!({
@@ -15,7 +16,7 @@ pub(super) fn root(base: &str) -> Value {
     })
 }
 
-/// `GET /v1/`
+/// The answer to `GET /v1/`.
 pub(super) fn version_1(base: &str) -> Value {
     let resource = |name: &str| {
         json!([

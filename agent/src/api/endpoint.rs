@@ -1,7 +1,7 @@
 //! The paths of the API and their methods.
 //!
-//! Measured on the original (ironic-python-agent 13.0.0). Its router has three
-//! properties that a client may notice. A path without its final slash is
+//! Measured with Ironic's agent (ironic-python-agent 13.0.0). Its router has
+//! three properties that a client may notice. A path without its final slash is
 //! redirected, but only for a method that the full path allows. A path with an
 //! extra slash does not exist. Every GET also works as a HEAD.
 
@@ -85,7 +85,7 @@ fn allows(endpoint: &Endpoint, method: &Method) -> bool {
 mod tests {
     use super::*;
 
-    /// Each line is `METHOD PATH STATUS [ALLOW]`, as the original answered.
+    /// Each line is `METHOD PATH STATUS [ALLOW]`, as Ironic's agent answered.
     #[test]
     fn paths_and_methods_are_the_originals() {
         let measured = include_str!("test_data/paths-and-methods.txt");
@@ -100,8 +100,8 @@ mod tests {
                 "404" => matches!(found, Route::Nothing),
                 "308" => matches!(found, Route::WithSlash),
                 "405" => found == Route::OtherMethod(allow[0]),
-                // The original answered, or rejected the request for lack of a
-                // token.
+                // These statuses mean that the path exists in Ironic's agent, which answered or
+                // rejected the request for lack of a token.
                 _ => matches!(found, Route::Endpoint(_)),
             };
             assert!(expected, "{line}: {found:?}");

@@ -29,12 +29,14 @@ use tokio_rustls::TlsAcceptor;
 use super::places::{Caller, Places};
 
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
-/// Also the longest pause between two requests on one connection.
+/// The time limit for the head of a request. It is also the longest pause
+/// between two requests on one connection.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 /// The maximum size in bytes of a request's head, and of the data that is read
 /// ahead from a body. The largest head that a conductor sends has about 300 bytes.
 const BUFFER_LIMIT: usize = 64 << 10;
-/// If the client's TCP does not answer for this long, the client counts as gone.
+/// If the client's TCP stack does not answer for this long, the connection
+/// counts as lost.
 const PEER_GONE: Duration = Duration::from_secs(60);
 /// How long a response in progress may take when the agent ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
@@ -55,7 +57,7 @@ impl Listening {
     /// server.
     pub async fn stop(self) {
         self.stop.notify_one();
-        // If the time is over, the server no longer matters either.
+        // If the time is over, the process ends anyway, so the result does not matter.
         let _ = tokio::time::timeout(LAST_ANSWERS, self.task).await;
     }
 }
@@ -73,7 +75,7 @@ pub fn listen(
 ) -> io::Result<Listening> {
     let listener = match host {
         Some(host) => StdListener::bind((host, port))?,
-        // `::` accepts IPv4 too. A kernel without IPv6 only has the other address.
+        // `::` accepts IPv4 as well. A kernel without IPv6 has only the IPv4 address.
         None => StdListener::bind((Ipv6Addr::UNSPECIFIED, port))
             .or_else(|_| StdListener::bind((Ipv4Addr::UNSPECIFIED, port)))?,
     };
@@ -126,7 +128,7 @@ impl Server {
     /// its handshake blocks no other client.
     fn begin(&self, stream: TcpStream, peer: SocketAddr, watcher: Watcher) {
         let place = self.places.take(peer.ip());
-        // A conductor that lost its power sends nothing, so let TCP detect it.
+        // A conductor that lost its power sends nothing, so let TCP detect the loss.
         let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
         let _ = setsockopt(
             &stream,

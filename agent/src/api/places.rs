@@ -34,7 +34,7 @@ struct Table {
 #[derive(Debug, Default)]
 struct Host {
     has_shown_token: bool,
-    /// In the order in which they were opened.
+    /// The connections of the host, in the order in which they were opened.
     connections: BTreeMap<u64, Arc<Notify>>,
 }
 
@@ -94,7 +94,7 @@ impl Table {
         } else {
             let strangers = || self.hosts.iter().filter(|(_, host)| !host.has_shown_token);
             let all: usize = strangers().map(|(_, host)| host.connections.len()).sum();
-            // If two hosts have equally many, choose the one whose oldest
+            // If two hosts have equally many connections, choose the host whose oldest
             // connection is older.
             let greediest = strangers().max_by_key(|(_, host)| {
                 let oldest = host.connections.first_key_value();
@@ -123,7 +123,7 @@ impl Table {
 }
 
 impl Place {
-    /// Returns when the place is needed for another connection.
+    /// Returns when this connection must be closed to make room for another one.
     pub(super) async fn needed(&self) {
         self.needed.notified().await;
     }
@@ -148,7 +148,8 @@ impl Drop for Place {
         let mut table = self.caller.places.lock();
         if let Some(host) = table.hosts.get_mut(&self.caller.host) {
             host.connections.remove(&self.number);
-            // A host that has shown the token is remembered: there are only a few.
+            // Keep an entry for a host that has shown the token: there are only a few of
+            // them.
             if host.connections.is_empty() && !host.has_shown_token {
                 table.hosts.remove(&self.caller.host);
             }
@@ -199,7 +200,8 @@ mod tests {
         let places = Places::default();
         let conductor = places.take(host(1));
         conductor.caller().has_shown_token();
-        // One connection each from 10,000 addresses. An IPv6 link has even more.
+        // Opens one connection from each of 10,000 addresses. An IPv6 link has even
+        // more addresses.
         let flood: Vec<Place> = (0..10_000_u32)
             .map(|number| places.take(IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))))
             .collect();

@@ -13,7 +13,8 @@ pub(super) fn has_token(query: Option<&str>, token: &str) -> bool {
     same(given.as_bytes(), token.as_bytes())
 }
 
-/// The first value of a parameter, decoded. The original also uses the first one.
+/// The first value of a parameter, decoded. Ironic's agent also uses the first
+/// one.
 fn parameter(query: Option<&str>, key: &str) -> Option<String> {
     query?
         .split('&')
@@ -51,7 +52,8 @@ mod tests {
         assert!(!same(b"", b""));
     }
 
-    /// Which value the original used. The same rule applies to `wait`.
+    /// Ironic's agent uses the first value of a token that is given twice. The same
+    /// rule applies to `wait`.
     #[test]
     fn the_first_value_counts() {
         for (query, expected) in [

@@ -25,7 +25,7 @@ use crate::ironic::AGENT_VERSION;
 pub struct Api {
     /// Runs the commands.
     pub dispatcher: Dispatcher,
-    /// The only secret: a client that has it may send commands.
+    /// The token that a client must send. It is the only secret of the API.
     pub token: Arc<str>,
     /// `http` or `https`, for links.
     pub scheme: &'static str,

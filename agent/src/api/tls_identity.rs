@@ -1,9 +1,9 @@
 //! The certificate of the agent's API: either the operator's, or one that the agent
 //! makes and keeps across a restart.
 //!
-//! Ironic pins our certificate with the first heartbeat. It rejects any other as
-//! long as it remembers the node, so the certificate must be the same after a
-//! crash.
+//! Ironic stores the certificate of the first heartbeat. It rejects any other
+//! as long as it remembers the node, so the certificate must be the same after
+//! a crash.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -20,15 +20,16 @@ use rcgen::{
 };
 use rustls::ServerConfig;
 
-/// id-ce-subjectAltName (RFC 5280, section 4.2.1.6).
+/// The identifier id-ce-subjectAltName (RFC 5280, section 4.2.1.6).
 const SUBJECT_ALT_NAME: &[u64] = &[2, 5, 29, 17];
-/// ub-common-name (RFC 5280, appendix A.1).
+/// The longest common name: ub-common-name (RFC 5280, appendix A.1).
 const COMMON_NAME_LIMIT: usize = 64;
 
 /// The certificate and key with which the API serves TLS.
 pub struct TlsIdentity {
     identity: Identity,
-    /// The PEM text of a self-made certificate, which Ironic pins.
+    /// The PEM text of a certificate that the agent made, for the heartbeats.
+    /// `None` for the operator's certificate.
     own: Option<String>,
 }
 
@@ -127,8 +128,8 @@ fn make(
             parameters.subject_alt_names = vec![SanType::DnsName(name.as_str().try_into()?)];
         }
     }
-    // Ironic pins the certificate, so its dates do not matter for security. But a
-    // machine whose clock says 2010 or 2040 must be able to serve.
+    // Ironic pins the certificate, so its dates do not matter for security. But the
+    // agent must also work if the clock of the machine says 2010 or 2040.
     parameters.not_before = date_time_ymd(2000, 1, 1);
     parameters.not_after = date_time_ymd(2099, 12, 31);
     let certificate = parameters.self_signed(&key)?;
@@ -149,15 +150,15 @@ fn common_name(host_name: &str) -> String {
     }
 }
 
-/// The only alternative name, marked as critical as in the original. rcgen itself
-/// only marks it so if the subject is empty.
+/// The only alternative name, marked as critical as in the certificates of
+/// Ironic's agent. rcgen itself only marks it so if the subject is empty.
 fn only_name(address: IpAddr) -> CustomExtension {
     let octets = match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
     };
     // GeneralNames: a sequence of one iPAddress with context tag 7. All lengths are
-    // below 128.
+    // below 128, so each takes one byte.
     let mut names = vec![0x30, octets.len() as u8 + 2, 0x87, octets.len() as u8];
     names.extend(octets);
     let mut extension = CustomExtension::from_oid_content(SUBJECT_ALT_NAME, names);

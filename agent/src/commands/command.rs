@@ -14,7 +14,7 @@ pub enum Command {
     /// `clean.get_clean_steps`, and the same for deploy and service
     GetSteps {
         kind: StepKind,
-        /// The agent keeps it for later commands that contain no node.
+        /// The node, which the agent keeps for later commands that contain none.
         node: Node,
     },
     /// `clean.execute_clean_step`, and the same for deploy and service
@@ -69,7 +69,7 @@ pub enum Command {
     },
     /// `flow.start_flow`: runs commands one after the other
     StartFlow {
-        /// In the order of execution.
+        /// The commands of the flow, in the order of execution.
         tasks: Vec<FlowTask>,
     },
 }
@@ -86,7 +86,7 @@ pub struct FlowTask {
 /// The password with which the user of a rescued machine logs in.
 #[derive(Clone, PartialEq, Eq)]
 pub enum RescuePassword {
-    /// A crypt(3) hash.
+    /// A hash in the format of crypt(3).
     Hash(String),
     /// The password in plain text, from older conductors.
     Plain(String),
@@ -99,7 +99,8 @@ impl fmt::Debug for RescuePassword {
 }
 
 impl Command {
-    /// `EXTENSION.NAME` of every command, for the parser and for messages.
+    /// The names of all commands, `EXTENSION.NAME`, for the parser and for
+    /// messages.
     pub const NAMES: [&'static str; 18] = [
         "clean.get_clean_steps",
         "clean.execute_clean_step",

@@ -1,4 +1,4 @@
-//! How the agent stops serving when a command asks for it.
+//! Decides how the agent stops serving when a command ends the boot.
 
 use landfall_init::Ending;
 

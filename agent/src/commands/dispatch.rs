@@ -26,12 +26,12 @@ pub type Executor =
 pub struct Dispatcher {
     ledger: Arc<Ledger>,
     executor: Executor,
-    /// A synchronous command holds this lock while it runs. As with the original, a
-    /// second POST waits for it and gets no 409.
+    /// A synchronous command holds this lock while it runs. A second POST waits for
+    /// the lock and gets no status 409, as with Ironic's agent.
     order: Arc<Mutex<()>>,
     /// The name of the command that ended this boot, if any.
     ended_by: Arc<OnceLock<&'static str>>,
-    /// Notified when an asynchronous command has ended: Ironic only learns of it
+    /// Notified when an asynchronous command has ended: Ironic learns this only
     /// from the next heartbeat.
     ended: Arc<Notify>,
     /// Whether a command may set the node. A standalone agent makes no lookup, so
@@ -80,7 +80,8 @@ impl Dispatcher {
                 );
                 self.spawn(id, *command);
             }
-            // Such a request is never in the ledger. If it is, mark it as failed.
+            // A body that cannot be parsed is never in the ledger. If it is there all the
+            // same, mark it as failed.
             Ok(Parsed::Failed(_, failure)) => self.ledger.end(&id, Err(failure)),
             Err(refusal) => self.ledger.end(
                 &id,
@@ -93,15 +94,15 @@ impl Dispatcher {
     /// synchronous or `wait` is set, this waits until the command has ended.
     ///
     /// # Errors
-    /// The request was rejected and nothing was started. The error has the HTTP
-    /// status.
+    /// If the request was rejected; nothing was started then. The error has the
+    /// HTTP status.
     pub async fn submit(&self, body: Vec<u8>, wait: bool) -> Result<Value, Refusal> {
         let turn = self.order.lock().await;
         let request = Request::parse(&body)?;
         if let Some(name) = self.ledger.busy() {
             return Err(busy(Busy(name)));
         }
-        // The machine is shutting down and would interrupt a new write.
+        // The boot is ending, and would interrupt a new write.
         if let Some(name) = self.ended_by.get() {
             return Err(busy(Busy((*name).to_owned())));
         }
@@ -136,7 +137,7 @@ impl Dispatcher {
         let synchronous = !command.is_asynchronous();
         let keep = command.may_be_repeated().then_some(&body[..]);
         let id = self.ledger.begin(command.name(), keep).map_err(busy)?;
-        // A body with a config drive takes up most of the agent's memory.
+        // Free the body: one with a config drive takes up most of the agent's memory.
         drop(body);
         self.spawn(id.clone(), command);
         if synchronous {
@@ -169,7 +170,7 @@ impl Dispatcher {
             match &outcome {
                 Ok(_) if ends_the_boot => {
                     tracing::info!("{name} done");
-                    // Fails only if an earlier command has already set it.
+                    // An error means that an earlier command has already set it.
                     let _ = this.ended_by.set(name);
                 }
                 Ok(_) => tracing::info!("{name} done"),
@@ -190,8 +191,8 @@ fn busy(Busy(name): Busy) -> Refusal {
     }
 }
 
-/// A flow that sets the node starts, and fails at that command, as with the
-/// original.
+/// A flow that contains `set_node_info` starts, and fails at that command, as
+/// with Ironic's agent.
 fn fail_set_node_info(tasks: &mut [FlowTask]) {
     for task in tasks {
         if let Ok(Command::SetNodeInfo { .. }) = task.command {
@@ -268,7 +269,7 @@ mod tests {
         let submit = |name| dispatcher.submit(body(name), true);
         let others = async {
             began.notified().await;
-            // Reading the list does not wait for the lock.
+            // Reading the list must not wait for the running command.
             assert_eq!(dispatcher.ledger().busy().as_deref(), Some("sync"));
             running.notify_one();
             began.notified().await;

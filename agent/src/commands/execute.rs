@@ -80,7 +80,7 @@ impl Machine {
                 Ok(json!({format!("{word}_result"): result, format!("{word}_step"): step}))
             }
             Command::GetPartitionUuids => match self.written_disk() {
-                // For a whole-disk image the original reports only this value too.
+                // Ironic's agent also reports only this value for a whole-disk image.
                 Some(disk) => {
                     blocking(move || Ok(json!({"root uuid": mbr::signature(&disk)?}))).await
                 }
@@ -134,11 +134,12 @@ impl Machine {
         }
     }
 
-    /// Executes one step and returns its result in the form that Ironic stores. A step
-    /// does the same in cleaning, deployment and service, as with the original.
+    /// Executes one step and returns its result in the form that Ironic stores. A
+    /// step does the same in cleaning, deployment and service, as with Ironic's
+    /// agent.
     async fn step(self: &Arc<Self>, name: &str, node: &Node, arguments: Value) -> Result<Value> {
-        // An unknown step is reported as unknown even on a machine without write
-        // permission.
+        // Look the step up first: an unknown step must be reported as unknown even on a
+        // machine without write permission.
         let step = Step::by_name(name).ok_or_else(|| steps::unknown(name))?;
         let permission = WritePermission::in_ramdisk();
         match step {
@@ -171,20 +172,20 @@ impl Machine {
     /// Requests the end of this boot. The command succeeds with the request,
     /// because the answer must be sent before the machine stops.
     async fn end(&self, ending: Ending) -> Result<Value> {
-        // A developer's machine must not be switched off.
+        // The agent must not switch off a developer's machine.
         WritePermission::in_ramdisk()?;
         blocking(flush::sync_disks).await?;
         self.depart(Departure::Boot(ending))
     }
 
-    /// The command is still answered: the server finishes the requests in progress
-    /// before it stops.
+    /// Ironic still gets the answer to this command: the server finishes the
+    /// requests in progress before it stops.
     fn depart(&self, departure: Departure) -> Result<Value> {
         self.departure.send_replace(Some(departure));
         Ok(Value::Null)
     }
 
-    /// A newly collected inventory.
+    /// Collects a new inventory and returns it.
     async fn hardware_info(&self) -> Result<Value> {
         let bootif = &self.settings.params.boot_interface;
         let bootif = bootif.as_ref().map(|nic| nic.text.clone());

@@ -1,5 +1,5 @@
-//! Reads the files that `inject_files` must copy: one list in the node's properties
-//! and one in the step's arguments. Pure.
+//! Reads the files that `inject_files` must copy: one list in the node's
+//! properties and one in the step's arguments. No I/O.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -22,9 +22,9 @@ pub struct FileRequest {
 /// The file system that a file belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Where {
-    /// The partition of the root disk with this number.
+    /// The partition with this number on the root disk.
     Number(u32),
-    /// This device.
+    /// This block device.
     Device(PathBuf),
     /// The partition of the root disk that has this directory in its root.
     ByDirectory(PathBuf),
@@ -56,7 +56,7 @@ const KEYS: [&str; 8] = [
 /// Reads both lists. The files of the properties come first.
 ///
 /// # Errors
-/// Lists all errors in both lists.
+/// If an entry of a list is invalid. The error lists all faults of both lists.
 pub fn read(of_properties: &Value, of_step: &Value) -> Result<Vec<FileRequest>> {
     let mut files = Vec::new();
     let mut faults = Vec::new();

@@ -25,7 +25,7 @@ pub struct ImageInfo {
     is_partition: bool,
 }
 
-/// What to do about a checksum that is rejected because of its algorithm.
+/// The remedy for a checksum that the agent rejects because of its algorithm.
 pub(super) const MD5_ADVICE: &str = "give a sha256 or sha512 checksum, or allow MD5: allow_md5_checksum in section [agent] of Ironic's configuration, or md5_enabled in the agent's";
 
 /// The credentials for an image server.
@@ -51,8 +51,8 @@ impl std::fmt::Debug for Access {
 }
 
 impl ImageInfo {
-    /// Reads and checks `image_info` by the rules and in the order of the
-    /// original's validator (`_validate_image_info` in its extensions/standby.py).
+    /// Reads and checks `image_info` by the rules and in the order of the validator
+    /// in Ironic's agent (`_validate_image_info` in its extensions/standby.py).
     ///
     /// # Errors
     /// If there is no id, no URL or no checksum, or if the checksum is malformed.
@@ -96,18 +96,19 @@ impl ImageInfo {
     }
 
     /// Rejects an image whose only checksum is an MD5, unless MD5 is enabled
-    /// (`md5_enabled`, or `agent_md5_checksum_enable` of a lookup answer). The
-    /// original then behaves as if there were no checksum.
+    /// (`md5_enabled`, or `agent_md5_checksum_enable` of a lookup answer). Ironic's
+    /// agent then behaves as if there were no checksum.
     ///
     /// # Errors
-    /// That no checksum is available.
+    /// If the only checksum is an MD5. The error says that no checksum is
+    /// available.
     pub(super) fn refuse_md5(&self, md5_enabled: bool) -> Result<()> {
         let GivenChecksum {
             os_hash_algo,
             checksum,
             ..
         } = &self.checksum;
-        // As in the original, the length decides: a longer text counts as another
+        // As in Ironic's agent, the length decides: a longer text counts as another
         // algorithm.
         let md5_digits = Algorithm::Md5.hex_length();
         let is_md5 = |text: &String| !text.contains("://") && text.chars().count() <= md5_digits;
@@ -124,7 +125,7 @@ impl ImageInfo {
     }
 
     /// # Errors
-    /// If it is a partition image.
+    /// If the image is a partition image.
     pub(super) fn must_be_whole_disk(&self) -> Result<()> {
         if self.is_partition {
             return Err(partition_image::refusal(&format!("image {}", self.id)));
@@ -238,7 +239,7 @@ impl Access {
     }
 }
 
-/// The `Authorization` value of RFC 7617.
+/// The value of the `Authorization` header for basic authentication (RFC 7617).
 pub(super) fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
 }
@@ -261,7 +262,8 @@ mod tests {
         assert_eq!(info.urls, ["http://192.0.2.1/disk.raw"]);
     }
 
-    /// The original's texts, except for the one that lists all forms of a checksum.
+    /// The texts of Ironic's agent, except for the one that lists all forms of a
+    /// checksum.
     #[test]
     fn what_is_missing_is_named_as_by_the_original() {
         let urls = "Image 'urls' must be a list with at least one element.";

@@ -20,7 +20,7 @@ const KEPT: usize = 500;
 /// The number of latest entries that are kept unshortened. Ironic only looks at the
 /// last one. If it missed an answer, it repeats the request within a minute.
 const WHOLE: usize = 4;
-/// The maximum length in bytes of a text in the result of an older entry, and of
+/// In bytes: the length limit of a text in the result of an older entry, and of
 /// the whole result as JSON. Logs and config drives have megabytes, and nobody
 /// reads old ones.
 const OLD_TEXT_LIMIT: usize = 1 << 10;
@@ -40,8 +40,9 @@ pub struct Ledger {
     /// command.
     endings: watch::Sender<u64>,
     file: StateFile,
-    /// The body of the running command, if it may be run again. It has its own file
-    /// because it may contain a config drive and the list is written often.
+    /// The body of the running command, if a restarted agent may run the command
+    /// again. It has its own file, because it may contain a config drive and the
+    /// list is written often.
     request: StateFile,
 }
 
@@ -55,7 +56,7 @@ struct Entry {
     tries: u64,
 }
 
-/// The name of another command that is running.
+/// The error if another command is running; holds its name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Busy(pub String);
 
@@ -92,7 +93,7 @@ impl Ledger {
                 Vec::new()
             }
         };
-        // Commands run one at a time, so this finds at most one entry.
+        // Commands run one at a time, so at most one entry is still running.
         let mut again = None;
         for entry in entries.iter_mut().filter(|entry| entry.status == RUNNING) {
             let body = request.load().ok().flatten();
@@ -145,7 +146,7 @@ impl Ledger {
         });
         let excess = entries.len().saturating_sub(KEPT);
         entries.drain(..excess);
-        // With the new entry, one more entry is old.
+        // With the new entry one more entry counts as old, so shorten it.
         if let Some(old) = entries.len().checked_sub(WHOLE + 1) {
             entries[old].shorten();
         }
@@ -181,7 +182,7 @@ impl Ledger {
             if entry["command_status"] != RUNNING {
                 return Some(entry);
             }
-            // Fails only if the sender is dropped, but `self` holds it.
+            // Cannot fail: `self` holds the sender.
             endings.changed().await.ok()?;
         }
     }
@@ -224,8 +225,7 @@ impl Entry {
         match outcome {
             Ok(result) => {
                 self.status = SUCCEEDED.to_owned();
-                // A plain text is wrapped in an object: the result must be an
-                // object or null.
+                // Wrap a plain text in an object: the result must be an object or null.
                 self.result = match result {
                     Value::String(text) => json!({ "result": text }),
                     other => other,
@@ -250,7 +250,7 @@ impl Entry {
         }
     }
 
-    /// Has exactly the five keys that the original sends.
+    /// The entry with exactly the five keys that Ironic's agent sends.
     fn to_json(&self) -> Value {
         json!({
             "id": self.id,

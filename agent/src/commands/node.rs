@@ -1,9 +1,10 @@
-//! Ironic's record of this machine.
+//! Reads Ironic's record of this machine.
 
 use serde_json::Value;
 
-/// Ironic's record of this machine. It comes with the lookup and with commands, and
-/// is kept as received. The methods are the only fields that are read.
+/// Ironic's record of this machine, as a lookup or a command delivered it. The
+/// agent keeps it unchanged, and its methods read the only fields that the
+/// agent uses.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Node(pub Value);
 

@@ -1,6 +1,6 @@
-//! Turns the body of a POST into a `Command`, or into the error that Ironic expects
-//! for this fault (ironic-python-agent, `api/app.py` and `extensions/base.py`). The
-//! error texts were measured on the original.
+//! Turns the body of a POST into a `Command`, or into the error that Ironic
+//! expects for this fault (ironic-python-agent, `api/app.py` and
+//! `extensions/base.py`). The error texts were measured with Ironic's agent.
 
 use landfall_report::failure::{Class, Failure};
 use serde_json::{Map, Value};
@@ -13,9 +13,9 @@ use super::partition_image;
 /// The HTTP status and text with which a request is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// 400, 404 or 409.
+    /// The HTTP status: 400, 404 or 409.
     pub status: u16,
-    /// The `faultstring`.
+    /// The text, which becomes the `faultstring`.
     pub text: String,
 }
 
@@ -35,8 +35,9 @@ const VALUES: usize = 1 << 18;
 
 const NO_DOT: &str = "Invalid command: Command name must be of the form <extension>.<name>";
 
-/// A request of which only the outer form is checked. Before it checks the command
-/// itself, the dispatcher checks whether another command is running.
+/// A request of which only the outer form has been checked. The dispatcher
+/// checks whether another command is running before it checks the command
+/// itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     extension: String,
@@ -62,7 +63,7 @@ impl Request {
     /// has no dot.
     pub fn parse(body: &[u8]) -> Result<Self, Refusal> {
         // Every value but the first follows one of these bytes. Bytes within texts
-        // count too, but a conductor sends no texts full of commas.
+        // count as well, but a conductor sends no texts full of commas.
         let begins_value = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
         if body.iter().filter(begins_value).count() > VALUES {
             return Err(Refusal::bad_request(format!(
@@ -150,7 +151,7 @@ impl Request {
                 return match ImageInfo::read(&info) {
                     Ok(image) => Ok(Parsed::Command(Box::new(Command::PrepareImage {
                         info: Box::new(image),
-                        // Older conductors send it only in `image_info`.
+                        // Older conductors send the config drive only in `image_info`.
                         config_drive: arguments
                             .optional("configdrive")
                             .unwrap_or_else(|| info["configdrive"].clone()),
@@ -241,7 +242,7 @@ fn task(extension: &str, name: &str, parameters: Value) -> Result<Command, Failu
         return Err(Failure::new(Class::TypeError, details));
     };
     if extension == "flow" {
-        // A nested flow would find the outer flow running. The original gives the
+        // A nested flow would find the outer flow running. Ironic's agent returns the
         // same error.
         return Err(Failure::new(
             Class::AgentIsBusy,
@@ -285,8 +286,8 @@ impl Arguments<'_> {
         self.object("node").map(Node)
     }
 
-    /// The ports are not used. But a request without them is not meant for this
-    /// command.
+    /// Checks that the request has ports, although the agent does not use them: a
+    /// request without them is not meant for this command.
     fn ports(&mut self) -> Result<(), Failure> {
         self.required("ports").map(drop)
     }

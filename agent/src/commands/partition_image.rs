@@ -22,7 +22,7 @@ pub(super) fn refusal(image: &str) -> Failure {
 /// the step `write_image`, after other deploy steps have run.
 ///
 /// # Errors
-/// [`refusal`].
+/// If Ironic would deploy a partition image; see [`refusal`].
 pub(super) fn refuse_in(node: &Node) -> Result<()> {
     // Other deploy interfaces do not write the image on their own.
     let writes_image = node.0.get("deploy_interface") == Some(&Value::from("direct"));
@@ -45,7 +45,7 @@ mod tests {
         for (interface, whole_disk, refused) in [
             ("direct", json!(false), true),
             ("direct", json!(true), false),
-            // Ironic could not find out.
+            // Ironic could not find out the type of the image.
             ("direct", json!(null), false),
             ("custom-agent", json!(false), false),
         ] {

@@ -8,15 +8,15 @@ use serde_json::{Map, Value, json};
 
 use super::command::StepKind;
 
-/// The hardware managers of the original that this agent replaces, and the versions
-/// of their steps.
+/// The hardware managers of Ironic's agent that this agent replaces, and the
+/// versions of their steps.
 pub const HARDWARE_MANAGERS: [(&str, &str); 2] = [
     ("generic_hardware_manager", "1.2"),
     ("CoreOSInstallHardwareManager", "1"),
 ];
 
-/// Ironic stores this value and sends it back with each step. The values must be
-/// equal.
+/// The version of the hardware managers. Ironic stores this value and sends it
+/// back with each step; the values must be equal.
 fn hardware_manager_version() -> Value {
     HARDWARE_MANAGERS
         .iter()
@@ -67,7 +67,7 @@ impl Step {
 /// A row of the table of steps that are offered to Ironic.
 struct Offer {
     step: Step,
-    /// The class in the original that has this step. It is the key in the answer.
+    /// The class in Ironic's agent that has this step. It is the key in the answer.
     manager: &'static str,
     interface: &'static str,
     /// The operations that have this step, with its priority. Priority 0 means that
@@ -99,7 +99,7 @@ struct Argument {
 const GENERIC: &str = "GenericHardwareManager";
 const BY_NAME: Option<Priority> = Some(Priority::Fixed(0));
 
-/// The defaults of a row.
+/// The values of a row that offers its step nowhere, from which all rows start.
 const NOWHERE: Offer = Offer {
     step: Step::EraseDevices,
     manager: GENERIC,
@@ -203,8 +203,8 @@ pub struct StepSettings {
     pub live_system: bool,
 }
 
-/// The answer to `get_clean_steps` and its variants. The keys are the class names
-/// of the original's hardware managers.
+/// The answer to `get_clean_steps` and its variants. The keys are the class
+/// names of the hardware managers in Ironic's agent.
 pub fn list(kind: StepKind, settings: StepSettings) -> Value {
     let mut managers = Map::new();
     for offer in OFFERS {
@@ -293,8 +293,8 @@ pub fn name(kind: StepKind, step: &Value) -> Result<&str> {
     })
 }
 
-/// The failure of a step in the form that Ironic receives. An unexpected failure is
-/// extended by the name of the step.
+/// The failure of a step in the form that Ironic receives. The text of an
+/// unexpected failure also names the step.
 pub fn failed(kind: StepKind, name: &str, failure: Failure) -> Failure {
     match failure.class {
         Class::CommandExecutionError | Class::TypeError => Failure {
@@ -315,7 +315,7 @@ pub fn failed(kind: StepKind, name: &str, failure: Failure) -> Failure {
     }
 }
 
-/// The error for an unknown step, in the original's words.
+/// The error for an unknown step, in the words of Ironic's agent.
 pub fn unknown(name: &str) -> Failure {
     Failure::new(
         Class::HardwareManagerMethodNotFound,
@@ -340,8 +340,8 @@ mod tests {
         assert_eq!(failure.class, Class::VersionMismatch);
     }
 
-    /// The original's steps and priorities, without the steps that need programs
-    /// that are not in this ramdisk.
+    /// The steps and priorities of Ironic's agent, without the steps that need
+    /// programs that are not in this ramdisk.
     #[test]
     fn priorities_are_the_originals() {
         for (kind, expected) in [

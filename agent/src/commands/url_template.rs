@@ -1,12 +1,14 @@
-//! URLs that contain fields of the node. The original fills them with Python's
-//! `str.format`: `http://host/{node[uuid]}/{node[properties][rack]}`. Pure.
+//! URLs that contain fields of the node. Ironic's agent fills them with
+//! Python's `str.format`: `http://host/{node[uuid]}/{node[properties][rack]}`.
+//! No I/O.
 
 use serde_json::Value;
 
 /// Fills in the fields. `{{` and `}}` stand for single braces.
 ///
 /// # Errors
-/// Names a field that the node does not have, or that is not a valid field.
+/// If the node does not have a field, or a field is malformed. The error names
+/// it.
 pub fn fill(template: &str, node: &Value) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = template;

@@ -5,7 +5,7 @@
 
 use landfall_sys::state_file::StateFile;
 
-/// Ironic's answer in place of a token that it has already sent.
+/// The text that Ironic sends in place of a token that it has already sent.
 const TOLD_BEFORE: &str = "******";
 /// A shorter token is not a secret.
 const SHORTEST: usize = 32;
@@ -19,7 +19,7 @@ pub struct AgentToken {
 /// The reason why there is no usable token.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoToken {
-    /// Another boot or another machine has received it.
+    /// Ironic has already sent the token, to another boot or another machine.
     #[error(
         "Ironic has already given this node's token to an earlier boot of this machine, or to another machine with one of its MAC addresses -- power the node off and on through Ironic"
     )]
@@ -27,7 +27,7 @@ pub enum NoToken {
     /// Ironic sent a text that is too short for a token.
     #[error("expected a token of at least {SHORTEST} characters from Ironic, found {0}")]
     TooShort(usize),
-    /// Ironic sent no token: an old conductor.
+    /// Ironic sent no token, because it is too old.
     #[error("Ironic sent no token, and this agent does not serve commands without a token")]
     Missing,
 }

@@ -1,4 +1,5 @@
-//! Tells Ironic that the agent is alive and at which URL it can be called.
+//! Reports to Ironic that the agent is alive, and the URL at which Ironic can
+//! call it.
 //!
 //! A conductor learns only from a heartbeat that a command has ended. So the end of
 //! a command triggers the next heartbeat.
@@ -14,8 +15,9 @@ use tokio::sync::Notify;
 use super::service::Service;
 use super::wire::{self, Heartbeat};
 
-/// The value of `agent_version`. Ironic compares it with 3.0 to see what the agent
-/// supports, so it is the version of the protocol and not of this agent.
+/// The value of `agent_version`. Ironic compares it with 3.0 to see what the
+/// agent supports. So it is the version of Ironic's agent whose protocol
+/// Landfall speaks, and not the version of Landfall.
 pub const AGENT_VERSION: &str = "13.0.0";
 
 /// The minimum time between two heartbeats, even for a triggered one.
@@ -67,7 +69,7 @@ pub async fn beat_forever(
 ) -> Result<Infallible, serde_json::Error> {
     let body = body(service, callback)?;
     let timeout = within_bounds(timeout);
-    // A triggered heartbeat stays pending until one has succeeded.
+    // A triggered heartbeat stays pending until a heartbeat has succeeded.
     let mut wanted = false;
     let mut accepted: u32 = 0;
     let mut pace = Pace::new(timeout);
@@ -155,7 +157,7 @@ impl Verdict {
     }
 }
 
-/// Determines the pause until the next heartbeat.
+/// Determines the pause until the next heartbeat from the verdicts so far.
 struct Pace {
     timeout: Duration,
     rejected: Backoff,
@@ -237,7 +239,7 @@ mod tests {
             (answer(404), 80.0, 160.0),
             (answer(404), 150.0, 300.0),
             (answer(404), 150.0, 300.0),
-            // A proxy in front of an Ironic that restarts.
+            // This answer comes from a proxy in front of an Ironic that restarts.
             (answer(503), 5.0, 10.0),
             (answer(404), 5.0, 10.0),
             (answer(400), 10.0, 20.0),

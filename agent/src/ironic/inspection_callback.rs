@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::transport::{Places, Request, Transport};
 use super::wire;
 
-/// The number of attempts with the whole list of URLs, as in the original.
+/// The number of attempts with the whole list of URLs, as in Ironic's agent.
 const ATTEMPTS: u32 = 5;
 
-/// The longest pauses in seconds: between temporary failures as in the original,
-/// and between rejections.
+/// The longest pauses in seconds: between temporary failures as in Ironic's
+/// agent, and between rejections.
 const LONGEST: f64 = 30.0;
 const LONGEST_AFTER_REJECTION: f64 = 300.0;
 
@@ -29,8 +29,9 @@ pub enum Retry {
     Forever,
 }
 
-/// The pause after this attempt, counted from 0. The same as the original's, but
-/// with jitter, so that the machines of a rack do not post in the same second.
+/// The pause after this attempt, counted from 0. It is that of Ironic's agent,
+/// but with jitter, so that the machines of a rack do not post in the same
+/// second.
 fn pause_after(number: u32, rejected: bool) -> Duration {
     let longest = if rejected {
         LONGEST_AFTER_REJECTION
@@ -47,7 +48,7 @@ pub enum NotTaken {
     /// 404: Ironic has no matching node that waits for its inspection.
     #[error("{0}")]
     NotAsked(String),
-    /// The hardware has changed since.
+    /// The hardware has changed since the agent collected the inventory.
     #[error("the inventory is out of date")]
     OutOfDate,
     /// Any other error, in one line.

@@ -14,9 +14,10 @@ use super::agent_token::{AgentToken, NoToken};
 use super::service::Service;
 use super::wire::{LookupAnswer, fault};
 
-/// The longest pause between two lookups, as with the original.
+/// The longest pause between two lookups, as in Ironic's agent.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The additional pause while the node is locked: 5 s, 10 s, then always 30 s.
+/// The additional pause while the node is locked: at first 5 s, then 10 s, then
+/// always 30 s.
 const LOCKED: [Duration; 3] = [
     Duration::from_secs(5),
     Duration::from_secs(10),
@@ -70,8 +71,8 @@ impl Query {
     }
 }
 
-/// The unreserved characters of RFC 3986 are not encoded, as in the original's
-/// library.
+/// The characters that the query must encode: all except the unreserved ones of
+/// RFC 3986, as in the HTTP library of Ironic's agent.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'.')
@@ -94,7 +95,8 @@ pub struct RetryPolicy {
 /// The reason why there is no node.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoNode {
-    /// Only an operator can help: see [`NoToken::ToldBefore`].
+    /// Ironic gives no token, and only an operator can change this: see
+    /// [`NoToken::AlreadySent`].
     #[error("{}", NoToken::ToldBefore)]
     TokenTold,
     /// The time is over.
@@ -104,7 +106,7 @@ pub enum NoNode {
     NotInTime {
         /// The time limit.
         seconds: u64,
-        /// The last answer.
+        /// What the last answer said.
         fault: String,
         /// The MAC addresses that Ironic does not know.
         macs: String,

@@ -13,9 +13,9 @@ const fn version(minor: u16) -> ApiVersion {
     ApiVersion { major: 1, minor }
 }
 
-/// The version that the original assumes if the service does not report one.
+/// The version that Ironic's agent assumes if the service does not report one.
 const ASSUMED: ApiVersion = version(31);
-/// The newest versions that the original requests (measured).
+/// The newest versions that Ironic's agent requests (measured).
 const LOOKUP: ApiVersion = version(62);
 const HEARTBEAT: ApiVersion = version(68);
 
@@ -48,17 +48,17 @@ impl Service {
         self.places.first()
     }
 
-    /// Whether heartbeats may contain the agent's certificate (API 1.68).
+    /// Whether Ironic accepts the agent's certificate in heartbeats (API 1.68).
     pub fn takes_certificate(&self) -> bool {
         self.speaks(68)
     }
 
-    /// Whether heartbeats may contain a token (API 1.62).
+    /// Whether Ironic accepts a token in heartbeats (API 1.62).
     pub(super) fn takes_token(&self) -> bool {
         self.speaks(62)
     }
 
-    /// Whether heartbeats may contain the agent's version (API 1.36).
+    /// Whether Ironic accepts the agent's version in heartbeats (API 1.36).
     pub(super) fn takes_agent_version(&self) -> bool {
         self.speaks(36)
     }
@@ -75,10 +75,10 @@ impl Service {
         *self.version.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Requests the version again if it is unknown. The first answer may have come
-    /// from a proxy before its Ironic was up. Without the version the agent would
-    /// use an old API, and Ironic would send no token (measured: it is null with
-    /// 1.31).
+    /// Makes sure that the API version is known: requests it again if the first
+    /// answer had none, because that answer may have come from a proxy before its
+    /// Ironic was up. Without the version the agent would use an old API, and
+    /// Ironic would send no token (measured: it is null with 1.31).
     pub(super) async fn make_version_known(&self) {
         if self.known_version().is_some() {
             return;
@@ -128,7 +128,8 @@ fn older(one: ApiVersion, other: ApiVersion) -> ApiVersion {
     }
 }
 
-/// Returns `None` for a page that is not Ironic's, for example a proxy's.
+/// The version in the answer to `GET /`. `None` for a page that is not
+/// Ironic's, for example that of a proxy.
 fn version_in(document: &str) -> Option<ApiVersion> {
     let root: Root = serde_json::from_str(document).ok()?;
     ApiVersion::parse(&root.default_version.version)

@@ -12,7 +12,7 @@ use reqwest::Method;
 #[derive(Debug, Clone)]
 pub struct Transport {
     pub client: ServiceClient,
-    /// `X-OpenStack-Request-ID`.
+    /// The value of the header `X-OpenStack-Request-ID`.
     pub request_id: Option<String>,
     /// The time limit of one request to one URL.
     pub timeout: Duration,
@@ -64,7 +64,8 @@ impl Transport {
     /// Tries one URL after the other until one answers, with whatever status.
     ///
     /// # Errors
-    /// The error of the last URL. The errors of the others are logged.
+    /// If no URL has answered. The error is that of the last URL; the errors of the
+    /// others are logged.
     pub(super) async fn ask(
         &self,
         places: &Places,

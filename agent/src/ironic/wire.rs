@@ -1,4 +1,4 @@
-//! The JSON in requests to Ironic and in its answers.
+//! Defines the JSON of requests to Ironic and of its answers.
 
 use landfall_http_client::Answer;
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,8 @@ impl LookupAnswer {
     /// one member next to the node.
     ///
     /// # Errors
-    /// Names the missing part. Does not show the body, because it contains the
-    /// token.
+    /// If a part is missing. The error names it and does not show the body, because
+    /// the body contains the token.
     pub fn read(body: &str) -> Result<Self, String> {
         let mut answer: Value = serde_json::from_str(body)
             .map_err(|error| format!("expected a node in JSON, found {error}"))?;
@@ -61,7 +61,8 @@ impl LookupAnswer {
     }
 }
 
-/// The UUID becomes part of a URL. Ironic's own UUIDs only use these characters.
+/// Whether the UUID can be a part of a URL. Ironic's own UUIDs use only these
+/// characters.
 fn is_path_segment(uuid: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     (1..=64).contains(&uuid.len()) && uuid.bytes().all(plain)

@@ -14,8 +14,8 @@ pub(super) const SERVICE: &str = "org.freedesktop.NetworkManager";
 /// The D-Bus interface of an active connection.
 pub(super) const ACTIVE_CONNECTION: &str = "org.freedesktop.NetworkManager.Connection.Active";
 
-/// NetworkManager gives DHCP 45 s. A bond on a switch that blocks its ports for 30
-/// s more needs all of this.
+/// The time limit of an activation. NetworkManager gives DHCP 45 s. A bond on a
+/// switch that blocks its ports for 30 s needs even more.
 pub(super) const ACTIVATION_LIMIT: Duration = Duration::from_secs(90);
 
 /// The result of an activation.
@@ -24,7 +24,7 @@ pub(super) enum Outcome {
     Activated,
     /// The activation failed for this reason.
     GivenUp(String),
-    /// The time is over, and the activation has not finished.
+    /// The time limit is over, and the activation has not finished.
     Activating,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Outcome {
 pub(super) async fn follow(bus: &Bus, path: OwnedObjectPath) -> zbus::Result<Outcome> {
     let end = Instant::now() + ACTIVATION_LIMIT;
     let active = bus.object(SERVICE, path, ACTIVE_CONNECTION).await?;
-    // Before the state is read, so that no change is missed in between.
+    // Subscribe before the state is read, so that no change is missed in between.
     let mut changes = active.receive_signal("StateChanged").await?;
     let state: u32 = match active.get_property("State").await {
         Ok(state) => state,
@@ -55,7 +55,8 @@ pub(super) async fn follow(bus: &Bus, path: OwnedObjectPath) -> zbus::Result<Out
     Ok(Outcome::Activating)
 }
 
-/// From `NMActiveConnectionState`; `None` while both outcomes are possible.
+/// The outcome that `NMActiveConnectionState` means; `None` while both outcomes
+/// are possible.
 fn outcome(state: u32, reason: u32) -> Option<Outcome> {
     match state {
         2 => Some(Outcome::Activated),

@@ -6,8 +6,9 @@ use landfall_report::failure::{Failure, Result};
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, OwnedObjectPath, Proxy};
 
-/// The first call to a service starts it, which takes time: systemd gives a unit 90
-/// s, and a live system on slow media may need half of this.
+/// The time limit of a call. The first call to a service starts it, which takes
+/// time: systemd gives a unit 90 s, and a live system on slow media may need
+/// half of this.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]

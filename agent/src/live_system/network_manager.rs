@@ -38,8 +38,8 @@ pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
             let stays_down = names_of_idle(&keyfiles);
             let wanted = profiles.iter().filter(|p| !stays_down.contains(&p.name));
             let mut begun = Vec::new();
-            // One after the other: NetworkManager rejects a profile that needs a
-            // device which it does not know yet.
+            // Activate the profiles one after the other: NetworkManager rejects a profile
+            // that needs a device which it does not know yet.
             for profile in wanted {
                 match begin(bus, profile).await {
                     Ok(active) => begun.push((&profile.name, active)),
@@ -57,7 +57,8 @@ pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
     }
 }
 
-/// Takes every device off the network. No device comes back by itself.
+/// Takes every device off the network. NetworkManager does not bring any of
+/// them back.
 pub(super) async fn disable(bus: &Bus) -> zbus::Result<()> {
     let manager = bus
         .known_object(SERVICE, "/org/freedesktop/NetworkManager", SERVICE)
@@ -74,8 +75,8 @@ fn write_all(directory: &Path, keyfiles: &[Keyfile]) -> io::Result<Vec<PathBuf>>
     keyfiles.sort_by_key(|keyfile| rank(keyfile));
     for keyfile in keyfiles {
         let path = directory.join(&keyfile.name);
-        // Hidden and without the suffix of a profile, so that it is never taken for
-        // one.
+        // The name is hidden and lacks the suffix of a profile, so NetworkManager does
+        // not read the unfinished file.
         let new = directory.join(format!(".{}.new", keyfile.name));
         private_file::write(&new, keyfile.text.as_bytes())
             .and_then(|()| fs::rename(&new, &path))
@@ -94,7 +95,7 @@ fn names_of_idle(keyfiles: &[Keyfile]) -> Vec<String> {
         .collect()
 }
 
-/// The text after the first `key=`.
+/// The value of the first line `key=...`.
 fn value<'a>(keyfile: &'a Keyfile, key: &str) -> Option<&'a str> {
     let mut lines = keyfile.text.lines();
     lines.find_map(|line| line.strip_prefix(key))
@@ -139,7 +140,7 @@ async fn load(bus: &Bus, files: &[PathBuf]) -> zbus::Result<Vec<Profile>> {
                 "org.freedesktop.NetworkManager.Settings.Connection",
             )
             .await?;
-        // A profile that was deleted meanwhile is not one of ours.
+        // A profile that was deleted in the meantime is not one of ours.
         let Ok(file) = connection.get_property::<String>("Filename").await else {
             continue;
         };
@@ -206,7 +207,7 @@ async fn active_already(
     let active: Vec<OwnedObjectPath> = manager.get_property("ActiveConnections").await?;
     for path in active {
         let connection = bus.object(SERVICE, path.clone(), ACTIVE_CONNECTION).await?;
-        // A connection that is gone meanwhile is not one of ours.
+        // A connection that has ended in the meantime is not one of ours.
         let of = connection.get_property::<OwnedObjectPath>("Connection");
         if of.await.is_ok_and(|of| of == *profile) {
             return Ok(Some(path));

@@ -14,12 +14,12 @@ const SYSTEMD: &str = "org.freedesktop.systemd1";
 /// for example while systemd reloads its units.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// The state of a unit.
+/// What is known about a unit that was started.
 #[derive(Debug, PartialEq, Eq)]
 enum Standing {
     Running,
     Ended,
-    /// With systemd's word for the reason.
+    /// The unit has failed. Holds systemd's word for the reason.
     Failed(String),
 }
 
@@ -28,7 +28,8 @@ enum Standing {
 pub(super) async fn run_to_end(bus: &Bus, name: &str) -> Result<()> {
     let ended = run(bus, name).await;
     match ended.map_err(|error| fault(name, &error))? {
-        // The message of the original, because people search for it.
+        // The words are those of OpenShift's hardware manager, because people search for
+        // them.
         Standing::Failed(result) => Err(Failure::deployment(format!(
             "Assisted Installer Agent has failed with result \"{result}\": {name}"
         ))
@@ -57,7 +58,7 @@ async fn run(bus: &Bus, name: &str) -> zbus::Result<Standing> {
     tracing::info!("{name} started");
     let mut job_is_over = false;
     loop {
-        // Before the job is over, the unit may not be active yet.
+        // While the job is pending, the unit may not be active yet.
         if job_is_over {
             match unit.standing().await? {
                 Standing::Running => {}
@@ -71,8 +72,8 @@ async fn run(bus: &Bus, name: &str) -> zbus::Result<Standing> {
                     body.deserialize()?;
                 if path == job {
                     job_is_over = true;
-                    // `failed` is the result of the unit itself, whose state has
-                    // the reason.
+                    // If the job has `failed`, the unit was started, and its own state has the
+                    // reason.
                     if !matches!(result.as_str(), "done" | "failed") {
                         return Ok(Standing::Failed(result));
                     }
@@ -80,8 +81,7 @@ async fn run(bus: &Bus, name: &str) -> zbus::Result<Standing> {
             }
             Some(_) = changes.next() => {}
             () = tokio::time::sleep(LOOK_AGAIN) => {
-                // The signal about the job's removal may be the one that was
-                // missed.
+                // The signal about the job's removal may have been missed.
                 job_is_over |= unit.job().await?.as_str() == "/";
             }
         }
@@ -131,7 +131,8 @@ impl Unit {
     }
 }
 
-/// From `ActiveState` and `Result` (org.freedesktop.systemd1(5)).
+/// The standing that `ActiveState` and `Result` mean
+/// (org.freedesktop.systemd1(5)).
 fn standing(state: &str, result: String) -> Standing {
     match state {
         "failed" => Standing::Failed(result),
@@ -153,7 +154,7 @@ mod tests {
             ("active", "success", Standing::Running),
             ("deactivating", "exit-code", Standing::Running),
             ("reloading", "success", Standing::Running),
-            // systemd restarts the unit (`Restart=`).
+            // systemd is about to restart the unit (`Restart=`).
             ("activating", "exit-code", Standing::Running),
             ("inactive", "success", Standing::Ended),
             ("inactive", "signal", Standing::Failed("signal".into())),

@@ -2,8 +2,8 @@
 
 use landfall_sys::service_notify::{ServiceNotify, watchdog_interval};
 
-/// Tells systemd that the service has started, so that units ordered after it can
-/// start. The agent looks for Ironic only later, which may take forever.
+/// Reports to systemd that the service has started, so that units ordered after
+/// it can start. The agent looks for Ironic only later, which may take forever.
 pub fn tell_ready() {
     match ServiceNotify::from_environment() {
         Ok(Some(notify)) => {
@@ -16,9 +16,9 @@ pub fn tell_ready() {
     }
 }
 
-/// Tells systemd periodically that the agent is alive, if systemd asks for it. The
-/// task runs in the same runtime as all network tasks, so if the runtime hangs,
-/// systemd restarts the agent.
+/// Reports to systemd periodically that the agent is alive, if systemd asks for
+/// it. The task runs in the same runtime as all network tasks, so if the
+/// runtime hangs, systemd restarts the agent.
 pub fn keep_watchdog() {
     let Some(interval) = watchdog_interval() else {
         return;
@@ -30,7 +30,7 @@ pub fn keep_watchdog() {
         let mut times = tokio::time::interval(interval);
         loop {
             times.tick().await;
-            // If a message is lost, the next one makes up for it.
+            // If a message is lost, the next one replaces it.
             let _ = notify.alive();
         }
     });

@@ -6,12 +6,12 @@ use landfall_init::Ending;
 use landfall_network_plan::NetworkPlan;
 use landfall_report::failure::{Failure, Result};
 
-/// Has no values.
+/// A type without values, so that no method can be called.
 #[derive(Debug, Clone)]
 pub struct LiveSystem(Infallible);
 
 impl LiveSystem {
-    /// Always fails.
+    /// Fails always, with a hint to the cargo feature.
     pub async fn connect() -> Result<Self> {
         let details =
             "this agent is built for its own ramdisk, without the cargo feature live-system";

@@ -63,7 +63,8 @@ fn tar_gz(members: &[Member]) -> std::io::Result<Vec<u8>> {
     packed.finish()
 }
 
-/// The token is on the kernel's command line, which is also in the kernel's log.
+/// Removes the agent's token. It is on the kernel's command line, and therefore
+/// also in the kernel's log.
 fn without_tokens(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -89,7 +90,8 @@ fn last(text: &str, limit: usize) -> &str {
     }
     let end = &text.as_bytes()[text.len() - limit..];
     let line = end.iter().position(|byte| *byte == b'\n');
-    // A line break is one byte, so a character begins after it.
+    // The position after a line break is a character boundary, because a line break
+    // is one byte.
     line.map_or("", |line| &text[text.len() - limit + line + 1..])
 }
 

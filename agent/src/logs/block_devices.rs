@@ -88,7 +88,7 @@ impl Device {
     }
 }
 
-/// A table for people.
+/// The devices as a table for people.
 pub(super) fn lsblk(sys_block: &Path) -> String {
     let mut out = format!(
         "{:<14} {:>7} {:>16} {:>2} {:<5} HOLDERS MODEL\n",
@@ -112,7 +112,7 @@ pub(super) fn lsblk(sys_block: &Path) -> String {
     out
 }
 
-/// `KEY="value"` pairs for programs, one device per line.
+/// The devices as `KEY="value"` pairs for programs, one device per line.
 pub(super) fn lsblk_full(sys_block: &Path) -> String {
     let mut out = String::new();
     for device in devices(sys_block) {

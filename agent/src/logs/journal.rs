@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use landfall_report::Said;
 
-/// The prefixes of the agent's and init's records in the kernel's log (`report`).
+/// The prefix of the agent's and init's records in the kernel's log (`report`).
 const OURS: &str = "landfall ";
 const OF_INIT: &str = "landfall init:";
 

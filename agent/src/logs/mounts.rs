@@ -42,7 +42,7 @@ fn unescape(word: &str) -> String {
     })
 }
 
-/// In the format of mount(8).
+/// The mounts in the format of mount(8).
 pub(super) fn mount(mounts: &str) -> String {
     let mut out = String::new();
     for mount in parse(mounts) {
@@ -58,8 +58,8 @@ pub(super) fn mount(mounts: &str) -> String {
     out
 }
 
-/// In the format of df(1) with `-a`. A file system that returns an error has
-/// dashes.
+/// The space of each file system in the format of df(1) with `-a`. A file
+/// system that returns an error has dashes.
 pub(super) fn df(mounts: &str) -> String {
     let mut out = format!(
         "{:<20} {:>12} {:>12} {:>12} {:>5} Mounted on\n",

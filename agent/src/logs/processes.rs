@@ -60,7 +60,7 @@ pub(super) fn ps(proc: &Path) -> String {
     out
 }
 
-/// The words of the command. A kernel thread has none.
+/// The command line of a process. A kernel thread has none.
 fn command(directory: &Path) -> Option<String> {
     let bytes = fs::read(directory.join("cmdline")).ok()?;
     let words = String::from_utf8_lossy(&bytes).replace('\0', " ");
@@ -72,7 +72,7 @@ fn command(directory: &Path) -> Option<String> {
 fn parse(stat: &str) -> Option<Stat> {
     let (head, tail) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
-    // The manual counts from 1, and the state is field 3.
+    // The manual counts fields from 1, and the state is field 3.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Stat {
         name: head.split_once('(')?.1.to_owned(),

@@ -7,11 +7,12 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-/// More than the archive keeps of one member. The archive drops the beginning.
+/// The maximum number of lines: more than the archive keeps of one member. The
+/// archive drops the beginning.
 const MOST_LINES: usize = 40_000;
 const BYTES: u64 = 16 << 20;
-/// The minimum size in bytes. The original treats shorter output as a failure of
-/// journalctl.
+/// The minimum size in bytes. Like Ironic's agent, the agent treats shorter
+/// output as a failure of journalctl.
 const SHORTEST: usize = 50;
 /// The time limit. A journal on a slow console takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -39,7 +40,7 @@ fn run(command: &mut Command) -> Option<String> {
         let _ = sender.send(bytes);
     });
     let bytes = receiver.recv_timeout(LIMIT).unwrap_or_default();
-    // It may still be writing, or it may have ended.
+    // End journalctl, which may still be writing.
     let _ = child.kill();
     let _ = child.wait();
     (bytes.len() >= SHORTEST).then(|| String::from_utf8_lossy(&bytes).into_owned())

@@ -1,5 +1,5 @@
-//! Writes the user of a rescue, and the files in /etc that the SSH server and the
-//! shell read. The ramdisk has no users before.
+//! Creates the user of a rescue, and the files in /etc that the SSH server and
+//! the shell read. Before a rescue the ramdisk has no users.
 
 use std::fs;
 use std::io;
@@ -8,8 +8,8 @@ use std::path::Path;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::private_file;
 
-/// The user's name, as in the original's ramdisk. The user has the UID 0, because
-/// there is no sudo and a rescue needs root.
+/// The user's name, as in the ramdisk of Ironic's agent. The user has the UID
+/// 0, because there is no sudo and a rescue needs root.
 const USER: &str = "rescue";
 
 const HOME: &str = "root";
@@ -64,7 +64,7 @@ fn is_hash(text: &str) -> bool {
 /// Writes all files below `root`.
 ///
 /// # Errors
-/// The file system's error, with the path.
+/// If a file cannot be written. The error names it.
 pub(super) fn write(root: &Path, password: &Password) -> io::Result<()> {
     let at = |path: &Path, error: io::Error| {
         io::Error::new(error.kind(), format!("{}: {error}", path.display()))
@@ -79,7 +79,7 @@ pub(super) fn write(root: &Path, password: &Password) -> io::Result<()> {
             .map_err(|error| at(&path, error))?;
     }
     let shadow = root.join("etc/shadow");
-    // No password has the hash `*`.
+    // The hash `*` matches no password, so nobody can log in as root.
     let text = format!("root:*:::::::\n{USER}:{}:::::::\n", password.0);
     private_file::write(&shadow, text.as_bytes()).map_err(|error| at(&shadow, error))
 }

@@ -15,9 +15,9 @@ use nix::mount::MsFlags;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Relative to the root.
+/// The path of the SSH server, relative to the root.
 pub(super) const SERVER: &str = "usr/sbin/dropbear";
-/// Makes host keys. Relative to the root.
+/// The path of the program that makes host keys, relative to the root.
 pub(super) const KEY_MAKER: &str = "usr/bin/dropbearkey";
 
 const SHELL: &str = "/bin/busybox";
@@ -142,13 +142,13 @@ fn output_of(program: &str, arguments: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Stops the server of an agent that crashed, because its messages are lost. Users
-/// who are logged in stay, because each has a separate process.
+/// Stops the server of an agent that crashed: its messages would not be logged
+/// any more. Users who are logged in stay, because each has a separate process.
 fn end_previous() {
     let Some(previous) = running() else {
         return;
     };
-    // The process may have ended meanwhile.
+    // The process may have ended in the meantime.
     let _ = kill(previous, Signal::SIGTERM);
     let deadline = Instant::now() + START_LIMIT;
     while kill(previous, None) != Err(Errno::ESRCH) && Instant::now() < deadline {
@@ -189,7 +189,8 @@ fn run() -> Result<Child, String> {
             thread::sleep(START_PAUSE);
             continue;
         }
-        // Otherwise it could start to listen later, in addition to the next server.
+        // Without this the server could start to listen later, in addition to the next
+        // server.
         let _ = server.kill();
         let _ = server.wait();
         let why = match ended {

@@ -1,4 +1,5 @@
-//! How Ironic reaches the agent's API: address, certificate and scheme.
+//! Determines how Ironic reaches the agent's API: address, certificate and
+//! scheme.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use crate::api::TlsIdentity;
 use crate::ironic::Service;
 
 impl Boot {
-    /// The address that Ironic is to call.
+    /// The address that Ironic must call.
     pub(super) async fn advertised(&mut self, found: &FoundService) -> Result<Advertised> {
         let params = &self.settings.params;
         let rules = AdvertiseRules {

@@ -1,5 +1,5 @@
-//! What differs between the two systems in which the agent runs: our ramdisk, and a
-//! live system with its services.
+//! The differences between the two systems in which the agent runs: our
+//! ramdisk, and a live system with its services.
 
 use landfall_boot_params::BootParams;
 use landfall_inventory::host_name;
@@ -32,10 +32,11 @@ pub(super) async fn name_host(params: &BootParams, live: Option<&LiveSystem>) {
 pub(super) fn live_network(services: LiveSystem, choice: Choice) -> Network {
     let network = Network {
         state: landfall_network::follow(choice.clone()),
-        // NetworkManager has its own rules for the NIC that it prefers.
+        // The receiver is dropped: NetworkManager has its own rules for the NIC that it
+        // prefers.
         reach: watch::Sender::default(),
-        // Nobody listens on this channel: the agent does not create VLANs that a
-        // switch names, because NetworkManager would not know them.
+        // The receiver is dropped: the agent does not create VLANs that a switch
+        // announces, because NetworkManager would not know them.
         heard_vlans: mpsc::channel(1).0,
     };
     if choice.source.is_document() {

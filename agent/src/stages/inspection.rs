@@ -1,5 +1,5 @@
-//! The inspection stage: where the inventory goes, what it waits for, and what
-//! follows from the answer.
+//! The inspection stage: decides where the inventory goes and what it waits
+//! for, and handles the answer.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -83,11 +83,13 @@ impl Boot {
                 break posted;
             }
             tracing::info!("inspection: the network has changed: gathering the inventory again");
-            // The agent has not listened to the neighbours of a new NIC yet.
+            // Listen again, because the agent has not listened to the neighbours of a new
+            // NIC yet.
             circumstances.neighbours = None;
         };
         match posted {
-            // Media that are booted for every operation always have this URL.
+            // Virtual media contain this URL for every operation, not only for an
+            // inspection.
             Err(NotTaken::NotAsked(_)) if self.settings.params.api_url.is_some() => {
                 tracing::info!("inspection: Ironic does not inspect this machine now");
                 None
@@ -103,8 +105,9 @@ impl Boot {
         }
     }
 
-    /// If switches are to name VLANs, listens to the switches first, because the
-    /// inventory must include these VLANs. Returns what the switches said.
+    /// If the operator wants VLANs that switches announce, listens to the switches
+    /// first, because the inventory must include these VLANs. Returns the LLDP data
+    /// that it received.
     async fn make_vlans_by_lldp(&self) -> Option<lldp::Neighbours> {
         let params = &self.settings.params;
         let wanted = &params.enable_vlan_interfaces.value;
@@ -126,8 +129,8 @@ impl Boot {
             made,
         };
         if self.heard_vlans.send(order).await.is_ok() {
-            // Fails only if the network's task has ended. Then there is nothing to
-            // wait for.
+            // An error means that the network task has ended, so there is nothing to wait
+            // for.
             let _ = all_made.await;
         } else {
             tracing::warn!(
@@ -207,7 +210,7 @@ fn of_inventory(state: &NetworkState) -> OfInventory {
 async fn other_network_than(reported: OfInventory, mut network: watch::Receiver<NetworkState>) {
     let is_another = |state: &NetworkState| of_inventory(state) != reported;
     if network.wait_for(is_another).await.is_err() {
-        // The network's task has ended, so the state does not change any more.
+        // The network task has ended, so its last state stays.
         std::future::pending().await
     }
     tokio::time::sleep(NETWORK_SETTLES).await;

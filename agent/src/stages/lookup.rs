@@ -1,4 +1,4 @@
-//! The stage in which Ironic says which node this machine is.
+//! The lookup stage: asks Ironic which node this machine is.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use landfall_sys::state_file::StateFile;
 use super::{Boot, warn_all};
 use crate::ironic::{self, AgentToken, LookupAnswer, NoNode, Query, Service, Transport};
 
-/// The end of a lookup.
+/// The result of a lookup.
 pub(super) enum Lookup {
-    /// Ironic knows this machine as `node` and accepts `token`.
+    /// Ironic knows this machine, and the agent has a token.
     Known { node: LookupAnswer, token: String },
     /// Ironic gives no token, and only an operator can change this.
     LockDown,
@@ -66,7 +66,7 @@ impl Boot {
                 tracing::error!("lookup: {reason}");
                 Ok(Lookup::LockDown)
             }
-            // Init restarts the agent, which looks for Ironic again.
+            // The agent exits, and init restarts it.
             Err(reason) => Err(Failure::other(format!("lookup: {reason}"))),
         }
     }

@@ -8,11 +8,11 @@ use landfall_media_formats::coreos_image;
 use landfall_report::failure::{Failure, Result};
 use landfall_settings::media::{self, DRIVE_TIMEOUT, NoImage, Places};
 
-/// Looks for the image in the drives. With `must_be_there` there is no other image,
-/// so the agent waits for a drive that a BMC shows late.
+/// Looks for the image in the drives. If `must_be_there`, no other image is
+/// available, so the agent waits for a drive that a BMC presents late.
 ///
 /// # Errors
-/// What is wrong with the image in a drive, or that an image that must be there is
+/// If the image in a drive is invalid, or if an image that must be there is
 /// missing.
 pub fn own_image(must_be_there: bool) -> Result<Option<OwnImage>> {
     let timeout = if must_be_there {

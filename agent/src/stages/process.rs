@@ -1,4 +1,4 @@
-//! The process around the boot: its messages, its runtime, and its end.
+//! Runs the boot as a process: its messages, its runtime, and its end.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -83,7 +83,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     flush.wait(LAST_LINES);
     match (outcome, home) {
         (Ok(Some(ending)), Home::Ramdisk) => ExitCode::from(ending.exit_code()),
-        // logind has not ended the boot, so the agent does.
+        // logind has not ended the boot, so the agent ends it.
         (Ok(Some(ending)), Home::LiveSystem) => landfall_init::carry_out(ending, || ()),
         (Ok(None), _) => ExitCode::SUCCESS,
         (Err(_), _) => ExitCode::FAILURE,
@@ -95,7 +95,7 @@ async fn in_ramdisk(settings: Settings) -> Result<Ending> {
     tokio::spawn(async { landfall_init::give_signs_of_life().await });
     tokio::select! {
         outcome = boot(settings, None) => outcome,
-        // Init knows which ending was ordered, and overrides this one.
+        // Init knows which ending was ordered, and overrides the one here.
         asked = asked_to_end() => asked.map(|()| Ending::PowerOff),
     }
 }

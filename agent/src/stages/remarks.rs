@@ -1,5 +1,6 @@
-//! Faults of this machine that were found on the way. They are repeated while
-//! nothing else happens, so that the screen shows them last.
+//! Collects faults of this machine that the boot found on its way. The agent
+//! repeats them while nothing else happens, so that they are the last lines on
+//! the screen.
 
 use std::time::Duration;
 
@@ -8,25 +9,27 @@ use landfall_report::failure::Result;
 
 use super::Boot;
 
-/// After this time the first lines of a stage are on the screen.
+/// How long to wait before the first repetition: after this time the first
+/// lines of a stage are on the screen.
 const STAGE_BEGINS: Duration = Duration::from_secs(5);
 
-/// The reason is repeated at this interval, so that the console still shows it
-/// after hours.
+/// The pause between two repetitions, so that the console still shows the
+/// reason after hours.
 pub(super) const SAID_AGAIN: Duration = Duration::from_secs(600);
 
 impl Boot {
-    /// There is no service to take commands from. Reports this, and leaves the
+    /// Reports that there is no service to take commands from, and leaves the
     /// machine on for the operator.
     pub(super) async fn nothing_to_serve(&self) -> Result<Ending> {
         let params = &self.settings.params;
         if params.inspection_callback_url.is_some() {
-            // Ironic sets no other URL for an inspection that it manages.
+            // For an inspection that Ironic manages, Ironic sets only this URL, so this is the
+            // normal end.
             tracing::info!(
                 "nothing else to do without ipa-api-url: waiting for Ironic to switch this machine off"
             );
         } else if params.api_url.is_none() {
-            // A URL that cannot be used has been reported already.
+            // The warning about a URL that cannot be used has been logged already.
             tracing::error!(
                 "no provisioning service is configured -- add the kernel argument ipa-api-url=http://IRONIC:6385, or coreos.inst.install_dev=DISK to install without one"
             );

@@ -1,4 +1,4 @@
-//! The stage that looks for Ironic: at its URLs, or by mDNS.
+//! The stage that searches for Ironic: at its URLs, or by mDNS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use landfall_report::failure::Result;
 use super::{Boot, mdns_settings, warn_all};
 use crate::mdns_question::ironic_by_mdns;
 
-/// If a link-local address may be enough, the agent waits this long for a better
-/// one. A router and a DHCP server take less.
+/// How long the agent waits for a better address if it has only a link-local
+/// one, which may be enough. A router and a DHCP server answer sooner.
 pub(super) const FAR_ADDRESS_LIMIT: Duration = Duration::from_secs(10);
 
 impl Boot {
@@ -61,8 +61,8 @@ impl Boot {
                 return None;
             }
         };
-        // The settings of the answer take effect only now, when a service has been
-        // reached.
+        // Apply the settings of the mDNS answer only now, when the agent has reached a
+        // service.
         self.take_mdns(&found.settings);
         let settings = Arc::make_mut(&mut self.settings);
         if settings.params.api_url.value != Some(ServiceUrls::Urls(found.urls.clone()))
@@ -92,7 +92,7 @@ impl Boot {
     }
 
     pub(super) async fn first_address_or(&mut self, limit: Duration) {
-        // After the limit the boot continues with the addresses that are there.
+        // After the limit the boot continues with the addresses that it has.
         let _ =
             tokio::time::timeout(limit, landfall_network::first_address(&mut self.network)).await;
     }

@@ -18,14 +18,15 @@ use crate::http_options::{image_options, tls_policy};
 use crate::ironic::{self, Callback, LookupAnswer, Service};
 use crate::rescue;
 
-/// Carries out commands, whatever address they come to.
+/// Carries out commands. It stays the same when the agent serves at another
+/// address.
 struct Work {
     dispatcher: Dispatcher,
     command_ended: Arc<Notify>,
     departure: watch::Receiver<Option<Departure>>,
 }
 
-/// What Ironic has said about this machine.
+/// What the lookup has returned about this machine.
 struct Known<'a> {
     service: &'a Service,
     node: &'a LookupAnswer,
@@ -116,7 +117,7 @@ impl Boot {
         let outcome = tokio::select! {
             wanted = work.departure.wait_for(Option::is_some) => match wanted {
                 Ok(departure) => Ok(*departure),
-                // Fails only without a sender, and the dispatcher keeps one.
+                // Only a dropped sender is an error, and the dispatcher keeps one.
                 Err(_) => Err(Failure::other("no task is left that could end this boot")),
             },
             fault = heartbeats => match fault {

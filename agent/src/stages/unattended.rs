@@ -1,6 +1,6 @@
-//! Installs what the boot line orders (`coreos.inst.*`), without Ironic. It reaches
-//! the servers, fetches and checks everything, writes the disk and reboots the
-//! machine.
+//! Installs what the kernel arguments `coreos.inst.*` order, without Ironic.
+//! Reaches the servers, fetches and checks everything, writes the disk and
+//! reboots the machine.
 //!
 //! Nobody is there to order the installation again. So the agent retries temporary
 //! errors forever, as coreos-installer's boot service does. On a permanent error it
@@ -35,8 +35,8 @@ use super::remarks::SAID_AGAIN;
 use crate::commands::{self, FirstBootNetwork, blocking};
 use crate::http_options::image_options;
 
-/// Pauses between two attempts. After an operator has provided a missing file, the
-/// next attempt follows within the longest pause.
+/// The pauses between two attempts. After an operator has provided a missing
+/// file, the next attempt follows within the longest pause.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -53,7 +53,7 @@ impl Boot {
             Ok(Some(path)) => PathBuf::from(OsString::from_vec(path)),
             _ => {
                 let complete = self.install_until_done(order, permission).await;
-                // Before the boot entry is made: if the firmware makes the agent
+                // Record the end before the boot entry is made: if the firmware makes the agent
                 // crash, there must be no second installation.
                 done.store_or_warn(complete.disk.as_os_str().as_bytes());
                 let disk = complete.disk.clone();
@@ -117,7 +117,8 @@ impl Boot {
                 what: server.what,
                 place: Place::Urls(server.urls),
                 expected: Expected::File,
-                // A cache may fetch the whole file before it sends the first byte.
+                // A cache may fetch the whole file before it sends the first byte, so use the
+                // download's timeout.
                 timeout: *self.settings.params.image_download_connection_timeout,
                 must_be_trusted: true,
             };
@@ -202,8 +203,9 @@ async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
         return Ok(None);
     }
     let must_be_there = options.offline;
-    // The agent retries, because the drive may be readable a moment later. It takes
-    // no other image, because the operator wants the one on the medium.
+    // On a failure the agent retries, because the drive may be readable a moment
+    // later. It uses no other image, because the operator wants the one on the
+    // medium.
     let unfit = |failure: Failure| {
         failure.hint("give coreos.inst.image_url=URL, or remove the other medium")
     };
@@ -211,8 +213,8 @@ async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
 }
 
 /// Whether another attempt may succeed: somebody may provide a file, repair a
-/// server or plug in a disk. If a file was fetched and is wrong, it would be wrong
-/// again.
+/// server or plug in a disk. A file that was fetched and is invalid would be
+/// invalid again.
 fn may_get_better(failure: &Failure) -> bool {
     let passes = matches!(
         failure.class,
@@ -221,8 +223,8 @@ fn may_get_better(failure: &Failure) -> bool {
     passes && !failure.permanent
 }
 
-/// Leaves the machine on and repeats the message. A reboot would lead here again,
-/// or remove the message from the console.
+/// Leaves the machine on and repeats the message. A reboot would lead to the
+/// same error, or remove the message from the console.
 async fn stay_and_say(say: impl Fn()) -> ! {
     loop {
         say();

@@ -7,7 +7,7 @@ use landfall_report::failure::{Failure, Result};
 use landfall_settings::media::Media;
 use landfall_settings::{ConfigFiles, Settings};
 
-/// Whose kernel arguments are meant.
+/// The option that gives kernel arguments to a tool.
 #[derive(Debug, Args)]
 pub struct CommandLineSource {
     /// Kernel command line [default: the running kernel's]
@@ -16,8 +16,8 @@ pub struct CommandLineSource {
 }
 
 impl CommandLineSource {
-    /// The settings in these arguments. If a text is given, nothing of this machine
-    /// is read. Fails if the running kernel's command line cannot be read.
+    /// The settings in these arguments. If the option gives a text, nothing of this
+    /// machine is read. Fails if the running kernel's command line cannot be read.
     pub fn settings(&self) -> Result<Settings> {
         match &self.cmdline {
             Some(text) => Ok(Settings::from_sources(

@@ -87,7 +87,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
 struct Report {
     network: NetworkState,
     reach: Reach,
-    /// The service, and either our address towards it or why it cannot call back.
+    /// The service that answered, and either our address towards it or why it
+    /// cannot call back.
     found: Option<(FoundService, Result<String>)>,
 }
 

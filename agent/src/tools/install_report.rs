@@ -48,7 +48,7 @@ impl<'a> Plan<'a> {
         self.lines().iter().try_for_each(stdout::line)
     }
 
-    /// Text for people.
+    /// The plan as text for people.
     fn lines(&self) -> Vec<String> {
         let Installation {
             image,
@@ -89,7 +89,7 @@ impl<'a> Plan<'a> {
         lines
     }
 
-    /// JSON for programs.
+    /// The plan as JSON for programs.
     fn json(&self) -> Value {
         let Installation {
             image,

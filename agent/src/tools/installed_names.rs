@@ -8,8 +8,8 @@ use landfall_devices::interface_names::{self, InterfaceName, NamingPolicy, Schem
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
-/// By kernel name, the name that the agent and the installed system give each NIC.
-/// In the ramdisk the NICs already have these names.
+/// The name that the agent and the installed system give each NIC, by the NIC's
+/// kernel name. In the ramdisk the NICs already have these names.
 pub(super) fn installed_names(
     root: &SystemPath,
     scheme: Option<Scheme>,

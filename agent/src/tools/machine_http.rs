@@ -1,5 +1,5 @@
-//! The HTTP options of a sub-command: those of this boot's settings, and where
-//! these set nothing, those that other programs of this machine use.
+//! The HTTP options of a sub-command: those of this boot's settings. Where
+//! these are not set, the options that other programs of this machine use.
 
 use std::env;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use landfall_settings::Settings;
 
 use crate::http_options::http_options;
 
-/// `cafile`: the authorities to trust instead of all others.
+/// `cafile` names the authorities to trust instead of all others.
 ///
 /// # Errors
 /// If the running kernel's command line cannot be read, or names a client's

@@ -8,10 +8,9 @@ use landfall_disk::critical_section;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// From here on SIGHUP, SIGINT and SIGTERM end the program as before, but only
-/// after a commit that has begun is complete. A signal that was ignored when the
-/// program started, for example by `nohup` or in the background of a script, stays
-/// ignored.
+/// Makes SIGHUP, SIGINT and SIGTERM end the program only after a commit that
+/// has begun is complete. A signal that was ignored when the program started,
+/// for example by `nohup` or in the background of a script, stays ignored.
 pub fn after_the_commit() {
     let watch = || {
         if let Err(error) = end_by_signal() {
@@ -50,7 +49,8 @@ fn end_by_signal() -> io::Result<()> {
         io::Result::Ok(select_all(arrivals).await.0)
     })?;
     critical_section::close(|| tracing::warn!("ending after the commit"));
-    // The exit code that a shell reports for a program that a signal has ended.
+    // Exit with the code that a shell reports for a program that a signal has
+    // ended.
     std::process::exit(128 + kind.as_raw_value());
 }
 

@@ -76,7 +76,7 @@ impl Arguments {
 /// `--strict`.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut plan = plan(arguments)?;
-    // Before any VLAN gets the name of a NIC of this machine.
+    // Write the keyfiles before any VLAN gets the name of a NIC of this machine.
     if let Some(directory) = &arguments.keyfiles {
         write_keyfiles(&plan, directory)?;
     }
@@ -175,15 +175,15 @@ fn of_network_data(file: &Path) -> Result<Document> {
 
 fn read(file: &Path, largest: usize) -> Result<String> {
     let mut bytes = Vec::new();
-    // One byte more than the limit, so that the parser notices a document that is
-    // too long.
+    // Read one byte more than the limit, so that the parser notices a document that
+    // is too long.
     File::open(file)
         .and_then(|file| file.take(largest as u64 + 1).read_to_end(&mut bytes))
         .map_err(|error| of_path(file, &error))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Makes the directory and the files. Only root can access the files, because
+/// Creates the directory and the files. Only root can access the files, because
 /// NetworkManager rejects others.
 fn write_keyfiles(plan: &NetworkPlan, directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).map_err(|error| of_path(directory, &error))?;

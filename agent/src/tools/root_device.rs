@@ -16,7 +16,8 @@ use serde_json::{Map, Value, json};
 
 use crate::tools::stdout;
 
-/// In bytes, more than the list of any machine's disks needs.
+/// In bytes: the size limit of the list, more than the list of any machine's
+/// disks needs.
 const FILE_LIMIT: u64 = 64 << 20;
 
 /// `root-device`
@@ -108,7 +109,7 @@ fn json_answer(chosen: &Chosen, all: bool) -> Value {
     }
 }
 
-/// `None` if there are no hints.
+/// Parses the hints; `None` if there are no hints.
 fn read_hints(text: &str) -> Result<std::result::Result<Option<RootDeviceHints>, HintError>> {
     let unreadable = |error| unreadable("the hints", &error);
     let value: Value = serde_json::from_str(text).map_err(unreadable)?;
@@ -174,8 +175,8 @@ fn large_enough(devices: &[(&str, &Device)]) -> std::result::Result<Vec<String>,
     Ok(sized.into_iter().map(|(_, name)| name).collect())
 }
 
-/// The fields of an object in the order in which they are written. Hints are tried
-/// in this order, and the first unusable hint ends the search.
+/// The fields of an object in the order in which they are written. The hints
+/// are tried in this order, and the first unusable hint ends the search.
 #[derive(Debug, Default)]
 struct Fields(Vec<(String, Value)>);
 
@@ -255,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Random hints and devices, with the answers of the original (version 13.0.0
+    /// Random hints and devices, with the answers of Ironic's agent (version 13.0.0
     /// with oslo.utils 10.2.0 on Python 3.11).
     #[test]
     fn answers_are_the_originals() {

@@ -99,7 +99,8 @@ async fn serve(arguments: &Arguments) -> Result<()> {
     .map_err(|error| Failure::other(format!("listening at {}: {error}", arguments.listen)))?;
     // A program that reads this line can connect from here on.
     stdout::line(format!("serving at {scheme}://{}", server.address()))?;
-    // In our own ramdisk a command may end the server. The boot continues there.
+    // In the ramdisk a command may end the server; the boot continues in this
+    // function.
     let _ = departs.wait_for(Option::is_some).await;
     server.stop().await;
     Ok(())

@@ -53,7 +53,7 @@ impl Arguments {
         Ok(Settings::from_sources(said.command_line, media, files))
     }
 
-    /// As at boot, the file counts only with virtual media.
+    /// As at boot, the file has an effect only with virtual media.
     fn media(&self, is_virtual_media: bool) -> Result<Media> {
         let Some(path) = &self.parameters else {
             return Ok(Media::default());
@@ -115,8 +115,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The settings with which the boot line orders an installation. There are no
-/// defaults, so only given settings are listed.
+/// The settings with which the kernel arguments order an installation. There
+/// are no defaults, so only settings that are given are listed.
 fn unattended(inst: &CoreosInst) -> impl Iterator<Item = (&'static str, String, Origin)> {
     inst.list().into_iter().map(|(key, value)| {
         let origin = Origin::KernelArgument(format!("{key}={value}"));

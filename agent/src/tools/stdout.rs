@@ -9,7 +9,8 @@ use landfall_report::failure::{Failure, Result};
 /// Prints a line. A reader that closes the pipe early (`| head`) is not an error.
 /// Fails if standard output takes no data, for example on a full disk.
 pub(super) fn line(text: impl Display) -> Result<()> {
-    // In one write, so that a reader that closes the pipe gets whole lines.
+    // Write the line in one call, so that a reader that closes the pipe gets whole
+    // lines.
     match io::stdout().write_all(format!("{text}\n").as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::other(format!(
             "writing to standard output: {error}"

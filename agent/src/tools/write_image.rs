@@ -12,7 +12,8 @@ use landfall_report::failure::Result;
 
 use crate::tools::{machine_http, orderly_end};
 
-/// The sector size of a disk that is a file, as for virtual machines.
+/// In bytes: the sector size of a disk that is a file, as virtual machines use
+/// it.
 const FILE_SECTOR: u32 = 512;
 
 /// `write-image`

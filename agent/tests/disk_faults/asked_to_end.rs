@@ -1,5 +1,5 @@
-//! In the middle of a commit the operator presses Ctrl-C, the terminal closes, or
-//! the system shuts down.
+//! Interrupts the program in the middle of a commit: the operator presses
+//! Ctrl-C, the terminal closes, or the system shuts down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -31,8 +31,7 @@ fn a_commit_that_has_begun_is_carried_out() {
         let asked = Arc::new(AtomicBool::new(false));
         let (process, once) = (Arc::clone(&agent), Arc::clone(&asked));
         let script = move |request: &Request| {
-            // The commit starts by writing from the second sector on. It writes the
-            // first sector last.
+            // The commit starts with the second sector, and writes the first sector last.
             let begins = matches!(request, Request::Write(range) if range.start == SECTOR);
             if begins && !once.swap(true, Ordering::Relaxed) {
                 kill(Pid::from_raw(process.load(Ordering::Relaxed)), signal).unwrap();

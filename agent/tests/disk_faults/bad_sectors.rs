@@ -1,4 +1,5 @@
-//! Disks that fail a request, or report success without carrying it out.
+//! Tests with disks that fail a request, or that report success without
+//! carrying it out.
 
 use std::ops::Range;
 use std::process::Command;
@@ -38,7 +39,7 @@ struct Case {
     kind: fn(&Request) -> bool,
     bytes: Range<u64>,
     answer: Answer,
-    /// The message must contain each of these.
+    /// Parts of the expected message, all of which it must contain.
     says: &'static [&'static str],
     leaves: Leaves,
 }
@@ -49,13 +50,13 @@ impl Case {
     }
 }
 
-/// What may be on the disk afterwards.
+/// What must be on the disk afterwards.
 #[derive(Debug, PartialEq, Eq)]
 enum Leaves {
     Nothing,
-    /// The agent works around the fault.
+    /// The new system: the agent works around the fault.
     NewSystem,
-    /// The disk is unchanged.
+    /// The old system: the disk is unchanged.
     OldSystem,
 }
 

@@ -1,6 +1,6 @@
-//! What firmware finds on a disk. This follows the specifications and does not use
-//! the agent's code: boot code in the first sector (BIOS), and a GUID partition
-//! table at either end (UEFI 2.10, 5.3).
+//! Determines what firmware finds on a disk. This follows the specifications
+//! and does not use the agent's code: boot code in the first sector (BIOS), and
+//! a GUID partition table at either end (UEFI 2.10, 5.3).
 
 /// The parts of a disk that firmware boots from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

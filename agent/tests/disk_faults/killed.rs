@@ -1,4 +1,4 @@
-//! The test kills the program after every 64 MiB of a write.
+//! Kills the program after every 64 MiB of a write.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -71,7 +71,7 @@ fn assert_holds(path: &Path, image: &[u8], last: usize) {
 
 #[test]
 fn killed_at_every_64_mib() {
-    // In memory if possible, to spare the developer's disk.
+    // Use memory if possible, to spare the developer's disk.
     let file = tempfile::NamedTempFile::new_in("/dev/shm")
         .or_else(|_| tempfile::NamedTempFile::new())
         .unwrap();
@@ -94,11 +94,11 @@ fn killed_at_every_64_mib() {
         let (well, text) = program::write(&servers[system].url, device.path(), &[]);
         assert!(well, "{text}");
     };
-    // Puts a bootable system on the disk first.
+    // The disk first gets a system that boots.
     write(0);
     for step in 0..packed[0].1.len() {
-        // The two systems alternate, so each write interrupts an overwrite of the
-        // other one.
+        // The two systems alternate, so each write overwrites the other one before it
+        // is interrupted.
         let system = (step + 1) % 2;
         let written = (step + 1) * STEP;
         stops[system].store(packed[system].1[step], Ordering::Relaxed);

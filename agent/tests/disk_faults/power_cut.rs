@@ -14,7 +14,8 @@ use crate::system_image::{full_system_image, system_image};
 const MIB: usize = 1 << 20;
 const IMAGE: usize = 4 * MIB;
 const SECTOR: usize = 512;
-/// Number of random subsets of unflushed changes tried after each request.
+/// The number of random subsets of the unflushed changes that are tried after
+/// each request.
 const CHOICES: u64 = 16;
 
 /// The disk during the write: `medium` is safe, `unflushed` may be lost.
@@ -29,7 +30,7 @@ struct Cut {
     when: String,
 }
 
-/// A xorshift generator, so that each run makes the same choices.
+/// A xorshift generator, which makes the same choices in each run.
 fn dice(seed: &mut u64) -> u64 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;

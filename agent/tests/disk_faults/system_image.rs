@@ -45,7 +45,7 @@ fn with_data(size: usize, seed: u8, has_data: impl Fn(usize) -> bool) -> Vec<u8>
         disk.add_partition(name, quarter, kind, 0, aligned).unwrap();
     }
     let mut image = disk.write().unwrap().into_inner();
-    // The boot code. The table of the protective MBR follows it.
+    // The boot code, up to the partition table of the protective MBR.
     image[..440].fill(seed | 1);
     image
 }

@@ -34,7 +34,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The process may have ended by itself. The test reports that, not this
+        // The process may have ended on its own. The test reports that, not this
         // destructor.
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -132,8 +132,8 @@ impl Walk {
         Some(directory.join(self.name()?))
     }
 
-    /// Goes up to the nearest device whose name begins with this text; that can be
-    /// the current one.
+    /// Goes up to the nearest device whose name begins with this text. That can be
+    /// the current device.
     fn climb_to(&mut self, beginning: &str) -> Option<()> {
         while !self.name()?.starts_with(beginning) {
             if !self.up() {

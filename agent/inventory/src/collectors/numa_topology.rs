@@ -20,7 +20,7 @@ struct Ram {
     size_kb: u64,
 }
 
-/// `cpu` is the number of the core within its package.
+/// A processor core. `cpu` is its number within its package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Core {
     cpu: u32,
@@ -28,7 +28,7 @@ struct Core {
     thread_siblings: Vec<u32>,
 }
 
-/// `numa_node` is -1 if the kernel knows no node.
+/// A NIC. `numa_node` is -1 if the kernel knows no node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Nic {
     name: String,

@@ -5,8 +5,8 @@ use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 use serde::Serialize;
 
-/// All numbers are hexadecimal text without `0x`, except the NUMA node, which is
-/// the kernel's decimal text.
+/// One PCI device. All numbers are hexadecimal text without `0x`, except the
+/// NUMA node, which is the kernel's decimal text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PciDevice {
     vendor_id: String,

@@ -1,9 +1,10 @@
-//! The collector `usb-devices`, for dongles and similar devices.
+//! The collector `usb-devices`, which lists dongles and similar devices.
 //!
-//! The original agent lists what lshw calls `generic`: a device for which neither
-//! the device class nor any interface class is known to lshw (its usb.cc: audio,
-//! communication, input, printer, storage, hub, wireless). Names are the device's
-//! own strings. lshw falls back on its database, which the ramdisk does not have.
+//! Ironic's agent lists what lshw calls `generic`: a device for which neither
+//! the device class nor any interface class is known to lshw (its usb.cc:
+//! audio, communication, input, printer, storage, hub, wireless). The names
+//! come from the device's own strings. lshw falls back to its database, which
+//! the ramdisk does not have.
 
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;

@@ -252,8 +252,7 @@ mod tests {
             (vec![of_port], "SACME_SUPER_DISK_SN_01"),
         ] {
             let names = names.concat();
-            // In the text an escape has four characters; in the file it is one
-            // byte.
+            // The file has one byte where the text has an escape of four characters.
             let length = names.len() - 3 * names.matches(r"\x").count();
             let page = format!(r"device/vpd_pg83 = \x00\x83\x00\x{length:02x}{names}");
             let disk = scsi(SERIAL, &page);

@@ -45,7 +45,7 @@ pub fn identity(device: &SystemPath) -> Option<DiskIdentity> {
         model_text.as_deref().and_then(cleaned),
     );
     let serial_short = of_usb("serial")
-        // A serial number with bytes that the standard does not allow is ignored.
+        // Ignore a serial number with bytes that the standard does not allow.
         .filter(|text| text.bytes().all(|b| matches!(b, 0x20..=0x7f) && b != b','))
         .and_then(|text| cleaned(&text));
 

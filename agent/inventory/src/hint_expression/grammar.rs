@@ -35,14 +35,14 @@ const RANGE_IN: &str = "<range-in>";
 /// How to compare a device's value with the operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
-    /// Compares numbers; matches on these results.
+    /// Compares numbers. Matches if the result is one of these.
     Number(&'static [Ordering]),
     /// A separate variant, because it also matches NaN, which no [`Ordering`]
     /// describes.
     NumberNotEqual,
-    /// Compares texts; matches on these results.
+    /// Compares texts. Matches if the result is one of these.
     Text(&'static [Ordering]),
-    /// The operand is a part of the value.
+    /// Matches if the operand is a part of the value.
     In,
     Or,
     /// For values that are lists. No property of a disk is a list.

@@ -7,15 +7,16 @@ use landfall_sys::ethtool_private_flags::set_private_flag;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
-/// Driver, its private flag, and the value of the flag with which frames reach the
-/// host (Linux, networking/device_drivers/ethernet/intel: i40e.rst, ice.rst).
+/// The driver, its private flag, and the value of the flag with which LLDP
+/// frames reach the host (Linux, networking/device_drivers/ethernet/intel:
+/// i40e.rst, ice.rst).
 const FLAGS: [(&str, &str, bool); 2] = [
     ("i40e", "disable-fw-lldp", true),
     ("ice", "fw-lldp-agent", false),
 ];
 
-/// Disables the LLDP agent in the firmware of this interface, if it has one. Only
-/// known drivers are asked.
+/// Disables the LLDP agent in the firmware of this interface, if it has one.
+/// Does nothing for other drivers.
 pub fn silence(root: &SystemPath, interface: &str) {
     let link = root.join("sys/class/net").join(interface);
     let driver = sysfs::link_name(&link.join("device/driver"));

@@ -37,7 +37,7 @@ impl Switch {
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        // The process exists a moment before its namespace.
+        // A process exists for a moment before its namespace does.
         let ours = fs::read_link("/proc/thread-self/ns/net").unwrap();
         let theirs = PathBuf::from(format!("/proc/{}/ns/net", lldpd.id()));
         while fs::read_link(&theirs).is_ok_and(|namespace| namespace == ours) {

@@ -6,7 +6,7 @@ const LENGTH_BITS: u32 = 9;
 /// elements in this form and decodes them itself.
 pub type Tlv = (u8, String);
 
-/// The elements of a frame without its Ethernet header. As in the original agent,
+/// The elements of a frame without its Ethernet header. As in Ironic's agent,
 /// the last element may be cut short, and padding after the end element is read as
 /// more end elements.
 pub fn parse(mut frame: &[u8]) -> Vec<Tlv> {

@@ -3,7 +3,7 @@ use crate::commands::{Executor, Ledger};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// The API on a loopback port, used like a conductor does.
+/// The API on a loopback port, with a client that behaves like a conductor.
 struct Server {
     base: String,
     client: reqwest::Client,

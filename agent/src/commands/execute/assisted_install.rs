@@ -1,5 +1,5 @@
-//! `start_assisted_install`: another installer does the work. It waits as a systemd
-//! unit in the live system.
+//! The step `start_assisted_install`: another installer does the work. It waits
+//! as a systemd unit in the live system.
 
 use landfall_devices::permission::WritePermission;
 use landfall_report::failure::Result;
@@ -11,8 +11,8 @@ use crate::live_system::LiveSystem;
 /// The unit of OpenShift's agent-based installer.
 const UNIT: &str = "agent.service";
 
-/// Starts the unit and waits until it ends. The unit may write to any disk, so the
-/// caller must hold the permission.
+/// Starts the unit and waits until it ends. The unit may write to any disk, so
+/// the caller must hold the permission.
 pub(super) async fn execute(live: Option<&LiveSystem>, _: WritePermission) -> Result<Value> {
     // The ramdisk has no such step and does not list it.
     let services = live.ok_or_else(|| steps::unknown(Step::StartAssistedInstall.name()))?;

@@ -10,8 +10,8 @@ use landfall_installation::BootEntry;
 use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
 
-/// How the identifier begins that Ironic uses for a whole-disk image: the signature
-/// in the MBR. It does not name a file system.
+/// The prefix of a disk signature. For a whole-disk image Ironic sends the
+/// signature in the MBR instead of the UUID of a root file system.
 const SIGNATURE: &str = "0x";
 
 /// On UEFI, makes a boot entry for the boot loader in the image. On BIOS it does
@@ -19,8 +19,8 @@ const SIGNATURE: &str = "0x";
 ///
 /// # Errors
 /// If the entry cannot be made. On BIOS also if the image needs a boot loader
-/// installed into it: that would run the image's programs with the agent's rights
-/// (CVE-2026-43003), and the original no longer does it by default either.
+/// installed into it: that would run the image's programs with the agent's
+/// rights (CVE-2026-43003). By default Ironic's agent no longer does it either.
 pub(super) fn install(
     disk: &Path,
     root_uuid: &str,
@@ -40,7 +40,7 @@ pub(super) fn install(
     } else {
         BootEntry::Required
     };
-    // Ironic's steps keep no partitions.
+    // A command of Ironic keeps no partitions.
     entry.carry_out(disk, &[], &permission, &critical_section::enter())?;
     tracing::debug!("install_bootloader for {target_mode} done");
     Ok(Value::Null)

@@ -1,4 +1,4 @@
-//! Turns a checksum as Ironic gives it into a digest that can be computed.
+//! Converts a checksum from Ironic into a digest that the agent can compute.
 
 use landfall_boot_params::Checksum;
 use landfall_boot_params::digest::{Algorithm, DigestError};
@@ -39,9 +39,9 @@ pub(super) fn proof(
     Ok(Proof::Digest(expected))
 }
 
-/// The warning for a checksum file that anyone on the network path could have sent.
-/// It is accepted all the same, as in the original, because some sites have nothing
-/// else.
+/// The warning for a checksum file that anyone on the network path could have
+/// sent. The agent accepts the file all the same, as Ironic's agent does,
+/// because some sites have nothing else.
 fn proves_nothing(checksum: &Checksum, verified: bool) -> Option<String> {
     let Checksum::File { url, .. } = checksum else {
         return None;
@@ -119,7 +119,7 @@ mod tests {
         for (algorithm, value, checksum, expected) in [
             ("", "", "", Some(None)),
             ("sha256", &*a, &*b, digest(&a)),
-            // An unknown algorithm falls back to the checksum.
+            // If the algorithm is unknown, `checksum` is used instead.
             ("crc32", &a, &b, digest(&b)),
             ("SHA256", &a, "", digest(&a)),
             ("sha512", &a, "", None),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::logs::{self, Member};
 
-/// The maximum number of journal lines in an inspection, as with the original.
+/// The maximum number of journal lines in an inspection, as in Ironic's agent.
 const LINES_OF_INSPECTION: usize = 10_000;
 
 /// The archive in base64, as Ironic stores it.
@@ -42,7 +42,7 @@ fn archive(most: Option<usize>) -> String {
     logs::pack(&members)
 }
 
-/// In the format of efibootmgr(8).
+/// The firmware's boot entries in the format of efibootmgr(8).
 fn boot_entries(variables: &Variables) -> Result<String> {
     let entries = variables.entries()?;
     let order: Vec<String> = variables

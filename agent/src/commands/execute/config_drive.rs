@@ -1,4 +1,4 @@
-//! The config drive in the form in which the step `write_image` receives it.
+//! Reads the config drive that Ironic sends to the step `write_image`.
 
 use std::fmt;
 

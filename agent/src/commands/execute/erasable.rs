@@ -30,7 +30,7 @@ pub(super) struct Erasable {
     pub disk: PathBuf,
     /// The partitions, in descending order of their names.
     pub partitions: Vec<PathBuf>,
-    /// Whether ATA commands reach the disk without a bridge in between.
+    /// Whether ATA commands reach the disk itself, without a bridge in between.
     pub is_ata: bool,
     /// The reason why a step skips the disk or fails on it, if there is one.
     pub obstacle: Option<Obstacle>,
@@ -41,7 +41,7 @@ pub(super) struct Erasable {
 /// The reason why a disk is not erased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Obstacle {
-    /// The kernel rejects writes.
+    /// The kernel rejects writes to the disk.
     ReadOnly,
     /// The disk, or one of its partitions, belongs to a software RAID.
     RaidMember,
@@ -86,7 +86,7 @@ impl Erasable {
         self.disk.display().to_string()
     }
 
-    /// Whether this is an NVMe disk. Decided by the name, as in the original.
+    /// Whether this is an NVMe disk. The name decides, as in Ironic's agent.
     pub fn is_nvme(&self) -> bool {
         self.name().starts_with("/dev/nvme")
     }
@@ -124,7 +124,7 @@ pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
     Ok(choose(devices, &skip_list, &sets_below(&root))?.disks)
 }
 
-/// The input for the deletion of software RAID.
+/// The disks and the devices to keep, for the deletion of software RAID.
 pub(super) struct Arrays {
     /// As from [`list`], but including the disks of the volumes to keep: the caller
     /// must know which other arrays share a disk with them.
@@ -479,8 +479,8 @@ fn obstacle(
     Ok(device.disk.traits.read_only.then_some(Obstacle::ReadOnly))
 }
 
-/// A disk also counts as a member if one of its partitions is one, as in the
-/// original.
+/// A disk also counts as a member if one of its partitions is one, as in
+/// Ironic's agent.
 fn is_raid_member(disk: &Path, partitions: &[PathBuf]) -> std::io::Result<bool> {
     for path in partitions.iter().map(PathBuf::as_path).chain([disk]) {
         let device = std::fs::File::open(path)?;

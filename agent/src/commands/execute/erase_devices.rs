@@ -34,14 +34,14 @@ struct Options {
 }
 
 impl Options {
-    /// Uses the original's default for every value that the conductor does not
-    /// send.
+    /// Reads the options. If the conductor does not send a value, uses the default
+    /// of Ironic's agent.
     fn read(node: &Node) -> Self {
         let number = |key, default, most: u64| {
             let given = node.driver_info(key).and_then(Value::as_u64);
             given.unwrap_or(default).min(most)
         };
-        // Old conductors use the second name.
+        // Old conductors send this option under its second name.
         let overwrite_after_failure = node
             .driver_info("agent_continue_if_secure_erase_failed")
             .or_else(|| node.driver_info("agent_continue_if_ata_erase_failed"))
@@ -214,7 +214,8 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
     target.reread_partitions()
 }
 
-/// Returns `false` if the disk has no erase command, or if the options forbid it.
+/// Lets a disk erase itself. Returns `false` if the disk has no command for
+/// that, or if the options forbid it.
 fn erase_by_its_own_means(
     disk: &Erasable,
     options: &Options,

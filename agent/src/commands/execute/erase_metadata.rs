@@ -1,5 +1,5 @@
-//! The step `erase_devices_metadata`: afterwards no program recognises anything on
-//! a disk.
+//! The step `erase_devices_metadata`, which removes everything by which
+//! programs recognise the content of a disk.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -206,7 +206,8 @@ mod tests {
 
         erasable.obstacle = None;
         assert_eq!(erase_disk(&erasable, &permission), []);
-        // This loop device has no partition scanning, so it keeps its partitions.
+        // This loop device does not scan for partitions, so its partitions stay until
+        // they are removed.
         for path in [part(1).into(), part(2).into(), device.path().to_owned()] {
             assert_eq!(wipefs(&path), "", "{}", path.display());
         }

@@ -12,7 +12,8 @@ use landfall_settings::Settings;
 /// network: the image's own default is the same as ours.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct FirstBootNetwork {
-    /// Kernel arguments for the first boot, copied literally from this one.
+    /// Kernel arguments for the first boot, copied literally from the command line
+    /// of this boot.
     pub arguments: Option<String>,
     /// NetworkManager keyfiles as name and content, if this boot's plan does not
     /// come from kernel arguments, or if GRUB could not pass on the arguments.
@@ -20,8 +21,8 @@ pub struct FirstBootNetwork {
 }
 
 impl FirstBootNetwork {
-    /// The network of the boot with this command line and this plan. Without
-    /// `may_copy` only arguments are passed on, no files.
+    /// Chooses what to pass on from the boot with this command line and this plan.
+    /// Without `may_copy` it passes on only arguments, no files.
     pub(super) fn of_this_boot(line: &CommandLine, choice: &Choice, may_copy: bool) -> Self {
         if choice.source == Source::Default && !is_changed_default(line) {
             return Self::default();
@@ -29,13 +30,13 @@ impl FirstBootNetwork {
         Self::handed_on(line, choice, may_copy)
     }
 
-    /// The same as coreos-installer's boot service does, which also passes on a
-    /// lone `BOOTIF=`.
+    /// Like [`Self::of_this_boot`], but passes on a lone `BOOTIF=` as well, as
+    /// coreos-installer's boot service does.
     pub fn handed_on(line: &CommandLine, choice: &Choice, may_copy: bool) -> Self {
         if !(choice.source.is_document() && may_copy) {
             let arguments = with_network(&first_boot_arguments(line));
             // GRUB would take some arguments for commands, for example a bond's
-            // arp_ip_target=192.0.2.1;192.0.2.2. They are passed on as files.
+            // arp_ip_target=192.0.2.1;192.0.2.2. The agent passes these on as files.
             if !may_copy || arguments.as_deref().is_none_or(firstboot_network::is_plain) {
                 return Self {
                     arguments,
@@ -89,9 +90,9 @@ fn is_changed_default(line: &CommandLine) -> bool {
     arguments.any(|text| !text.to_ascii_lowercase().starts_with("bootif="))
 }
 
-/// In the form in which coreos-installer's service passes them on. These arguments
-/// replace the image's own, so they must also request the network with
-/// `rd.neednet=1`.
+/// Joins the arguments in the form in which coreos-installer's service passes
+/// them on. They replace the image's own arguments, so they must also request
+/// the network with `rd.neednet=1`.
 fn with_network(arguments: &[&str]) -> Option<String> {
     (!arguments.is_empty()).then(|| format!("rd.neednet=1 {}", arguments.join(" ")))
 }
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(found.arguments.as_deref(), Some(expected));
     }
 
-    /// A file may use the name that an argument gives to a NIC.
+    /// A file may refer to the name that an argument gives to a NIC.
     #[test]
     fn names_of_nics_go_along_with_files() {
         let line = "ip=dhcp ifname=lan0:52-54-00-00-00-01 net.ifnames=0";
@@ -192,7 +193,8 @@ mod tests {
         );
     }
 
-    /// The installation is rejected before the disk is touched.
+    /// If files may not be copied, the agent rejects the installation before it
+    /// touches the disk.
     #[test]
     fn but_not_where_files_may_not_be_copied() {
         let found = found(
@@ -204,7 +206,8 @@ mod tests {
         assert!(firstboot_network::line(&found.arguments.unwrap()).is_err());
     }
 
-    /// Texts of a document that might get into a keyfile or its name.
+    /// Texts of a document that an attacker could try to get into a keyfile or its
+    /// name.
     #[test]
     fn a_document_writes_no_lines_of_its_own() {
         let evil = "x\\n[connection]\\nmaster=y";

@@ -15,7 +15,7 @@ pub(super) async fn execute(machine: &Arc<Machine>, tasks: Vec<FlowTask>) -> Res
     for FlowTask { name, command } in tasks {
         tracing::info!("{name} begins, as a part of a flow");
         let outcome = match command {
-            // A future cannot contain itself, so this one is boxed.
+            // A future cannot contain itself, so this call is boxed.
             Ok(command) => Box::pin(Arc::clone(machine).execute(command)).await,
             Err(failure) => Err(failure),
         };

@@ -1,4 +1,4 @@
-//! `poll.get_hardware_info`: the current inventory.
+//! The command `poll.get_hardware_info`: returns the current inventory.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,4 +1,5 @@
-//! How to contact image servers, according to the settings and a step.
+//! Determines how to contact image servers, from the settings and the arguments
+//! of a step.
 
 use std::time::Duration;
 
@@ -50,9 +51,9 @@ fn own(params: &BootParams) -> Option<(&str, &str)> {
     }
 }
 
-/// Converts the original's settings. The original limits the number of attempts.
-/// Here an attempt that received data does not count, and a broken download resumes
-/// where it stopped.
+/// Converts the settings of Ironic's agent, which limit the number of attempts.
+/// Here an attempt that received data does not count, and a broken download
+/// resumes where it stopped.
 pub(super) fn retry_policy(params: &BootParams) -> RetryPolicy {
     let interval = *params.image_download_connection_retry_interval;
     let retries = *params.image_download_connection_retries;
@@ -67,7 +68,7 @@ pub(super) fn retry_policy(params: &BootParams) -> RetryPolicy {
     }
 }
 
-/// The image formats that may be written.
+/// The image formats that the operator permits.
 pub(super) fn formats(params: &BootParams, info: &ImageInfo) -> FormatPolicy {
     if *params.disable_deep_image_inspection {
         return FormatPolicy::default();

@@ -87,7 +87,7 @@ fn load(file: &FileRequest, node: &Node, client: &reqwest::Client) -> Result<Opt
     }
 }
 
-/// Returns the partition that was changed.
+/// Writes one file, and returns the partition that it changed.
 fn apply(change: &InjectedFile, place: &Where, disk: &Path) -> Result<PathBuf> {
     let partition = match place {
         Where::Number(number) => written_disk::node(disk, *number)?,

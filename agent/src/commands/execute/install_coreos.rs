@@ -80,8 +80,8 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
     let changes = CoreosChanges {
         ignition: ignition_file::with_hostname(user_data.as_deref(), host_name.as_deref())?,
         append_kargs,
-        // The original has no such key. It is needed because an image's consoles
-        // are often the wrong ones.
+        // OpenShift's hardware manager has no such key. It is needed because an image's
+        // consoles are often the wrong ones.
         delete_kargs: kernel_arguments(meta_data, "coreos_delete_karg")?,
         firstboot_args: network.arguments,
         network_keyfiles: network.keyfiles,
@@ -91,7 +91,8 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
     Ok(changes)
 }
 
-/// The image with what proves it. Fetches a checksum file if there is one.
+/// The image, and the digest or signature that proves it. Fetches a checksum
+/// file if there is one.
 async fn source(machine: &Machine, image: GivenImage) -> Result<ImageSource> {
     let params = &machine.settings.params;
     let request = Request {
@@ -176,8 +177,9 @@ fn host_name(meta_data: &Value) -> Option<String> {
 }
 
 /// Permanent kernel arguments from the metadata: none, one string, or a list of
-/// strings. Each string is one argument. (The original joins the list with commas
-/// into one argument, which no kernel splits.)
+/// strings. Each string is one argument. (OpenShift's hardware manager for
+/// Ironic's agent joins the list with commas into one argument, which no kernel
+/// splits.)
 fn kernel_arguments(meta_data: &Value, key: &str) -> Result<Vec<String>> {
     let given = &meta_data[key];
     let invalid = || Failure::deployment(format!("{key}: expected a list of texts, found {given}"));

@@ -15,7 +15,7 @@ pub(super) fn finalize(password: &RescuePassword) -> Result<()> {
     rescue::hand_over(&hash_of(password)?)
 }
 
-/// The error in a live system, which has its own users and its own SSH server.
+/// The error for a live system, which has its own users and its own SSH server.
 pub(super) fn refusal_in_live_system() -> Failure {
     Failure::other("rescue is not supported in a live system",
     )

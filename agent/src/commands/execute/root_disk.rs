@@ -24,7 +24,7 @@ fn names_one_disk(node: &Node) -> bool {
         .instance_info("root_device")
         .or_else(|| node.property("root_device"))
         .unwrap_or(&Value::Null);
-    // The function that chooses the disk reports invalid hints.
+    // Ignore invalid hints here: the function that chooses the disk reports them.
     RootDeviceHints::parse(hints).is_ok_and(|hints| hints.is_some_and(|hints| hints.name_a_disk()))
 }
 

@@ -1,4 +1,4 @@
-//! The step `delete_configuration`.
+//! The step `delete_configuration`, which deletes software RAID.
 
 use landfall_devices::permission::WritePermission;
 use landfall_disk::software_raid::{self, Candidate, Keep};

@@ -23,7 +23,8 @@ pub(super) async fn execute(
     arguments: &Value,
     permission: Result<WritePermission>,
 ) -> Result<Value> {
-    // Errors in the image are reported even on a machine without write permission.
+    // Read the arguments first, so that errors in them are reported even on a
+    // machine without write permission.
     let info = ImageInfo::read(&arguments["image_info"])?;
     info.refuse_md5(*machine.settings.params.md5_enabled)?;
     let permission = permission?;
@@ -34,8 +35,8 @@ pub(super) async fn execute(
         drive => drive,
     };
     let said = write(machine, node, info, drive, permission).await?;
-    // The original executes its command `prepare_image` for this step and names it
-    // in the result.
+    // For this step Ironic's agent executes its command `prepare_image`, and names
+    // that command in the result.
     Ok(json!({"result": format!("prepare_image: {said}")}))
 }
 

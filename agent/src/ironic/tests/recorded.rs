@@ -1,5 +1,6 @@
-//! Repeats every agent request in `tests/transcripts`, against a server that sends
-//! the recorded answers. Method, path, headers and body must be the same.
+//! Repeats every request of Ironic's agent in `tests/transcripts`, against a
+//! server that sends the recorded answers. Method, path, headers and body must
+//! be the same.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::super::wire::LookupAnswer;
 use super::*;
 
-/// The headers that our HTTP client adds on its own.
+/// The headers that Landfall's HTTP client adds on its own.
 const OURS: [&str; 4] = ["host", "user-agent", "content-length", "accept-encoding"];
 
 struct Exchange {
@@ -22,7 +23,7 @@ struct Exchange {
     answer: String,
 }
 
-/// The agent's requests, file by file.
+/// The requests of Ironic's agent, file by file.
 fn conversations() -> Vec<(String, Vec<Exchange>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let mut found: Vec<_> = std::fs::read_dir(directory)
@@ -145,8 +146,8 @@ fn our_requests_agree_with_every_recorded_one() {
             );
             let (headers, version) = shape(&asked);
             let mut wanted = recorded.headers;
-            // The recorded agent used other versions. Those of the original are in
-            // the chapters on lookup and heartbeat of its protocol.
+            // The recorded agent used other versions than Landfall. Other tests compare the
+            // API version.
             wanted.retain(|(name, _)| name != "x-openstack-ironic-api-version");
             assert_eq!(headers, wanted, "{what}");
             assert_eq!(version.as_deref(), expected_version, "{what}");

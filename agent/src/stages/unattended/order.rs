@@ -1,4 +1,4 @@
-//! Reads which installation the boot line and its config files order.
+//! Reads which installation the kernel arguments and the config files order.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -18,7 +18,7 @@ const CONFIG_DIRECTORY: &str = "/etc/coreos/installer.d";
 pub struct Order {
     line: CoreosInst,
     files: Vec<PathBuf>,
-    /// Do not reboot after the installation.
+    /// Whether the machine stays on after the installation instead of rebooting.
     pub(super) skip_reboot: bool,
 }
 
@@ -98,8 +98,8 @@ impl Order {
         };
         let digest = match image.checksum {
             None => None,
-            // A bare digest has the algorithm of its length: half of a SHA-256 would
-            // pass for an MD5.
+            // A digest without an algorithm gets the algorithm of its length, so half of a
+            // SHA-256 would count as an MD5.
             Some(Checksum::Digest(digest))
                 if digest.algorithm() == Algorithm::Md5 && !*params.md5_enabled =>
             {
@@ -127,11 +127,11 @@ impl Order {
         Ok(())
     }
 
-    /// `has_own_image`: the boot medium holds an image.
+    /// `has_own_image` says whether the boot medium holds an image.
     ///
     /// # Errors
-    /// If the boot line is for the old installer and only a stream could provide
-    /// the image: the old installer knew no streams.
+    /// If the kernel arguments are for the old installer and only a stream could
+    /// provide the image: the old installer knew no streams.
     pub(super) fn refuse_stream(
         &self,
         options: &InstallOptions,
@@ -146,7 +146,7 @@ impl Order {
     }
 }
 
-/// The argument that makes Ironic decide instead of the boot line.
+/// The argument that makes Ironic decide instead of `coreos.inst.*`.
 fn master(params: &BootParams) -> Option<&'static str> {
     if params.api_url.is_some() {
         Some("ipa-api-url")

@@ -110,7 +110,8 @@ impl Bench {
         fs::write(folder.path().join("host.ign"), CONFIG).unwrap();
         let file = NamedTempFile::new().unwrap();
         file.as_file().set_len(DISK).unwrap();
-        // An installation that does nothing leaves these bytes.
+        // Bytes that the image does not have: they stay if the installation writes
+        // nothing.
         file.as_file().write_all_at(&[0xa5; 4096], 0).unwrap();
         let device = loop_device(file.path(), 512)?;
         Some(Self {
@@ -375,7 +376,7 @@ fn a_dry_run_finds_what_a_write_would() {
         }
         bench.assert_untouched();
     }
-    // Another program uses the disk.
+    // This program keeps the disk open, so the installation must fail.
     let holder = Target::open(bench.device.path(), &WritePermission::by_operator()).unwrap();
     let failure = bench
         .install(&["-f", &good, "--insecure", "--dry-run"])

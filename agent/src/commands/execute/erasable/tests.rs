@@ -17,7 +17,7 @@ fn device(name: &Path) -> BlockDevice {
 fn a_disk_that_is_locked_does_not_keep_the_others_from_being_erased() {
     let blank = tempfile::NamedTempFile::new().unwrap();
     blank.as_file().set_len(1 << 20).unwrap();
-    // A locked disk fails every read.
+    // A disk that is locked with a password fails every read.
     let locked = match FaultyDisk::start(vec![0; 1 << 20], |_| Answer::Fail(Errno::EIO)) {
         Ok(disk) => disk,
         Err(error) => return landfall_sys::skip::skip(error),

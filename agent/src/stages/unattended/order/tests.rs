@@ -36,7 +36,7 @@ fn a_machine_has_one_master() {
             "{line}"
         );
     }
-    // CoreOS's live system has its own installer, which reads the same line.
+    // CoreOS's live system has its own installer, which reads the same arguments.
     assert!(Order::of(&settings(DISK), true).is_none());
 }
 
@@ -71,7 +71,7 @@ fn an_image_is_found_for_a_line_that_names_none() {
             image(GIVEN, Some(512)),
         ),
         (&format!("{checksum}={sum}"), true, image(GIVEN, Some(256))),
-        // An MD5, or half of a SHA-256.
+        // A digest of 32 digits is an MD5, or half of a SHA-256.
         (&format!("{checksum}={}", &sum[..32]), true, None),
         (&format!("{checksum}=http://192.0.2.9/sums"), true, None),
         // Nobody can know which of the two digests is meant.
