@@ -1,4 +1,5 @@
-//! The two areas of a medium that a server can overwrite in place for one host.
+//! Describes the two areas of a medium that a server can overwrite in place for
+//! one host.
 //!
 //! ISO 9660 keeps each of these files in one piece. A server can therefore replace
 //! their bytes without rebuilding the image, and even without copying it:
@@ -19,13 +20,14 @@ use crate::kernel_args::KernelArgs;
 pub(crate) const DESCRIPTION_PATH: &str = "boot/landfall-areas.json";
 pub(crate) const EMBED_PATH: &str = "boot/embed.img";
 pub(crate) const KARGS_PATH: &str = "boot/grub/kargs.cfg";
-/// Two sectors of a CD, enough for any command line that the kernel accepts.
+/// In bytes: two sectors of a CD, enough for any command line that the kernel
+/// accepts.
 pub(crate) const KARGS_SIZE: usize = 4096;
 
 /// The content of [`DESCRIPTION_PATH`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Areas {
-    /// Version of this description: 1.
+    /// The version of this description.
     pub(crate) format: u32,
     pub(crate) kargs: KargsArea,
     pub(crate) embed: EmbedArea,
@@ -35,9 +37,9 @@ pub(crate) struct Areas {
 pub(crate) struct KargsArea {
     pub(crate) path: String,
     pub(crate) size: usize,
-    /// Text before the arguments.
+    /// The text before the arguments.
     pub(crate) before: String,
-    /// Text after the arguments. The rest of the area is newlines.
+    /// The text after the arguments. The rest of the area is newlines.
     pub(crate) after: String,
     /// The arguments that the medium was built with.
     pub(crate) default: String,
@@ -68,8 +70,8 @@ impl Areas {
     }
 }
 
-/// The arguments always fit: their maximum length is far below the size of the
-/// area.
+/// The content of the kernel arguments area. The arguments always fit: their
+/// maximum length is far below the size of the area.
 pub(crate) fn kargs_area(arguments: &KernelArgs) -> Vec<u8> {
     let mut area = grub_cfg::set_kargs(arguments).into_bytes();
     area.resize(KARGS_SIZE, b'\n');

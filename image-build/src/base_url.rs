@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BaseUrl {
     scheme: Scheme,
-    /// Includes the port. An IPv6 address is in brackets.
+    /// The host and the port. An IPv6 address is in brackets.
     authority: String,
     /// Begins and ends with a slash.
     directory: String,
@@ -59,7 +59,7 @@ impl FromStr for BaseUrl {
 }
 
 impl BaseUrl {
-    /// With a slash at the end.
+    /// The whole URL, with a slash at the end.
     pub(crate) fn as_url(&self) -> String {
         let scheme = match self.scheme {
             Scheme::Http => "http",

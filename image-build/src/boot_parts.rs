@@ -37,20 +37,20 @@ pub(crate) const EFI_MODULES: Part = Part {
     what: "/usr/lib/grub/x86_64-efi/normal.mod",
     package: "grub-efi-amd64-bin",
 };
-/// Signed with Microsoft's third-party key, so firmware starts it without any
-/// setup.
+/// The first boot loader: signed with Microsoft's third-party key, so firmware
+/// starts it without any setup.
 pub(crate) const SHIM: Part = Part {
     what: "/usr/lib/shim/shimx64.efi.signed",
     package: "shim-signed",
 };
-/// The variant whose built-in prefix is /boot/grub on the medium that it was loaded
-/// from.
+/// The signed GRUB for media: its built-in prefix is /boot/grub on the medium
+/// that it was loaded from.
 pub(crate) const SIGNED_GRUB_CD: Part = Part {
     what: "/usr/lib/grub/x86_64-efi-signed/gcdx64.efi.signed",
     package: "grub-efi-amd64-signed",
 };
-/// The variant whose built-in prefix is /grub on the TFTP server that it was loaded
-/// from.
+/// The signed GRUB for network boots: its built-in prefix is /grub on the TFTP
+/// server that it was loaded from.
 pub(crate) const SIGNED_GRUB_NET: Part = Part {
     what: "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed",
     package: "grub-efi-amd64-signed",
@@ -68,13 +68,14 @@ pub(crate) const IPXE_BIOS: Part = Part {
 };
 
 impl Part {
-    /// `None` if it is not installed.
+    /// The path of the part; `None` if it is not installed.
     pub(crate) fn find(self) -> Option<PathBuf> {
         let path = Path::new(self.what);
         if path.is_absolute() {
             return path.is_file().then(|| path.to_owned());
         }
-        // Often only root has sbin in its PATH, and the builder does not need root.
+        // Also search the sbin directories: often only root has them in its PATH, and
+        // the builder does not need root.
         let directories = std::env::var_os("PATH").unwrap_or_default();
         let all = std::env::split_paths(&directories).chain(["/usr/sbin".into(), "/sbin".into()]);
         all.map(|directory: PathBuf| directory.join(self.what))
@@ -87,8 +88,8 @@ pub(crate) fn missing(parts: &[Part]) -> Vec<&Part> {
     parts.iter().filter(|part| part.find().is_none()).collect()
 }
 
-/// Fails if a part is not installed. The error ends with `remedy`: what else the
-/// user can do.
+/// Fails if a part is not installed. `remedy` is the end of the error: what
+/// else the user can do.
 pub(crate) fn require(parts: &[Part], remedy: &str) -> Result<()> {
     let missing = missing(parts);
     if missing.is_empty() {

@@ -1,5 +1,5 @@
-//! The certificate authorities that the ramdisk trusts if the site names none of
-//! its own. By default they are those of the build machine.
+//! Chooses the certificate authorities that the ramdisk trusts if the site
+//! names none of its own. By default they are those of the build machine.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use landfall_initramfs::path_error;
 
 use crate::authorities::{self, MAX_PEM_BYTES};
 
-/// Name in the ramdisk's configuration directory, where the agent looks first.
+/// The name of the bundle in the ramdisk's configuration directory, where the
+/// agent looks first.
 pub(crate) const FILE: &str = "ca-bundle.pem";
 
 /// Where distributions keep their trusted authorities: Debian, Fedora and Red Hat,
@@ -25,9 +26,9 @@ const OF_DISTRIBUTIONS: [&str; 4] = [
 /// The value of `--ca-bundle`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CaBundle {
-    /// The bundle of the build machine.
+    /// Use the bundle of the build machine.
     System,
-    /// No bundle.
+    /// Use no bundle.
     None,
     File(PathBuf),
 }

@@ -18,11 +18,12 @@ use landfall_media_formats::iso9660::{Extent, Iso, IsoError};
 
 use crate::areas;
 
-/// Path on the medium.
+/// The path of the list on the medium.
 pub(crate) const PATH: &str = "SHA256SUMS";
-/// Size on the medium: enough for some twenty files, each with 65 bytes and a path.
+/// The size of the list in bytes: enough for some twenty files, each with 65
+/// bytes and a path.
 pub(crate) const SIZE: usize = 4096;
-/// Size of the largest list that the builder reads.
+/// In bytes: the size of the largest list that the builder reads.
 const LIMIT: u32 = 1 << 20;
 const LEFT_OUT: [&str; 3] = [areas::EMBED_PATH, areas::KARGS_PATH, PATH];
 const TITLE: &str = "# Check the files of this medium with: sha256sum -c SHA256SUMS\n";
@@ -76,8 +77,8 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
     let mut faults = Vec::new();
     let text = match iso.read(PATH, LIMIT) {
         Ok(text) => text,
-        // An older builder wrote no list. The volume's size still shows that an ISO
-        // is cut off.
+        // An older builder wrote no list. The size of the volume still shows whether
+        // the ISO is cut off.
         Err(IsoError::NotFound(_)) => {
             if size < iso.size {
                 faults.push(cut_off(iso.size, size));
@@ -132,7 +133,8 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
     }
     match whole {
         Err(error) => faults.push(error.to_string()),
-        // If a file is damaged, the digest of the whole image says nothing new.
+        // Report only the damaged files: the digest of the whole image would add
+        // nothing.
         Ok(_) if !faults.is_empty() => {}
         Ok(whole) => {
             if digest(&file, &covered(iso, whole.size)?)? != whole.sha256 {
@@ -150,7 +152,7 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
     })
 }
 
-/// For a regular file, or for a disk to which the ISO was copied.
+/// The size of a regular file, or of a disk to which the ISO was copied.
 fn file_size(file: &File) -> Result<u64> {
     let mut file = file;
     file.seek(SeekFrom::End(0)).context("reading its size")
@@ -160,7 +162,7 @@ fn cut_off(expected: u64, found: u64) -> String {
     format!("cut off: expected {expected} bytes, found {found}")
 }
 
-/// The comment line about the whole image.
+/// The parsed comment line about the whole image.
 struct Whole {
     size: u64,
     sha256: String,
@@ -183,7 +185,7 @@ fn range(extent: Extent) -> Range<u64> {
     extent.offset..extent.offset + extent.size
 }
 
-/// The ranges of the image outside the files that are left out.
+/// The ranges of the image that the digest of the whole image covers.
 fn covered(iso: &mut Iso<File>, size: u64) -> Result<Vec<Range<u64>>> {
     let mut gaps = Vec::new();
     for path in LEFT_OUT {

@@ -1,4 +1,4 @@
-//! Runs `landfall-image coreos-live`.
+//! Runs the sub-command `landfall-image coreos-live`.
 
 use std::fs;
 use std::io::Write as _;
@@ -18,16 +18,16 @@ use crate::live_ignition::{self, AGENT, EmbeddedFile, UNIT};
 use crate::report::{Report, megabytes};
 use crate::site_configuration::SiteConfiguration;
 
-/// The builder gives the file the same name as OpenShift's
-/// image-customization-controller does, so that people find it where they expect
-/// it.
+/// Where the live system gets the settings of the agent. The builder uses the
+/// same file name as OpenShift's image-customization-controller, because people
+/// look for it there.
 const IRONIC_FILE: &str = "/etc/ironic-python-agent.conf";
 
-/// Only an agent that can talk to NetworkManager contains this name.
+/// A text that only an agent with the cargo feature live-system contains.
 const LIVE_FEATURE: &[u8] = b"org.freedesktop.NetworkManager";
 
-/// Size of the area for the config in a CoreOS live ISO. The config there is
-/// compressed with xz.
+/// In bytes: the size of the area for the config in a CoreOS live ISO. The
+/// config there is compressed with xz.
 const EMBED_AREA: usize = 256 << 10;
 
 #[derive(Serialize)]
@@ -109,8 +109,8 @@ impl Summary {
     }
 }
 
-/// Settings from the command line that say where Ironic is; `None` if there are
-/// none.
+/// The configuration file with the settings from the command line that say
+/// where Ironic is. `None` if there are none.
 fn ironic_file(arguments: &CoreosLiveArguments, report: &Report) -> Option<EmbeddedFile> {
     let options = [
         ("api_url", arguments.api_url.as_deref()),
@@ -126,7 +126,7 @@ fn ironic_file(arguments: &CoreosLiveArguments, report: &Report) -> Option<Embed
             text.push_str(&format!("{name} = {value}\n"));
         }
     }
-    // Reports now what the agent would warn about later.
+    // Reports at build time what the agent would warn about at run time.
     let mut params = BootParams::default();
     params.read_file(IRONIC_FILE, &text);
     report.warnings(&params.warnings);

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-/// Enough for a partition table with any sector size, and for the descriptor of an
-/// ISO.
+/// In bytes: enough for a partition table with any sector size, and for the
+/// descriptor of an ISO.
 const HEAD: u64 = 64 << 10;
 const EXPECTED: &str = "a disk image (raw or qcow2; plain or in gzip, xz, zstd, lz4 or bzip2)";
 
@@ -42,7 +42,7 @@ fn unpacked_head(mut input: impl BufRead) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// What the file is instead; `None` if it is a disk image.
+/// What is wrong with the file; `None` if it is a disk image.
 fn fault(head: &[u8]) -> Option<String> {
     let at = |offset: usize, mark: &[u8]| {
         let rest = head.get(offset..);

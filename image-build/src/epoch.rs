@@ -1,8 +1,8 @@
-//! The one time stamp of everything that the builder makes.
+//! Determines the time stamp of everything that the builder makes.
 
 use anyhow::{Context as _, Result};
 
-/// SOURCE_DATE_EPOCH (see reproducible-builds.org), or 0.
+/// The value of SOURCE_DATE_EPOCH (see reproducible-builds.org), or 0.
 pub(crate) fn from_environment() -> Result<u32> {
     match std::env::var_os("SOURCE_DATE_EPOCH") {
         None => Ok(0),

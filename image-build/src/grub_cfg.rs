@@ -15,8 +15,8 @@ if [ \"$grub_platform\" = pc ]; then
 fi
 ";
 
-/// In seconds. An unattended installation loses no time, and an operator at the
-/// console can still press `e`.
+/// In seconds: how long the menu waits. An unattended installation loses no
+/// time, and an operator at the console can still press `e`.
 const TIMEOUT: u32 = 1;
 
 /// The first script of the loaders on the medium. It finds their medium by its id,

@@ -18,7 +18,7 @@ use landfall_network_plan::{Document, EmbeddedHost, NetworkPlan, embedded, from_
 
 use crate::cli::HostArguments;
 
-/// Enough for a thousand hosts with large networks in one file.
+/// In bytes: enough for a thousand hosts with large networks in one file.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
 /// The files of the hosts for the ramdisk, and warnings about them.
@@ -28,7 +28,7 @@ pub(crate) struct Hosts {
     pub(crate) warnings: Vec<String>,
 }
 
-/// A host as the user gave it.
+/// A host as the user described it.
 #[derive(Debug)]
 struct Given {
     /// Name of the source in messages: `hosts/node7.yaml`.
@@ -48,7 +48,7 @@ struct Checked {
     plan: NetworkPlan,
 }
 
-/// The hosts that were read, and one line for each fault.
+/// The hosts that have been read, and one line for each fault.
 #[derive(Debug, Default)]
 struct Reading {
     given: Vec<Given>,
@@ -133,8 +133,9 @@ fn read_text(path: &Path) -> Result<String> {
     }
 }
 
-/// `None` if the host's network cannot be used. A setting in network_data that has
-/// no effect is a fault, because nobody writes it on purpose.
+/// Checks one host. Returns `None` if its network cannot be used. A setting in
+/// network_data that has no effect is a fault, because nobody writes it on
+/// purpose.
 fn check(given: Given, faults: &mut Vec<String>, warnings: &mut Vec<String>) -> Option<Checked> {
     let Given {
         title,

@@ -1,4 +1,4 @@
-//! Runs `landfall-image hosts`.
+//! Runs the sub-command `landfall-image hosts`.
 
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
@@ -42,7 +42,8 @@ pub(crate) fn run(arguments: &HostsArguments) -> Result<()> {
     let path = output.path().to_owned();
     let writing = || format!("writing {}", path.display());
     let digested = DigestWriter::new(BufWriter::new(output.file()));
-    // Not compressed, so that it can follow a ramdisk with any compression.
+    // The archive is not compressed, so that it can follow a ramdisk with any
+    // compression.
     let mut archive = newc::Writer::new(digested);
     archive.tree(&tree, epoch::from_environment()?)?;
     let (mut digested, _) = archive.finish()?;

@@ -21,11 +21,13 @@ use crate::authorities;
 use crate::checksums;
 use crate::iso_command::digest;
 
-/// A full server ramdisk with all firmware in an ISO is below 200 MB.
+/// In bytes: the size of the largest ramdisk that the builder reads. A full
+/// server ramdisk with all firmware is below 200 MB.
 const MAX_FILE_BYTES: u32 = 2 << 30;
 const MAX_UNPACKED_BYTES: usize = 4 << 30;
 const MAX_DESCRIPTION_BYTES: u32 = 64 << 10;
-/// The version is at most 64 KiB behind the boot header.
+/// In bytes: how much of the kernel is read. Its version is at most 64 KiB
+/// behind the boot header.
 const KERNEL_START_BYTES: u32 = 128 << 10;
 
 #[derive(Debug, Serialize)]
@@ -50,7 +52,7 @@ pub(crate) struct IsoContent {
     pub(crate) volume_uuid: String,
     pub(crate) kernel_release: String,
     pub(crate) kernel_is_signed: bool,
-    /// The current arguments.
+    /// The arguments that the kernel arguments area holds now.
     pub(crate) kernel_args: Option<String>,
     /// Whether the medium was built with these arguments.
     pub(crate) kernel_args_are_default: bool,
@@ -67,7 +69,7 @@ pub(crate) struct RamdiskContent {
     pub(crate) packing: Vec<&'static str>,
     pub(crate) unpacked_bytes: u64,
     pub(crate) unpacked_sha256: String,
-    /// Whether the ramdisk has the last member that the builder writes.
+    /// Whether the ramdisk has the member that the builder writes last.
     pub(crate) complete: bool,
     pub(crate) kernel_release: Option<String>,
     /// What the builder recorded in [`BUILD_FACTS`].
@@ -93,9 +95,9 @@ pub(crate) struct HostContent {
     pub(crate) host_name: Option<String>,
     /// Addresses that identify the machine. If there are none, any machine matches.
     pub(crate) macs: Vec<String>,
-    /// `nmstate`, `network_data` or `none`.
+    /// The kind of the description: `nmstate`, `network_data` or `none`.
     pub(crate) kind: &'static str,
-    /// In the form that `landfall-agent plan-network --json` prints.
+    /// The plan, in the form that `landfall-agent plan-network --json` prints.
     pub(crate) plan: NetworkPlan,
 }
 
@@ -151,7 +153,7 @@ fn inspect_iso(path: &Path, file: File) -> Result<Inspection> {
             .with_context(|| format!("{}: not an ISO of landfall-image", path.display()));
     }
     let mut verdict = checksums::verify(path, &mut iso)?;
-    // On a stick, only the part that was copied to it.
+    // Of a stick, digest only the part to which the medium was copied.
     let (size, sha256) = digest(path, verdict.size)?;
     let mut inspection = Inspection {
         kind: "iso",
@@ -233,7 +235,8 @@ fn coreos_image_on(iso: &mut Iso<File>) -> Result<Option<CoreosImage>> {
     Ok(Some(image))
 }
 
-/// Also returns the archives in the embed area.
+/// The areas and the image of an ISO. Also returns the archives in the embed
+/// area.
 fn iso_content(iso: &mut Iso<File>) -> Result<(IsoContent, Vec<Segment>)> {
     let description = iso.read(areas::DESCRIPTION_PATH, MAX_DESCRIPTION_BYTES)?;
     let areas: Areas =
@@ -386,8 +389,8 @@ fn host(content: &mut RamdiskContent, name: &str, bytes: &[u8]) {
     });
 }
 
-/// All modules are known here. The index comes after the modules in the archive,
-/// because paths are sorted and `kernel` is before `landfall`.
+/// The index is read after all modules: paths in the archive are sorted, and
+/// `kernel` comes before `landfall`.
 fn index(content: &mut RamdiskContent, bytes: &[u8]) {
     let index = match IndexContent::parse(&String::from_utf8_lossy(bytes)) {
         Ok(index) => index,

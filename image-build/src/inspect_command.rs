@@ -1,4 +1,4 @@
-//! Runs `landfall-image inspect`.
+//! Runs the sub-command `landfall-image inspect`.
 
 use anyhow::{Result, bail};
 use landfall_network_plan::describe::describe;

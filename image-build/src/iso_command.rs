@@ -1,4 +1,4 @@
-//! Runs `landfall-image iso`.
+//! Runs the sub-command `landfall-image iso`.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -39,7 +39,7 @@ struct IsoSummary {
 
 pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
-    // Rejects wrong input before the work begins.
+    // Reject wrong input before the work begins.
     let kernel_args = coreos_image::kernel_args(
         &arguments.kernel_args.karg,
         arguments.coreos_image.as_deref(),
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         epoch: epoch::from_environment()?,
         coreos_image: coreos_image.as_ref(),
     };
-    // Exact, except for some 200 KB of directories and boot sectors.
+    // The estimate lacks only some 200 KB of directories and boot sectors.
     let image_bytes = coreos_image.as_ref().map_or(0, |placed| placed.image.size);
     let files = kernel_bytes + ramdisk.bytes + medium.embed_size as u64 + image_bytes;
     free_space::require(directory_of(&output), files, "the ISO")?;
@@ -145,7 +145,7 @@ fn ramdisk(
     Ok(ramdisk)
 }
 
-/// The identity that follows from everything that is on the medium.
+/// The identity of the medium, which depends on everything on it.
 fn identity(
     arguments: &IsoArguments,
     kernel_sha256: &str,

@@ -22,7 +22,7 @@ use crate::kernel_args::KernelArgs;
 use crate::medium_identity::MediumIdentity;
 use crate::{checksums, grub_cfg};
 
-/// At most 32 characters of A-Z, 0-9 and `_`.
+/// The label of the volume: at most 32 characters of A-Z, 0-9 and `_`.
 pub(crate) const VOLUME_LABEL: &str = "LANDFALL";
 const BIOS_LOADER: &str = "boot/grub/eltorito.img";
 const EFI_PARTITION: &str = "boot/grub/efi.img";

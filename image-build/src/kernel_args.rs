@@ -9,24 +9,24 @@ use std::fmt;
 use landfall_boot_params::{BootParams, CommandLine, CoreosInst, NetArgs};
 use landfall_network_plan::NetworkPlan;
 
-/// x86's COMMAND_LINE_SIZE, NUL included. The kernel silently cuts a longer command
-/// line.
+/// In bytes: x86's COMMAND_LINE_SIZE, NUL included. The kernel silently cuts a
+/// longer command line.
 const COMMAND_LINE_SIZE: usize = 2048;
-/// Room for what loaders add: `BOOT_IMAGE=` with a URL (GRUB), `initrd=` (iPXE),
-/// `BOOTIF=` (both), `landfall.medium=` (our ISO).
+/// In bytes: room for what loaders add: `BOOT_IMAGE=` with a URL (GRUB),
+/// `initrd=` (iPXE), `BOOTIF=` (both), `landfall.medium=` (our ISO).
 const LOADER_SHARE: usize = 256;
-/// Longest text that the builder accepts.
+/// In bytes: the length of the longest text that the builder accepts.
 pub(crate) const MAX_BYTES: usize = COMMAND_LINE_SIZE - LOADER_SHARE;
 
-/// The screen. The builder adds it even if the user gives a serial console, because
-/// an operator at the BMC's remote screen would see nothing otherwise. A screen
-/// that does not exist does no harm.
+/// The console on the screen. The builder adds it even if the user gives a
+/// serial console, because an operator at the BMC's remote screen would see
+/// nothing otherwise. A screen that does not exist does no harm.
 const SCREEN: &str = "console=tty0";
-/// The first serial port. The last console on the command line becomes
-/// /dev/console.
+/// The console on the first serial port. The last console on the command line
+/// becomes /dev/console.
 const SERIAL: &str = "console=ttyS0,115200n8";
-/// At 115200 baud every line from the kernel costs milliseconds. Errors are still
-/// shown.
+/// Suppresses the kernel's lines, because at 115200 baud each of them costs
+/// milliseconds. Errors are still shown.
 const QUIET: &str = "quiet";
 
 /// Why arguments cannot be passed.
@@ -94,8 +94,8 @@ impl KernelArgs {
         Ok(Self(line))
     }
 
-    /// What the agent would warn about or ignore. The parsers are those that read
-    /// the command line in the ramdisk.
+    /// What the agent would warn about or ignore. The parsers are those with which
+    /// the agent reads the command line in the ramdisk.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let line = CommandLine::parse(&self.0);
         let params = BootParams::from_command_line(&line);

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 pub(crate) const AGENT: &str = "/usr/local/bin/landfall-agent";
 pub(crate) const UNIT: &str = "landfall-agent.service";
 
-/// Ignition 2.7 and newer accept this version of the config: RHCOS since OpenShift
-/// 4.7.
+/// The version of the config. Ignition 2.7 and newer accept it: RHCOS since
+/// OpenShift 4.7.
 const VERSION: &str = "3.2.0";
 
 /// The URL of a file that Ignition can fetch.
@@ -87,7 +87,7 @@ pub(crate) fn config(
         },
     });
     let embedded = files.iter().map(|file| {
-        // Only root may read it, because a configuration may hold a token.
+        // Only root may read the file, because a configuration may hold a token.
         json!({
             "path": file.path,
             "mode": 0o600,

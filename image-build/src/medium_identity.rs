@@ -10,7 +10,7 @@ use landfall_initramfs::digest_writer;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MediumIdentity {
-    /// `YYYYMMDDhhmmsscc`, for xorriso.
+    /// The modification date for xorriso: `YYYYMMDDhhmmsscc`.
     pub(crate) modification_date: String,
     /// The same date in the form that GRUB prints and searches for.
     pub(crate) volume_uuid: String,
@@ -25,14 +25,14 @@ impl MediumIdentity {
     /// others.
     pub(crate) fn of(content: &[&str]) -> Self {
         let digest = digest_writer::sha256(content.join("\n").as_bytes());
-        // The digest has 64 hex digits, so parsing cannot fail. 0 would be a valid
+        // Cannot fail: the digest has 64 hex digits. The fallback 0 would be a valid
         // number too.
         let number = |at: usize, len: usize| {
             u64::from_str_radix(&digest[at..at + len], 16).unwrap_or_default()
         };
         let date = number(0, 15);
-        // Any valid date will do. Every month has days 1 to 28, and every tool can
-        // show the years 2000 to 2037.
+        // Makes a valid date from any number: every month has days 1 to 28, and every
+        // tool can show the years 2000 to 2037.
         let part = |divisor: u64, range: u64| (date / divisor) % range;
         let (year, month, day) = (2000 + part(1, 38), 1 + part(38, 12), 1 + part(456, 28));
         let (hour, minute, second) = (part(12_768, 24), part(306_432, 60), part(18_385_920, 60));
@@ -41,7 +41,7 @@ impl MediumIdentity {
         let fields: Vec<String> = fields
             .chain([month, day, hour, minute, second, hundredth].map(|n| format!("{n:02}")))
             .collect();
-        // Version 4, variant 1: a reader that checks these fields sees a random
+        // Sets version 4 and variant 1: a reader that checks these fields sees a random
         // GUID.
         let guid = format!(
             "{}-{}-4{}-8{}-{}",

@@ -1,4 +1,4 @@
-//! Runs `landfall-image pxe`.
+//! Runs the sub-command `landfall-image pxe`.
 
 use std::fs;
 use std::io::Write as _;
@@ -66,8 +66,8 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
         &mut ramdisk_output,
         &report,
     )?;
-    // A host that boots meanwhile gets the old tree or the new one. Menus come
-    // last, after the files that they name.
+    // A host that boots during the build gets the old tree or the new one. So the
+    // menus come last, after the files that they name.
     let all = [kernel_output, ramdisk_output].into_iter().chain(outputs);
     OutputFile::finish_all(all.collect())?;
     let mut summaries = vec![

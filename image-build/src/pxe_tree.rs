@@ -1,4 +1,5 @@
-//! The files that a network boot fetches. The table shows which file comes first.
+//! Makes the files that a network boot fetches. The table shows which file
+//! comes first.
 //!
 //! | firmware                  | first file      | then                            |
 //! |---------------------------|-----------------|---------------------------------|
@@ -98,9 +99,9 @@ fn read(part: Part) -> Result<Option<Vec<u8>>> {
         .with_context(|| format!("reading {}", part.what))
 }
 
-/// A relative name stands for the place that the script came from. `initrd=` is for
-/// UEFI, where the kernel asks iPXE for the file of that name; BIOS kernels ignore
-/// it. `netX` is the card through which iPXE booted.
+/// In the iPXE script a relative name stands for the place that the script came
+/// from. `initrd=` is for UEFI, where the kernel asks iPXE for the file of that
+/// name; BIOS kernels ignore it. `netX` is the card through which iPXE booted.
 fn ipxe_script(arguments: &KernelArgs, base: Option<&BaseUrl>) -> String {
     let place = base.map(BaseUrl::as_url).unwrap_or_default();
     format!(

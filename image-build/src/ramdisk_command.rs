@@ -1,4 +1,4 @@
-//! Runs `landfall-image initramfs`.
+//! Runs the sub-command `landfall-image initramfs`.
 
 use std::fs;
 

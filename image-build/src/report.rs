@@ -41,7 +41,7 @@ impl Report {
             text
         };
         match writeln!(std::io::stdout(), "{text}") {
-            // It is not a fault if a reader such as `head` closes the pipe early.
+            // A reader such as `head` may close the pipe early, which is no fault.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
             result => result.context("writing to standard output"),
         }
@@ -53,7 +53,7 @@ pub(crate) fn failure(error: &anyhow::Error) {
     message(&format!("landfall-image: FAILED {error:#}"));
 }
 
-/// Called when a signal ends the program.
+/// Reports the signal that ends the program.
 pub(crate) fn interrupted(signal: &str) {
     message(&format!(
         "landfall-image: stopped by {signal}; temporary files are removed, no output was changed"
@@ -64,12 +64,13 @@ pub(crate) fn warn(text: &str) {
     message(&format!("warning: {text}"));
 }
 
-/// Errors are ignored, so that a closed standard error does not end the work.
+/// Writes a line to standard error. Ignores errors, so that a closed standard
+/// error does not end the work.
 fn message(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// For example `1 file` or `2 files`.
+/// A number with its noun in singular or plural: `1 file`, `2 files`.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
@@ -77,7 +78,7 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     }
 }
 
-/// For example `5.3 MB`. Megabytes are decimal, as for disks and downloads.
+/// A size such as `5.3 MB`. Megabytes are decimal, as for disks and downloads.
 pub(crate) fn megabytes(bytes: u64) -> String {
     #[expect(
         clippy::cast_precision_loss,

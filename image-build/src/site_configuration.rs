@@ -13,8 +13,9 @@ use crate::authorities::{self, MAX_PEM_BYTES};
 use crate::ca_bundle::{self, CaBundle};
 
 const CA_FILE: &str = "ca.pem";
-/// Gives the agent the path of the file above. The agent reads files in the order
-/// of their names, so the site's own files override this one.
+/// The name of the file that gives the agent the path of the authorities. The
+/// agent reads files in the order of their names, so the site's own files
+/// override this one.
 const CA_OPTION_FILE: &str = "00-ca.conf";
 
 /// The files, and warnings about what the agent would ignore in them.
@@ -78,7 +79,7 @@ impl SiteConfiguration {
         for path in config_files {
             found.add_config_file(path.as_ref())?;
         }
-        // In the order in which the agent reads them, because a later file
+        // Sort the files in the order in which the agent reads them: a later file
         // overrides an earlier one.
         found.files[first..].sort_by(|a, b| a.name.cmp(&b.name));
         for file in &found.files[first..] {

@@ -9,12 +9,13 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::path_error::{PathError, read_bounded};
 
-/// A debug build with symbols is 150 MB.
+/// In bytes: the size limit of the agent. A debug build with symbols is 150 MB.
 const MAX_AGENT_BYTES: u64 = 1 << 30;
 
-/// The agent in its ramdisk may write to disks if this file is there, so the
-/// agent's binary contains the path. No other program does: it is in two parts here
-/// so that the builder's binary does not contain it either.
+/// The path of the marker that permits the agent to write to disks in its
+/// ramdisk. The agent's binary contains the path, and no other program does:
+/// here it is in two parts, so that the builder's binary does not contain it
+/// either.
 const MARK: [&str; 2] = ["/run/landfall", "/ramdisk"];
 
 /// Why a program cannot be `/init`.
@@ -26,7 +27,7 @@ pub enum AgentError {
     #[error("agent {path}: expected landfall-agent, a static x86-64 program, found {found}")]
     Unusable {
         path: String,
-        /// What the file is instead.
+        /// What the file is instead of the agent.
         found: String,
     },
 }

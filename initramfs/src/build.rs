@@ -32,13 +32,13 @@ use crate::rescue_layer::RescueLayer;
 /// Records what the ramdisk was built from, for people and for `inspect`.
 pub const BUILD_FACTS: &str = "etc/landfall/build.json";
 
-/// Where the agent looks for the configuration in its ramdisk.
+/// The directory in the ramdisk where the agent looks for its configuration.
 pub const CONFIGURATION_DIRECTORY: &str = "etc/landfall";
 
 /// A configuration file of the site that the ramdisk is built for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigurationFile {
-    /// Relative to [`CONFIGURATION_DIRECTORY`].
+    /// The name, relative to [`CONFIGURATION_DIRECTORY`].
     pub name: String,
     pub bytes: Vec<u8>,
 }
@@ -46,7 +46,7 @@ pub struct ConfigurationFile {
 /// Everything a ramdisk is made of.
 #[derive(Debug)]
 pub struct Recipe<'a> {
-    /// Becomes `/init`.
+    /// The agent's program, which becomes `/init`.
     pub agent: &'a Path,
     pub kernel: &'a Kernel,
     pub module_set: &'a ModuleSet,
@@ -112,7 +112,7 @@ pub enum BuildError {
     #[error("kernel {release} cannot run the ramdisk: {}", faults.join("; "))]
     Kernel {
         release: String,
-        /// One for each missing option.
+        /// One text for each missing option.
         faults: Vec<String>,
     },
 }
@@ -242,7 +242,8 @@ fn collect_firmware(
     selection: &Selection,
     config: Option<&KernelConfig>,
 ) -> Result<Firmware, BuildError> {
-    // Without a config, take only uncompressed files: every kernel can load those.
+    // Without a config, use only uncompressed firmware files: every kernel can load
+    // those.
     let has = |option| config.is_some_and(|config| config.is_built_in(option));
     let packed = PackedFirmware {
         xz: has("FW_LOADER_COMPRESS_XZ"),
@@ -277,7 +278,8 @@ fn assemble(
     for directory in ["proc", "sys", "dev", "run", "tmp", "etc", "mnt"] {
         tree.directory(directory)?;
     }
-    // The kernel opens /dev/console for init before init can mount devtmpfs.
+    // The kernel opens /dev/console for init before init can mount devtmpfs, so the
+    // ramdisk needs this node.
     tree.char_device("dev/console", 5, 1, 0o600)?;
     tree.char_device("dev/null", 1, 3, 0o666)?;
     tree.char_device("dev/kmsg", 1, 11, 0o600)?;
@@ -285,7 +287,7 @@ fn assemble(
 
     let module_directory = format!("lib/modules/{release}");
     for path in selection.keys().filter_map(|name| modules.path_of(name)) {
-        // Copied byte for byte: stripping a module would remove its signature.
+        // Copy the module byte for byte: stripping it would remove its signature.
         let (content, size) = on_disk(&modules.directory().join(path))?;
         summary.module_bytes += size;
         tree.file(
@@ -348,8 +350,8 @@ fn path_of(file: &ConfigurationFile) -> String {
     format!("{CONFIGURATION_DIRECTORY}/{}", file.name)
 }
 
-/// Holds nothing that differs between builds of the same input: no time, no host
-/// name, no path.
+/// Describes the build. The text holds nothing that differs between builds of
+/// the same input: no time, no host name, no path.
 fn build_facts(summary: &Summary, agent_sha256: &str) -> String {
     #[derive(Serialize)]
     struct Facts<'a> {
@@ -368,8 +370,8 @@ fn build_facts(summary: &Summary, agent_sha256: &str) -> String {
         format: 1,
         builder: concat!("landfall-image ", env!("CARGO_PKG_VERSION")),
         kernel_release: &summary.kernel_release,
-        // A user's set is named by its path on the build machine. Keep only the
-        // file name.
+        // A user's set is named by its path on the build machine. Keep only its file
+        // name.
         module_set: summary.module_set.rsplit('/').next().unwrap_or_default(),
         modules: summary.modules,
         firmware_files: summary.firmware_files,

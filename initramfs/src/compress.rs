@@ -6,19 +6,19 @@ use std::io::{self, Read, Write};
 use std::num::NonZero;
 use std::str::FromStr;
 
-/// Above level 19, zstd needs a window of more than 8 MiB. The kernel must find
-/// that memory while it unpacks, even on the smallest host.
+/// The highest level. Above it zstd needs a window of more than 8 MiB, and the
+/// kernel must find that memory while it unpacks, even on the smallest host.
 const MAX_ZSTD_LEVEL: i32 = 19;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Boots fastest if the image is local.
+    /// No compression, which boots fastest if the image is local.
     None,
     /// Zstandard. With the modules of a Debian 6.1 kernel, level 19 makes the file
     /// a fifth smaller than level 3, but takes minutes of one core instead of a
     /// second. Unpacking takes the same time.
     Zstd {
-        /// 1 to 19.
+        /// The compression level, 1 to 19.
         level: i32,
     },
 }
@@ -117,7 +117,7 @@ impl<W: Write> Write for Compressor<W> {
 /// ironic/common/images.py), which rejects bare zeros after a frame.
 #[must_use]
 pub fn padding_after(compression: Compression, size: u64) -> Vec<u8> {
-    // Below 4, so the casts lose nothing.
+    // The cast is lossless: less than 4.
     let missing = |size: u64| (size.next_multiple_of(4) - size) as usize;
     match (compression, missing(size)) {
         (_, 0) => Vec::new(),
@@ -149,18 +149,18 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 #[derive(Debug, PartialEq, Eq)]
 pub struct Segment {
     pub offset: usize,
-    /// Number of bytes in the file, before unpacking.
+    /// The number of bytes in the file, before unpacking.
     pub stored: usize,
-    /// `none` or `zstd`.
+    /// How the archive is packed: `none` or `zstd`.
     pub packing: &'static str,
-    /// After unpacking.
+    /// The archive after unpacking.
     pub archive: Vec<u8>,
 }
 
 /// Why a file is not a ramdisk.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// Neither cpio nor zstd.
+    /// The file is neither cpio nor zstd.
     #[error("ramdisk at byte {offset}: expected a newc cpio archive or zstd, found {found}")]
     UnknownFormat {
         offset: usize,
@@ -169,14 +169,14 @@ pub enum UnpackError {
     },
     #[error("ramdisk at byte {offset}: unpacking zstd")]
     Zstd {
-        /// Where the frame begins.
+        /// The offset at which the frame begins.
         offset: usize,
         #[source]
         source: io::Error,
     },
     #[error("ramdisk unpacks to more than {limit} bytes")]
     TooLarge {
-        /// In bytes, from the caller.
+        /// The limit from the caller, in bytes.
         limit: usize,
     },
     #[error(transparent)]

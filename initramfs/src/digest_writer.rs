@@ -44,13 +44,13 @@ impl<W: Write> Write for DigestWriter<W> {
     }
 }
 
-/// The digest in hexadecimal, as sha256sum prints it.
+/// The SHA-256 of these bytes in hexadecimal, as sha256sum prints it.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Lower-case hex digits.
+/// The bytes as lower-case hexadecimal digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

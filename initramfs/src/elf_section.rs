@@ -23,12 +23,13 @@ pub enum ElfError {
     /// The file is shorter than its headers say, or they contradict each other.
     #[error("reading {what}")]
     Read {
-        /// Which part of the file.
+        /// The part of the file that cannot be read.
         what: &'static str,
         #[source]
         source: object::read::Error,
     },
-    /// Not a 64-bit little-endian ELF file, which is what the kernel loads.
+    /// The file is no 64-bit little-endian ELF file, which is what the kernel
+    /// loads.
     #[error("expected {expected}, found {found}")]
     Format {
         expected: &'static str,
@@ -100,8 +101,8 @@ pub(crate) fn find<'a, R: ReadRef<'a>>(file: R, name: &str) -> Result<Option<&'a
     let names = names.map_err(reading("the section names"))?;
     for section in sections {
         let start = names.get(section.sh_name(LE) as usize..);
-        // Compares the prefix first. Searching for the NUL would be slow if
-        // thousands of headers pointed to the same megabytes without a NUL.
+        // Compare the prefix first. To search for the NUL would be slow if thousands of
+        // headers pointed to the same megabytes without a NUL.
         let rest = start.and_then(|start| start.strip_prefix(name.as_bytes()));
         if rest.is_some_and(|rest| rest.first().is_none_or(|&b| b == 0)) {
             let content = section.data(LE, file);

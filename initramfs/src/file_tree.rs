@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A directory tree as a list sorted by path. It is not on disk.
+/// The directory tree of the ramdisk, which exists only in memory, as a list
+/// sorted by path.
 #[derive(Debug, Clone, Default)]
 pub struct FileTree {
     entries: BTreeMap<String, Entry>,
@@ -21,9 +22,9 @@ pub enum Node {
     Directory,
     File(Content),
     CharDevice {
-        /// Major device number.
+        /// The major device number.
         major: u32,
-        /// Minor device number.
+        /// The minor device number.
         minor: u32,
     },
 }
@@ -32,8 +33,8 @@ pub enum Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     Bytes(Vec<u8>),
-    /// Copied when the archive is written, so that a hundred megabytes of modules
-    /// are never in memory.
+    /// A file on the build machine. It is copied when the archive is written, so
+    /// that a hundred megabytes of modules are never in memory.
     OnDisk {
         path: PathBuf,
         /// The size in bytes when the file was added. If the file has another size
@@ -46,13 +47,14 @@ pub enum Content {
 /// order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// Right after the directories, for what must be there even if memory runs out.
+    /// Right after the directories, for files that must be there even if memory
+    /// runs out.
     First,
-    /// By path, after the first ones and before the last ones.
+    /// Sorted by path, after the first files and before the last ones.
     #[default]
     Sorted,
-    /// At the end. If such a file is there, the kernel unpacked everything before
-    /// it.
+    /// At the end. If such a file exists in the booted system, the kernel has
+    /// unpacked everything before it.
     Last,
 }
 
@@ -100,8 +102,8 @@ impl FileTree {
         minor: u32,
         permissions: u32,
     ) -> Result<(), TreeError> {
-        // Before the files: device nodes are empty, and init needs its console even
-        // if memory runs out.
+        // Place it before the files: device nodes are empty, and init needs its console
+        // even if memory runs out.
         self.insert(
             path,
             Node::CharDevice { major, minor },
@@ -110,7 +112,7 @@ impl FileTree {
         )
     }
 
-    /// Parents included.
+    /// The number of entries, parent directories included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -126,7 +128,8 @@ impl FileTree {
         self.entries.contains_key(path)
     }
 
-    /// Directories first, then by [`Place`], then by path.
+    /// All entries in the order of the archive: directories first, then by
+    /// [`Place`], then by path.
     #[must_use]
     pub fn in_archive_order(&self) -> Vec<(&str, &Entry)> {
         let mut all: Vec<_> = self

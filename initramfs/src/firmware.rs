@@ -14,11 +14,12 @@ use crate::path_error::PathError;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Firmware {
-    /// Path below `/lib/firmware` to the file on the build machine.
+    /// The firmware files: the path below `/lib/firmware`, and the file on the
+    /// build machine.
     pub found: BTreeMap<String, PathBuf>,
-    /// Module and path of each firmware file that is declared but not found. Most
-    /// are for old hardware: drivers still declare files that no package has
-    /// carried for years.
+    /// The firmware files that a module declares and the builder did not find:
+    /// module and path. Most are for old hardware: drivers still declare files that
+    /// no package has carried for years.
     pub missing: BTreeSet<(String, String)>,
 }
 
@@ -29,7 +30,7 @@ pub struct MissingFirmware {
     pub driver: String,
     /// The Debian package that has the files, if known.
     pub package: Option<String>,
-    /// Paths below `/lib/firmware`.
+    /// The paths of the files below `/lib/firmware`.
     pub files: Vec<String>,
 }
 
@@ -73,9 +74,9 @@ impl Firmware {
 /// The compressed formats that the kernel's firmware loader can unpack.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PackedFirmware {
-    /// `.xz`, `CONFIG_FW_LOADER_COMPRESS_XZ`.
+    /// The kernel loads `.xz` files (`CONFIG_FW_LOADER_COMPRESS_XZ`).
     pub xz: bool,
-    /// `.zst`, `CONFIG_FW_LOADER_COMPRESS_ZSTD`.
+    /// The kernel loads `.zst` files (`CONFIG_FW_LOADER_COMPRESS_ZSTD`).
     pub zst: bool,
 }
 
@@ -153,7 +154,7 @@ fn candidates(
             .collect());
     }
     // `is_file` follows links. Distributions link one name to another; the ramdisk
-    // gets the content instead of the link.
+    // gets a copy of the file instead of the link.
     let existing = endings
         .map(|(ending, _)| format!("{declared}{ending}"))
         .find(|path| directory.join(path).is_file());

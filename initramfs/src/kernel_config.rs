@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::compress::Compression;
 use crate::path_error::{PathError, read_bounded};
 
-/// A Debian config is 250 kB.
+/// In bytes: the size limit of a config. A Debian config is 250 kB.
 const MAX_CONFIG_BYTES: u64 = 8 << 20;
 
 /// A kernel's `.config`.
@@ -40,7 +40,7 @@ impl KernelConfig {
         Ok(Self::parse(&String::from_utf8_lossy(&bytes)))
     }
 
-    /// Lines that set nothing are ignored.
+    /// Parses a config. Ignores lines that set nothing.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let values = text

@@ -8,8 +8,8 @@ use landfall_media_formats::little_endian::{u16_at, u32_at};
 
 use crate::path_error::{PathError, read_bounded};
 
-/// Distribution kernels are 8 to 15 MB. A debug kernel with a built-in initramfs
-/// stays below this limit.
+/// In bytes: the size limit of a kernel. Distribution kernels are 8 to 15 MB. A
+/// debug kernel with a built-in initramfs stays below this limit.
 const MAX_KERNEL_BYTES: u64 = 512 << 20;
 
 /// Why a file is no kernel.
@@ -17,7 +17,7 @@ const MAX_KERNEL_BYTES: u64 = 512 << 20;
 pub enum KernelImageError {
     #[error(transparent)]
     Path(#[from] PathError),
-    /// Not a bzImage, which is what GRUB's `linux` command boots.
+    /// The file is no bzImage, which is what GRUB's `linux` command boots.
     #[error("kernel image {path}: expected {expected}, found none")]
     Format {
         path: String,
@@ -28,7 +28,7 @@ pub enum KernelImageError {
 /// What a kernel image's headers say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelImage {
-    /// `uname -r`.
+    /// The kernel's release, as `uname -r` prints it.
     pub release: String,
     /// Whether UEFI firmware can start it as a program.
     pub has_efi_stub: bool,
@@ -55,7 +55,7 @@ impl KernelImage {
         if image.get(0x202..0x206) != Some(b"HdrS") {
             return Err(BOOT_HEADER);
         }
-        // Relative to the boot header; 0 means that there is no version.
+        // The offset is relative to the boot header; 0 means that there is no version.
         let offset = usize::from(u16_at(image, 0x20e).ok_or(BOOT_HEADER)?);
         let text = image
             .get(0x200 + offset..)
@@ -100,7 +100,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The part of a bzImage that the parser reads.
+    /// A bzImage that consists of the part that the parser reads.
     pub(crate) fn bz_image(release: &str) -> Vec<u8> {
         let mut image = vec![0; 0x400];
         image[..2].copy_from_slice(b"MZ");

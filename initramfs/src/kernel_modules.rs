@@ -1,7 +1,8 @@
-//! The modules of one kernel: their files, their `.modinfo` and their dependencies.
+//! Finds the modules of one kernel: their files, their `.modinfo` and their
+//! dependencies.
 //!
-//! `depmod`'s files are not used: a kernel's .deb does not contain them, and all
-//! that they contain is in the modules themselves.
+//! `depmod`'s files are not used: a kernel's .deb does not contain them, and
+//! all their content is in the modules themselves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -12,10 +13,12 @@ use crate::modinfo::{self, ModInfo, ModuleFileError};
 use crate::parallel;
 use crate::path_error::{PathError, read_bounded};
 
-/// The `modules.builtin.modinfo` of a Debian kernel is 37 kB. That of a kernel with
-/// everything built in has a few MB.
+/// In bytes: the size limit of a list. The `modules.builtin.modinfo` of a
+/// Debian kernel is 37 kB. That of a kernel with everything built in has a few
+/// MB.
 const MAX_LIST_BYTES: u64 = 64 << 20;
-/// Deeper than any kernel's module tree. Limits the recursion.
+/// The depth to which directories are searched: deeper than any kernel's module
+/// tree.
 const MAX_DEPTH: usize = 16;
 
 /// Where the builder looks for aliases that softdeps name. The only aliases that
@@ -28,10 +31,10 @@ const ALIAS_DIRECTORIES: [&str; 3] = ["kernel/crypto/", "kernel/arch/", "kernel/
 #[derive(Debug)]
 pub struct ModuleTree {
     directory: PathBuf,
-    /// Normalised module name to path below `directory`.
+    /// The path of each module below `directory`, by the normalised name.
     files: BTreeMap<String, String>,
-    /// Position in the kernel's link order. depmod also lists the modules that
-    /// claim the same device in this order.
+    /// The position of each path in the kernel's link order. depmod also lists the
+    /// modules that claim the same device in this order.
     link_order: HashMap<String, usize>,
     built_in: BTreeMap<String, ModInfo>,
 }
@@ -68,9 +71,9 @@ pub enum ModulesError {
     #[error("kernel module {path} was built for kernel {found}, expected {expected}")]
     WrongKernel {
         path: String,
-        /// Release of the kernel in use.
+        /// The release of the kernel that the ramdisk is for.
         expected: String,
-        /// Release in the module's vermagic.
+        /// The release in the module's vermagic.
         found: String,
     },
 }
@@ -121,7 +124,7 @@ impl ModuleTree {
         self.files.keys().map(String::as_str)
     }
 
-    /// Path below [`ModuleTree::directory`].
+    /// The path of a module below [`ModuleTree::directory`].
     #[must_use]
     pub fn path_of(&self, name: &str) -> Option<&str> {
         self.files.get(name).map(String::as_str)
@@ -232,7 +235,7 @@ impl ModuleTree {
         });
         let built_in = self.built_in.iter().map(|(name, info)| BuiltIn {
             name: name.clone(),
-            // Only names that a softdep can use. Patterns match devices, and init
+            // Keep only names that a softdep can use. Patterns match devices, and init
             // loads nothing for a device whose driver is built in.
             aliases: info
                 .aliases
@@ -268,7 +271,7 @@ impl ModuleTree {
             .collect()
     }
 
-    /// Normalised alias to the names of the modules that have this alias.
+    /// The names of the modules that have an alias, by the normalised alias.
     fn algorithm_aliases(&self) -> Result<HashMap<String, Vec<String>>, ModuleFileError> {
         let in_directories = |path: &str| {
             ALIAS_DIRECTORIES
@@ -323,8 +326,8 @@ fn walk(top: &Path, below: &str, depth: usize, found: &mut Vec<String>) -> Resul
     Ok(())
 }
 
-/// `modules.builtin` holds the names, `modules.builtin.modinfo` (since Linux 5.2)
-/// the modinfo of these modules.
+/// The built-in modules: `modules.builtin` holds their names,
+/// `modules.builtin.modinfo` (since Linux 5.2) their modinfo.
 fn built_in(directory: &Path) -> Result<BTreeMap<String, ModInfo>, PathError> {
     let mut built_in: BTreeMap<String, ModInfo> =
         String::from_utf8_lossy(&optional(&directory.join("modules.builtin"))?)

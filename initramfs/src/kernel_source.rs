@@ -20,18 +20,18 @@ pub enum KernelSource {
     /// A directory that holds a kernel image and a module tree.
     Directory {
         path: PathBuf,
-        /// Which kernel to take if the directory holds several.
+        /// The release to use if the directory holds several kernels.
         release: Option<String>,
     },
 }
 
 #[derive(Debug)]
 pub struct Kernel {
-    /// The bootable file.
+    /// The file that a boot loader loads.
     pub image: PathBuf,
     /// The module directory: `/lib/modules/<release>`, or where it was unpacked.
     pub modules: PathBuf,
-    /// `uname -r`.
+    /// The kernel's release, as `uname -r` prints it.
     pub release: String,
     /// The kernel's `.config`, if there is one.
     pub config: Option<PathBuf>,
@@ -72,7 +72,7 @@ pub enum KernelSourceError {
     /// A package or directory lacks the kernel image or the modules.
     #[error("{within}: expected {expected}, found {found}")]
     NotFound {
-        /// Where the builder looked.
+        /// The package or directory in which the builder looked.
         within: String,
         expected: String,
         found: String,

@@ -1,4 +1,4 @@
-//! Reads what a kernel module says about itself.
+//! Reads the description that a kernel module has of itself.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -9,8 +9,8 @@ use landfall_module_index::module_name;
 use crate::elf_section::{self, ElfError};
 use crate::path_error::PathError;
 
-/// The largest module of a Debian kernel (amdgpu with debug sections cut) is 20 MB
-/// unpacked.
+/// In bytes: the size limit of an unpacked module. The largest module of a
+/// Debian kernel (amdgpu with debug sections cut) is 20 MB.
 const MAX_MODULE_BYTES: u64 = 256 << 20;
 
 /// The parts of a module's `.modinfo` section that matter for loading the module.
@@ -26,7 +26,8 @@ pub struct ModInfo {
     pub aliases: Vec<String>,
     /// Files below `/lib/firmware` that it may request.
     pub firmware: Vec<String>,
-    /// The first word is the release of the kernel that the module was built for.
+    /// The version text of the module. Its first word is the release of the kernel
+    /// that the module was built for.
     pub vermagic: Option<String>,
 }
 
@@ -44,12 +45,12 @@ pub enum ModuleFileError {
     },
     #[error("kernel module {path}: expected a .modinfo section, found none")]
     NoModInfo {
-        /// The module's file.
+        /// The path of the module's file.
         path: String,
     },
     #[error("kernel module {path}: expected .ko, .ko.xz or .ko.zst, found another packing")]
     UnknownPacking {
-        /// The module's file.
+        /// The path of the module's file.
         path: String,
     },
 }
@@ -135,7 +136,7 @@ impl ModInfo {
         }
     }
 
-    /// Taken from `vermagic`.
+    /// The kernel release in `vermagic`.
     #[must_use]
     pub fn kernel_release(&self) -> Option<&str> {
         self.vermagic.as_deref()?.split(' ').next()

@@ -21,7 +21,8 @@ use crate::kernel_modules::ModuleTree;
 const VM: &str = include_str!("../module-sets/vm.txt");
 const SERVER: &str = include_str!("../module-sets/server.txt");
 
-/// Ten times the size of a list with all module names of a kernel.
+/// In bytes: the size limit of a list, ten times that of a list with all module
+/// names of a kernel.
 const MAX_SET_BYTES: usize = 1 << 20;
 
 /// A list of modules to include and to exclude.
@@ -41,7 +42,7 @@ struct Line {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Selector {
     Module(String),
-    /// A path below `kernel/`, with a slash at its end.
+    /// A directory below `kernel/`, with a slash at its end.
     Directory(String),
     Include(ModuleSet),
 }
@@ -64,7 +65,7 @@ pub enum SetError {
     #[error("module set {set} is {found} bytes, expected at most {MAX_SET_BYTES}")]
     TooLarge {
         set: String,
-        /// In bytes.
+        /// The size of the text in bytes.
         found: usize,
     },
     #[error(
@@ -72,11 +73,12 @@ pub enum SetError {
     )]
     BadLine {
         set: String,
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
         found: String,
     },
-    /// Lists every missing name, not only the first.
+    /// Names that the kernel does not have. The error lists all of them, not only
+    /// the first.
     #[error("module set {set}: the kernel has no {}", list(unknown))]
     Unknown {
         set: String,
@@ -88,9 +90,9 @@ pub enum SetError {
 /// An entry of a set that matches nothing in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unknown {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// As written.
+    /// The name as written in the set.
     pub name: String,
     /// A similar name, as a suggestion.
     pub nearest: Option<String>,
@@ -123,7 +125,7 @@ impl ModuleSet {
             "server" => SERVER,
             _ => return None,
         };
-        // Cannot fail: the texts are compiled in, and a test parses them.
+        // A test parses the texts, which are compiled in, so this never fails.
         Self::parse(name, text).ok()
     }
 
@@ -247,8 +249,8 @@ impl Line {
 
 fn selector(word: &str, excluded: bool, within: &str) -> Option<Selector> {
     if let Some(set) = word.strip_prefix('@') {
-        // A set may not include itself. Of the two built-in sets, only one includes
-        // the other.
+        // A set may not include itself: of the two built-in sets, only one includes the
+        // other.
         return (!excluded && set != within)
             .then(|| ModuleSet::built_in(set).map(Selector::Include))?;
     }

@@ -14,7 +14,8 @@ pub use writer::{Header, WriteError, Writer};
 pub(crate) const MAGIC: &[u8; 6] = b"070701";
 const HEADER_LEN: usize = 110;
 const TRAILER: &str = "TRAILER!!!";
-/// The kernel skips entries whose name, NUL included, is longer (`PATH_MAX`).
+/// The length limit of a name, NUL included (`PATH_MAX`). The kernel skips
+/// entries with a longer name.
 const MAX_NAME_LEN: usize = 4096;
 
 pub(crate) const S_IFMT: u32 = 0o170_000;

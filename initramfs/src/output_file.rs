@@ -134,8 +134,8 @@ impl OutputFile {
             return match rename(temporary, path, RenameFlags::RENAME_NOREPLACE) {
                 Ok(()) => Ok(placed(How::New)),
                 Err(Errno::EEXIST) => Err(exists()),
-                // For example on NFS. A hard link does not replace an existing file
-                // either.
+                // Some file systems cannot exchange two files, for example NFS. A hard link
+                // does not replace an existing file either.
                 Err(Errno::EINVAL | Errno::ENOSYS) => {
                     let linked = fs::hard_link(temporary, path);
                     linked
@@ -167,7 +167,7 @@ struct Placed {
 }
 
 enum How {
-    /// The path was free.
+    /// The path was free, and the file is new.
     New,
     /// The old file is now at the temporary path.
     Exchanged,
@@ -176,8 +176,8 @@ enum How {
 }
 
 impl Placed {
-    /// Restores what was there before. An error is ignored: the caller already
-    /// reports the first one.
+    /// Restores the previous state. Ignores an error: the caller already reports
+    /// the first one.
     fn take_back(&self) {
         let _ = match self.how {
             How::New => fs::rename(&self.path, &self.temporary).map_err(drop),

@@ -15,8 +15,8 @@ pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) 
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                // Items differ in size by a factor of a thousand, so each thread
-                // takes one at a time.
+                // Each thread takes one item at a time, because items differ in size by a
+                // factor of a thousand.
                 while let Some((number, item)) = {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     items.get(number).map(|item| (number, item))

@@ -1,4 +1,4 @@
-//! An I/O error that says what was being done to which file.
+//! An I/O error that says what the program cannot do, and with which file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} {}", path.display())]
 pub struct PathError {
-    /// A gerund: "opening", "writing".
+    /// The action that failed, before the path: "cannot open".
     pub doing: &'static str,
     pub path: PathBuf,
     #[source]
@@ -15,7 +15,7 @@ pub struct PathError {
 }
 
 impl PathError {
-    /// For use in `map_err`.
+    /// Makes the error of an action on this path, for `map_err`.
     pub fn new(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self {

@@ -21,7 +21,7 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("usr/sbin/dropbear", "dropbear-bin"),
 ];
 
-/// Where Debian's loader searches for libraries.
+/// The directories in which Debian's loader searches for libraries.
 const LIBRARY_DIRECTORIES: [&str; 4] = [
     "lib/x86_64-linux-gnu",
     "usr/lib/x86_64-linux-gnu",
@@ -34,7 +34,7 @@ const NEEDED: u64 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RescueLayer {
-    /// Path in the ramdisk to the file on the build machine.
+    /// The path of each file in the ramdisk, and the file on the build machine.
     pub files: BTreeMap<String, PathBuf>,
 }
 
@@ -115,7 +115,7 @@ fn find_library(root: &Path, name: &str) -> Option<String> {
 struct Loads {
     /// The dynamic loader. `None` for a library or a static program.
     loader: Option<String>,
-    /// File names without a directory.
+    /// The file names of the libraries, without directories.
     libraries: Vec<String>,
 }
 

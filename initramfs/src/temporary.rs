@@ -24,15 +24,15 @@ static LIST: Mutex<List> = Mutex::new(List {
 });
 
 pub(crate) struct List {
-    /// Files, and directories with all their content.
+    /// The files, and the directories with all their content.
     paths: Vec<PathBuf>,
-    /// Directories of an unfinished output. They are removed if they are empty.
+    /// The directories of an unfinished output. They are removed if they are empty.
     directories: Vec<PathBuf>,
-    /// Process groups that write to temporary files.
+    /// The process groups of programs that write to temporary files.
     programs: Vec<Pid>,
 }
 
-/// No signal ends the program while this lock is held.
+/// Locks the list. No signal ends the program while the lock is held.
 pub(crate) fn locked() -> MutexGuard<'static, List> {
     LIST.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -42,7 +42,7 @@ pub(crate) fn locked() -> MutexGuard<'static, List> {
 pub struct TemporaryPath(PathBuf);
 
 impl TemporaryPath {
-    /// Makes a directory in TMPDIR.
+    /// Makes a directory in the directory that TMPDIR names.
     pub fn directory(prefix: &str) -> io::Result<Self> {
         let parent = std::env::temp_dir();
         let mut list = locked();
@@ -71,7 +71,7 @@ impl TemporaryPath {
 impl Drop for TemporaryPath {
     fn drop(&mut self) {
         let mut list = locked();
-        // An error is ignored: a destructor cannot report it.
+        // Ignore an error: a destructor cannot report it.
         let _ = remove(&self.0);
         list.paths.retain(|path| *path != self.0);
     }
@@ -99,7 +99,8 @@ impl NewDirectories {
         Ok(())
     }
 
-    /// Neither a signal nor the destructor removes the directories after this call.
+    /// Keeps the directories: from now on neither a signal nor the destructor
+    /// removes them.
     pub(crate) fn keep(mut self, list: &mut List) {
         list.directories.retain(|path| !self.0.contains(path));
         self.0.clear();
@@ -113,7 +114,7 @@ impl Drop for NewDirectories {
         }
         let mut list = locked();
         for directory in self.0.iter().rev() {
-            // Fails if the directory is not empty: then it holds someone else's
+            // Removing fails if the directory is not empty: then it holds someone else's
             // files.
             let _ = fs::remove_dir(directory);
         }
@@ -159,8 +160,8 @@ pub fn remove_on_signals(farewell: fn(&str)) -> io::Result<()> {
             let Ok(signal) = signals.wait() else {
                 return;
             };
-            // Never unlocked: a thread that wants to make a temporary file waits
-            // until the program ends.
+            // Never unlock the list: a thread that wants to make a temporary file then
+            // waits until the program ends.
             let list = locked();
             for program in &list.programs {
                 let _ = killpg(*program, Signal::SIGKILL);
@@ -172,15 +173,16 @@ pub fn remove_on_signals(farewell: fn(&str)) -> io::Result<()> {
                 let _ = fs::remove_dir(directory);
             }
             farewell(signal.as_str());
-            // The signal itself ends the program, so that the parent sees it:
-            // `make` and shells check for that.
+            // End by the signal itself, so that the parent process sees it: `make` and
+            // shells check for that.
             let _ = signals.thread_unblock();
             let _ = raise(signal);
         })?;
     Ok(())
 }
 
-/// Reads the mask described in proc_pid_status(5).
+/// Whether the process ignores the signal, according to the mask in
+/// proc_pid_status(5).
 fn is_ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status
@@ -198,7 +200,7 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) => Err(error),
     };
     // A program that is being killed may still create one more file in its
-    // directory.
+    // directory, so retry.
     for _ in 0..20 {
         if remove_once().is_ok() {
             return Ok(());

@@ -88,7 +88,7 @@ impl Reader<'_> {
         }
         let document = match fields.get("networkConfig") {
             None | Some(Value::Null) => Document::None,
-            // JSON is also YAML, so NMState reads it like the original.
+            // JSON is also YAML, so the parser of NMState reads it like the original text.
             Some(network) => Document::NmState(format!("{network:#}\n")),
         };
         let mut host = host(name, document);

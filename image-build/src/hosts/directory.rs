@@ -22,12 +22,12 @@ pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<()> {
     let mut found = false;
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // Editors and version control leave such files and directories.
+        // Skip the hidden files and directories that editors and version control leave.
         if name.starts_with('.') || path.is_dir() {
             continue;
         }
         let title = path.display().to_string();
-        // The builder would wait for a pipe without saying so.
+        // Reject a pipe: the builder would wait for it without saying so.
         if !path.is_file() {
             reading.faults.push(format!("{title}: expected a file"));
             continue;

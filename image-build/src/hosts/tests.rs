@@ -112,7 +112,7 @@ fn an_agent_config_says_which_nics_its_names_mean() {
     let nic = &plan.interfaces[0];
     assert_eq!(nic.matches.mac, Some(mac("00:ef:44:21:e6:a5")));
     assert_eq!(nic.matches.name, None);
-    // The file has no network for this host.
+    // The file has no network for this host, and the directory is not used.
     assert_eq!(found[1].document, Document::None);
 }
 

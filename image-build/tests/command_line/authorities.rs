@@ -1,4 +1,4 @@
-//! Which certificate authorities a ramdisk trusts.
+//! Tests which certificate authorities a ramdisk trusts.
 
 use std::fs;
 use std::path::Path;

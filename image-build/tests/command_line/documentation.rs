@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::fixture::Fixture;
 
-/// README.md and all of docs.
+/// The paths of README.md and of all pages of docs.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let docs = fs::read_dir(root.join("docs")).unwrap();

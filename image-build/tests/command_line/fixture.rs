@@ -1,4 +1,4 @@
-//! The input files of a run.
+//! Makes the input files of a run.
 
 use std::fs;
 use std::path::PathBuf;

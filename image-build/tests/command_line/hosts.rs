@@ -1,4 +1,4 @@
-//! The hosts' networks are in every product.
+//! Tests that the hosts' networks are in every product.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::fixture::Fixture;
 use crate::products::{offset_by_xorriso, same};
 
-/// network_data of a host with this MAC and address.
+/// A network_data.json for a host with this MAC and address.
 fn network_data(mac: &str, address: &str) -> String {
     format!(
         r#"{{"links": [{{"id": "a", "type": "phy", "ethernet_mac_address": "{mac}"}}],

@@ -1,4 +1,4 @@
-//! Wrong inputs, and what the program says about them.
+//! Tests what the program says about wrong inputs.
 
 use std::fs;
 

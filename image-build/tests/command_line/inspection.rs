@@ -1,4 +1,4 @@
-//! What `inspect` finds in damaged files.
+//! Tests what `inspect` finds in damaged files.
 
 use std::fs;
 use std::process::Command;

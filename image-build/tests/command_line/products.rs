@@ -1,4 +1,4 @@
-//! What is in ramdisks, ISOs and network trees.
+//! Tests the content of ramdisks, ISOs and network trees.
 
 use std::fs;
 use std::path::Path;
@@ -82,8 +82,8 @@ fn the_same_input_gives_the_same_iso_on_another_day() {
     for more in [&[][..], &["--no-secure-boot"]] {
         for name in ["a.iso", "b.iso"] {
             fixture.build("iso", name, &[more, &["--force"]].concat());
-            // The volume's dates have a resolution of 10 ms, those of FAT one of
-            // two seconds.
+            // Wait longer than the resolution of the dates: 10 ms in the volume, two
+            // seconds in FAT.
             std::thread::sleep(std::time::Duration::from_millis(2100));
         }
         assert!(
@@ -109,7 +109,7 @@ fn other_content_is_another_medium() {
     assert_eq!(iso["kernel_args_are_default"], true);
     assert_eq!(iso["embed_size"], 256 * 1024);
     assert_eq!(inspection["ramdisk"]["kernel_release"], "6.1-test");
-    // xorriso finds the same id that GRUB will search for.
+    // xorriso must find the id for which GRUB will search.
     let report = Command::new("xorriso")
         .arg("-indev")
         .arg(fixture.path("b.iso"))

@@ -1,4 +1,4 @@
-//! Runs that end early, because of a signal or a full disk.
+//! Tests runs that end early, because of a signal or a full disk.
 
 use std::fs;
 use std::io::Write as _;
@@ -43,7 +43,8 @@ fn stop(child: Child, signal: Signal) -> std::process::Output {
     child.wait_with_output().unwrap()
 }
 
-/// The agent is a pipe. The run waits for it while its temporary files exist.
+/// The agent is a pipe, so the run waits for it while its temporary files
+/// exist.
 #[test]
 fn a_signal_leaves_nothing() {
     for (command, output, signal) in [

@@ -23,7 +23,8 @@ fn archive(name: &str) -> Vec<u8> {
     writer.finish().unwrap().0
 }
 
-/// Long enough for several zstd jobs, and neither random nor constant.
+/// Data that is long enough for several zstd jobs, and neither random nor
+/// constant.
 fn long_data() -> Vec<u8> {
     let mut state = 1u32;
     (0..9_000_000)

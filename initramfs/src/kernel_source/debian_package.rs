@@ -1,4 +1,5 @@
-//! Asks dpkg and apt about kernel packages. Downloads and installs nothing.
+//! Asks dpkg and apt about kernel packages. Never downloads or installs
+//! anything.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -53,7 +54,8 @@ pub(super) fn resolve(path: &Path) -> Result<Kernel, KernelSourceError> {
     let unpacked = unpack(path)?;
     let top = unpacked.path().to_owned();
     directory::find(&top, None, Some(unpacked)).map_err(|error| match error {
-        // The user knows the .deb, but not the temporary directory.
+        // Name the .deb in the error, because the user does not know the temporary
+        // directory.
         KernelSourceError::NotFound {
             expected, found, ..
         } => KernelSourceError::NotFound {
@@ -171,8 +173,8 @@ fn is_kernel(package: &str) -> bool {
     package.starts_with("linux-image-") && is_package_name(package)
 }
 
-/// As in Debian Policy 5.6.1. Rejects options and paths that could pass for a
-/// package name.
+/// Whether the text is a valid package name (Debian Policy 5.6.1). Options and
+/// paths are not, so they cannot pass for a package.
 fn is_package_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name

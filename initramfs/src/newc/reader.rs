@@ -1,14 +1,14 @@
 use super::{HEADER_LEN, MAGIC, MAX_NAME_LEN, TRAILER};
 
-/// Ten times as many as in a ramdisk with every module and firmware file of a
-/// distribution.
+/// At most this many entries are read: ten times as many as in a ramdisk with
+/// every module and firmware file of a distribution.
 const MAX_ENTRIES: usize = 100_000;
 
 /// Why bytes are not an archive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cpio archive at byte {offset}: {fault}")]
 pub struct NewcError {
-    /// Where the entry begins.
+    /// The offset in bytes at which the entry begins.
     pub offset: usize,
     /// What was expected and what was found.
     pub fault: String,
@@ -16,11 +16,11 @@ pub struct NewcError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// As written in the archive, usually without a leading slash.
+    /// The name as written in the archive, usually without a leading slash.
     pub name: &'a str,
     /// File type and permissions, as in `stat`.
     pub mode: u32,
-    /// Seconds since 1970.
+    /// The time in seconds since 1970.
     pub mtime: u32,
     /// Major and minor number of a device node.
     pub rdev: (u32, u32),

@@ -9,7 +9,7 @@ use crate::path_error::PathError;
 pub struct Header {
     /// File type and permissions, as in `stat`.
     pub mode: u32,
-    /// Seconds since 1970.
+    /// The time in seconds since 1970.
     pub mtime: u32,
     /// Major and minor number of a device node.
     pub rdev: (u32, u32),
@@ -28,11 +28,11 @@ pub enum WriteError {
         "archive member `{0}`: expected a name of 1 to 4095 bytes without NUL that is not the trailer's"
     )]
     BadName(String),
-    /// The format stores a size in 32 bits.
+    /// The content is larger than the format can store, in 32 bits.
     #[error("archive member `{name}` is {size} bytes, expected less than 4 GiB")]
     TooLarge {
         name: String,
-        /// In bytes.
+        /// The size of the content in bytes.
         size: u64,
     },
     #[error(
@@ -40,9 +40,9 @@ pub enum WriteError {
     )]
     SizeChanged {
         name: String,
-        /// In bytes, as the header says.
+        /// The size in bytes that the header announces.
         expected: u64,
-        /// In bytes, at most one more than `expected`.
+        /// The size in bytes that was found; at most one more than `expected`.
         found: u64,
     },
 }
@@ -84,7 +84,7 @@ impl<W: Write> Writer<W> {
             });
         };
         self.header(name, header, size_field)?;
-        // One byte more than announced shows that the file has grown.
+        // Read one byte more than announced, to notice a file that has grown.
         let found = io::copy(&mut content.take(size + 1), &mut self.out)?;
         if found != size {
             return Err(WriteError::SizeChanged {
@@ -141,9 +141,9 @@ impl<W: Write> Writer<W> {
             reason = "names are at most 4096 bytes"
         )]
         let name_size = name.len() as u32 + 1;
-        // inode, mode, uid, gid, links, mtime, size, device (2), rdev (2), name
-        // size, checksum. The link count is 1 even for directories: the kernel
-        // treats a file with more than one link as a hard link.
+        // The order of the fields: inode, mode, uid, gid, links, mtime, size, device
+        // (2), rdev (2), name size, checksum. The link count is 1 even for directories:
+        // the kernel treats a file with more than one link as a hard link.
         let (major, minor) = header.rdev;
         let fields = [
             self.next_inode,

@@ -49,7 +49,7 @@ fn programs() -> Vec<(&'static str, Vec<u8>)> {
 #[test]
 fn libraries_of_libraries_go_in_and_each_once() {
     let mut files = programs();
-    // The two libraries need each other.
+    // The two libraries need each other, which must not cause an endless loop.
     files.push(("usr/lib/liba.so.1", elf(None, &["libb.so.1"])));
     let libraries = "lib/x86_64-linux-gnu/libb.so.1";
     files.push((libraries, elf(None, &["liba.so.1"])));
