@@ -1,5 +1,5 @@
-//! Addresses that the network assigns. The tests run up to the first heartbeat:
-//! nothing after it depends on where an address comes from.
+//! Tests addresses that the network assigns. The tests run up to the first
+//! heartbeat: nothing after it depends on where an address comes from.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn host(lab: &Lab, network: &str, url: &str) -> Result<Site> {
         anyhow::bail!("expected a host that QEMU boots directly");
     };
     *arguments = format!("{TEST_ARGUMENTS} {network} ipa-api-url={url}");
-    // Stops before the installation.
+    // The script stops before the installation.
     site.script.hold = true;
     Ok(site)
 }

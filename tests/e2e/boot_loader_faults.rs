@@ -15,7 +15,8 @@ use tokio::process::{Child, Command};
 
 use crate::host_test;
 
-/// GRUB's own connection timeout is below a minute.
+/// How long the test waits for GRUB's next attempt. GRUB's own connection
+/// timeout is below a minute.
 const NEXT_TRY: Duration = Duration::from_secs(90);
 
 /// By default GRUB stays in its menu after a failed load. The builder's menu
@@ -69,7 +70,7 @@ fn a_cut_iso_says_so_under_bios() {
     });
 }
 
-/// The end of the ramdisk is missing, as after an interrupted copy.
+/// Removes the end of the ramdisk from the ISO, as after an interrupted copy.
 async fn cut_iso(lab: &Lab, firmware: Firmware) -> Result<()> {
     let plan = Plan {
         firmware,

@@ -1,6 +1,6 @@
-//! Each boot method with each firmware, from the boot medium to the installed
-//! system, without intervention: the host restarts by itself. The exception is the
-//! USB stick under BIOS, which has to be pulled out.
+//! Tests each boot method with each firmware, from the boot medium to the
+//! installed system, without intervention: the host restarts by itself. The
+//! exception is the USB stick under BIOS, which has to be pulled out.
 //!
 //! Address, image packing, deploy method and disk bus are not combined in full:
 //! they vary from test to test.

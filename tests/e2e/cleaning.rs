@@ -1,5 +1,5 @@
-//! Clean steps that need a booted machine: disks that fail, and crash records that
-//! firmware keeps.
+//! Tests clean steps that need a booted machine: disks that fail, and crash
+//! records that firmware keeps.
 
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::host_test;
 
-/// Limit for a step that has little to do.
+/// The time limit for a step that has little to do.
 const STEP: Duration = Duration::from_secs(120);
 
 /// A site whose script runs one clean step.

@@ -12,16 +12,16 @@ const GRUB: &str = "grub2/grub.cfg";
 const FIRST_BOOT: &str = "ignition.firstboot";
 const IGNITION: [&str; 2] = ["ignition", "ignition/config.ign"];
 
-/// Odd on purpose: no JSON serialiser writes these bytes, so a config that was
-/// parsed and rewritten is detected.
+/// Bytes that no JSON serialiser writes, so that the test detects a config that
+/// was parsed and rewritten.
 const CONFIG: &[u8] = b"{ \"ignition\" : {\"version\":\"3.2.0\"} ,\n\t\"x\":\"\\u0041\"}\n\n";
 const KEYFILE: &[u8] = b"[connection]\nid=eth0\ntype=ethernet\n\n[ipv4]\nmethod=auto\n";
 /// A config file in coreos-installer's format.
 const CONFIG_FILE: &[u8] =
     b"append-karg: [a, b]\ndelete-karg:\n  - no_timer_check\nignition-file: /files/config.ign\n";
 
-/// The rows of the table "Diff of the boot partition" in the coreos-installer
-/// reference, and cases that the table leaves out.
+/// The rows of the table "Diff of the boot partition" in the reference of
+/// coreos-installer, and cases that the table leaves out.
 const BOOT_PARTITION: &[Case] = &[
     Case::PLAIN,
     Case {
@@ -109,7 +109,7 @@ const BOOT_PARTITION: &[Case] = &[
     },
 ];
 
-/// The packing of the image must make no difference.
+/// Images in several packings, which must make no difference.
 const PACKED: &[Case] = &[
     Case {
         name: "gzip",
@@ -130,7 +130,8 @@ const PACKED: &[Case] = &[
     },
 ];
 
-/// Behind the image, which takes 131 MiB and has the partitions 1 to 4.
+/// A partition behind the image, which takes 131 MiB and has the partitions 1
+/// to 4.
 const FIVE: DataPartition = DataPartition {
     number: 5,
     after: Some(5),

@@ -93,14 +93,14 @@ fn disk_goes_away_while_writing() {
             ..over_a_system()
         };
         let mut site = plan.site(lab).await?;
-        // Slow enough that the disk is in use when it is unplugged.
+        // The download is slow, so that the disk is in use when it is unplugged.
         site.files[0].behaviour.bytes_per_second = Some(MIB as u64);
         let services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         guest.console("disk: writing the image: ", BOOT).await?;
         let gone = lab.journal.mark();
         guest.unplug(0).await?;
-        // Long before the download would end.
+        // The warning must come long before the download would end.
         guest
             .console_after(gone, "FAILED execute_deploy_step: ", DISK_GONE)
             .await?;
@@ -115,7 +115,8 @@ fn disk_goes_away_while_writing() {
     });
 }
 
-/// The kernel takes seconds to remove a SCSI disk. The next write then fails.
+/// How long the test waits for the failed write: the kernel takes seconds to
+/// remove a SCSI disk.
 const DISK_GONE: Duration = Duration::from_secs(60);
 
 /// The agent cannot cancel a request that hangs in the kernel. It reports the hang,
@@ -126,8 +127,8 @@ fn disk_that_hangs() {
         let plan = over_a_system();
         let mut site = plan.site(lab).await?;
         site.files[0].behaviour.bytes_per_second = Some(2 * MIB as u64);
-        // Short, so that several heartbeats arrive before the first warning about
-        // the disk.
+        // The timeout is short, so that several heartbeats arrive before the first
+        // warning about the disk.
         site.script.heartbeat_timeout = 15;
         let services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;

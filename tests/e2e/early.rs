@@ -1,4 +1,5 @@
-//! Init's part of the boot: drivers, consoles, the power button, the watchdog.
+//! Tests init's part of the boot: drivers, consoles, the power button, the
+//! watchdog.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use landfall_tests::vm::{Boot, Bus, Extra};
 use crate::host_test;
 use crate::image_faults::does_not_boot;
 
-/// A clean shutdown takes a second. The rest is for a loaded test machine.
+/// The time limit of a clean shutdown. It takes a second; the rest is for a
+/// loaded test machine.
 const SOFT_OFF: Duration = Duration::from_secs(60);
 
 fn is_heartbeat(event: &Event) -> bool {
@@ -192,7 +194,8 @@ fn running_watchdog_is_fed_until_init_dies() {
             event.source == Source::Machine
                 && (event.text.starts_with("RESET") || event.text.starts_with("WATCHDOG"))
         };
-        // It would fire after 60 s (`TIMEOUT_SECONDS` of the agent).
+        // Without feeding, the watchdog would reset the machine after 60 s
+        // (`TIMEOUT_SECONDS` of the agent).
         tokio::time::sleep(Duration::from_secs(80)).await;
         ensure!(
             lab.journal.find(mark, reset).is_none(),

@@ -1,4 +1,5 @@
-//! Fast track: the agent runs for hours between inspection and deployment.
+//! Tests fast track: the agent runs for hours between inspection and
+//! deployment.
 //!
 //! The test simulates a day by its events, not by its length. With Ironic's timeout
 //! of 300 s an agent sends a heartbeat every 90 to 180 s, 640 a day. With a lease
@@ -21,8 +22,8 @@ use crate::host_test;
 
 const HEARTBEATS: usize = 640;
 const RENEWALS: usize = 48;
-/// The agent logs its memory at every 50th heartbeat. By the first of these lines
-/// everything has happened once.
+/// The agent logs its memory use at every 50th heartbeat. By the first of these
+/// lines everything has happened once.
 const TOLD_EVERY: usize = 50;
 /// Resident memory: the growth that a day may cause in percent, and the upper limit
 /// in KiB.

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::host_test;
 
-/// The router, a second address of the lab's host.
+/// The router is a second address of the lab's host.
 const ROUTER: &str = "192.0.2.2";
 /// An address behind the router (RFC 5737, TEST-NET-2).
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
@@ -36,7 +36,7 @@ const NOWHERE: &str = "192.0.2.254";
 
 const REMOTE_CONFIG: &str = "rest-of-it.ign";
 
-/// How the host's network is described to the ramdisk.
+/// How the ramdisk gets the description of the host's network.
 #[derive(Default)]
 struct Described {
     arguments: &'static str,
@@ -44,7 +44,7 @@ struct Described {
     network_data: Option<Value>,
     /// A file for this host in the image: name and text.
     embedded: Option<(&'static str, String)>,
-    /// Number of the peer's cables that the host's NICs are on. 0: one NIC on a
+    /// The number of the peer's cables that the host's NICs are on. 0: one NIC on a
     /// tap.
     cables: u16,
     /// The host name that the installed system must have.
@@ -264,7 +264,7 @@ routes:
 "
         );
         let described = Described {
-            // Ignored: a file for this host overrides the arguments.
+            // The agent ignores these arguments: a file for this host overrides them.
             arguments: "ip=dhcp",
             embedded: Some(("node7.yaml", text)),
             host_name: "node7",

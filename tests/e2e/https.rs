@@ -1,5 +1,5 @@
-//! HTTPS servers: which certificates the agent trusts, and what it prints about the
-//! others.
+//! Tests HTTPS servers: which certificates the agent trusts, and what it prints
+//! about the others.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -174,7 +174,7 @@ async fn refused(lab: &Lab, ports: Ports, fault: Fault, known: bool, reason: &st
         "it says: {}",
         line.text
     );
-    // A retry would come within a few seconds.
+    // Wait longer than the few seconds after which a retry would come.
     tokio::time::sleep(Duration::from_secs(10)).await;
     for what in ["FAILED install failed", "no answer from"] {
         let said = lab.journal.events().into_iter().filter(|event| {

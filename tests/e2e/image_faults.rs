@@ -1,5 +1,5 @@
-//! Images that arrive damaged or not at all. Each test reads the console, because
-//! an operator sees nothing else.
+//! Tests images that arrive damaged or not at all. Each test reads the console,
+//! because an operator sees nothing else.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use serde_json::json;
 
 use crate::host_test;
 
-/// Long enough for either firmware to try every boot option.
+/// How long the test waits for the firmware to give up: long enough to try
+/// every boot option.
 const NOTHING_TO_BOOT: Duration = Duration::from_secs(90);
 
 /// Starts the host with its disk as the only boot medium, and waits until the
@@ -25,7 +26,8 @@ async fn starts_from_disk(lab: &Lab, site: &Site, firmware: Firmware, text: &str
     let mark = lab.journal.mark();
     let mut site = site.clone();
     site.machine.firmware = firmware;
-    // Fresh UEFI variables: a boot entry of the agent must not decide the result.
+    // The UEFI variables are fresh, so that no boot entry of the agent decides the
+    // result.
     site.machine.variables = lab.path(&format!("variables-{firmware:?}"));
     let guest = site.power_on_from_disk(lab).await?;
     guest.console_after(mark, text, NOTHING_TO_BOOT).await?;
@@ -49,10 +51,12 @@ pub(crate) async fn does_not_boot(lab: &Lab, site: &Site) -> Result<()> {
     Ok(())
 }
 
-/// Text that GRUB prints from the installed disk, even if it fails later.
+/// Text that GRUB prints when it starts from the installed disk, even if it
+/// fails later.
 const LOADER: &str = "GRUB";
 
-/// `does_not_boot` proves something only if the disk booted before.
+/// Without this test, `does_not_boot` would prove nothing: the disk must boot
+/// if nothing is wrong.
 #[test]
 fn bootable_disk_boots() {
     host_test("bootable_disk_boots", async |lab| {

@@ -1,4 +1,5 @@
-//! Image formats that the tests of the boot methods leave out, and SHA-512.
+//! Tests image formats that the tests of the boot methods leave out, and
+//! SHA-512.
 
 use landfall_tests::artifacts::Packing;
 use landfall_tests::installation::{deploy_and_boot, install};

@@ -1,5 +1,5 @@
-//! Disks of a live system, which assembles arrays and multipath sets by itself,
-//! with the real kernel, udev, mdadm and multipathd.
+//! Tests disks of a live system, which assembles arrays and multipath sets by
+//! itself, with the real kernel, udev, mdadm and multipathd.
 
 use anyhow::{Result, ensure};
 use landfall_tests::artifacts;

@@ -1,4 +1,4 @@
-//! The agent as a service of a live system, with the real systemd, D-Bus,
+//! Tests the agent as a service of a live system, with the real systemd, D-Bus,
 //! NetworkManager and Ignition in the guest's memory.
 
 use std::io::Read as _;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::host_test;
 
-/// The unpacked system takes half of it.
+/// The memory of the guest. The unpacked system takes half of it.
 pub const MEMORY_MIB: u32 = 1280;
 
 const HOST_NAME: &str = "live-host-1";
@@ -158,7 +158,7 @@ fn active_lvm_volume_is_cleaned() {
 /// Checks what the guest printed about the agent and its work.
 fn check_console(lab: &Lab) -> Result<()> {
     for text in [
-        // Ignition applied the builder's config completely.
+        // This line shows that Ignition has applied the builder's config completely.
         "Ignition finished successfully",
         "INSTALLER: service notify active running",
         "INSTALLER: status live_system: agent.service started",
@@ -168,7 +168,8 @@ fn check_console(lab: &Lab) -> Result<()> {
         &format!("INSTALLER: default default via {HOST_V4} "),
         "INSTALLER: resolver nameserver 192.0.2.53",
         &format!("network: eth0 {GUEST_V4}/24 from embedded plan"),
-        // Only the agent asks logind for this reboot.
+        // These lines prove that logind has ended the boot, as only the agent asks it
+        // to.
         "systemd-logind",
         "System is rebooting",
     ] {
@@ -228,8 +229,7 @@ pub async fn boot(lab: &Lab, addition: &Addition) -> Result<Boot> {
     Ok(Boot::Direct {
         kernel: artifacts::kernel()?,
         ramdisk: ramdisk(lab, addition).await?,
-        // The address that the initramfs sets for Ignition. It is gone when systemd
-        // starts.
+        // The initramfs sets this address for Ignition. It is gone when systemd starts.
         arguments: format!(
             "{TEST_ARGUMENTS} net.ifnames=0 live.address={GUEST_V4}/24 \
              IPA_DEFAULT_HOSTNAME={HOST_NAME}"

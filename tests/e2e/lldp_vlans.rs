@@ -1,4 +1,5 @@
-//! VLANs that a switch announces by LLDP, with a real lldpd at the other end.
+//! Tests VLANs that a switch announces by LLDP, with a real lldpd at the other
+//! end.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! Faults of the host and of its environment.
+//! Tests faults of the host and of its environment.
 
 use std::time::Duration;
 
@@ -149,7 +149,7 @@ fn power_cut_while_writing() {
             ..Plan::default()
         };
         let mut site = plan.site(lab).await?;
-        // Slow enough that the power cut falls into the write.
+        // The download is slow, so that the power cut falls into the write.
         site.files[0].behaviour.bytes_per_second = Some(1024 * 1024);
         let _services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;

@@ -4,7 +4,8 @@ use landfall_tests::vm::Bus;
 
 use crate::host_test;
 
-/// The ramdisk has no multipathd, so the agent uses one of the two paths.
+/// Both paths lead to one disk. The ramdisk has no multipathd, so the agent
+/// uses one of the paths.
 #[test]
 fn two_paths_to_one_disk() {
     host_test("two_paths_to_one_disk", async |lab| {

@@ -1,4 +1,4 @@
-//! Boots the machines that ironic-python-agent ("the original") was recorded on,
+//! Boots the machines on which the inventory of Ironic's agent was recorded,
 //! with the same QEMU command line. The agent must report the same inventory.
 //!
 //! Uses the distribution's generic kernel, because the cloud flavour has neither
@@ -24,11 +24,11 @@ use tokio::time::timeout;
 
 use crate::host_test;
 
-/// From power on to the inventory, under emulation and in parallel with other
-/// guests.
+/// The time limit from power on to the inventory, under emulation and in
+/// parallel with other guests.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Fields that cannot be equal, with the reason.
+/// The fields that cannot be equal, each with the reason.
 const DIFFERENCES: [(&str, &str); 14] = [
     (
         "/inventory/hostname",
@@ -176,7 +176,7 @@ fn command_line(lab: &Lab, recorded: &Value, disks: &[u64], port: u16) -> Result
         .to_str()
         .context("a path that is no text")?
         .trim_end_matches('/');
-    // Drops the port forwarding to the agent's API: this test does not call it.
+    // Drop the port forwarding to the agent's API: this test does not call it.
     let words = recorded
         .as_array()
         .context("no command line")?
@@ -206,9 +206,9 @@ fn differences(ours: &Value, theirs: &Value) -> Vec<String> {
     found
 }
 
-/// Turns lists into maps, because the original lists items in no fixed order: NICs
-/// by MAC address, disks by serial number, PCI devices by bus address. Removes the
-/// logs, which are specific to a boot.
+/// Turns lists into maps, because Ironic's agent lists items in no fixed order:
+/// NICs by MAC address, disks by serial number, PCI devices by bus address.
+/// Removes the logs, which are specific to a boot.
 fn by_key(body: &Value) -> Value {
     let mut body = body.clone();
     for (list, key) in [

@@ -1,5 +1,5 @@
-//! From the first carrier to the first lookup: which NIC reaches the provisioning
-//! service, and what the agent does about the other NICs.
+//! Tests the way from the first carrier to the first lookup: which NIC reaches
+//! the provisioning service, and what the agent does about the other NICs.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -18,8 +18,9 @@ use crate::host_test;
 /// The MAC address of the second NIC.
 const OTHER_MAC: &str = "52:54:00:c0:ff:02";
 
-/// From the carrier to the lookup, inventory included, on a busy machine. Shorter
-/// than any timeout that a NIC without a way to the service could cost.
+/// The time limit from the carrier to the lookup, inventory included, on a busy
+/// machine. It is shorter than any timeout that a NIC without a way to the
+/// service could cost.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
 /// A host whose deployment does not start until the test releases it.
@@ -180,7 +181,7 @@ fn dhcp_disabled_is_not_on_the_wire() {
         let capture = Capture::start()?;
         let guest = site.power_on(lab).await?;
         heartbeat(lab, &services).await?;
-        // Longer than a DHCP client waits before its first message (RFC 2131,
+        // Wait longer than a DHCP client waits before its first message (RFC 2131,
         // 4.4.1).
         tokio::time::sleep(Duration::from_secs(12)).await;
         guest.cut_power().await?;

@@ -1,6 +1,6 @@
-//! Secrets must not appear where others can read them. The deployment gets a secret
-//! of every kind, loses its connection once and fails at the end, so that the agent
-//! logs as much as possible.
+//! Tests that secrets do not appear where others can read them. The deployment
+//! gets a secret of every kind, loses its connection once and fails at the end,
+//! so that the agent logs as much as possible.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -23,7 +23,8 @@ use landfall_tests::{artifacts, conductor, media, program, site};
 
 use crate::host_test;
 
-/// Part of every secret in this test, so that a leak of a part is detected too.
+/// A part of every secret in this test, so that the test also detects the leak
+/// of a part.
 const TRACE: &str = "s3cret";
 
 /// Runs in place of `/init` and copies `/run` and the kernel log to /dev/vdb,
@@ -40,7 +41,8 @@ const SPY: &str = r#"#!/spy/busybox sh
 exec /init
 "#;
 
-/// Long enough for the spy to copy the final state.
+/// The pause after the deployment, long enough for the spy to copy the final
+/// state.
 const SPY_PAUSE: Duration = Duration::from_secs(12);
 
 /// A host with the spy, and a small disk that receives its copies.
@@ -206,8 +208,8 @@ async fn stay_secret(lab: &Lab, deploy: Deploy) -> Result<()> {
             ensure!(!is_secret(line), "{what}: {line}");
         }
     }
-    // Only the state that the agent needs after a crash may contain secrets, and
-    // only root may read it.
+    // The files with the state that the agent needs after a crash. Only these may
+    // contain secrets, and only root may read them.
     let seen = holders(lab, &site.machine.disks[1].path).await?;
     for (path, mode) in &seen {
         ensure!(

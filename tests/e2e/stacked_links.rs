@@ -1,6 +1,6 @@
-//! MAC-VLAN, IPVLAN, VRF, a veth pair, a routing rule and a blackhole route from an
-//! NMState document, in the guest's kernel: the kernel of the build machine has
-//! none of them.
+//! Tests MAC-VLAN, IPVLAN, VRF, a veth pair, a routing rule and a blackhole
+//! route from an NMState document in the guest's kernel: the kernel of the
+//! build machine has none of them.
 //!
 //! Only the tables that a rule or a VRF selects have a default route, so the answer
 //! to each ping has exactly one way back.
@@ -125,7 +125,7 @@ async fn wire() -> Result<()> {
     ip(&format!("route add {VETH_V4} via {IPVLAN_V4}")).await
 }
 
-/// Fails if no answer to a ping from this address comes within `seconds`.
+/// Fails if no answer to a ping from this address arrives within `seconds`.
 async fn ping(from: &str, to: &str, seconds: &str) -> Result<()> {
     let arguments = [
         "-n", "-q", "-i", "0.2", "-w", seconds, "-c", "1", "-I", from, to,

@@ -1,5 +1,5 @@
-//! VLANs, bonds and jumbo frames, against a Linux switch in a second guest: the
-//! build machine's own kernel may support none of them.
+//! Tests VLANs, bonds and jumbo frames against a Linux switch in a second
+//! guest: the build machine's own kernel may support none of them.
 //!
 //! All traffic of the host goes through the tagged or bonded link, so its lookup
 //! and heartbeat prove that the link works. The tests also query the switch.
@@ -87,8 +87,9 @@ fn vlan_with_large_frames() {
             "vlan=storage50:52-54-00-c0-fd-00 ip=192.0.2.10::192.0.2.1:24::storage50:none:9000",
         )
         .await?;
-        // 8972 bytes plus 28 bytes of headers. If the host fragmented its equally
-        // large answer, the kernel here would count a reassembly.
+        // 8972 bytes plus 28 bytes of headers make a frame of 9000 bytes. If the host
+        // fragmented its equally large answer, the kernel here would count a
+        // reassembly.
         let size = ["-n", "-q", "-c", "3", "-w", "20", "-M", "do", "-s", "8972"];
         program::run("ping", &[&size[..], &["192.0.2.10"]].concat()).await?;
         let put_together = fragments_received()?;
@@ -197,8 +198,8 @@ fn vlan_on_lacp() {
         let partner = bond
             .lines()
             .find(|line| line.contains("Partner Mac Address"));
-        // The bond has the MAC address of the first port in the list, although the
-        // driver finds the other NIC first.
+        // The bond has the MAC address of the first port in the plan's list, although
+        // the driver finds the other NIC first.
         ensure!(
             partner.is_some_and(|line| line.contains("52:54:00:c0:fd:01")),
             "the partner is not the host with its first port's MAC: {partner:?}"

@@ -1,4 +1,4 @@
-//! Installations that `coreos.inst.*` kernel arguments order, without a
+//! Tests installations that `coreos.inst.*` kernel arguments order, without a
 //! provisioning service.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ use landfall_tests::vm::{Bus, Firmware, Guest};
 
 use crate::host_test;
 
-/// Also gives the host its name, `node-1.example.org`.
+/// A static address, and the host name `node-1.example.org`.
 pub(crate) const STATIC: &str = "ip=192.0.2.10::192.0.2.1:255.255.255.0:node-1.example.org::none \
     nameserver=192.0.2.1";
 
@@ -28,7 +28,7 @@ fn url(name: &str) -> String {
     image_server::url(Family::V4, name)
 }
 
-/// The arguments that the network boot menu of a UPI installation has at present.
+/// The arguments in the network boot menu of a current UPI installation.
 fn line_of_today(disk: &str) -> String {
     format!(
         "coreos.inst.install_dev={disk} coreos.inst.image_url={} coreos.inst.ignition_url={}",
@@ -53,8 +53,8 @@ fn config(content: impl Into<Vec<u8>>) -> ServedFile {
     }
 }
 
-/// The site of `plan`. The server also offers an Ignition config that leaves the
-/// proof.
+/// The site of `plan`. Its server also offers the Ignition config whose traces
+/// prove the installation.
 async fn site(lab: &Lab, plan: &Plan) -> Result<Site> {
     let mut site = plan.site(lab).await?;
     site.files.push(config(site.proof.config()));
@@ -68,7 +68,8 @@ pub(crate) async fn boots(lab: &Lab, site: &Site, guest: Guest, reset: Mark) -> 
         .await?;
     guest.powered_off(POWER_OFF).await?;
     for text in [
-        // The first-boot arguments contain the host name from `ip=`.
+        // The installed system prints the first-boot arguments, which contain the host
+        // name from `ip=`.
         &*site.proof.line(),
         "TEST-INITRD: config.ign: mode 600 uid 0",
         "rd.neednet=1 ip=192.0.2.10::192.0.2.1:255.255.255.0:node-1.example.org::none",

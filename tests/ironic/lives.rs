@@ -1,5 +1,5 @@
-//! The scenarios. Every firmware, boot method, deploy method and source of
-//! addresses occurs in at least one of them.
+//! Defines the scenarios. Every firmware, boot method, deploy method and source
+//! of addresses occurs in at least one of them.
 
 use landfall_tests::ironic::configuration::Configuration;
 use landfall_tests::ironic::plan::{Addresses, Boot, Deploy, Plan, Story};

@@ -1,4 +1,4 @@
-//! Scenarios: virtual hosts under the real Ironic.
+//! Runs scenarios: virtual hosts under the real Ironic.
 //!
 //! Each test has one host with its own Ironic, BMC and network. The tests that are
 //! not ignored must pass before a change is merged; `make test-ironic` runs all.

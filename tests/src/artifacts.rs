@@ -1,5 +1,5 @@
-//! Paths of the artifacts under test. `make build` leaves them in the target folder
-//! and in `out/`.
+//! Defines the paths of the artifacts under test. `make build` leaves them in
+//! the target folder and in `out/`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub fn out_dir() -> PathBuf {
 }
 
 fn repository() -> &'static Path {
-    // The parent of the tests crate's folder.
+    // The folder of the repository is the parent of this crate's folder.
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .unwrap_or(Path::new("."))

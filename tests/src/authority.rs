@@ -1,4 +1,5 @@
-//! A test's certificate authority, and certificates for the servers in its lab.
+//! Creates a certificate authority for one test, and certificates for the
+//! servers in its lab.
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
-/// Enough for the headers. The capture ignores everything behind them.
+/// In bytes: how much of a frame is kept, enough for the headers.
 const SNAP_LENGTH: usize = 256;
 
 /// A capture on all interfaces of the lab's namespace. It runs until it is dropped.
@@ -61,8 +61,7 @@ impl Drop for Capture {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // The thread only collects frames. A panic in it has been printed
-            // already.
+            // An error means that the thread has panicked, which has been printed already.
             let _ = thread.join();
         }
     }
@@ -92,13 +91,14 @@ impl Frame {
         Some(u16::from_be_bytes(self.0.get(12..14)?.try_into().ok()?))
     }
 
-    /// TCP over IPv4. Assumes an IPv4 header without options.
+    /// Whether the frame is TCP over IPv4. Assumes an IPv4 header without options.
     #[must_use]
     pub fn is_tcp(&self) -> bool {
         self.ether_type() == Some(0x0800) && self.0.get(23) == Some(&6)
     }
 
-    /// A message to a DHCP server: UDP port 67, or 547 with IPv6.
+    /// Whether the frame is a message to a DHCP server: UDP port 67, or 547 with
+    /// IPv6.
     #[must_use]
     pub fn is_dhcp(&self) -> bool {
         let (protocol, port) = match self.ether_type() {

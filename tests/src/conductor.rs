@@ -1,5 +1,5 @@
-//! The scripted conductor: Ironic's side of the deploy-agent protocol, with the
-//! behaviour of Ironic 39 and its defaults.
+//! The scripted conductor, which plays Ironic's side of the deploy-agent
+//! protocol, with the behaviour of Ironic 39 and its defaults.
 //!
 //! [`script`] describes what happens to the node, [`api`] answers the agent's
 //! requests, and [`deploy`] sends commands after heartbeats through
@@ -27,7 +27,7 @@ use crate::journal::{Journal, Source};
 use crate::lab::{HOST_V4, HOST_V6, Lab};
 use script::Script;
 
-/// Default of Ironic's `[api]ramdisk_heartbeat_timeout`, in seconds.
+/// In seconds: the default of Ironic's `[api]ramdisk_heartbeat_timeout`.
 pub const HEARTBEAT_TIMEOUT: u64 = 300;
 
 pub const PORT: u16 = 6385;
@@ -36,7 +36,7 @@ pub const PORT: u16 = 6385;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProvisionState {
     WaitCallback,
-    /// The conductor has told the agent to restart or power off into the new
+    /// The conductor has ordered the agent to restart or power off into the new
     /// system.
     Active,
     /// The deployment failed, with this `last_error`.
@@ -47,8 +47,7 @@ pub enum ProvisionState {
 struct Memory {
     state: watch::Sender<ProvisionState>,
     token: Option<String>,
-    /// For tests: the last token given to an agent, and the archive of the agent's
-    /// logs.
+    /// The last token given to an agent, for tests.
     last_token: Option<String>,
     logs: Option<String>,
     callback_url: Option<String>,

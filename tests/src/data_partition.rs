@@ -1,4 +1,4 @@
-//! Partitions that an installation on their disk must keep, or must remove.
+//! Partitions that an installation on their disk must keep or remove.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -36,7 +36,7 @@ impl DataPartition {
             arguments.extend([
                 format!("--new={number}:{first}M:+{count}M"),
                 format!("--change-name={number}:{name}"),
-                // The same GUIDs on every disk.
+                // The GUIDs are the same on every disk.
                 format!("--partition-guid={number}:5ca1ab1e-0000-4000-8000-{number:012}"),
             ]);
         }

@@ -15,7 +15,8 @@ use crate::journal::Source;
 use crate::lab::{GUEST_V4, HOST_V4, Lab};
 use crate::program;
 
-/// dnsmasq reports in its first lines that it is ready.
+/// How long the test waits for the first lines of dnsmasq, which report that it
+/// is ready.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// The host name in the guest's lease.
@@ -82,8 +83,8 @@ impl DhcpServer {
             format!("--dhcp-range={guest},static,255.255.255.0,1h"),
             format!("--dhcp-host={mac},{guest},{GIVEN_NAME}"),
             format!("--dhcp-option=option:router,{router}"),
-            // iPXE identifies itself with option 175, both from an option ROM and
-            // when the firmware loaded it.
+            // iPXE sends option 175, both from an option ROM and when the firmware loaded
+            // it.
             "--dhcp-match=set:ipxe,175".to_owned(),
         ];
         if let Some(script) = &boot.ipxe_script {
@@ -100,8 +101,8 @@ impl DhcpServer {
         }
         if let Some(url) = &boot.http_file {
             options.extend([
-                // 16: EFI x86-64 over HTTP. The firmware requires its vendor class
-                // in the answer.
+                // Client architecture 16: EFI x86-64 over HTTP. The firmware requires its
+                // vendor class in the answer.
                 "--dhcp-match=set:http,option:client-arch,16".to_owned(),
                 "--dhcp-option-force=tag:http,60,HTTPClient".to_owned(),
                 format!("--dhcp-boot=tag:http,tag:!ipxe,{url}"),

@@ -14,7 +14,8 @@ use crate::program;
 
 const SECTOR: u64 = 512;
 const MIB: u64 = 1 << 20;
-/// Byte range of the GPT's 128 entries of 128 bytes, behind the MBR and the header.
+/// The byte range of the GPT's 128 entries of 128 bytes, behind the MBR and the
+/// header.
 const ENTRIES: std::ops::Range<usize> = 1024..1024 + 128 * 128;
 /// Byte ranges in the protective MBR that depend on the size of the disk: the last
 /// sector in cylinders, heads and sectors, and the number of sectors.
@@ -23,9 +24,9 @@ const MBR_SIZE: [std::ops::Range<usize>; 2] = [451..454, 458..462];
 /// An entry of the partition table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
-    /// Offset and length in bytes.
+    /// The offset and the end in bytes.
     place: std::ops::Range<u64>,
-    /// Type, GUID, attributes and name as raw bytes.
+    /// The type, GUID, attributes and name as raw bytes.
     rest: Vec<u8>,
 }
 

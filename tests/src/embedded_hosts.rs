@@ -1,5 +1,6 @@
-//! The networks of fifty hosts, including the test's host, in the input formats of
-//! the builder. The addresses of the other hosts reach nothing in the lab.
+//! Makes the networks of fifty hosts, including the test's host, in the input
+//! formats of the builder. The addresses of the other hosts reach nothing in
+//! the lab.
 
 use std::fs;
 
@@ -74,7 +75,7 @@ fn network_data(mac: &str, address: &str) -> Value {
     })
 }
 
-/// Returns JSON, which is valid YAML too.
+/// The network of one host as JSON, which is valid YAML too.
 fn nmstate(nic: &str, mac: Option<&str>, address: &str) -> Value {
     let mut interface = json!({
         "name": nic, "type": "ethernet", "state": "up",

@@ -8,7 +8,8 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result};
 
-/// Memory calculated for one guest: its RAM, QEMU, and the dirty pages of its disk.
+/// In MiB: the memory calculated for one guest: its RAM, QEMU, and the dirty
+/// pages of its disk.
 const MIB_PER_GUEST: u64 = 1024;
 
 struct Slots {

@@ -1,10 +1,11 @@
-//! Command-line arguments that describe the host of `make demo` and `make lab`.
+//! Defines the command-line arguments that describe the host of `make demo` and
+//! `make lab`.
 
 use clap::{Args, ValueEnum};
 
 use crate::vm::Firmware;
 
-/// A host.
+/// The choices for the host.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct HostArguments {
     /// How the ramdisk gets into the host: virtual media or network.

@@ -1,4 +1,4 @@
-//! The Ignition config of one run, and the proof that it was applied.
+//! Makes the Ignition config of one run, and the proof that it was applied.
 
 use serde_json::json;
 
@@ -51,8 +51,8 @@ impl Proof {
     }
 }
 
-/// Start of the installed system's last line if everything succeeded.
+/// The start of the installed system's last line if everything succeeded.
 pub const INSTALLED_SYSTEM_OK: &str = "TEST-IMAGE-OK first=1 platform=metal";
 
-/// Start of the same line at each later boot.
+/// The start of that line at each later boot.
 pub const INSTALLED_SYSTEM_AGAIN: &str = "TEST-IMAGE-OK first=0";

@@ -29,7 +29,8 @@ use tls::TlsListener;
 
 pub const PORT: u16 = 8080;
 
-/// Bytes sent at a time: small enough for a steady rate and exact cuts.
+/// In bytes: how much is sent at a time. This is small enough for a steady rate
+/// and exact cuts.
 const CHUNK: usize = 16 * 1024;
 
 #[derive(Debug, Clone)]
@@ -61,9 +62,9 @@ impl ServedFile {
 /// Simulated faults of a file. By default there are none.
 #[derive(Debug, Clone, Default)]
 pub struct Behaviour {
-    /// After this many bytes of the first transfer the connection breaks...
+    /// The number of bytes of the first transfer after which the connection breaks.
     pub dies_after: Option<usize>,
-    /// ...and the port is closed for this long.
+    /// How long the port is closed after such a break.
     pub stays_dark: Duration,
     /// Answers a Range request with the whole file, as some servers do.
     pub ignores_ranges: bool,
@@ -100,7 +101,7 @@ struct Entry {
 struct Shared {
     journal: Journal,
     files: BTreeMap<String, Entry>,
-    /// The folder for files that `files` does not have.
+    /// The folder from which files are served that `files` does not have.
     root: Option<PathBuf>,
     requests: Mutex<Vec<Request>>,
     /// Makes the listeners close for the time in `dark_for`.
@@ -261,8 +262,7 @@ async fn serve(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
     let mut response = match shared.files.get(&name).or(in_root.as_ref()) {
         None => plain(StatusCode::NOT_FOUND),
         Some(entry) => {
-            // RFC 9110, 13.1.5: a Range counts only while the validator still
-            // matches.
+            // A Range is valid only while the validator still matches (RFC 9110, 13.1.5).
             let same = if_range.as_ref().is_none_or(|tag| *tag == entry.etag);
             let usable = range
                 .as_deref()

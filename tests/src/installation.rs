@@ -12,17 +12,18 @@ use crate::site::{Deploy, PERMANENT_ARGUMENT, Plan, Services, Site};
 use crate::vm::{Firmware, Guest};
 use anyhow::{Result, ensure};
 
-/// From power on until the conductor has given the agent its command. An emulated
-/// guest needs 10 to 30 s on a quiet machine. The rest is for busy machines.
+/// The time limit from power on until the conductor has given the agent its
+/// command. An emulated guest needs 10 to 30 s on a quiet machine. The rest is
+/// for busy machines.
 pub const BOOT: Duration = Duration::from_secs(240);
 
-/// From the command to the end of the deployment.
+/// The time limit from the command to the end of the deployment.
 pub const DEPLOYMENT: Duration = Duration::from_secs(300);
 
-/// From the reset to the last line of the installed system.
+/// The time limit from the reset to the last line of the installed system.
 pub const FIRST_BOOT: Duration = Duration::from_secs(240);
 
-/// For a host that only has to switch itself off.
+/// The time limit for a host that only has to switch itself off.
 pub const POWER_OFF: Duration = Duration::from_secs(60);
 
 /// Installs a host by `plan` and checks the result.
@@ -80,8 +81,8 @@ fn console_line(journal: &Journal, mark: Mark, text: &str) -> Result<Event> {
 /// Checks what the installed system's console shows.
 fn check_console(journal: &Journal, reset: Mark, plan: &Plan, site: &Site) -> Result<()> {
     if plan.firmware == Firmware::Uefi {
-        // The boot entry that the agent made, not the firmware's own entry for the
-        // disk.
+        // The line names the boot entry that the agent made, not the firmware's own
+        // entry for the disk.
         console_line(journal, reset, "starting Boot")
             .and_then(|_| console_line(journal, reset, "\"Red Hat Enterprise Linux\""))?;
     }

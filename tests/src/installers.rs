@@ -57,15 +57,16 @@ pub struct Case {
     pub name: &'static str,
     /// Compression of the image.
     pub packing: Packing,
-    /// The partitions on both disks before. Empty means a disk of zeros.
+    /// The partitions on both disks before the installation. If there are none, the
+    /// disks are full of zeros.
     pub before: &'static [DataPartition],
     /// The installer's options. The files of [`Comparison::file`] are in `/files`.
     pub options: &'static [&'static str],
     /// The paths in the boot partition at which both programs must have changed the
     /// image.
     pub changed: &'static [&'static str],
-    /// Further intended differences of this case: the start of the line, and the
-    /// reason.
+    /// Further intended differences of this case: the start of the line that
+    /// describes the difference, and the reason.
     pub meant: &'static [(&'static str, &'static str)],
 }
 
@@ -91,12 +92,13 @@ const PROGRAMS: [(&str, &str); 2] = [
 pub struct Comparison<'a> {
     lab: &'a Lab,
     cases: &'a [Case],
-    /// Files for the guest: path below `/files`, content, mode.
+    /// Files for the guest: the path below `/files`, the content and the mode.
     files: Vec<(&'static str, Vec<u8>, u32)>,
 }
 
 impl<'a> Comparison<'a> {
-    /// Each case needs two disks. A machine can have 26 disks.
+    /// A comparison of these cases. Each case needs two disks, and a machine can
+    /// have 26 disks.
     #[must_use]
     pub fn new(lab: &'a Lab, cases: &'a [Case]) -> Self {
         Self {

@@ -1,4 +1,5 @@
-//! The real Ironic with a real Redfish emulator and libvirt, for one test.
+//! Starts the real Ironic with a real Redfish emulator and libvirt, for one
+//! test.
 //!
 //! Everything runs in the test's network namespace and in a mount namespace of the
 //! test's thread, in which libvirt's folders belong to the test. So two labs on one

@@ -1,4 +1,5 @@
-//! Everything that happens in one test, in one list, with the host's time.
+//! Collects everything that happens in one test, in one list, with the host's
+//! time.
 //!
 //! Guest clocks are useless for measurements: under emulation on a busy host they
 //! run at their own speed. So the journal stamps every line of the serial console,
@@ -46,7 +47,7 @@ impl fmt::Display for Source {
 
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Host time since the journal was created.
+    /// The host's time since the journal was created.
     pub at: Duration,
     pub source: Source,
     /// What happened, in one line.
@@ -106,14 +107,14 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
-        // A test that panicked while it held the lock left a valid list.
+        // The list is valid even if a test panicked while it held the lock.
         self.inner
             .events
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Host time since the journal was created.
+    /// The host's time since the journal was created.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.inner.start.elapsed()
@@ -213,7 +214,7 @@ impl Journal {
                 bail!("waiting for {what}: {ended}");
             }
             match tokio::time::timeout_at(deadline, count.changed()).await {
-                // The sender exists as long as `self`.
+                // The sender cannot be gone, because `self` holds it.
                 Ok(_) => {}
                 Err(_) => bail!("waiting for {what}: nothing within {} s", within.as_secs()),
             }

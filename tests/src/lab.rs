@@ -1,5 +1,5 @@
-//! The private environment of one test: a network namespace, a folder and a
-//! journal.
+//! Creates the private environment of one test: a network namespace, a folder
+//! and a journal.
 //!
 //! The namespace belongs to the test's thread and to the programs that it starts.
 //! It has no name, so the kernel removes it when they end, even after SIGKILL.
@@ -30,7 +30,7 @@ pub const GUEST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10)
 /// The taps on the bridge: one for each NIC that a host can have, and one for its
 /// [`crate::peer::Peer`].
 pub const TAPS: [&str; 3] = ["tap0", "tap1", "peer0"];
-/// Index of the peer's tap in [`TAPS`].
+/// The index of the peer's tap in [`TAPS`].
 pub const PEER_TAP: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,7 +194,7 @@ fn remove_orphans(scratch: &Path) -> Result<()> {
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| name.split('-').next());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            // Another test may be removing the same folder.
+            // Ignore an error: another test may be removing the same folder.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -208,8 +208,9 @@ async fn make_network() -> Result<()> {
         program::run("ip", &words).await.map(drop)
     };
     ip("link set lo up".into()).await?;
-    // No snooping: it would drop neighbour solicitations until a guest has joined
-    // its groups and a querier has sent a query, and this network has no querier.
+    // Switch snooping off: it would drop neighbour solicitations until a guest has
+    // joined its groups and a querier has sent a query, and this network has no
+    // querier.
     ip("link add br0 type bridge forward_delay 0 stp_state 0 mcast_snooping 0".into()).await?;
     ip(format!("addr add {HOST_V4}/24 dev br0")).await?;
     ip(format!("-6 addr add {HOST_V6}/64 dev br0 nodad")).await?;

@@ -1,4 +1,4 @@
-//! Boot media for one test, made with the builder's command line like an
+//! Makes boot media for one test, with the builder's command line like an
 //! operator's.
 
 use std::fs::Permissions;
@@ -54,7 +54,7 @@ pub async fn ramdisk(lab: &Lab, options: &[String], files: &[(&str, Vec<u8>)]) -
     let (agent, kernel) = (artifacts::agent()?, artifacts::kernel_deb()?);
     let (agent, kernel) = (agent.display().to_string(), kernel.display().to_string());
     let mut arguments = vec!["initramfs", "--agent", &agent, "--kernel-deb", &kernel];
-    // Fast compression, because these tests are not about the size.
+    // Compress fast, because these tests are not about the size.
     arguments.extend(["--compress", "zstd:1", "-o", &to]);
     arguments.extend(options.iter().map(String::as_str));
     program::run(&builder, &arguments).await?;
@@ -106,7 +106,8 @@ pub async fn network_tree(
     Ok(path)
 }
 
-/// The path of Debian's ipxe for the build that drives the NIC through UEFI.
+/// The path in Debian's package ipxe of the build that drives the NIC through
+/// UEFI.
 pub const IPXE: &str = "/usr/lib/ipxe/snponly.efi";
 
 /// The name of that build on the TFTP server.

@@ -1,4 +1,4 @@
-//! The content of a host's disk before the agent starts.
+//! Fills a host's disk before the agent starts.
 //!
 //! The agent's first write is zeros. On a disk of zeros a test cannot see it, and
 //! such a disk never boots, whatever the agent fails to erase.

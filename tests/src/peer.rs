@@ -18,12 +18,15 @@ use crate::journal::{Mark, Source};
 use crate::lab::{Lab, PEER_TAP};
 use crate::vm::{Boot, Cord, CordEnd, Firmware, Guest, Machine, Voice};
 
-/// MAC addresses of the peer's NICs. The last digit is the number of the NIC.
+/// The MAC addresses of the peer's NICs, without the last digit, which is the
+/// number of the NIC.
 const MAC: &str = "52:54:00:c0:fe:0";
-/// MAC addresses of the host's NICs. The last digit is the number of the cable.
+/// The MAC addresses of the host's NICs, without the last digit, which is the
+/// number of the cable.
 const HOST_MAC: &str = "52:54:00:c0:fd:0";
 
-/// busybox on an emulated processor, on a busy machine.
+/// The time limit for the start of busybox on an emulated processor, on a busy
+/// machine.
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// Limit for any one command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
@@ -132,7 +135,7 @@ impl Peer {
     fn said(&self, lab: &Lab, mark: Mark) -> String {
         let mut lines = lab.journal.events_after(mark);
         lines.retain(|event| event.source == Source::Peer);
-        // Skip the event for the command itself.
+        // Skip the first event, which is the echo of the command itself.
         let lines = lines.iter().skip(1).map(|event| event.text.as_str());
         let lines = lines.take_while(|line| !line.starts_with(END));
         lines.collect::<Vec<_>>().join("\n")

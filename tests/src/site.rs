@@ -1,4 +1,4 @@
-//! One host to install: its machine, network, image and boot method.
+//! Describes one host to install: its machine, network, image and boot method.
 //!
 //! A [`Plan`] is one combination of these choices. [`Plan::site`] makes the parts
 //! for it. A test then changes the parts that it is about and starts them.
@@ -187,7 +187,7 @@ impl Plan {
                  ip={GUEST_V4}::{HOST_V4}:255.255.255.0::bond0:none",
                 MAC.replace(':', "-")
             ),
-            // What a menu for hosts without a plan would contain as well.
+            // The argument that a menu for hosts without a plan would contain as well.
             Network::HostsFolder | Network::AgentConfig | Network::Dhcp => "ip=dhcp".to_owned(),
             Network::Given(arguments) => arguments.to_owned(),
         };
@@ -339,7 +339,7 @@ impl Plan {
         arguments: &str,
         options: &[String],
     ) -> Result<Medium> {
-        // Always IPv4, because QEMU's iPXE ROMs are built without IPv6.
+        // The URL is always IPv4, because QEMU's iPXE ROMs are built without IPv6.
         let base = Family::V4.url(image_server::PORT);
         let mut options = options.to_vec();
         if self.grub_over_http {
@@ -410,7 +410,8 @@ pub fn meta_data() -> Value {
     })
 }
 
-/// `write_image` if there is a config drive, otherwise `install_coreos`.
+/// The deploy method: `write_image` if there is a config drive, otherwise
+/// `install_coreos`.
 fn method(config_drive: Option<&ConfigDrive>, proof: &Proof) -> Result<Method> {
     Ok(match config_drive {
         Some(drive) => Method::WriteImage {

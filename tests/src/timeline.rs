@@ -1,4 +1,5 @@
-//! A journal in readable form: which events to show, and how long each stage took.
+//! Shows a journal in readable form: which events to show, and how long each
+//! stage took.
 
 use std::time::Duration;
 
@@ -6,9 +7,8 @@ use crate::journal::{Event, Source};
 
 /// Parses a line of the agent: `[   12.345] stage: text`.
 ///
-/// The kernel's own lines have six digits after the point. The agent defines the
-/// stages: a list of them here once missed one, and the lines of that stage were
-/// never shown.
+/// The kernel's own lines have six digits after the point. The stages are not
+/// listed here, because the agent defines them and may get new ones.
 #[must_use]
 pub fn agent_line(line: &str) -> Option<(&str, &str)> {
     let (clock, rest) = line.strip_prefix('[')?.split_once("] ")?;
@@ -155,7 +155,7 @@ pub const MILESTONES: [Milestone; 11] = [
     },
 ];
 
-/// The time of each milestone, up to the first that was not reached.
+/// The time of each milestone, up to the first milestone that was not reached.
 #[must_use]
 pub fn reached(events: &[Event]) -> Vec<(Milestone, Duration)> {
     let mut events = events.iter();

@@ -1,5 +1,5 @@
-//! A TLS proxy with a private authority in front of a plain HTTP server, like httpd
-//! in front of metal3's Ironic.
+//! Runs a TLS proxy with a private authority in front of a plain HTTP server,
+//! like httpd in front of metal3's Ironic.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -79,8 +79,8 @@ impl Drop for TlsFront {
 }
 
 impl TlsFront {
-    /// Accepts TLS on this port of the lab's IPv4 address and forwards the plain
-    /// text to `server`.
+    /// Accepts TLS on this port of the lab's IPv4 address and forwards the
+    /// decrypted bytes to `server`.
     pub async fn start(authority: &Authority, port: u16, server: SocketAddr) -> Result<Self> {
         let acceptor = TlsAcceptor::from(Arc::new(authority.server()?));
         let address = SocketAddr::new(HOST_V4.into(), port);

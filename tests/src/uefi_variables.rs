@@ -10,14 +10,17 @@ use uuid::Uuid;
 
 use crate::vm::OVMF_VARIABLES;
 
-/// Offset of the field with the header's own length in a firmware volume.
+/// The offset of the field of a firmware volume that holds the length of its
+/// header.
 const VOLUME_HEADER_LENGTH: usize = 0x30;
 const STORE_HEADER: usize = 28;
 const VARIABLE_HEADER: usize = 60;
 const VARIABLE_START: [u8; 2] = [0xaa, 0x55];
-/// `VAR_ADDED`. A deleted variable has fewer bits set.
+/// The state of a valid variable (`VAR_ADDED`). A deleted variable has fewer
+/// bits set.
 const ADDED: u8 = 0x3f;
-/// Non-volatile, with boot service access and runtime access.
+/// The attributes of the variables: non-volatile, with boot service access and
+/// runtime access.
 const ATTRIBUTES: u32 = 7;
 
 /// The content of the file, and the range of the variables in it.
@@ -69,7 +72,7 @@ impl UefiVariables {
             .collect();
         let mut variable = vec![VARIABLE_START[0], VARIABLE_START[1], ADDED, 0];
         variable.extend(ATTRIBUTES.to_le_bytes());
-        // Counter, timestamp and key index of authenticated writes.
+        // The fields of authenticated writes: counter, timestamp and key index.
         variable.resize(36, 0);
         variable.extend(u32::try_from(name.len())?.to_le_bytes());
         variable.extend(u32::try_from(value.len())?.to_le_bytes());
@@ -85,7 +88,7 @@ impl UefiVariables {
     /// Adds variables until at most `free` bytes are free.
     pub fn fill(&mut self, free: usize) -> Result<()> {
         const LARGEST: usize = 8 << 10;
-        // A name of one letter and its terminator.
+        // The length of a name of one letter with its terminator.
         const NAME: usize = 4;
         let vendor = Uuid::new_v4();
         for letter in 'A'..='z' {

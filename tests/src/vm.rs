@@ -49,7 +49,7 @@ pub struct Disk {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskFault {
-    /// Nothing can be written.
+    /// The disk rejects writes.
     ReadOnly,
     /// Every read fails with an I/O error, as with a locked disk.
     Unreadable,

@@ -28,8 +28,8 @@ pub enum Comparison {
     /// The generator crashes, or drops a profile because arguments contradict each
     /// other. Landfall drops only the field that does not fit.
     NotComparable,
-    /// How the plan or the keyfiles differ from NetworkManager's profiles, as lines
-    /// of text.
+    /// The plan or the keyfiles differ from NetworkManager's profiles. Holds the
+    /// differences as lines of text.
     Different(Vec<String>),
 }
 
@@ -80,7 +80,8 @@ pub fn compare(line: &[String], generator: &Generator) -> Result<Comparison> {
     })
 }
 
-/// The reason not to compare an argument for which NetworkManager drops a profile.
+/// Why an argument is not compared if NetworkManager drops a profile because of
+/// it.
 const LOST: &str = "NetworkManager drops the whole profile; Landfall drops the field that does \
                     not fit, or the argument, with a warning";
 

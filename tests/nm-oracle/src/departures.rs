@@ -1,6 +1,6 @@
-//! Intended differences between Landfall and NetworkManager's generator. Each rule
-//! has a reason and removes arguments from a line before both sides read it. The
-//! remaining arguments are compared.
+//! Lists the intended differences between Landfall and NetworkManager's
+//! generator. Each rule has a reason and removes arguments from a line before
+//! both sides read it. The remaining arguments are compared.
 
 use std::fmt;
 use std::str::FromStr;

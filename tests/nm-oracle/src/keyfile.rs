@@ -58,7 +58,8 @@ impl Keyfile {
             Some(kind) => kind,
         };
         let controller = self.get("connection", "master").map(|text| {
-            // NetworkManager refers to a controller by the UUID of its profile.
+            // NetworkManager refers to a controller by the UUID of its profile, which
+            // `controller` turns into a name.
             controller(text).unwrap_or_else(|| text.to_owned())
         });
         let mac = self

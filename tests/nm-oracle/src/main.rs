@@ -1,7 +1,7 @@
-//! `make nm-oracle`: NetworkManager's generator for the initramfs and Landfall read
-//! random kernel command lines. If the two differ on a line, the program shortens
-//! the line as far as possible and prints it. Lines that shrink to the same text
-//! are printed once.
+//! Runs `make nm-oracle`: NetworkManager's generator for the initramfs and
+//! Landfall read random kernel command lines. If the two differ on a line, the
+//! program shortens the line as far as possible and prints it. Lines that
+//! shrink to the same text are printed once.
 
 #![allow(clippy::print_stdout)]
 
@@ -83,7 +83,8 @@ struct Tally {
     not_comparable: u64,
     /// How many arguments each rule removed.
     departures: BTreeMap<&'static str, u64>,
-    /// For each difference the shortest line, with the number of the original line.
+    /// The shortest line for each difference, with the number of the line that it
+    /// was shortened from.
     different: BTreeMap<String, (u64, Vec<String>)>,
 }
 

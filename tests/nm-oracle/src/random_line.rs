@@ -1,5 +1,5 @@
-//! Random kernel command lines for the network: mostly valid words in mostly valid
-//! places, so that arguments interact.
+//! Generates random kernel command lines for the network: mostly valid words in
+//! mostly valid places, so that arguments interact.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -39,7 +39,7 @@ fn one(list: &'static str) -> BoxedStrategy<String> {
         .boxed()
 }
 
-/// Nine times in ten from the first list.
+/// A word that comes from the first list in nine of ten cases.
 fn mostly(usual: &'static str, odd: &'static str) -> BoxedStrategy<String> {
     prop_oneof![9 => one(usual), 1 => one(odd)].boxed()
 }

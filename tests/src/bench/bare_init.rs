@@ -1,15 +1,15 @@
-//! A ramdisk whose /init exits at once, to measure the time that the kernel alone
-//! takes.
+//! Makes a ramdisk whose /init exits at once, to measure the time that the
+//! kernel alone takes.
 
-/// The kernel's message when init exits, the first thing that it does then.
+/// The line that the kernel prints as soon as init exits.
 pub(super) const LINE: &str = "Attempted to kill init";
 
-/// The usual load address that linkers choose.
+/// The address to which the program is loaded: the usual choice of linkers.
 const ADDRESS: u64 = 0x40_0000;
 /// Length of an ELF header and one program header.
 const HEADERS: u64 = 64 + 56;
 
-/// exit(0) for x86-64.
+/// The program: exit(0) for x86-64.
 const CODE: [u8; 9] = [
     0xb8, 60, 0, 0, 0, // mov eax, 60
     0x31, 0xff, // xor edi, edi
@@ -28,7 +28,7 @@ fn program() -> Vec<u8> {
     }
     // e_flags; sizes and counts of the headers.
     file.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
-    // PT_LOAD, readable and executable.
+    // The program header: PT_LOAD, readable and executable.
     file.extend([1, 0, 0, 0, 5, 0, 0, 0]);
     for word in [0, ADDRESS, ADDRESS, size, size, 0x1000] {
         file.extend(word.to_le_bytes());

@@ -15,7 +15,7 @@ use crate::site::Plan;
 use crate::timeline::agent_clock;
 use crate::vm::{Boot, Guest};
 
-/// Part of the kernel's first line.
+/// A part of the kernel's first line.
 const KERNEL: &str = "Linux version";
 
 /// Steps of the agent, each with a part of the line that it prints.
@@ -91,7 +91,7 @@ async fn bare_run(lab: &Lab) -> Result<Duration> {
     site.machine.boot = Boot::Direct {
         kernel: artifacts::kernel()?,
         ramdisk,
-        // /init ends in a kernel panic, which must end the machine.
+        // /init ends in a kernel panic, and `panic=-1` makes the panic end the machine.
         arguments: format!("{} panic=-1", Plan::default().kernel_arguments()),
     };
     let guest = site.power_on(lab).await?;

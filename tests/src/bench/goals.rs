@@ -1,4 +1,5 @@
-//! The targets for writing an image, and whether the agent meets them.
+//! Defines the targets for writing an image, and checks whether the agent meets
+//! them.
 
 use super::image::Form::{Gz, Qcow2, Qcow2Zlib, Qcow2Zstd, Raw, Xz, XzBlocks, Zst};
 use super::image::{Form, VIRTUAL_SIZE};
@@ -11,12 +12,13 @@ struct Goal {
     what: String,
     found: f64,
     target: f64,
-    /// An ambitious second target.
+    /// A second, ambitious target.
     moonshot: f64,
     unit: &'static str,
     /// Whether more is better.
     at_least: bool,
-    /// The value if the kernel's later work is counted on both sides.
+    /// The value with the kernel's later work counted for both programs. `None` if
+    /// there is no such value.
     with_kernel: Option<f64>,
 }
 

@@ -1,6 +1,7 @@
-//! The image that the bench writes: 2 GiB with a GPT, one third filled from files
-//! of this machine's /usr, the rest holes. It exists in every form that an image
-//! server may offer. The bench makes it once and keeps it in `out/bench`.
+//! Makes the image that the bench writes: 2 GiB with a GPT, one third filled
+//! from files of this machine's /usr, the rest holes. It exists in every form
+//! that an image server may offer. The bench makes it once and keeps it in
+//! `out/bench`.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -15,10 +16,10 @@ use crate::artifacts;
 
 /// The size of the disk inside every form.
 pub(super) const VIRTUAL_SIZE: u64 = 2 << 30;
-/// The unit in which a program can skip zeros, used for the ratio
-/// `bytes written / bytes in non-zero granules`.
+/// In bytes: the unit in which a program can skip zeros, for the ratio `bytes
+/// written / bytes in non-zero granules`.
 const GRANULE: usize = 64 << 10;
-/// The first and the last MiB are for the partition tables.
+/// In bytes: the first and the last MiB are for the partition tables.
 const TABLE: u64 = 1 << 20;
 /// Folders whose files fill the image. The files are read in the order of their
 /// names, so that the same machine makes the same image.

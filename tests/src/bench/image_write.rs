@@ -16,7 +16,7 @@ use super::ram_disk::RamDisk;
 use super::writers::{Bench, Target, Writer};
 use super::{Quantity, Row, Table, median, stages};
 
-/// Connection breaks in the run that counts bytes fetched again.
+/// How many connections break in the run that counts bytes fetched again.
 pub(super) const BREAKS: u64 = 20;
 
 /// One case: the program, the form of the image, and the target.
@@ -78,7 +78,8 @@ impl Measured {
         median(&self.of(|run| run.written as f64))
     }
 
-    /// Processor time of the busiest thread, in seconds.
+    /// Processor time of the busiest thread in seconds. The whole run cannot take
+    /// less.
     pub(super) fn slowest_stage(&self) -> f64 {
         median(&self.of(|run| {
             let slowest = run.slowest_thread();
@@ -131,7 +132,7 @@ pub fn prepare() -> Result<()> {
 /// afterwards.
 pub fn tables(runs: usize) -> Result<Vec<Table>> {
     let images = Images::ready()?;
-    // A separate thread, because its private mount namespace ends with it.
+    // Use a separate thread, because its private mount namespace ends with it.
     let results = thread::scope(|scope| {
         let worker = scope.spawn(|| measure(images, runs));
         worker
@@ -209,7 +210,7 @@ fn table(results: &Results, runs: usize) -> Result<Table> {
     let rows = results.measured.iter().map(|measured| {
         let (writer, form, target) = measured.case;
         let last = measured.runs.last().and_then(Usage::slowest_thread);
-        // The kernel does not count bytes written to a file in memory.
+        // For a file in memory the kernel counts no written bytes.
         let written = match target {
             Target::Disk => format!("{:.3}", measured.written() / results.data_bytes),
             Target::File => String::new(),

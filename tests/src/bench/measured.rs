@@ -148,7 +148,7 @@ fn children_cpu() -> Result<Duration> {
 
 /// Processor time of each kernel thread, by thread ID.
 fn kernel_threads() -> Result<BTreeMap<u32, Duration>> {
-    /// kthreadd, the parent of all other kernel threads.
+    /// The process ID of kthreadd, the parent of all other kernel threads.
     const PARENT: &str = "2";
     let mut threads = BTreeMap::new();
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -159,7 +159,7 @@ fn kernel_threads() -> Result<BTreeMap<u32, Duration>> {
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
             continue;
         };
-        // proc_pid_stat(5): the name in brackets, the state, the parent.
+        // The fields in proc_pid_stat(5): the name in brackets, the state, the parent.
         let parent = stat
             .rsplit(')')
             .next()
@@ -186,7 +186,7 @@ fn has_ended(process: u32) -> Result<bool> {
     Ok(waitid(id, flags)? != WaitStatus::StillAlive)
 }
 
-/// `VmHWM` in bytes.
+/// The peak memory, `VmHWM`, in bytes.
 fn peak_memory(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status
@@ -196,8 +196,9 @@ fn peak_memory(process: u32) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// `write_bytes`: bytes that the process sent to storage, through the page cache or
-/// past it. Unlike the counter of a loop device it excludes zeroed ranges.
+/// The bytes that the process sent to storage (`write_bytes`), through the page
+/// cache or past it. Unlike the counter of a loop device, this excludes zeroed
+/// ranges.
 fn written(process: u32) -> Result<u64> {
     let io = fs::read_to_string(format!("/proc/{process}/io"))?;
     let line = io
@@ -214,7 +215,7 @@ fn look_at_threads(process: u32, threads: &mut BTreeMap<String, Duration>) {
         // A thread may end between these lines.
         let name = fs::read_to_string(task.path().join("comm"));
         if let (Ok(name), Some(time)) = (name, on_processor(&task.path())) {
-            // Several threads may have one name: the busiest of them counts.
+            // Several threads may have one name. Only the busiest of them counts.
             let busiest = threads.entry(name.trim().to_owned()).or_default();
             *busiest = time.max(*busiest);
         }

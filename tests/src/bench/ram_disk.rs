@@ -1,5 +1,5 @@
-//! A disk in memory: a loop device over a file on a tmpfs, so that the speed of a
-//! real disk does not affect the measurement.
+//! Makes a disk in memory: a loop device over a file on a tmpfs, so that the
+//! speed of a real disk does not affect the measurement.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,12 +13,12 @@ use nix::sched::{CloneFlags, unshare};
 use super::image::{Form, Images, VIRTUAL_SIZE};
 use crate::artifacts;
 
-/// Real disks are larger than the image too.
+/// The disk is larger than the image, as real disks are.
 const DISK_SIZE: u64 = VIRTUAL_SIZE + (1 << 30);
 /// Bytes compared at a time.
 const PIECE: usize = 1 << 20;
 
-/// Dropping it removes the disk.
+/// The disk. Dropping this value removes it.
 pub(super) struct RamDisk {
     folder: PathBuf,
     file: PathBuf,
@@ -33,8 +33,8 @@ impl RamDisk {
         let none = None::<&str>;
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(none, "/", none, private, none).context("making the mounts private")?;
-        // After writing the image, coreos-installer asks udevd whether all events
-        // are settled. It only looks for udevd's socket.
+        // coreos-installer looks for udevd's socket, to ask whether all events are
+        // settled. With an empty /run it finds none.
         mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), none)?;
         std::fs::create_dir("/run/udev")?;
         File::create("/run/udev/control")?;
@@ -51,8 +51,7 @@ impl RamDisk {
         let file = folder.join("disk");
         File::create(&file)?.set_len(DISK_SIZE)?;
         let output = Command::new("losetup")
-            // With partitions, because coreos-installer makes the kernel read the
-            // table.
+            // Show partitions, because coreos-installer makes the kernel read the table.
             .args(["--find", "--show", "--partscan"])
             .arg(&file)
             .output()
@@ -89,7 +88,8 @@ impl RamDisk {
             Command::new("blockdev")
                 .arg("--flushbufs")
                 .arg(&self.device),
-            // The original's streaming loop truncates the file that it writes to.
+            // The streaming loop of ironic-python-agent truncates the file that it writes
+            // to.
             Command::new("truncate")
                 .arg(format!("--size={DISK_SIZE}"))
                 .arg(&self.file),
@@ -119,7 +119,7 @@ impl RamDisk {
 
 impl Drop for RamDisk {
     fn drop(&mut self) {
-        // Anything left ends with the mount namespace.
+        // If this fails, the mount namespace still removes the rest when it ends.
         let _ = Command::new("losetup")
             .arg("--detach")
             .arg(&self.device)

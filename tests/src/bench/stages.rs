@@ -1,5 +1,6 @@
-//! The processor time of each stage of writing an image, read from the results of
-//! the agent's criterion benches (agent/benches/stages.rs) in the target folder.
+//! Reads the processor time of each stage of writing an image from the results
+//! of the agent's criterion benches (agent/disk/benches/stages.rs) in the
+//! target folder.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,8 @@ use serde_json::Value;
 use super::{Quantity, Row, Table};
 use crate::artifacts;
 
-/// Criterion's group and bench, and the name in the table.
+/// The group and the name of each bench in criterion, and the name in the
+/// table.
 const STAGES: [(&str, &str, &str); 9] = [
     ("digest", "sha256", "SHA-256"),
     ("digest", "sha512", "SHA-512"),
@@ -53,7 +55,7 @@ fn json(path: &Path) -> Result<Option<Value>> {
     value.with_context(|| format!("reading {}", path.display()))
 }
 
-/// `None` if no stage was measured.
+/// The table of all stages; `None` if no stage was measured.
 pub(super) fn table() -> Result<Option<Table>> {
     let mut rows = Vec::new();
     for (group, name, shown) in STAGES {

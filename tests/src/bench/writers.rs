@@ -1,4 +1,5 @@
-//! The compared programs, and how each writes an image from a URL to a disk.
+//! Runs the compared programs: defines how each writes an image from a URL to a
+//! disk.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,8 +21,8 @@ pub(super) enum Writer {
     Landfall,
     /// coreos-installer, as its published crate.
     CoreosInstaller,
-    /// ironic-python-agent ("the original"): raw images are streamed, others are
-    /// downloaded into memory and passed to `qemu-img convert`.
+    /// ironic-python-agent: raw images are streamed,
+    /// others are downloaded into memory and passed to `qemu-img convert`.
     Original,
     /// `curl | zstd -dc | dd`.
     ZstdDd,
@@ -125,8 +126,8 @@ impl Bench {
         let staged = self.disk.folder().join("staged");
         let download = self.original_loop(url, form, &staged)?;
         let staged_bytes = staged.metadata()?.len();
-        // The options that disk_utils.populate_image uses for a whole disk, and the
-        // environment variable that qemu_img.convert_image sets.
+        // These are the options that disk_utils.populate_image uses for a whole disk,
+        // and the environment variable that qemu_img.convert_image sets.
         let mut command = Command::new("qemu-img");
         let kind = match target {
             Target::Disk => "host_device",

@@ -84,8 +84,8 @@ async fn install(lab: &Lab, plan: &Plan) -> Result<Vec<(&'static str, u64)>> {
     Ok(media)
 }
 
-/// Characters that fit next to time and speaker on a terminal of 120 columns. The
-/// log has the whole text.
+/// The number of characters that fit next to time and speaker on a terminal of
+/// 120 columns. The log has the whole text.
 const WIDTH: usize = 98;
 
 /// Prints one line of the timeline as it happens.

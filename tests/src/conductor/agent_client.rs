@@ -10,10 +10,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
-/// Default of Ironic's `[agent]command_timeout`.
+/// The default of Ironic's `[agent]command_timeout`.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 
-/// Default of `[agent]max_command_attempts`. Only connection errors are retried.
+/// The default of Ironic's `[agent]max_command_attempts`. Only connection
+/// errors are retried.
 const ATTEMPTS: usize = 3;
 
 const ATTEMPT_PAUSE: Duration = Duration::from_secs(1);
@@ -35,7 +36,8 @@ impl Command {
             .keys()
             .map(String::as_str)
             .collect();
-        // Exactly these members: a client of Ironic's API sees them unchanged.
+        // The members that a command must have, and no others: a client of Ironic's API
+        // sees them unchanged.
         const MEMBERS: [&str; 5] = [
             "command_error",
             "command_name",
@@ -89,7 +91,8 @@ impl AgentClient {
         roots
             .add(certificate)
             .context("agent_verify_ca as trust anchor")?;
-        // Ironic's `[agent]tls_minimum_version`.
+        // Only TLS 1.3 is offered: the strictest value of Ironic's
+        // `[agent]tls_minimum_version`.
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?

@@ -19,7 +19,8 @@ use super::{PORT, Shared};
 use crate::lab::HOST_V4;
 use version::{MAXIMUM, MINIMUM};
 
-/// Inspection data contain logs, and Ironic itself sets no limit.
+/// In bytes: the size limit of a body. Inspection data contain logs, and Ironic
+/// itself sets no limit.
 const MAX_BODY: usize = 64 * 1024 * 1024;
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -44,8 +45,8 @@ fn refuse(status: StatusCode, text: &str) -> Response {
     (status, Json(json!({"error_message": fault.to_string()}))).into_response()
 }
 
-/// Complains about missing headers that ironic-python-agent always sends, although
-/// Ironic does not require both.
+/// Records a complaint about missing headers. ironic-python-agent always sends
+/// both, although Ironic does not require them.
 fn check_headers(shared: &Shared, what: &str, headers: &HeaderMap) {
     for name in ["content-type", "accept"] {
         let value = headers.get(name).and_then(|value| value.to_str().ok());

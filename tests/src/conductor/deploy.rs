@@ -1,4 +1,4 @@
-//! The deployment, driven by heartbeats like Ironic's deploy interfaces.
+//! Runs the deployment, driven by heartbeats like Ironic's deploy interfaces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::agent_client::{AgentClient, Command};
 use super::script::{Finish, Method};
 use super::{ProvisionState, Shared, node};
 
-/// Ironic's interval between polls of a command with `poll=True`...
+/// Ironic's pause between two polls of a command with `poll=True`.
 const POLL_PAUSE: Duration = Duration::from_secs(6);
-/// ...and the maximum number of polls.
+/// The maximum number of polls of such a command.
 const POLL_LIMIT: usize = 100;
 
-/// State kept from one heartbeat to the next.
+/// State that is kept from one heartbeat to the next.
 #[derive(Default)]
 struct Progress {
     hardware_versions: Option<Value>,
@@ -47,7 +47,7 @@ pub(super) async fn drive(shared: Arc<Shared>, mut heartbeats: mpsc::Receiver<()
                 ProvisionState::DeployFailed(last_error)
             }
         };
-        // Ironic forgets the token as soon as the node leaves the wait state.
+        // Forget the token, as Ironic does as soon as the node leaves the wait state.
         let memory = &mut *shared.memory();
         memory.token = None;
         memory.state.send_replace(end);
@@ -259,8 +259,8 @@ async fn install_bootloader(shared: &Shared, agent: &AgentClient, uuids: &Value)
     bail!("{NAME}: no end after {POLL_LIMIT} polls")
 }
 
-/// As with `[agent]deploy_logs_collect = on_failure`. An agent without this command
-/// is tolerated.
+/// Collects the agent's logs, as with `[agent]deploy_logs_collect =
+/// on_failure`. An agent without this command is tolerated.
 async fn collect_logs(shared: &Shared) {
     let Ok(agent) = client(shared) else { return };
     shared.note("command log.collect_system_logs");

@@ -133,7 +133,7 @@ pub(super) fn step(script: &Script) -> Value {
                 info["image_request_authorization"] = BASE64_STANDARD.encode(header).into();
             }
             let mut arguments = json!({});
-            // Ironic sends the config drive in both places, and agents read either.
+            // Ironic sends the config drive in both places, and an agent may read either.
             if let Some(config_drive) = config_drive {
                 info["configdrive"] = json!(config_drive);
                 arguments["configdrive"] = json!(config_drive);

@@ -1,4 +1,4 @@
-//! The script of a deployment: data only, no code.
+//! Defines the script of a deployment: data only, no code.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ pub struct Script {
 pub struct Image {
     /// The URL. Empty if the node names no image, as with OpenShift's installer.
     pub url: String,
-    /// `sha256` or `sha512`, computed over the bytes at the URL.
+    /// The algorithm of `hash`: `sha256` or `sha512`, over the bytes at the URL.
     pub hash_algorithm: &'static str,
     /// The digest in lower-case hexadecimal.
     pub hash: String,
@@ -61,7 +61,7 @@ pub enum Method {
         /// How many times the step fails before it succeeds.
         failures: usize,
     },
-    /// No deployment, but one clean step.
+    /// One clean step instead of a deployment.
     Clean {
         /// The step's name in Ironic.
         step: &'static str,

@@ -1,4 +1,4 @@
-//! The image server over TLS.
+//! Serves images over TLS.
 
 use std::io;
 use std::net::SocketAddr;

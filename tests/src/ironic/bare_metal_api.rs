@@ -1,4 +1,4 @@
-//! Ironic's REST API, as an operator uses it.
+//! A client for Ironic's REST API, which operators use.
 
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::tls_front::Authority;
 
-/// Ironic answers most requests in a fraction of a second. Validation takes longer,
-/// because it queries the BMC and the image server.
+/// The time limit of one request. Ironic answers most requests in a fraction of
+/// a second. Validation takes longer, because it queries the BMC and the image
+/// server.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
 /// Pause between polls of a node, and between retries.

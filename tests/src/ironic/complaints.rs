@@ -48,8 +48,8 @@ const RESTARTED: (&str, &str) = (
     "it was killed, and is started again",
 );
 
-/// Lines that are allowed because of the plan, most of them because something has
-/// to fail.
+/// Lines that are allowed for this plan only, most of them because something
+/// has to fail.
 fn allowed_in(plan: &Plan) -> &'static [(&'static str, &'static str)] {
     match plan.story {
         _ if plan.rescue => &[(
@@ -100,7 +100,8 @@ pub fn complaints<'a>(lines: impl IntoIterator<Item = &'a str>, plan: &Plan) -> 
         .collect()
 }
 
-/// Format: `2026-11-21 03:31:55.141 1234 WARNING ironic.module [...] text`.
+/// Whether the line is a warning or an error: `2026-11-21 03:31:55.141 1234
+/// WARNING ironic.module [...] text`.
 fn is_serious(line: &str) -> bool {
     let level = line.split(' ').nth(3).unwrap_or_default();
     matches!(level, "WARNING" | "ERROR" | "CRITICAL")

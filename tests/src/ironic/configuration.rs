@@ -33,7 +33,8 @@ pub(super) const HTPASSWD_LINE: &str =
     "admin:$2b$05$HmqQoZIciW3xr4y5GKdFXeBq2HQyTiM5n.tBPESsELbo.VV.Wj..m\n";
 const CREDENTIALS: (&str, &str) = ("admin", "password");
 
-/// Disables certificate checks. Omitted if there is a private authority.
+/// The kernel argument that disables certificate checks. It is left out if
+/// there is a private authority.
 const INSECURE: &str = "ipa-insecure=1";
 
 /// Kernel arguments as in metal3's Ironic image. They include a key that contains

@@ -37,11 +37,12 @@ pub enum NetworkProtocol {
     Http,
 }
 
-/// More than the agent needs: the firmware keeps a copy of an ISO's ramdisk.
+/// In MiB: more than the agent needs, because the firmware keeps a copy of an
+/// ISO's ramdisk.
 const MEMORY_MIB: u32 = 1024;
 
-/// Like the default of `disk_mib` in [`crate::site::Plan`]: a root disk needs at
-/// least 4 GiB.
+/// In bytes: the same size as the default of `disk_mib` in
+/// [`crate::site::Plan`]. A root disk needs at least 4 GiB.
 const DISK_BYTES: u64 = 5 << 30;
 
 /// The path of SeaBIOS in Debian's package seabios.
@@ -102,10 +103,11 @@ impl Guest {
                 lab.path("uefi-variables").display()
             ),
         };
-        // QEMU's own ROM for the NIC contains iPXE, which would replace the
-        // firmware's network boot.
+        // Switch QEMU's own ROM for the NIC off: it contains iPXE, which would replace
+        // the firmware's network boot.
         let rom = network_boot.map_or("", |_| "<rom enabled='no'/>");
-        // OVMF tries PXE first, and waits a minute for IPv4 and for IPv6.
+        // Without these settings OVMF tries PXE first, and waits a minute each for IPv4
+        // and for IPv6.
         let firmware_settings = match network_boot {
             Some(NetworkProtocol::Http) => {
                 "<sysinfo type='fwcfg'>\

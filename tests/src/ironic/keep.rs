@@ -1,4 +1,4 @@
-//! `LANDFALL_LAB=keep`: the lab keeps running until it is interrupted.
+//! Keeps a lab running until it is interrupted (`LANDFALL_LAB=keep`).
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ pub fn wanted() -> bool {
 
 /// Prints how to use the lab, and waits for Ctrl-C or SIGTERM.
 pub async fn until_interrupted(lab: &Lab, configuration: &Configuration) -> Result<()> {
-    // Not eprintln: libtest would hold the text back until the test ends.
+    // Do not use eprintln: libtest would hold the text back until the test ends.
     std::io::stderr().write_all(manual(lab, configuration).as_bytes())?;
     let (mut interrupt, mut terminate) = (
         signal(SignalKind::interrupt())?,

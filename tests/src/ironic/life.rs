@@ -99,7 +99,7 @@ impl Place {
 
         self.deploy(lab, plan).await?;
         if plan.configuration.fast_track {
-            // Two power-ons: one for the agent, one for the installed system.
+            // There must be two power-ons: one for the agent, one for the installed system.
             ensure_power_cycles(lab, 2)?;
         }
         if plan.story == Story::OneDeployment {
@@ -233,8 +233,7 @@ async fn installed_system(lab: &Lab, mark: Mark) -> Result<()> {
             event.source == Source::Console && event.text.contains(INSTALLED_SYSTEM_OK)
         })
         .await?;
-    // The test does not wait for the host to switch itself off: Ironic queries the
-    // BMC.
+    // Do not wait for the host to switch itself off: Ironic has queried the BMC.
     Ok(())
 }
 

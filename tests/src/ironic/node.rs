@@ -1,4 +1,4 @@
-//! A node in Ironic, and an operator's actions on it.
+//! A node in Ironic, with an operator's actions on it.
 
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use tokio::time::{Instant, sleep};
 
 use super::bare_metal_api::BareMetalApi;
 
-/// Limit for changes without the agent: a few calls of the BMC.
+/// The time limit for changes without the agent: a few calls of the BMC.
 pub(super) const QUICK: Duration = Duration::from_secs(120);
 
-/// Limit for changes with the agent, from power on to the end of its work: half a
-/// minute on a quiet machine, five to ten times as long on a busy one.
+/// The time limit for changes with the agent, from power on to the end of its
+/// work: half a minute on a quiet machine, five to ten times as long on a busy
+/// one.
 pub(super) const WITH_AGENT: Duration = Duration::from_secs(900);
 
 /// Pause between polls of a node that has to fail.
@@ -31,11 +32,11 @@ pub struct Enrolment {
     pub name: String,
     /// The MAC address of the node's NIC.
     pub mac: String,
-    /// `redfish-virtual-media`, `ipxe`, ...
+    /// Ironic's boot interface, such as `redfish-virtual-media` or `ipxe`.
     pub boot_interface: &'static str,
-    /// `direct` or `custom-agent`.
+    /// Ironic's deploy interface: `direct` or `custom-agent`.
     pub deploy_interface: &'static str,
-    /// `uefi` or `bios`.
+    /// How the node boots: `uefi` or `bios`.
     pub boot_mode: &'static str,
     /// The base URL of the BMC.
     pub bmc: String,

@@ -17,7 +17,8 @@ use crate::config_drive;
 use crate::lab::Lab;
 use crate::program;
 
-/// Ironic applies a runbook only to nodes with the trait of the same name.
+/// The name of the runbook. Ironic applies a runbook only to nodes with the
+/// trait of the same name.
 const RUNBOOK: &str = "CUSTOM_ERASE";
 
 /// The boot partition of the test image, and the content that a service writes
@@ -29,7 +30,8 @@ impl Place {
     pub(super) async fn operations(&self, lab: &Lab, plan: &Plan) -> Result<()> {
         self.adopt(lab).await?;
         self.clean_by_runbook(lab).await?;
-        // No automatic cleaning, because the runbook has just erased everything.
+        // Switch automatic cleaning off, because the runbook has just erased
+        // everything.
         self.node.set(&[("/automated_clean", false.into())]).await?;
         self.node
             .change("provide", json!({}), "available", QUICK)

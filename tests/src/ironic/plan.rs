@@ -30,7 +30,7 @@ pub enum Boot {
     OwnIso,
     /// iPXE, with the files that Ironic writes.
     Ipxe,
-    /// The same, but the UEFI firmware loads iPXE by HTTP boot.
+    /// iPXE, which the UEFI firmware loads by HTTP boot.
     HttpIpxe,
     /// shim and GRUB over TFTP, with the files that Ironic writes.
     Pxe,
@@ -166,8 +166,8 @@ impl Plan {
             files.push(ServedFile::read(RESCUE_RAMDISK, &ramdisk)?);
         }
         if self.story == Story::Restarts {
-            // Slow enough that the write lasts longer than the conductor's absence
-            // of half a minute.
+            // The server is so slow that the write lasts longer than the conductor's
+            // absence of half a minute.
             let bytes = files[0].content.len() as u64;
             files[0].behaviour.bytes_per_second = Some(bytes / 40);
         }
@@ -183,8 +183,8 @@ impl Plan {
             }
         };
         let ironic = if self.configuration.mdns {
-            // With collectors set, the agent posts the inventory to the API that it
-            // found.
+            // With collectors set, the agent posts the inventory to the API that it found
+            // by mDNS.
             "ipa-api-url=mdns ipa-inspection-collectors=default,logs".to_owned()
         } else {
             let api = self.configuration.api_url();
@@ -201,7 +201,7 @@ impl Plan {
         }
         let qcow2 = lab.path("coreos.qcow2");
         let (from, to) = (image.display().to_string(), qcow2.display().to_string());
-        // Compressed, like images on distribution servers.
+        // The image is compressed, like images on distribution servers.
         let arguments = ["convert", "-c", "-f", "raw", "-O", "qcow2", &from, &to];
         program::run("qemu-img", &arguments).await?;
         ServedFile::read("coreos.qcow2", &qcow2)
@@ -272,7 +272,8 @@ impl Plan {
         })
     }
 
-    /// The same, changed so that Ironic treats the image as a partition image.
+    /// The same `instance_info`, changed so that Ironic treats the image as a
+    /// partition image.
     pub(super) fn partition_image(&self, whole_disk: &Value) -> Value {
         let mut info = whole_disk.clone();
         info["image_type"] = "partition".into();

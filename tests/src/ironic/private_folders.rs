@@ -1,4 +1,4 @@
-//! Private files and folders under fixed paths.
+//! Gives a test private files and folders under fixed paths.
 //!
 //! As root, libvirtd uses only the paths compiled into it. A mount namespace gives
 //! this thread, and all programs that it starts, the test's own folders at these
@@ -46,7 +46,8 @@ const QEMU_ACCOUNT: [(&str, &str); 2] = [
 /// Gives the calling thread its private files and folders.
 pub(super) fn enter(lab: &Lab) -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNS).context("making a mount namespace")?;
-    // Otherwise the mounts below would be visible to the whole machine.
+    // Make the mounts private: otherwise the mounts below would be visible to the
+    // whole machine.
     let none = None::<&Path>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
         .context("making the mounts private")?;

@@ -1,4 +1,5 @@
-//! A user logs in to a rescued node with an ordinary OpenSSH client.
+//! Tests the login of a user to a rescued node, with an ordinary OpenSSH
+//! client.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -10,7 +11,8 @@ use crate::journal::{Mark, Source};
 use crate::lab::{GUEST_V4, Lab};
 use crate::program;
 
-/// Limit for one login. An emulated host needs some seconds for key exchange.
+/// The time limit of one login. An emulated host needs some seconds for the key
+/// exchange.
 const LOGIN_LIMIT: Duration = Duration::from_secs(90);
 
 /// The user's commands: show the user ID and the terminal, and list files on the

@@ -1,4 +1,4 @@
-//! An inspection and deployments during which the conductor goes away.
+//! Runs an inspection and deployments during which the conductor goes away.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Place {
         self.ironic.restart(lab, Stop::Kill, AWAY_FOR_LONG).await?;
         self.node.reaches("manageable", WITH_AGENT).await?;
 
-        // No cleaning between these deployments.
+        // Switch automatic cleaning off between these deployments.
         self.node.set(&[("/automated_clean", false.into())]).await?;
         self.node
             .change("provide", json!({}), "available", QUICK)

@@ -1,4 +1,4 @@
-//! The services as processes: libvirtd, the Redfish emulator and Ironic.
+//! Runs the services as processes: libvirtd, the Redfish emulator and Ironic.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -21,14 +21,14 @@ use crate::lab::Lab;
 use crate::program;
 use crate::tls_front::Authority;
 
-/// From a service's start to its first answer. Ironic is the slowest with 3 to 13
-/// s. The rest is for busy machines.
+/// The time limit from a service's start to its first answer. Ironic is the
+/// slowest with 3 to 13 s. The rest is for busy machines.
 const START_LIMIT: Duration = Duration::from_secs(120);
 
-/// From SIGTERM to the end of Ironic: 12 s on a quiet machine.
+/// The time limit from SIGTERM to the end of Ironic: 12 s on a quiet machine.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
 
-/// Name of the file in the lab's folder.
+/// The name of Ironic's configuration file in the lab's folder.
 const IRONIC_CONF: &str = "ironic.conf";
 
 /// Pause between attempts to reach a service.
@@ -63,8 +63,8 @@ impl Services {
             "libvirt",
             "/usr/sbin/libvirtd",
             &["--timeout", "0", "--pid-file", "/run/libvirt/libvirtd.pid"],
-            // libvirtd's messages about a machine without D-Bus and udev do not
-            // matter in a test.
+            // libvirtd's messages about a machine without D-Bus and udev do not matter in a
+            // test, so they stay out of the journal.
             None,
         )?;
         let bmc_conf = lab.path("bmc.conf");
@@ -108,7 +108,8 @@ impl Services {
     pub(super) async fn stop_ironic(&self, how: Stop) -> Result<()> {
         let mut ironic = self.ironic.lock().await;
         match how {
-            // The kernel kills all processes of its PID namespace with it.
+            // This kills the first process of its PID namespace. The kernel kills the
+            // others with it.
             Stop::Kill => ironic.process.kill().await?,
             Stop::Terminate => {
                 kill(ironic.program()?, Signal::SIGTERM)?;
@@ -262,13 +263,14 @@ async fn copy(
     let mut lines = lines.split(b'\n');
     while let Ok(Some(mut line)) = lines.next_segment().await {
         let text = String::from_utf8_lossy(&line).into_owned();
-        // Also omit the test's own requests for the node.
+        // Omit the test's own requests for the node.
         let look = text.contains(" ironic.api ") && text.contains(" GET /v1/nodes");
         if !text.contains(" DEBUG ") && !look {
             journal.record(source, text);
         }
         line.push(b'\n');
-        // A full disk makes the test fail elsewhere, with a clearer message.
+        // Ignore an error: a full disk makes the test fail elsewhere, with a clearer
+        // message.
         let _ = log.write_all(&line).await;
     }
     let _ = log.flush().await;

@@ -18,13 +18,16 @@ use crate::{artifacts, program};
 /// A boot sector that writes 0x21 to port 0xf4 (`mov al,21h; out f4h,al; hlt`).
 const PROBE_CODE: [u8; 5] = [0xb0, 0x21, 0xe6, 0xf4, 0xf4];
 
-/// The device isa-debug-exit ends QEMU with `value << 1 | 1`.
+/// The exit code of QEMU after that: the device isa-debug-exit ends QEMU with
+/// `value << 1 | 1`.
 const PROBE_EXIT: i32 = 0x21 << 1 | 1;
 
-/// A working KVM takes a fraction of a second for SeaBIOS and the sector.
+/// The time limit of the boot sector. A working KVM takes a fraction of a
+/// second for SeaBIOS and the sector.
 const SECTOR_LIMIT: Duration = Duration::from_secs(5);
 
-/// A working KVM takes about 2 s until the kernel panics; emulation takes 3 s.
+/// The time limit of the kernel. A working KVM takes about 2 s until the kernel
+/// panics; emulation takes 3 s.
 const KERNEL_LIMIT: Duration = Duration::from_secs(15);
 
 /// Whether a guest really runs under KVM. The probe runs once per process.

@@ -155,8 +155,9 @@ pub(super) fn device_name(index: usize) -> String {
 }
 
 fn drive(disk: &Disk) -> String {
-    // unsafe: data need not survive a crash of the build machine. unmap: zeros that
-    // the guest writes take no space on the build machine's disk.
+    // Options for a fast disk. unsafe: data need not survive a crash of the build
+    // machine. unmap: zeros that the guest writes take no space on the build
+    // machine's disk.
     const QUICK: &str = "cache=unsafe,discard=unmap,detect-zeroes=unmap";
     let path = disk.path.display();
     let rule = "file.inject-error.0";
@@ -179,8 +180,8 @@ fn boot(machine: &Machine, list: &mut Arguments) {
     let order = boot_index(machine, machine.disks.len());
     if let Some(path) = &machine.data_medium {
         list.option("-drive", read_only(path));
-        // Not AHCI: the cloud kernel has no driver for it. The slot is behind all
-        // others, so their device names do not change.
+        // Use SCSI, because the cloud kernel has no driver for AHCI. The slot is behind
+        // all others, so their device names do not change.
         list.option("-device", "virtio-scsi-pci,id=drives,addr=0x10");
         list.option("-device", "scsi-cd,bus=drives.0,drive=media");
     }
@@ -247,7 +248,8 @@ fn nics(machine: &Machine, list: &mut Arguments) {
 /// The name of the slot and tap for a NIC that is plugged in later.
 pub(super) const LATE: &str = "late";
 
-/// The root bus of a q35 machine has no hotplug, so the NIC gets its own root port.
+/// Gives the NIC its own root port, because the root bus of a q35 machine has
+/// no hotplug.
 fn late_nic(machine: &Machine, list: &mut Arguments) {
     let free = TAPS.get(machine.first_tap + machine.nics.len());
     if let Some(tap) = free.filter(|_| machine.late_nic) {
@@ -276,7 +278,8 @@ fn error_records(machine: &Machine, list: &mut Arguments) {
     }
 }
 
-/// The slots are behind all others, so their device names do not change.
+/// Adds the extra devices. Their slots are behind all others, so the names of
+/// the other devices do not change.
 fn extras(machine: &Machine, list: &mut Arguments) {
     for extra in &machine.extras {
         match extra {
@@ -324,7 +327,7 @@ fn cords(machine: &Machine, list: &mut Arguments) {
                 address("remote", remote)
             ),
         );
-        // LACP in the kernel ignores a port of unknown speed.
+        // Set a speed, because LACP in the kernel ignores a port of unknown speed.
         list.option(
             "-device",
             format!("virtio-net-pci,netdev={name},mac={mac},speed=1000,duplex=full,romfile="),

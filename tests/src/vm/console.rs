@@ -9,7 +9,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::journal::{Journal, Source};
 
-/// Longer lines are split, so that a guest in a loop does not exhaust memory.
+/// In bytes: longer lines are split, so that a guest in a loop does not exhaust
+/// memory.
 const MAX_LINE: usize = 8 * 1024;
 
 /// After this silence an unfinished line is recorded too: SeaBIOS stops in the
@@ -63,9 +64,9 @@ pub(super) async fn record_as(
 enum Sequence {
     #[default]
     None,
-    /// After ESC.
+    /// The previous byte was ESC.
     Escape,
-    /// After ESC `[`, until the final letter.
+    /// The bytes after ESC `[`, up to the final letter.
     Control,
 }
 
@@ -98,7 +99,7 @@ impl LineSplitter {
             (Sequence::Escape, _) => self.sequence = Sequence::None,
             (Sequence::Control, b'@'..=b'~') => {
                 self.sequence = Sequence::None;
-                // H, J and f move the cursor or clear the screen.
+                // These control sequences move the cursor or clear the screen.
                 if matches!(byte, b'H' | b'J' | b'f') {
                     return self.finish();
                 }

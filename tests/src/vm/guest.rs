@@ -18,19 +18,20 @@ use crate::journal::{Event, Journal, MACHINE_ENDED, Mark, Source};
 use crate::lab::Lab;
 use crate::program;
 
-/// QEMU connects as soon as it has read its command line.
+/// How long QEMU may take to connect, which it does as soon as it has read its
+/// command line.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// The sources under which a machine appears in the journal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Voice {
-    /// For the lines of its console.
+    /// The source of the lines of its console.
     pub(crate) console: Source,
-    /// For events of the machine itself.
+    /// The source of the events of the machine itself.
     pub(crate) machine: Source,
 }
 
-/// For the host that a test is about.
+/// The sources for the host that a test is about.
 const HOST: Voice = Voice {
     console: Source::Console,
     machine: Source::Machine,
@@ -44,7 +45,8 @@ pub struct Guest {
     pid: Pid,
     serial: ChildStdin,
     qmp: Qmp,
-    /// Ends after the process, when the last console line has been recorded.
+    /// The task that ends after the process, when the last console line has been
+    /// recorded.
     ended: JoinHandle<()>,
 }
 
@@ -110,8 +112,8 @@ impl Guest {
         let qmp = tokio::select! {
             Ok(qmp) = connect => qmp,
             ended = ended_early => {
-                // Never Ok, because no event matches. QEMU's messages are in the
-                // journal.
+                // The wait always ends with an error, because no event matches. QEMU's messages
+                // are in the journal.
                 let complaints = journal.find(began, |event| event.text.starts_with("qemu: "));
                 let why = complaints.map(|event| event.text).unwrap_or_default();
                 return Err(ended.err().unwrap_or_else(|| anyhow!("no QEMU")).context(why));
@@ -162,7 +164,7 @@ impl Guest {
         self.qmp.execute("set_link", arguments).await.map(drop)
     }
 
-    /// The same for the cable of a NIC on a tap.
+    /// The same for the cable between a tap and a NIC on it.
     pub async fn set_carrier(&mut self, nic: usize, connected: bool) -> Result<()> {
         let how = if connected { "in" } else { "out" };
         let text = format!("cable of NIC {nic} plugged {how}");
@@ -271,7 +273,7 @@ impl Guest {
         let how = if hangs { "hangs" } else { "answers again" };
         self.journal
             .record(Source::Machine, format!("disk {index} {how}"));
-        // Bytes per second. QEMU starts a request when the rate allows for the
+        // In bytes per second. QEMU starts a request when the rate allows for the
         // requests before it.
         let (rate, none) = (u8::from(hangs), 0);
         let limits = json!({
@@ -302,7 +304,7 @@ impl Guest {
 async fn watch(mut child: Child, console: JoinHandle<()>, voice: Voice, journal: Journal) {
     let mut complaints = String::new();
     if let Some(stderr) = child.stderr.take() {
-        // QEMU's own error messages are a few lines.
+        // Limit the length: QEMU's own error messages are a few lines.
         let _ = stderr.take(64 * 1024).read_to_string(&mut complaints).await;
     }
     let status = child.wait().await;

@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 
 use crate::journal::{Journal, Source};
 
-/// The events that matter to tests. Others (the clock was set, a NIC changed its
-/// filter) would only fill the journal.
+/// The events that tests wait for or that a developer needs. Others (the clock
+/// was set, a NIC changed its filter) would only fill the journal.
 const EVENTS: [&str; 6] = [
     "RESET",
     "SHUTDOWN",
@@ -24,8 +24,8 @@ const EVENTS: [&str; 6] = [
     "WATCHDOG",
 ];
 
-/// Listens on an abstract socket. It needs no path, and is visible only in the
-/// lab's network namespace.
+/// Listens on an abstract socket, which needs no path, and is visible only in
+/// the lab's network namespace.
 pub(super) fn listen(name: &str) -> Result<UnixListener> {
     let address = SocketAddr::from_abstract_name(name.as_bytes())?;
     let listener = StdUnixListener::bind_addr(&address)
@@ -58,8 +58,8 @@ impl Qmp {
                 };
                 if let Some(event) = message["event"].as_str() {
                     let text = format!("{event} {}", message["data"]);
-                    // A reset through the keyboard controller is reported three
-                    // times.
+                    // Skip repeated events: a reset through the keyboard controller is reported
+                    // three times.
                     if EVENTS.contains(&event) && text != last {
                         journal.record(machine, text.as_str());
                         last = text;

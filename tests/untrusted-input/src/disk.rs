@@ -1,4 +1,5 @@
-//! Downloads for a disk, and structures that disks contain.
+//! Fuzz functions for downloads for a disk, and for structures that disks
+//! contain.
 
 use std::io::{BufReader, Read as _};
 
@@ -21,8 +22,8 @@ use landfall_download::signature::{ImageSignature, SigningKey, built_in_keys};
 use landfall_download::{checksum_file, resume};
 use uuid::Uuid;
 
-/// How many bytes of one input are unpacked: the head of an image and some data
-/// after it.
+/// In bytes: how much of one input is unpacked, which is the head of an image
+/// and some data after it.
 const UNPACKED_LIMIT: u64 = 4 << 20;
 
 /// Unpacks a downloaded image and inspects its head.
@@ -59,7 +60,8 @@ pub fn unpack(data: &[u8]) {
     };
     let whole = unpack_in(packed, 64 << 10, 64 << 10);
     let parts = unpack_in(packed, 1 + usize::from(chunk), 1 + 16 * usize::from(read));
-    // Beyond the limit one of the two may have met an error that the other has not.
+    // Compare only up to the limit: beyond it one of the two may have met an error
+    // that the other has not.
     let limited = [&whole, &parts]
         .into_iter()
         .flatten()
@@ -143,7 +145,7 @@ pub fn image_signature(data: &[u8]) {
     let _ = SigningKey::read(data);
 }
 
-/// The head of the answer when a download resumes, one field per line.
+/// Reads the head of the answer when a download resumes, one field per line.
 pub fn download_answer(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.lines();
@@ -168,7 +170,7 @@ pub fn download_answer(data: &[u8]) {
     let _ = resume::judge(Some(&known), received, &answer);
 }
 
-/// A config drive in base64 or as plain bytes.
+/// Reads a config drive in base64 or as plain bytes.
 pub fn config_drive(data: &[u8]) {
     let image = config_drive::decode_base64(data).unwrap_or_else(|_| data.to_vec());
     if let Ok(image) = config_drive::unpack(image) {
@@ -180,8 +182,8 @@ pub fn config_drive(data: &[u8]) {
     }
 }
 
-/// The start of a partition: up to 2 KiB at offset 0, and the rest at 32 KiB, where
-/// ISO 9660 begins.
+/// Reads the start of a partition: up to 2 KiB at offset 0, and the rest at 32
+/// KiB, where ISO 9660 begins.
 pub fn file_system(data: &[u8]) {
     for version in Version::ALL {
         let _ = MdSuperblock::parse(data, version, 1 << 20);
@@ -198,9 +200,9 @@ pub fn file_system(data: &[u8]) {
     let _ = file_system::identify(&head);
 }
 
-/// A partition table. `data` holds a choice of sector size and checksums, a disk
-/// size, the header and the entries. A valid table is used in the same way as when
-/// an image is written.
+/// Reads a partition table. `data` holds a choice of sector size and checksums,
+/// a disk size, the header and the entries. A valid table is used in the same
+/// way as when an image is written.
 pub fn gpt(data: &[u8]) {
     let Some((&[choice, size], table)) = data.split_first_chunk::<2>() else {
         return;
@@ -214,13 +216,13 @@ pub fn gpt(data: &[u8]) {
     if choice & 2 == 0 {
         seal(&mut head, sector);
     }
-    // Either sector size is at most 4096.
+    // The cast is lossless: either sector size is at most 4096.
     let Ok(mut table) = Table::parse(&head, sector as u32) else {
         return;
     };
     let _ = (table.image_size(), table.partitions_end());
     let _ = table.clone().add_at_end("config-2", 64 << 20, Uuid::nil());
-    // From 64 KiB to 8 EiB, which is larger than any disk.
+    // The disk has 64 KiB to 8 EiB, which is larger than any real disk.
     let disk = 1_u64 << (16 + u32::from(size) % 48);
     if table.move_backup_to_end(disk).is_ok() {
         let _ = table.add_at_end("config-2", 64 << 20, Uuid::nil());

@@ -1,4 +1,5 @@
-//! Files on the boot partition of the installed system, and firmware variables.
+//! Fuzz functions for files on the boot partition of the installed system, and
+//! for firmware variables.
 
 use landfall_handover::console::Console;
 use landfall_handover::grub_choice::ChoiceError;
@@ -58,8 +59,8 @@ pub fn bls_entry(data: &[u8]) {
     }
 }
 
-/// GRUB's environment block. A block that parses can be written and reads back as
-/// the same.
+/// Reads GRUB's environment block. A block that parses can be written, and
+/// reads back as the same.
 pub fn grub_environment(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -82,8 +83,9 @@ pub fn grub_environment(data: &[u8]) {
     }
 }
 
-/// The entry that GRUB would boot, and after a NUL the script of the first boot.
-/// GRUB expands variables and quotes, so neither may reach the kernel.
+/// Reads the entry that GRUB would boot, and after a NUL the script of the
+/// first boot. GRUB expands variables and quotes, so neither may reach the
+/// kernel.
 pub fn grub_choice(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (entry, script) = text.split_once('\0').unwrap_or((&*text, ""));
@@ -102,7 +104,7 @@ fn arguments(entry: &str, script: &str) -> Result<String, ChoiceError> {
     })
 }
 
-/// GRUB's configuration, with the console block replaced.
+/// Reads GRUB's configuration and replaces its console block.
 pub fn grub_console(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let commands = ["serial --unit=0".to_owned(), "terminal_input".to_owned()];
@@ -112,7 +114,8 @@ pub fn grub_console(data: &[u8]) {
     }
 }
 
-/// The table of platforms. The same text is also read as a value of `--console`.
+/// Reads the table of platforms. The same text is also read as a value of
+/// `--console`.
 pub fn platform_table(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(table) = PlatformTable::parse(&text) {
@@ -123,7 +126,8 @@ pub fn platform_table(data: &[u8]) {
     }
 }
 
-/// A boot entry of the firmware, and the CSV file of a distribution's boot loader.
+/// Reads a boot entry of the firmware, and the CSV file of a distribution's
+/// boot loader.
 pub fn efi(data: &[u8]) {
     let _ = efi_load_option::label(data);
     let _ = efi_load_option::device_path_of(data);

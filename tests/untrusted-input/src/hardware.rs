@@ -1,10 +1,10 @@
-//! Data from the kernel, the firmware and the devices.
+//! Fuzz functions for data from the kernel, the firmware and the devices.
 
 use landfall_inventory::hint_expression::Expression;
 use landfall_inventory::{ata_identify, disk_query, memory, smbios, vpd};
 use landfall_sys::uevent::Uevent;
 
-/// A uevent: the kernel's message about a device.
+/// Reads a uevent, the kernel's message about a device.
 pub fn uevent(data: &[u8]) {
     if let Some(event) = Uevent::parse(data) {
         let _ = (event.subsystem(), event.modalias(), event.devtype());
@@ -22,7 +22,7 @@ pub fn smbios(data: &[u8]) {
     let _ = memory::modules_mib(data);
 }
 
-/// A page of a SCSI disk's vital product data.
+/// Reads a page of a SCSI disk's vital product data.
 pub fn vpd(data: &[u8]) {
     let _ = (vpd::unit_serial(data), vpd::pre_spc3_name(data));
     let _ = vpd::designators(data).count();
@@ -33,7 +33,7 @@ pub fn vpd(data: &[u8]) {
     );
 }
 
-/// IDENTIFY data as the disk sends it, and as a captured tree stores it.
+/// Reads IDENTIFY data as the disk sends it, and as a captured tree stores it.
 pub fn ata_identify(data: &[u8]) {
     let _ = ata_identify::parse(data);
     let text = String::from_utf8_lossy(data);
@@ -43,7 +43,7 @@ pub fn ata_identify(data: &[u8]) {
     let _ = disk_query::bytes(&text);
 }
 
-/// A root device hint (first line) and the disk property to compare it with (the
+/// Compares a root device hint (first line) with a property of a disk (the
 /// rest).
 pub fn root_device_hint(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

@@ -1,15 +1,15 @@
-//! Files that describe an installation.
+//! Fuzz functions for files that describe an installation.
 
 use landfall_installation::{InstallOptions, stream};
 
-/// A config file of an installation.
+/// Reads a config file of an installation.
 pub fn install_config(data: &[u8]) {
     if let Err(failure) = InstallOptions::from_config(&String::from_utf8_lossy(data)) {
         assert!(!failure.details.contains('\n'), "{failure:?}");
     }
 }
 
-/// The metadata of a CoreOS stream.
+/// Reads the metadata of a CoreOS stream.
 pub fn stream_metadata(data: &[u8]) {
     for sector in [512, 4096] {
         if let Ok(found) = stream::find(data, "x86_64", sector) {

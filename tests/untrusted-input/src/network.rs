@@ -1,4 +1,5 @@
-//! Messages from hosts on the link that nobody has authenticated.
+//! Fuzz functions for messages from hosts on the link that nobody has
+//! authenticated.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use landfall_network_plan::MacAddr;
 pub fn dhcp(data: &[u8]) {
     let _ = datagram::payload(data);
     let _ = conflict::claimant(data, [192, 0, 2, 1].into());
-    // Takes transaction ID and hardware address from the input itself. They only
+    // Take transaction ID and hardware address from the input itself. They only
     // identify whose answer it is.
     let transaction = data.get(4..8).and_then(|bytes| bytes.try_into().ok());
     let mac = data.get(28..34).and_then(|bytes| bytes.try_into().ok());
@@ -32,8 +33,9 @@ pub fn dhcp(data: &[u8]) {
     }
 }
 
-/// A DHCPv6 message that any host may send to our port. Transaction ID and identity
-/// come from the input itself: they only identify whose answer it is.
+/// Reads a DHCPv6 message that any host may send to the client's port.
+/// Transaction ID and identity come from the input itself: they only identify
+/// whose answer it is.
 pub fn dhcpv6(data: &[u8]) {
     let Some((mac, message)) = data.split_first_chunk::<6>() else {
         return;
@@ -43,7 +45,7 @@ pub fn dhcpv6(data: &[u8]) {
     let Some(transaction) = transaction else {
         return;
     };
-    // Puts the client's own identity in front, as a server repeats it.
+    // Put the client's own identity in front, as a server repeats it.
     let (head, options) = message.split_at(4);
     let duid = &identity.duid;
     let client = [&[0, 1, 0, duid.len() as u8], duid.as_slice()].concat();
@@ -61,7 +63,7 @@ pub fn dhcpv6(data: &[u8]) {
     }
 }
 
-/// Options of router advertisements that the kernel passes on.
+/// Reads options of router advertisements that the kernel passes on.
 pub fn nd_user_option(data: &[u8]) {
     for option in user_option::read(data) {
         if let user_option::Content::Domains(names) = &option.content {

@@ -1,4 +1,5 @@
-//! Messages from Ironic, and from hosts that claim to be Ironic.
+//! Fuzz functions for messages from Ironic, and from hosts that claim to be
+//! Ironic.
 
 use std::net::Ipv6Addr;
 
@@ -19,8 +20,8 @@ use landfall_settings::{ConfigFiles, Settings};
 use landfall_sys::calendar;
 use serde_json::Value;
 
-/// The body of a command, and the parts of it that the execution reads before it
-/// does anything.
+/// Reads the body of a command, and the parts of it that the execution reads
+/// before it does anything.
 pub fn http_command(data: &[u8]) {
     let Ok(Ok(Parsed::Command(command))) = Request::parse(data).map(Request::command) else {
         return;
@@ -50,8 +51,8 @@ pub fn http_command(data: &[u8]) {
     let _ = ignition_file::with_hostname(user_data.map(str::as_bytes), Some("host"));
 }
 
-/// Ironic's answer to a lookup: the text of an error, and the settings in the
-/// answer.
+/// Reads Ironic's answer to a lookup: the text of an error, and the settings in
+/// the answer.
 pub fn lookup_answer(data: &[u8]) {
     let answer = landfall_http_client::Answer {
         status: 200,
@@ -68,15 +69,16 @@ pub fn lookup_answer(data: &[u8]) {
     }
 }
 
-/// The `Date` header of Ironic's answers, from which the agent may set its clock.
+/// Reads the `Date` header of Ironic's answers, from which the agent may set
+/// its clock.
 pub fn http_date(data: &[u8]) {
     if let Some(time) = calendar::parse_http_date(&String::from_utf8_lossy(data)) {
         let _ = (calendar::civil(time), calendar::shown(time));
     }
 }
 
-/// A CA file or an identity from an operator: read it and build TLS settings from
-/// it.
+/// Reads a CA file or an identity from an operator, and builds TLS settings
+/// from it.
 pub fn pem_file(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = pem_files::certificates_of("fuzz", data);
@@ -87,8 +89,8 @@ pub fn pem_file(data: &[u8]) {
     }
 }
 
-/// An mDNS answer from an untrusted host on the link: port, SRV target, and one TXT
-/// entry per line. The addresses are fixed.
+/// Reads an mDNS answer from an untrusted host on the link: port, SRV target,
+/// and one TXT entry per line. The addresses are fixed.
 pub fn mdns_advert(data: &[u8]) {
     let Some((port, rest)) = data.split_first_chunk::<2>() else {
         return;

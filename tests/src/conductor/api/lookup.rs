@@ -1,4 +1,4 @@
-//! `GET /v1/lookup`: tells an agent its node and the token.
+//! `GET /v1/lookup`: returns the agent's node and the token.
 
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ fn answer(shared: &Shared, query: &LookupQuery, version: ApiVersion) -> Response
         return not_found();
     }
     memory.lookups += 1;
-    // The token is shown once. A later caller is either an intruder or an agent
-    // that should have kept the token.
+    // Show the token once. A later caller is either an intruder or an agent that
+    // should have kept the token.
     let token = if memory.token.is_some() {
         node::MASKED.to_owned()
     } else {
@@ -83,7 +83,7 @@ fn answer(shared: &Shared, query: &LookupQuery, version: ApiVersion) -> Response
     .into_response()
 }
 
-/// 43 characters, the length of Ironic's 32 bytes in base64.
+/// Makes a token of 43 characters, the length of Ironic's 32 bytes in base64.
 fn new_token() -> String {
     let mut token = uuid::Uuid::new_v4().simple().to_string();
     token.push_str(&uuid::Uuid::new_v4().simple().to_string());
