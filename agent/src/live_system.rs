@@ -25,7 +25,7 @@ mod without;
 #[cfg(not(feature = "live-system"))]
 pub use without::LiveSystem;
 
-pub use watchdog::{keep_watchdog, tell_ready};
+pub use watchdog::{keep_watchdog, report_ready};
 
 #[cfg(feature = "live-system")]
 pub use system::LiveSystem;

@@ -24,7 +24,7 @@ const HEARTBEATS: usize = 640;
 const RENEWALS: usize = 48;
 /// The agent logs its memory use at every 50th heartbeat. By the first of these
 /// lines everything has happened once.
-const TOLD_EVERY: usize = 50;
+const LOGGED_EVERY: usize = 50;
 /// Resident memory: the growth that a day may cause in percent, and the upper limit
 /// in KiB.
 const MAX_GROWTH: u64 = 5;
@@ -50,8 +50,8 @@ async fn live_a_day(lab: &Lab) -> Result<()> {
     let services = site.serve(lab).await?;
     let guest = site.power_on(lab).await?;
 
-    let before = resident_kib(&guest, TOLD_EVERY, BOOT).await?;
-    let last = HEARTBEATS.next_multiple_of(TOLD_EVERY);
+    let before = resident_kib(&guest, LOGGED_EVERY, BOOT).await?;
+    let last = HEARTBEATS.next_multiple_of(LOGGED_EVERY);
     let after = resident_kib(&guest, last, Duration::from_secs(3600)).await?;
     let acknowledged = |text: &str| text.contains("DHCPACK");
     let events = lab.journal.events();

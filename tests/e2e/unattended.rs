@@ -29,7 +29,7 @@ fn url(name: &str) -> String {
 }
 
 /// The arguments in the network boot menu of a current UPI installation.
-fn line_of_today(disk: &str) -> String {
+fn current_line(disk: &str) -> String {
     format!(
         "coreos.inst.install_dev={disk} coreos.inst.image_url={} coreos.inst.ignition_url={}",
         url(IMAGE),
@@ -103,7 +103,7 @@ fn unattended_uefi() {
             firmware: Firmware::Uefi,
             way: Way::Iso,
             bus: Bus::VirtioBlk,
-            ..plan(line_of_today("/dev/vda") + " coreos.inst.insecure")
+            ..plan(current_line("/dev/vda") + " coreos.inst.insecure")
         };
         installs(lab, &plan).await?;
         // The boot entry that the agent made, not the firmware's own entry for the
@@ -124,7 +124,7 @@ fn unattended_old_line_bios_pxe() {
             way: Way::Pxe,
             ..plan(format!(
                 "rd.neednet=1 coreos.inst=yes {}",
-                line_of_today("vda")
+                current_line("vda")
             ))
         };
         installs(lab, &plan).await?;
@@ -141,7 +141,7 @@ fn unattended_bad_config() {
         let plan = Plan {
             disk_mib: 256,
             disk_before: OldDisk::Pattern,
-            ..plan(line_of_today("/dev/vda") + " coreos.inst.insecure")
+            ..plan(current_line("/dev/vda") + " coreos.inst.insecure")
         };
         let mut site = plan.site(lab).await?;
         site.files
@@ -172,7 +172,7 @@ fn unattended_unproven_image() {
         let plan = Plan {
             disk_mib: 256,
             disk_before: OldDisk::Pattern,
-            ..plan(line_of_today("/dev/vda"))
+            ..plan(current_line("/dev/vda"))
         };
         let site = site(lab, &plan).await?;
         let _services = site.serve(lab).await?;
@@ -197,7 +197,7 @@ fn unattended_full_variable_store() {
         const FREE: usize = 9 << 10;
         let plan = Plan {
             firmware: Firmware::Uefi,
-            ..plan(line_of_today("/dev/vda") + " coreos.inst.insecure coreos.inst.skip_reboot")
+            ..plan(current_line("/dev/vda") + " coreos.inst.insecure coreos.inst.skip_reboot")
         };
         let site = site(lab, &plan).await?;
         let mut variables = UefiVariables::new(&site.machine.variables)?;
@@ -296,7 +296,7 @@ fn kexec_unattended_uefi() {
         let plan = Plan {
             firmware: Firmware::Uefi,
             way: Way::Iso,
-            ..plan(line_of_today("/dev/vda") + " coreos.inst.insecure landfall.kexec=1")
+            ..plan(current_line("/dev/vda") + " coreos.inst.insecure landfall.kexec=1")
         };
         let site = site(lab, &plan).await?;
         let _services = site.serve(lab).await?;

@@ -55,7 +55,7 @@ pub const KNOWN: &[&str] = &[
 /// Arguments that the old installer did not have. A command line with one of them
 /// is for the current installer, which ignores `coreos.inst=yes` and verifies what
 /// it installs.
-const OF_TODAY: [&str; 5] = [
+const CURRENT_ONLY: [&str; 5] = [
     PLATFORM_ID,
     STREAM,
     SAVE_PARTLABEL,
@@ -317,8 +317,8 @@ impl<'a> Reader<'a> {
     }
 
     fn legacy(&mut self) -> bool {
-        let mut of_today = OF_TODAY.iter();
-        let newer = of_today.find(|key| self.line.last(key).is_some());
+        let mut current_only = CURRENT_ONLY.iter();
+        let newer = current_only.find(|key| self.line.last(key).is_some());
         match (self.switch(LEGACY), newer) {
             (true, Some(newer)) => {
                 self.warnings.push(format!(

@@ -172,13 +172,13 @@ impl Search {
         }
         // Also try without binding to a NIC: the service may be reached over the
         // loopback or a tunnel.
-        let hopeless = match online.is_empty() {
+        let try_without_nic = match online.is_empty() {
             false => self.tries.values().all(|known| known.failures > 0),
             // Without an address on any NIC, wait. Link-local addresses alone may be
             // enough.
             true => !has_network || state.nics.iter().any(|nic| !nic.addresses.is_empty()),
         };
-        if hopeless && !self.tries.contains_key(&None) {
+        if try_without_nic && !self.tries.contains_key(&None) {
             self.tries.insert(None, Try::new(None, Vec::new()));
         }
     }

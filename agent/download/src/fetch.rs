@@ -6,7 +6,7 @@
 //! `Bytes` on without copying them. reqwest's blocking client takes 1.7 times the
 //! CPU time (0.46 instead of 0.27 s/GiB).
 
-mod course;
+mod download_state;
 mod local;
 mod location;
 mod mirror;

@@ -57,7 +57,7 @@ pub fn run() -> ! {
     // Ignore the error here: the agent reports unreadable settings.
     let debug = Settings::of_this_boot().is_ok_and(|settings| settings.params.wants_debug());
     let flush = landfall_report::start(Output::Consoles, debug);
-    landfall_report::tell_panics(&flush);
+    landfall_report::log_panics(&flush);
     tracing::info!(
         "landfall {} on Linux {}",
         env!("CARGO_PKG_VERSION"),

@@ -20,7 +20,7 @@ const FIRST_NIC_LIMIT: Duration = Duration::from_secs(60);
 /// USB and firmware do not report when they are done.
 const QUIET: Duration = Duration::from_secs(3);
 /// The wait is logged only if it takes longer than this.
-const TELL_AFTER: Duration = Duration::from_secs(2);
+const LOG_AFTER: Duration = Duration::from_secs(2);
 
 /// The name and the hardware addresses of each NIC, by its index.
 type Nics = BTreeMap<u32, (String, Vec<MacAddr>)>;
@@ -72,7 +72,7 @@ async fn look(
             let wake = if logged {
                 end
             } else {
-                end.min(start + TELL_AFTER)
+                end.min(start + LOG_AFTER)
             };
             tokio::select! {
                 event = watch.next() => match event {
@@ -155,7 +155,7 @@ mod tests {
             });
             assert_eq!(name(&found.0), Some("node7"));
             assert_eq!(found.0.faults, [""; 0]);
-            assert!(begin.elapsed() < TELL_AFTER, "it was not waited for longer");
+            assert!(begin.elapsed() < LOG_AFTER, "it was not waited for longer");
         });
     }
 

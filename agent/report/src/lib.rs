@@ -78,7 +78,7 @@ pub fn start(output: Output, debug: bool) -> Flush {
 
 /// Logs panics like any other failure before the process aborts, because nobody
 /// sees stderr in the ramdisk.
-pub fn tell_panics(flush: &Flush) {
+pub fn log_panics(flush: &Flush) {
     let flush = flush.clone();
     std::panic::set_hook(Box::new(move |panic| {
         tracing::error!("this is a bug of landfall, please report it: {panic}");

@@ -6,7 +6,7 @@
 use landfall_sys::state_file::StateFile;
 
 /// The text that Ironic sends in place of a token that it has already sent.
-const TOLD_BEFORE: &str = "******";
+const ALREADY_SENT: &str = "******";
 /// A shorter token is not a secret.
 const SHORTEST: usize = 32;
 
@@ -23,7 +23,7 @@ pub enum NoToken {
     #[error(
         "Ironic has already given this node's token to an earlier boot of this machine, or to another machine with one of its MAC addresses -- power the node off and on through Ironic"
     )]
-    ToldBefore,
+    AlreadySent,
     /// Ironic sent a text that is too short for a token.
     #[error("expected a token of at least {SHORTEST} characters from Ironic, found {0}")]
     TooShort(usize),
@@ -56,7 +56,7 @@ impl AgentToken {
     /// If there is no usable token.
     pub fn learn(&mut self, answered: Option<&str>) -> Result<&str, NoToken> {
         match answered {
-            Some(TOLD_BEFORE) => self.token.as_deref().ok_or(NoToken::ToldBefore),
+            Some(ALREADY_SENT) => self.token.as_deref().ok_or(NoToken::AlreadySent),
             Some(token) if token.len() >= SHORTEST => {
                 self.file.store_or_warn(token.as_bytes());
                 Ok(self.token.insert(token.to_owned()))
@@ -81,22 +81,25 @@ mod tests {
     fn a_restarted_agent_goes_on_with_the_token_it_kept() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(token(&dir, None).learn(Some(TOKEN)), Ok(TOKEN));
-        assert_eq!(token(&dir, None).learn(Some(TOLD_BEFORE)), Ok(TOKEN));
+        assert_eq!(token(&dir, None).learn(Some(ALREADY_SENT)), Ok(TOKEN));
     }
 
     #[test]
     fn asterisks_without_a_kept_token_are_told_plainly() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(
-            token(&dir, None).learn(Some(TOLD_BEFORE)),
-            Err(NoToken::ToldBefore)
+            token(&dir, None).learn(Some(ALREADY_SENT)),
+            Err(NoToken::AlreadySent)
         );
     }
 
     #[test]
     fn token_given_beforehand_stands_when_lookup_shows_asterisks() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(token(&dir, Some(TOKEN)).learn(Some(TOLD_BEFORE)), Ok(TOKEN));
+        assert_eq!(
+            token(&dir, Some(TOKEN)).learn(Some(ALREADY_SENT)),
+            Ok(TOKEN)
+        );
     }
 
     #[test]

@@ -34,7 +34,7 @@ const NO_CONDUCTOR: &str = "No valid host";
 /// The number of heartbeats between two log lines: two hours with Ironic's usual
 /// timeout. The line shows that a waiting agent is well and how much memory it
 /// uses.
-const TOLD_EVERY: u32 = 50;
+const LOGGED_EVERY: u32 = 50;
 
 /// The content of a heartbeat. Ironic stores the URL and the certificate, and
 /// rejects a heartbeat with others until it has deleted them.
@@ -80,7 +80,7 @@ pub async fn beat_forever(
         let pause = pace.pause_after(&verdict);
         if let Verdict::Accepted = verdict {
             accepted = accepted.saturating_add(1);
-            tell_accepted(accepted, service);
+            log_accepted(accepted, service);
             wanted = false;
         } else {
             report(service, outcome, &verdict, pause);
@@ -97,11 +97,11 @@ pub async fn beat_forever(
     }
 }
 
-fn tell_accepted(count: u32, service: &Service) {
+fn log_accepted(count: u32, service: &Service) {
     if count == 1 {
         tracing::info!("heartbeat accepted by {}", service.base());
     }
-    if count.is_multiple_of(TOLD_EVERY)
+    if count.is_multiple_of(LOGGED_EVERY)
         && let Some((resident, peak)) = memory_use::resident_and_peak_kib()
     {
         tracing::info!(

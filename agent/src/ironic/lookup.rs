@@ -97,8 +97,8 @@ pub struct RetryPolicy {
 pub enum NoNode {
     /// Ironic gives no token, and only an operator can change this: see
     /// [`NoToken::AlreadySent`].
-    #[error("{}", NoToken::ToldBefore)]
-    TokenTold,
+    #[error("{}", NoToken::AlreadySent)]
+    TokenAlreadySent,
     /// The time is over.
     #[error(
         "no node after {seconds} s ({fault}) -- enrol a port with one of these MAC addresses, or start its inspection or deployment: {macs}"
@@ -145,7 +145,7 @@ pub async fn look_up_until_known(
                         let secret = secret.to_owned();
                         return Ok((found, secret));
                     }
-                    Err(NoToken::ToldBefore) => return Err(NoNode::TokenTold),
+                    Err(NoToken::AlreadySent) => return Err(NoNode::TokenAlreadySent),
                     Err(no_token) => no_token.to_string(),
                 },
                 Err(fault) => fault,

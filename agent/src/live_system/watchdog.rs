@@ -4,7 +4,7 @@ use landfall_sys::service_notify::{ServiceNotify, watchdog_interval};
 
 /// Reports to systemd that the service has started, so that units ordered after
 /// it can start. The agent looks for Ironic only later, which may take forever.
-pub fn tell_ready() {
+pub fn report_ready() {
     match ServiceNotify::from_environment() {
         Ok(Some(notify)) => {
             if let Err(error) = notify.ready() {

@@ -62,7 +62,7 @@ impl Boot {
                 warn_all(&settings.apply_lookup_config(&node.config));
                 Ok(Lookup::Known { node, token })
             }
-            Err(reason @ NoNode::TokenTold) => {
+            Err(reason @ NoNode::TokenAlreadySent) => {
                 tracing::error!("lookup: {reason}");
                 Ok(Lookup::LockDown)
             }

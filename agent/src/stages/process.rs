@@ -57,7 +57,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
         }
     };
     let flush = landfall_report::start(output, debug || settings.params.wants_debug());
-    landfall_report::tell_panics(&flush);
+    landfall_report::log_panics(&flush);
     // One thread runs all network tasks. Disks are written on other threads.
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -123,7 +123,7 @@ async fn in_live_system(settings: Settings) -> Result<Option<Ending>> {
     tracing::info!("landfall {} in a live system", env!("CARGO_PKG_VERSION"));
     live_system::keep_watchdog();
     let services = LiveSystem::connect().await?;
-    live_system::tell_ready();
+    live_system::report_ready();
     let boot = async {
         let ending = boot(settings, Some(services.clone())).await?;
         services.end(ending).await;

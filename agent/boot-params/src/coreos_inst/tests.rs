@@ -51,7 +51,7 @@ fn a_line_of_today() {
 /// agent.
 #[test]
 fn a_line_of_today_with_the_old_word_is_verified() {
-    for of_today in [
+    for current_only in [
         "coreos.inst.insecure=0",
         "coreos.inst.insecure=",
         "coreos.inst.stream=stable",
@@ -60,9 +60,9 @@ fn a_line_of_today_with_the_old_word_is_verified() {
         "coreos.inst.save_partindex=4",
     ] {
         let inst = read(&format!(
-            "coreos.inst=yes coreos.inst.install_dev=sda {of_today}"
+            "coreos.inst=yes coreos.inst.install_dev=sda {current_only}"
         ));
-        assert!(inst.is_wanted() && !inst.legacy, "{of_today}");
+        assert!(inst.is_wanted() && !inst.legacy, "{current_only}");
         assert!(inst.warnings[0].contains("is verified"), "{inst:?}");
     }
 }

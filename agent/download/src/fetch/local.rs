@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use landfall_media_formats::iso9660::{Iso, IsoError};
 
-use super::course::{DownloadState, Outcome, final_at, later};
+use super::download_state::{DownloadState, Outcome, final_at, later};
 use super::location::Location;
 use super::mirror::Mirror;
 use super::pace::Pace;

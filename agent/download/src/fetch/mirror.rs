@@ -3,7 +3,7 @@
 
 use landfall_report::failure::Failure;
 
-use super::course::{Break, DownloadState, Outcome};
+use super::download_state::{Break, DownloadState, Outcome};
 use super::shown;
 use crate::resume::{Resource, same_file};
 

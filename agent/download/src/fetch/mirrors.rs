@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::backoff::Backoff;
 
-use super::course::{Break, DownloadState, Outcome, final_at};
+use super::download_state::{Break, DownloadState, Outcome, final_at};
 use super::local::Local;
 use super::location::Location;
 use super::mirror::Mirror;

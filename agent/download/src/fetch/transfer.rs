@@ -11,7 +11,7 @@ use reqwest::header::{
 };
 
 use super::Request;
-use super::course::{Break, DownloadState, Outcome, final_at, later};
+use super::download_state::{Break, DownloadState, Outcome, final_at, later};
 use super::mirror::Mirror;
 use super::pace::{PROGRESS, Pace};
 use crate::resume::{Answer, Resource, Verdict, judge, may_be_taken_as_sent};

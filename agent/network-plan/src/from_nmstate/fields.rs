@@ -321,11 +321,11 @@ impl<'a> Fields<'a> {
         if found.is_none() {
             // Leave the digits out of the message: they only are another spelling of the
             // words.
-            let is_digit = |word: &&str| word.parse::<u8>().is_err();
+            let is_name = |word: &&str| word.parse::<u8>().is_err();
             let known: Vec<_> = words
                 .iter()
                 .map(|(word, _)| *word)
-                .filter(is_digit)
+                .filter(is_name)
                 .collect();
             let (known, found) = (known.join(", "), value.kind());
             self.fault(key, format!("expected one of {known}, found {found}"));

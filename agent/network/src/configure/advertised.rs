@@ -141,7 +141,7 @@ impl Configurator {
         if address.duplicate {
             // The kernel keeps a static address that is a duplicate and reports it
             // like any other address. It removes a duplicate that has a lifetime.
-            self.tell_duplicate(address);
+            self.report_duplicate(address);
             self.decline6(address).await;
         }
         if let Some(nic) = self.nics.get_mut(&address.index) {

@@ -55,7 +55,7 @@ pub(super) struct Configurator {
     /// repeat its advertisement for many minutes.
     user_options: UserOptions,
     pub(super) host_name_set: bool,
-    pub(super) missing_devices_told: bool,
+    pub(super) missing_devices_reported: bool,
     /// Why the machine has no NIC, once the reason is known.
     pub(super) no_nic: Option<String>,
     pub(super) reach: watch::Receiver<Reach>,
@@ -98,7 +98,7 @@ impl Configurator {
             clients_started: 0,
             user_options: UserOptions::open()?,
             host_name_set: false,
-            missing_devices_told: false,
+            missing_devices_reported: false,
             no_nic: None,
             reach,
             heard_vlans,

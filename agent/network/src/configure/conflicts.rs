@@ -21,7 +21,7 @@ use crate::static_ipv4::{self, Verdict};
 impl Configurator {
     /// Reports that another machine has this IPv6 address, as the kernel found out,
     /// and starts the timer for the next check.
-    pub(super) fn tell_duplicate(&mut self, address: &LinkAddress) {
+    pub(super) fn report_duplicate(&mut self, address: &LinkAddress) {
         let Some(nic) = self.nics.get_mut(&address.index) else {
             return;
         };
@@ -59,7 +59,7 @@ impl Configurator {
 
     /// Reports that no other machine has the address any more, if one had it
     /// before.
-    pub(super) fn tell_free(&mut self, address: &LinkAddress) {
+    pub(super) fn report_free(&mut self, address: &LinkAddress) {
         let Some(nic) = self.nics.get_mut(&address.index) else {
             return;
         };

@@ -188,10 +188,10 @@ impl Configurator {
         let interface = nic.interface_of(&self.setup.choice.plan);
         let origin = nic.origin(&address, interface, self.setup.choice.source);
         if address.duplicate {
-            return self.tell_duplicate(&address);
+            return self.report_duplicate(&address);
         }
         if !address.tentative {
-            self.tell_free(&address);
+            self.report_free(&address);
         }
         let Some(nic) = self.nics.get_mut(&address.index) else {
             return;

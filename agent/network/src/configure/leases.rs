@@ -5,7 +5,7 @@ use std::time::Duration;
 use landfall_network_plan::IpPlan;
 
 use super::configurator::Configurator;
-use super::link_setup::{note, told_route};
+use super::link_setup::{note, route_change};
 use super::mtu::leased_mtu;
 use crate::apply::Lifetime;
 use crate::client_tag::ClientTag;
@@ -89,7 +89,7 @@ impl Configurator {
             (old.address, old.server, &old.dns) != (lease.address, lease.server, &lease.dns)
         });
         if changed {
-            tracing::info!("{name} {}", told_lease(&lease));
+            tracing::info!("{name} {}", lease_text(&lease));
         } else {
             tracing::debug!("{name} {} renewed", lease.address);
         }
@@ -122,7 +122,7 @@ impl Configurator {
             .filter(|route| !routes.contains(route))
         {
             let result = self.changes.remove_route(index, route).await;
-            note(&mut errors, &told_route("removing", route), result);
+            note(&mut errors, &route_change("removing", route), result);
         }
         let plan = &self.setup.choice.plan;
         let leased_mtu = |mtu| leased_mtu(plan, &nic.link, interface, mtu);
@@ -140,7 +140,7 @@ impl Configurator {
         }
         for route in &routes {
             let result = self.changes.add_route(index, route).await;
-            note(&mut errors, &told_route("adding", route), result);
+            note(&mut errors, &route_change("adding", route), result);
         }
         for error in errors {
             nic.complain(format!("{name} DHCP: {error}"));
@@ -160,7 +160,7 @@ impl Configurator {
         let mut errors = Vec::new();
         for route in nic.lease_routes.drain(..) {
             let result = self.changes.remove_route(index, &route).await;
-            note(&mut errors, &told_route("removing", &route), result);
+            note(&mut errors, &route_change("removing", &route), result);
         }
         let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
         let ip = interface.and_then(|interface| interface.ipv4.as_ref());
@@ -196,7 +196,7 @@ fn settings(nic: &Nic, ip: &IpPlan) -> dhcp::Settings {
 }
 
 /// Describes a lease for the console.
-fn told_lease(lease: &Lease) -> String {
+fn lease_text(lease: &Lease) -> String {
     let mut text = format!("{} from DHCP server {}", lease.address, lease.server);
     match lease.lifetime {
         Some(lifetime) => text.push_str(&format!(" for {} s", lifetime.as_secs())),

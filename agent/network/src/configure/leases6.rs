@@ -99,9 +99,9 @@ impl Configurator {
         let name = nic.link.name.clone();
         let mut errors = Vec::new();
         let address = lease.address;
-        let text = told_lease(&lease);
+        let text = lease_text(&lease);
         let before = nic.ipv6.take_lease(lease);
-        if before.as_ref().map(told_lease) == Some(text.clone()) {
+        if before.as_ref().map(lease_text) == Some(text.clone()) {
             tracing::debug!("{name} {text}, renewed");
         } else {
             tracing::info!("{name} {text}");
@@ -183,7 +183,7 @@ fn alone(address: Ipv6Addr) -> IpPrefix {
 }
 
 /// Describes a lease for the console.
-fn told_lease(lease: &Lease) -> String {
+fn lease_text(lease: &Lease) -> String {
     let mut parts = Vec::new();
     if let Some(address) = &lease.address {
         let time = match address.valid {

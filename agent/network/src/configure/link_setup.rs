@@ -78,7 +78,7 @@ pub(super) async fn add_planned(
     }
     for route in planned_routes(ip, metric) {
         let result = changes.add_route(index, &route).await;
-        note(&mut errors, &told_route("adding", &route), result);
+        note(&mut errors, &route_change("adding", &route), result);
     }
     errors
 }
@@ -91,7 +91,7 @@ pub(super) fn note(errors: &mut Vec<String>, what: &str, result: io::Result<()>)
 }
 
 /// `add the route to 10.0.0.0/8 via 192.0.2.1`, for [`note`].
-pub(super) fn told_route(verb: &str, route: &DeviceRoute) -> String {
+pub(super) fn route_change(verb: &str, route: &DeviceRoute) -> String {
     match route.via {
         Some(via) => format!("{verb} the route to {} via {via}", route.destination),
         None => format!("{verb} the route to {} on the link", route.destination),

@@ -41,7 +41,7 @@ impl Configurator {
 
     /// Whether the ports of this bond still wait for the first one in the list.
     pub(super) fn awaits_first_port(&self, controller: u32) -> bool {
-        !self.missing_devices_told
+        !self.missing_devices_reported
             && self.needs_mac(controller)
             && self.first_port(controller).is_none()
     }

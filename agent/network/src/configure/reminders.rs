@@ -21,12 +21,12 @@ impl Configurator {
     pub(super) async fn on_timer(&mut self, timer: Timer) {
         match timer {
             Timer::Devices => {
-                self.tell_missing_devices();
+                self.report_missing_devices();
                 self.join_waiting_ports().await;
             }
-            Timer::Online => self.tell_offline(),
-            Timer::Carrier(index) => self.tell_missing_carrier(index),
-            Timer::Advertisement(index) => self.tell_missing_router(index),
+            Timer::Online => self.report_offline(),
+            Timer::Carrier(index) => self.report_missing_carrier(index),
+            Timer::Advertisement(index) => self.report_missing_router(index),
             Timer::AdvertisedDns(index) => self.expire_advertised_dns(index),
             Timer::Duplicate(index) => self.ask_again_for_static6(index).await,
             Timer::Link(index) => self.retry_link(index).await,
@@ -35,8 +35,8 @@ impl Configurator {
 
     /// Runs twice: early, for an operator at the console, and again for the final
     /// result.
-    fn tell_missing_devices(&mut self) {
-        let is_last = std::mem::replace(&mut self.missing_devices_told, true);
+    fn report_missing_devices(&mut self) {
+        let is_last = std::mem::replace(&mut self.missing_devices_reported, true);
         if !is_last {
             let at = Instant::now() + DEVICES_LIMIT;
             self.timers.start(Timer::Devices, at);
@@ -66,7 +66,7 @@ impl Configurator {
     }
 
     /// A summary; each fault in it has been logged before.
-    fn tell_offline(&self) {
+    fn report_offline(&self) {
         let state = self.current_state();
         if state.is_online() || state.nics.is_empty() {
             return;
@@ -79,7 +79,7 @@ impl Configurator {
 
     /// Warns about a NIC without a carrier only if the plan names it or its
     /// firmware is missing.
-    fn tell_missing_carrier(&mut self, index: u32) {
+    fn report_missing_carrier(&mut self, index: u32) {
         let Some(nic) = self.nics.get_mut(&index).filter(|nic| !nic.link.carrier) else {
             return;
         };
@@ -101,7 +101,7 @@ impl Configurator {
         }
     }
 
-    fn tell_missing_router(&mut self, index: u32) {
+    fn report_missing_router(&mut self, index: u32) {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };

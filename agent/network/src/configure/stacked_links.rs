@@ -6,7 +6,7 @@ use std::path::Path;
 use landfall_network_plan::InterfaceKind;
 
 use super::configurator::Configurator;
-use super::link_setup::{note, told_route};
+use super::link_setup::{note, route_change};
 use crate::device_route::planned_routes;
 use crate::stacked_link::{self, StackedLink};
 use crate::{policy_rule, vrf_sysctl};
@@ -34,7 +34,7 @@ impl Configurator {
                     for route in families.flat_map(|ip| planned_routes(ip, NO_METRIC)) {
                         // These routes need no device.
                         let result = self.changes.add_route(0, &route).await;
-                        note(&mut errors, &told_route("adding", &route), result);
+                        note(&mut errors, &route_change("adding", &route), result);
                     }
                 }
                 _ => {}

@@ -50,13 +50,13 @@ async fn one_lease<T: Clone>(
     let address = ipv4(&lease);
     if let Some(owner) = owner(settings, address).await {
         decline(settings, &lease);
-        reporter.tell(Event::Taken(address, owner)).await?;
+        reporter.report(Event::Taken(address, owner)).await?;
         sleep(DECLINE_PAUSE.mul_f64(between(1.0, 1.5))).await;
         return Some(None);
     }
-    reporter.tell(Event::Bound(lease.clone())).await?;
+    reporter.report(Event::Bound(lease.clone())).await?;
     keep(settings, lease, since, reporter).await?;
-    reporter.tell(Event::Lost).await?;
+    reporter.report(Event::Lost).await?;
     Some(Some(address))
 }
 
@@ -118,7 +118,7 @@ async fn find<T: Clone>(
 /// Reports an error and waits. The link is down or going away, and a new client
 /// starts when it returns, so there is no hurry.
 async fn give_way<T: Clone>(reporter: &Reporter<T>, error: &io::Error) -> Option<()> {
-    reporter.tell(Event::Trouble(error.to_string())).await?;
+    reporter.report(Event::Trouble(error.to_string())).await?;
     sleep(LONGEST_WAIT).await;
     Some(())
 }
@@ -170,7 +170,11 @@ impl<'a> Search<'a> {
                 match self.take(&offer).await? {
                     Taken::Lease(lease, since) => return Ok(Outcome::Found(lease, since)),
                     Taken::Refused => {
-                        if reporter.tell(Event::Refused(offer.server)).await.is_none() {
+                        if reporter
+                            .report(Event::Refused(offer.server))
+                            .await
+                            .is_none()
+                        {
                             return Ok(Outcome::Unheard);
                         }
                         // Wait until the end of the attempt, so that a server that offers and refuses
@@ -184,7 +188,7 @@ impl<'a> Search<'a> {
             if !logged && (sent >= SILENCE || Instant::now() >= end) {
                 logged = true;
                 if reporter
-                    .tell(Event::Silent(self.start.elapsed()))
+                    .report(Event::Silent(self.start.elapsed()))
                     .await
                     .is_none()
                 {
@@ -274,7 +278,7 @@ async fn keep<T: Clone>(
         match renew(settings, &lease, since).await {
             Taken::Lease(renewed, asked) => {
                 (lease, since) = (renewed, asked);
-                reporter.tell(Event::Bound(lease.clone())).await?;
+                reporter.report(Event::Bound(lease.clone())).await?;
             }
             Taken::Refused => return Some(()),
             Taken::Silence => match lease.lifetime {

@@ -56,7 +56,7 @@ pub async fn run<T: Clone>(
             return;
         };
         if reporter
-            .tell(Event::Trouble(error.to_string()))
+            .report(Event::Trouble(error.to_string()))
             .await
             .is_none()
         {
@@ -102,8 +102,8 @@ impl<T: Clone> Client<'_, T> {
             for output in machine.on(self.start.elapsed(), input) {
                 match output {
                     Output::Send(message) => self.send(&message).await,
-                    Output::Tell(event) => {
-                        if self.reporter.tell(event).await.is_none() {
+                    Output::Report(event) => {
+                        if self.reporter.report(event).await.is_none() {
                             return Ok(());
                         }
                     }

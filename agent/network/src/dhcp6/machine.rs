@@ -42,7 +42,7 @@ pub enum Output {
     /// Send this message to the address of all servers.
     Send(Vec<u8>),
     /// Report this event.
-    Tell(Event),
+    Report(Event),
 }
 
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Machine {
         if self.complaint.is_some_and(|at| at <= now) {
             self.complaint = None;
             let silence = now.saturating_sub(self.searching_since);
-            outputs.push(Output::Tell(Event::Silent(silence)));
+            outputs.push(Output::Report(Event::Silent(silence)));
         }
         let due = match &self.state {
             State::Pause(until, _) => *until <= now,
@@ -223,7 +223,7 @@ impl Machine {
         outputs.push(
             match request.encode(&self.identity, self.host_name.as_deref()) {
                 Ok(message) => Output::Send(message),
-                Err(error) => Output::Tell(Event::Trouble(error)),
+                Err(error) => Output::Report(Event::Trouble(error)),
             },
         );
     }
@@ -237,7 +237,7 @@ impl Machine {
             }
             Phase::Renew(held) => self.begin(Phase::Rebind(held), now, outputs),
             Phase::Confirm(_) | Phase::Rebind(_) => {
-                outputs.push(Output::Tell(Event::Lost));
+                outputs.push(Output::Report(Event::Lost));
                 self.search(now, outputs);
             }
             Phase::Decline(_) => self.search_later(now),
@@ -268,7 +268,7 @@ impl Machine {
         self.complaint = None;
         let left = held.lease.after(now.saturating_sub(held.since));
         let left = left.unwrap_or_else(|| (*held.lease).clone());
-        outputs.push(Output::Tell(Event::Bound(Box::new(left))));
+        outputs.push(Output::Report(Event::Bound(Box::new(left))));
         self.state = State::Bound(held);
     }
 
@@ -336,7 +336,7 @@ impl Machine {
             },
             (Phase::Confirm(kept), true) => {
                 if answer.status.code == Status::NOT_ON_LINK {
-                    outputs.push(Output::Tell(Event::Lost));
+                    outputs.push(Output::Report(Event::Lost));
                     self.search(now, outputs);
                 } else if answer.status.code == 0 {
                     let kept = kept.clone();
@@ -386,7 +386,7 @@ impl Machine {
             };
             self.begin(Phase::Request(offer), now, outputs);
         } else if taken_back || association.status.code == Status::NO_ADDRESS {
-            outputs.push(Output::Tell(Event::Lost));
+            outputs.push(Output::Report(Event::Lost));
             self.search_later(now);
         }
     }
@@ -406,7 +406,7 @@ impl Machine {
             Some(status) => format!("status {}", status.code),
             None => "no address in its answer".to_owned(),
         };
-        outputs.push(Output::Tell(Event::Refused(text)));
+        outputs.push(Output::Report(Event::Refused(text)));
     }
 }
 

@@ -21,7 +21,7 @@ const SECOND_MEDIUM: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The wait is logged only if it takes longer than this.
-const TELL_AFTER: Duration = Duration::from_secs(2);
+const LOG_AFTER: Duration = Duration::from_secs(2);
 
 /// The result of a search.
 pub(super) struct Search {
@@ -59,7 +59,7 @@ pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -
             return Search { volumes, warnings };
         }
         let elapsed = now - start;
-        if announced && !logged && elapsed > TELL_AFTER {
+        if announced && !logged && elapsed > LOG_AFTER {
             logged = true;
             tracing::info!("waiting for virtual media, at most {} s", limit.as_secs());
         }

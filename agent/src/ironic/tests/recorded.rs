@@ -176,7 +176,7 @@ fn ask_lookup(service: &Service, recorded: &Exchange, what: &str) {
     assert_eq!(recorded.status, 200, "{what}");
     let told = LookupAnswer::read(&recorded.answer).unwrap();
     match told.agent_token() {
-        Some("******") => assert_eq!(found.unwrap_err(), NoNode::TokenTold, "{what}"),
+        Some("******") => assert_eq!(found.unwrap_err(), NoNode::TokenAlreadySent, "{what}"),
         Some(secret) => {
             let (node, kept) = found.unwrap();
             assert_eq!((node, kept.as_str()), (told.clone(), secret), "{what}");

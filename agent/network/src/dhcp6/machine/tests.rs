@@ -39,7 +39,7 @@ impl World {
                     self.sent
                         .push(Message::decode(&mut Decoder::new(&bytes)).unwrap());
                 }
-                Output::Tell(event) => self.told.push(event),
+                Output::Report(event) => self.told.push(event),
             }
         }
     }
