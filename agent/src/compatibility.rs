@@ -73,7 +73,7 @@ fn compare(heading: &str, original: &str, known: &BTreeSet<String>) {
 fn assert_same(heading: &str, names: &[&str], expected: BTreeSet<String>) {
     let set: BTreeSet<String> = names.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(set.len(), names.len(), "{heading}: a name stands twice");
-    assert_eq!(set, expected, "{heading}: the table and the original");
+    assert_eq!(set, expected, "{heading}: the table and Ironic's agent");
 }
 
 fn original_names(member: &str) -> BTreeSet<String> {
@@ -119,7 +119,7 @@ fn arguments_and_options() {
     for row in &rows {
         look_at(row, (String::new(), row[0].clone()));
     }
-    for row in &table("Arguments and options beside the original's") {
+    for row in &table("Arguments and options that Ironic's agent does not have") {
         look_at(row, (row[0].clone(), row[1].clone()));
     }
     assert!(unmentioned.is_empty(), "in no table: {unmentioned:?}");

@@ -81,7 +81,7 @@ mod system {
                         );
                         std::future::pending().await
                     }
-                    Err(error) => tracing::error!("switching NetworkManager off: {error}"),
+                    Err(error) => tracing::error!("cannot switch NetworkManager off: {error}"),
                 },
             }
         }

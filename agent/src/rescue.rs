@@ -53,10 +53,11 @@ pub fn hand_over(hash: &str) -> Result<()> {
 /// Writes the marker before it starts the server, so that nothing can fail once the
 /// server runs.
 fn marked(marker: &Path, start: impl FnOnce() -> std::result::Result<(), String>) -> Result<()> {
-    fs::write(marker, b"").map_err(|error| fault(format!("{}: {error}", marker.display())))?;
+    fs::write(marker, b"")
+        .map_err(|error| fault(format!("cannot write {}: {error}", marker.display())))?;
     start().map_err(|reason| {
         if let Err(error) = fs::remove_file(marker) {
-            tracing::error!("removing {}: {error}", marker.display());
+            tracing::error!("cannot remove {}: {error}", marker.display());
         }
         fault(reason)
     })

@@ -52,7 +52,7 @@ fn a_full_disk_is_an_error() {
         let full = fs::OpenOptions::new().write(true).open("/dev/full");
         let output = agent(arguments).stdout(full.unwrap()).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-        let expected = "writing to standard output: No space left on device";
+        let expected = "cannot write to standard output: No space left on device";
         let last = stderr(&output);
         assert!(last.contains(expected), "{arguments:?}: {last}");
     }
@@ -108,7 +108,7 @@ fn the_exit_code_says_whether_hints_choose_a_disk() {
             "",
             "the hints cannot be used: ",
         ),
-        ("{", &[], 1, "", "reading the hints: "),
+        ("{", &[], 1, "", "cannot read the hints: "),
     ] {
         let output = ask(hints, more);
         assert_eq!(output.status.code(), Some(code), "{hints} {more:?}");

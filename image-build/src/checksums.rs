@@ -32,7 +32,7 @@ const WHOLE: &str = "# the whole medium without its areas for hosts: ";
 /// Writes the list into the finished ISO, which already has a file of this size for
 /// it.
 pub(crate) fn write(image: &Path) -> Result<()> {
-    let writing = || format!("writing {PATH} into {}", image.display());
+    let writing = || format!("cannot write {PATH} into {}", image.display());
     let open = || File::options().read(true).write(true).open(image);
     let file = open().with_context(writing)?;
     let mut iso = Iso::open(open().with_context(writing)?)?;
@@ -72,7 +72,7 @@ pub(crate) struct Verdict {
 }
 
 pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
-    let file = File::open(image).with_context(|| format!("opening {}", image.display()))?;
+    let file = File::open(image).with_context(|| format!("cannot open {}", image.display()))?;
     let size = file_size(&file)?;
     let mut faults = Vec::new();
     let text = match iso.read(PATH, LIMIT) {
@@ -155,7 +155,7 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
 /// The size of a regular file, or of a disk to which the ISO was copied.
 fn file_size(file: &File) -> Result<u64> {
     let mut file = file;
-    file.seek(SeekFrom::End(0)).context("reading its size")
+    file.seek(SeekFrom::End(0)).context("cannot get its size")
 }
 
 fn cut_off(expected: u64, found: u64) -> String {
@@ -208,7 +208,7 @@ fn digest(file: &File, ranges: &[Range<u64>]) -> Result<String> {
     for range in ranges {
         file.seek(SeekFrom::Start(range.start))?;
         let mut part = file.take(range.end - range.start);
-        io::copy(&mut part, &mut writer).context("reading the ISO")?;
+        io::copy(&mut part, &mut writer).context("cannot read the ISO")?;
     }
     writer.flush()?;
     Ok(writer.finish().1)

@@ -62,7 +62,7 @@ pub(crate) struct PlacedImage {
 impl PlacedImage {
     /// Copies the file into `work` and checks its digest on the way.
     pub(crate) fn copy(file: &Path, expected: Option<&Digest>, work: &Path) -> Result<Self> {
-        let reading = || format!("reading {}", file.display());
+        let reading = || format!("cannot read {}", file.display());
         let name = file.file_name().with_context(reading)?.to_string_lossy();
         ensure!(
             !name.chars().any(char::is_control),
@@ -70,7 +70,7 @@ impl PlacedImage {
         );
         check(file)?;
         let copy = work.join("coreos-image");
-        let writing = || format!("writing {}", copy.display());
+        let writing = || format!("cannot write {}", copy.display());
         let mut input = File::open(file).with_context(reading)?;
         let mut output = DigestWriter::new(File::create(&copy).with_context(writing)?);
         let sha512 = match expected.map(Digest::algorithm) {
@@ -102,7 +102,7 @@ impl PlacedImage {
 /// Fails if the file is not a disk image.
 pub(crate) fn check(file: &Path) -> Result<()> {
     let metadata = file.metadata();
-    let metadata = metadata.with_context(|| format!("reading {}", file.display()))?;
+    let metadata = metadata.with_context(|| format!("cannot read {}", file.display()))?;
     ensure!(
         metadata.is_file(),
         "{}: expected a regular file, found something else",
@@ -183,7 +183,7 @@ mod tests {
         for (file, part) in [
             (empty.as_path(), "found nothing"),
             (Path::new("/dev/zero"), "expected a regular file"),
-            (Path::new("/no/such/file"), "reading /no/such/file"),
+            (Path::new("/no/such/file"), "cannot read /no/such/file"),
         ] {
             let error = PlacedImage::copy(file, None, directory.path()).unwrap_err();
             assert!(format!("{error:#}").contains(part), "{error:#}");

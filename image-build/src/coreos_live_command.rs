@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &CoreosLiveArguments) -> Result<()> {
     let hosts = Hosts::read(&arguments.hosts)?;
     report.warnings(&hosts.warnings);
     let agent = fs::read(&arguments.agent)
-        .with_context(|| format!("reading {}", arguments.agent.display()))?;
+        .with_context(|| format!("cannot read {}", arguments.agent.display()))?;
     ensure!(
         agent
             .windows(LIVE_FEATURE.len())
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &CoreosLiveArguments) -> Result<()> {
     output
         .file()
         .write_all(text.as_bytes())
-        .with_context(|| format!("writing {}", arguments.output.output.display()))?;
+        .with_context(|| format!("cannot write {}", arguments.output.output.display()))?;
     output.finish()?;
     let summary = Summary {
         path: arguments.output.output.clone(),

@@ -15,7 +15,7 @@ const EXPECTED: &str = "a disk image (raw or qcow2; plain or in gzip, xz, zstd, 
 
 /// Fails if `file` cannot be written to a disk as it is.
 pub(crate) fn check(file: &Path) -> Result<()> {
-    let reading = || format!("reading {}", file.display());
+    let reading = || format!("cannot read {}", file.display());
     let input = BufReader::new(File::open(file).with_context(reading)?);
     let head =
         unpacked_head(input).with_context(|| format!("{}: expected {EXPECTED}", file.display()))?;

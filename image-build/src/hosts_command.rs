@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &HostsArguments) -> Result<()> {
         tree.file(&path, content, 0o600, Place::Sorted)?;
     }
     let path = output.path().to_owned();
-    let writing = || format!("writing {}", path.display());
+    let writing = || format!("cannot write {}", path.display());
     let digested = DigestWriter::new(BufWriter::new(output.file()));
     // The archive is not compressed, so that it can follow a ramdisk with any
     // compression.

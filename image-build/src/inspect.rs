@@ -117,7 +117,7 @@ pub(crate) struct Member {
 
 /// Inspects a ramdisk or an ISO.
 pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
-    let mut file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     // An ISO with a disk image may be too large for memory, so it is not read as a
     // whole.
     if is_iso(&mut file) {

@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
     let kernel = &ingredients.kernel.image;
     require_space(arguments, kernel, &output)?;
-    let work = TemporaryPath::directory("landfall-iso-").context("making a work directory")?;
+    let work = TemporaryPath::directory("landfall-iso-").context("cannot make a work directory")?;
     let coreos_image = match &arguments.coreos_image {
         Some(file) => {
             report.stage(&format!("copying {}", file.display()));
@@ -168,7 +168,7 @@ fn identity(
 fn require_space(arguments: &IsoArguments, kernel: &Path, output: &OutputFile) -> Result<()> {
     let size = |file: &Path| -> Result<u64> {
         let metadata = file.metadata();
-        let metadata = metadata.with_context(|| format!("reading {}", file.display()))?;
+        let metadata = metadata.with_context(|| format!("cannot read {}", file.display()))?;
         Ok(metadata.len())
     };
     let image = arguments.coreos_image.as_deref().map(size);
@@ -191,10 +191,10 @@ fn directory_of(output: &OutputFile) -> &Path {
 
 /// Length and SHA-256 of a file, or of its first `limit` bytes.
 pub(crate) fn digest(path: &Path, limit: Option<u64>) -> Result<(u64, String)> {
-    let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let mut file = file.take(limit.unwrap_or(u64::MAX));
     let mut writer = DigestWriter::new(io::sink());
-    io::copy(&mut file, &mut writer).with_context(|| format!("reading {}", path.display()))?;
+    io::copy(&mut file, &mut writer).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(writer.finish())
 }
 

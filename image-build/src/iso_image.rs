@@ -61,7 +61,7 @@ pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<(
     let tree = work.join("tree");
     fill(medium, work, &tree)?;
     set_times(&tree, medium.epoch)
-        .with_context(|| format!("setting times in {}", tree.display()))?;
+        .with_context(|| format!("cannot set the times in {}", tree.display()))?;
     let image_order: &[&str] = match medium.coreos_image {
         Some(_) => &["--sort-weight", "-2", "/landfall"],
         None => &[],
@@ -105,14 +105,15 @@ fn fill(medium: &Medium<'_>, work: &Path, tree: &Path) -> Result<()> {
     let put = |path: &str, bytes: &[u8]| -> Result<()> {
         let full = tree.join(path);
         if let Some(parent) = full.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+            fs::create_dir_all(parent)
+                .with_context(|| format!("cannot make {}", parent.display()))?;
         }
-        fs::write(&full, bytes).with_context(|| format!("writing {}", full.display()))
+        fs::write(&full, bytes).with_context(|| format!("cannot write {}", full.display()))
     };
     let copy = |path: &str, from: &Path| -> Result<()> {
         put(
             path,
-            &fs::read(from).with_context(|| format!("reading {}", from.display()))?,
+            &fs::read(from).with_context(|| format!("cannot read {}", from.display()))?,
         )
     };
     copy("boot/vmlinuz", medium.kernel)?;
@@ -131,10 +132,11 @@ fn fill(medium: &Medium<'_>, work: &Path, tree: &Path) -> Result<()> {
     if let Some(placed) = medium.coreos_image {
         put(coreos_image::DESCRIPTION, placed.image.to_json().as_bytes())?;
         let place = tree.join(coreos_image::FILE);
-        fs::rename(&placed.copy, &place).with_context(|| format!("moving {}", place.display()))?;
+        fs::rename(&placed.copy, &place)
+            .with_context(|| format!("cannot move {}", place.display()))?;
     }
     let mut bios_loader =
-        fs::read(boot_parts::BIOS_CD_BOOT.what).context("reading GRUB's CD boot sector")?;
+        fs::read(boot_parts::BIOS_CD_BOOT.what).context("cannot read GRUB's CD boot sector")?;
     bios_loader.extend(bios_core(medium, work)?);
     put(BIOS_LOADER, &bios_loader)
 }
@@ -185,8 +187,9 @@ fn efi_partition(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
         )?;
         return fat_image(&[("EFI/BOOT/BOOTX64.EFI", core)], serial);
     }
-    let read = |part: Part| fs::read(part.what).with_context(|| format!("reading {}", part.what));
-    // Without fbx64.efi: on removable media shim would run it, and it would add
+    let read =
+        |part: Part| fs::read(part.what).with_context(|| format!("cannot read {}", part.what));
+    // Leave out fbx64.efi: on removable media shim would run it, and it would add
     // boot entries.
     let files = [
         ("EFI/BOOT/BOOTX64.EFI", read(boot_parts::SHIM)?),
@@ -218,7 +221,7 @@ fn grub_core(medium: &Medium<'_>, work: &Path, format: &str, modules: &[&str]) -
     let config = work.join(format!("{format}.cfg"));
     let core = work.join(format!("{format}.core"));
     fs::write(&config, grub_cfg::find_medium(&medium.identity.volume_uuid))
-        .context("writing GRUB's first script")?;
+        .context("cannot write GRUB's first script")?;
     run(Command::new("grub-mkimage")
         .args([
             "-O",
@@ -233,7 +236,7 @@ fn grub_core(medium: &Medium<'_>, work: &Path, format: &str, modules: &[&str]) -
         .arg("-o")
         .arg(&core)
         .args(modules))?;
-    fs::read(&core).context("reading GRUB's core image")
+    fs::read(&core).context("cannot read GRUB's core image")
 }
 
 /// Gives every file and directory the time of the build.
@@ -251,7 +254,7 @@ fn set_times(path: &Path, epoch: u32) -> std::io::Result<()> {
 fn run(command: &mut Command) -> Result<()> {
     let program = PathBuf::from(command.get_program());
     let output = temporary::run(command.envs([("LC_ALL", "C"), ("TZ", "UTC")]));
-    let output = output.with_context(|| format!("running {}", program.display()))?;
+    let output = output.with_context(|| format!("cannot run {}", program.display()))?;
     if output.status.success() {
         return Ok(());
     }

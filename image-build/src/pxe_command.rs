@@ -54,8 +54,8 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
 
     let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
     let kernel = &ingredients.kernel;
-    let image =
-        fs::read(&kernel.image).with_context(|| format!("reading {}", kernel.image.display()))?;
+    let image = fs::read(&kernel.image)
+        .with_context(|| format!("cannot read {}", kernel.image.display()))?;
     write(&mut kernel_output, &image)?;
     for (file, output) in files.iter().zip(&mut outputs) {
         write(output, &file.bytes)?;
@@ -102,7 +102,7 @@ fn write(output: &mut OutputFile, bytes: &[u8]) -> Result<()> {
     output
         .file()
         .write_all(bytes)
-        .with_context(|| format!("writing {}", path.display()))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn text(summary: &PxeSummary, directory: &Path) -> String {

@@ -96,7 +96,7 @@ fn read(part: Part) -> Result<Option<Vec<u8>>> {
     }
     std::fs::read(Path::new(part.what))
         .map(Some)
-        .with_context(|| format!("reading {}", part.what))
+        .with_context(|| format!("cannot read {}", part.what))
 }
 
 /// In the iPXE script a relative name stands for the place that the script came

@@ -43,7 +43,7 @@ impl Report {
         match writeln!(std::io::stdout(), "{text}") {
             // A reader such as `head` may close the pipe early, which is no fault.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            result => result.context("writing to standard output"),
+            result => result.context("cannot write to standard output"),
         }
     }
 }

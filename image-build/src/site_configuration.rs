@@ -40,63 +40,62 @@ impl SiteConfiguration {
             Some(bundle) => bundle.read()?,
             None if ca_file.is_some() => None,
             None if ca_bundle::of_this_machine().is_none() => {
-                let mut found = Self::read(ca_file, config_files)?;
-                found.warnings.push(
+                let mut site = Self::read(ca_file, config_files)?;
+                site.warnings.push(
                     "this machine has no bundle of certificate authorities (package ca-certificates): the agent will trust no https server -- give --ca-bundle FILE or --ca-file"
                         .to_owned(),
                 );
-                return Ok(found);
+                return Ok(site);
             }
             None => CaBundle::System.read()?,
         };
-        let mut found = Self::read(ca_file, config_files)?;
+        let mut site = Self::read(ca_file, config_files)?;
         let Some(bundle) = bundle else {
-            return Ok(found);
+            return Ok(site);
         };
-        match found.files.iter_mut().find(|file| file.name == CA_FILE) {
+        match site.files.iter_mut().find(|file| file.name == CA_FILE) {
             Some(own) => {
                 own.bytes.push(b'\n');
                 own.bytes.extend(bundle);
             }
-            None => found.add(ca_bundle::FILE, bundle),
+            None => site.add(ca_bundle::FILE, bundle),
         }
-        Ok(found)
+        Ok(site)
     }
 
     /// Reads the files without a bundle, for a system that has its own.
     pub(crate) fn read(ca_file: Option<&Path>, config_files: &[impl AsRef<Path>]) -> Result<Self> {
-        let mut found = Self::default();
+        let mut site = Self::default();
         let mut params = BootParams::default();
         if let Some(path) = ca_file {
             let bytes = path_error::read_bounded(path, MAX_PEM_BYTES)?;
             authorities::check(&bytes).with_context(|| path.display().to_string())?;
             let option = format!("[DEFAULT]\ncafile = /{CONFIGURATION_DIRECTORY}/{CA_FILE}\n");
             params.read_file(CA_OPTION_FILE, &option);
-            found.add(CA_FILE, bytes);
-            found.add(CA_OPTION_FILE, option.into_bytes());
+            site.add(CA_FILE, bytes);
+            site.add(CA_OPTION_FILE, option.into_bytes());
         }
-        let first = found.files.len();
+        let first = site.files.len();
         for path in config_files {
-            found.add_config_file(path.as_ref())?;
+            site.add_config_file(path.as_ref())?;
         }
         // Sort the files in the order in which the agent reads them: a later file
         // overrides an earlier one.
-        found.files[first..].sort_by(|a, b| a.name.cmp(&b.name));
-        for file in &found.files[first..] {
+        site.files[first..].sort_by(|a, b| a.name.cmp(&b.name));
+        for file in &site.files[first..] {
             params.read_file(&file.name, &String::from_utf8_lossy(&file.bytes));
         }
         params.check_together();
-        found.warnings.extend(params.not_supported_yet());
-        found.warnings.append(&mut params.warnings);
+        site.warnings.extend(params.not_supported_yet());
+        site.warnings.append(&mut params.warnings);
         if let Origin::File(name) = &params.cafile.origin
             && ca_file.is_some()
             && name != CA_OPTION_FILE
         {
-            found
-                .warnings
+            site.warnings
                 .push(format!("{name}: sets cafile, so --ca-file has no effect"));
         }
-        Ok(found)
+        Ok(site)
     }
 
     fn add(&mut self, name: &str, bytes: Vec<u8>) {

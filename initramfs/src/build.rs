@@ -385,7 +385,7 @@ fn build_facts(summary: &Summary, agent_sha256: &str) -> String {
 
 fn on_disk(path: &Path) -> Result<(Content, u64), PathError> {
     let size = fs::metadata(path)
-        .map_err(PathError::new("looking at", path))?
+        .map_err(PathError::new("cannot look at", path))?
         .len();
     Ok((
         Content::OnDisk {
@@ -402,7 +402,7 @@ fn write(
     output: &mut OutputFile,
     summary: &mut Summary,
 ) -> Result<(), BuildError> {
-    let writing = || PathError::new("writing", &summary.path);
+    let writing = || PathError::new("cannot write", &summary.path);
     let digested = DigestWriter::new(BufWriter::new(output.file()));
     let packer = Compressor::new(recipe.compression, digested).map_err(writing())?;
     let mut archive = newc::Writer::new(packer);

@@ -167,7 +167,7 @@ pub enum UnpackError {
         /// The name of the format, or the first bytes.
         found: String,
     },
-    #[error("ramdisk at byte {offset}: unpacking zstd")]
+    #[error("ramdisk at byte {offset}: cannot unpack zstd")]
     Zstd {
         /// The offset at which the frame begins.
         offset: usize,

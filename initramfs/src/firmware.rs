@@ -88,7 +88,8 @@ pub fn collect(
     packed: PackedFirmware,
 ) -> Result<Firmware, PathError> {
     if let Some(directory) = directory {
-        std::fs::read_dir(directory).map_err(PathError::new("listing firmware in", directory))?;
+        std::fs::read_dir(directory)
+            .map_err(PathError::new("cannot list the firmware in", directory))?;
     }
     let mut firmware = Firmware::default();
     for (module, info) in selection {
@@ -131,7 +132,7 @@ fn candidates(
         }
         let endings: Vec<&str> = endings.map(|(ending, _)| ending).collect();
         let listing = std::fs::read_dir(&parent_directory)
-            .map_err(PathError::new("listing", &parent_directory))?;
+            .map_err(PathError::new("cannot list", &parent_directory))?;
         let names = listing.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let matching = names.filter(|file| {
             let plain = |ending: &&str| {
@@ -280,7 +281,7 @@ mod tests {
         .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "listing firmware in /nonexistent/firmware"
+            "cannot list the firmware in /nonexistent/firmware"
         );
     }
 }

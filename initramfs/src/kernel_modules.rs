@@ -303,8 +303,8 @@ fn is_plain_name(alias: &str) -> bool {
 /// Collects the paths of all files, relative to `top`.
 fn walk(top: &Path, below: &str, depth: usize, found: &mut Vec<String>) -> Result<(), PathError> {
     let directory = top.join(below);
-    for entry in std::fs::read_dir(&directory).map_err(PathError::new("listing", &directory))? {
-        let entry = entry.map_err(PathError::new("listing", &directory))?;
+    for entry in std::fs::read_dir(&directory).map_err(PathError::new("cannot list", &directory))? {
+        let entry = entry.map_err(PathError::new("cannot list", &directory))?;
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
@@ -315,8 +315,8 @@ fn walk(top: &Path, below: &str, depth: usize, found: &mut Vec<String>) -> Resul
         };
         let kind = entry
             .file_type()
-            .map_err(PathError::new("looking at", entry.path()))?;
-        // Links are not followed: `build` and `source` link to header trees.
+            .map_err(PathError::new("cannot look at", entry.path()))?;
+        // Do not follow links: `build` and `source` link to header trees.
         if kind.is_dir() && depth < MAX_DEPTH {
             walk(top, &path, depth + 1, found)?;
         } else if kind.is_file() {

@@ -47,7 +47,7 @@ pub enum KernelSourceError {
     #[error(transparent)]
     Image(#[from] KernelImageError),
     /// A program that is part of every Debian system cannot be run.
-    #[error("running {program} (package {package})")]
+    #[error("cannot run {program} (package {package})")]
     Program {
         program: &'static str,
         /// The Debian package that provides the program.
@@ -63,7 +63,7 @@ pub enum KernelSourceError {
     },
     #[error(transparent)]
     Space(#[from] NoSpace),
-    #[error("unpacking {path}: {fault}")]
+    #[error("cannot unpack {path}: {fault}")]
     BadDeb {
         path: PathBuf,
         /// What dpkg-deb reports.

@@ -58,7 +58,7 @@ pub enum ModuleFileError {
 impl ModInfo {
     /// Reads a module file: `.ko`, `.ko.xz` or `.ko.zst`.
     pub fn of_file(path: &Path) -> Result<Self, ModuleFileError> {
-        let file = File::open(path).map_err(PathError::new("opening kernel module", path))?;
+        let file = File::open(path).map_err(PathError::new("cannot open kernel module", path))?;
         let info = match path.extension().and_then(|e| e.to_str()) {
             Some("ko") => elf_section::read(&file, ".modinfo")
                 .map(|section| section.map(|section| Self::parse(&section))),
@@ -68,7 +68,7 @@ impl ModInfo {
             }
             Some("zst") => {
                 let decoder =
-                    zstd::Decoder::new(file).map_err(PathError::new("unpacking", path))?;
+                    zstd::Decoder::new(file).map_err(PathError::new("cannot unpack", path))?;
                 Self::of_elf(&unpacked(path, decoder)?)
             }
             _ => {
@@ -157,12 +157,12 @@ fn unpacked(path: &Path, decoder: impl Read) -> Result<Vec<u8>, PathError> {
     decoder
         .take(MAX_MODULE_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(PathError::new("unpacking", path))?;
+        .map_err(PathError::new("cannot unpack", path))?;
     if bytes.len() as u64 > MAX_MODULE_BYTES {
         let fault = io::Error::other(format!(
             "expected at most {MAX_MODULE_BYTES} bytes, found more"
         ));
-        return Err(PathError::new("unpacking", path)(fault));
+        return Err(PathError::new("cannot unpack", path)(fault));
     }
     Ok(bytes)
 }
@@ -228,8 +228,8 @@ mod tests {
                 &elf_with(".text", b"x"),
                 "kernel module DIR/b.ko: expected a .modinfo section, found none",
             ),
-            ("c.ko.xz", cut_xz, "unpacking DIR/c.ko.xz"),
-            ("d.ko.zst", b"hello", "unpacking DIR/d.ko.zst"),
+            ("c.ko.xz", cut_xz, "cannot unpack DIR/c.ko.xz"),
+            ("d.ko.zst", b"hello", "cannot unpack DIR/d.ko.zst"),
             (
                 "e.ko.gz",
                 b"",

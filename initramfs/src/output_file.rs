@@ -35,16 +35,16 @@ impl OutputFile {
         let directory = directory_of(path);
         directories
             .make(directory)
-            .map_err(PathError::new("making", directory))?;
+            .map_err(PathError::new("cannot make", directory))?;
         Self::begin(path, replace, directories)
     }
 
     fn begin(path: &Path, replace: bool, directories: NewDirectories) -> Result<Self, PathError> {
         if !replace && path.exists() {
-            return Err(PathError::new("writing", path)(exists()));
+            return Err(PathError::new("cannot write", path)(exists()));
         }
         if path.is_dir() {
-            return Err(PathError::new("writing", path)(
+            return Err(PathError::new("cannot write", path)(
                 io::ErrorKind::IsADirectory.into(),
             ));
         }
@@ -54,7 +54,7 @@ impl OutputFile {
             path.file_name().unwrap_or_default().to_string_lossy()
         );
         let (file, temporary) = TemporaryPath::file(directory, &prefix)
-            .map_err(PathError::new("making a file in", directory))?;
+            .map_err(PathError::new("cannot make a file in", directory))?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -102,7 +102,7 @@ impl OutputFile {
                 Ok(placed) => done.push(placed),
                 Err(error) => {
                     done.iter().rev().for_each(Placed::take_back);
-                    return Err(PathError::new("writing", &output.path)(error));
+                    return Err(PathError::new("cannot write", &output.path)(error));
                 }
             }
         }
@@ -117,10 +117,10 @@ impl OutputFile {
         // Temporary files are private, but an image server must be able to read the
         // result.
         fs::set_permissions(self.temporary.path(), fs::Permissions::from_mode(0o644))
-            .map_err(PathError::new("setting permissions of", &self.path))?;
+            .map_err(PathError::new("cannot set the permissions of", &self.path))?;
         self.file
             .sync_all()
-            .map_err(PathError::new("writing", &self.path))
+            .map_err(PathError::new("cannot write", &self.path))
     }
 
     fn put(&self) -> io::Result<Placed> {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 /// `io::Error` names neither the file nor the action; a user needs both.
 #[derive(Debug, thiserror::Error)]
-#[error("{doing} {}", path.display())]
+#[error("{cannot} {}", path.display())]
 pub struct PathError {
     /// The action that failed, before the path: "cannot open".
-    pub doing: &'static str,
+    pub cannot: &'static str,
     pub path: PathBuf,
     #[source]
     pub source: io::Error,
@@ -16,10 +16,10 @@ pub struct PathError {
 
 impl PathError {
     /// Makes the error of an action on this path, for `map_err`.
-    pub fn new(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    pub fn new(cannot: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self {
-            doing,
+            cannot,
             path,
             source,
         }
@@ -29,14 +29,14 @@ impl PathError {
 /// Reads a whole file. A file of more than `limit` bytes is an error.
 pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, PathError> {
     use std::io::Read as _;
-    let file = std::fs::File::open(path).map_err(PathError::new("opening", path))?;
+    let file = std::fs::File::open(path).map_err(PathError::new("cannot open", path))?;
     let mut bytes = Vec::new();
     file.take(limit + 1)
         .read_to_end(&mut bytes)
-        .map_err(PathError::new("reading", path))?;
+        .map_err(PathError::new("cannot read", path))?;
     if bytes.len() as u64 > limit {
         let fault = io::Error::other(format!("expected at most {limit} bytes, found more"));
-        return Err(PathError::new("reading", path)(fault));
+        return Err(PathError::new("cannot read", path)(fault));
     }
     Ok(bytes)
 }

@@ -120,7 +120,7 @@ struct Loads {
 }
 
 fn loads(path: &Path) -> Result<Loads, RescueLayerError> {
-    let file = File::open(path).map_err(PathError::new("opening", path))?;
+    let file = File::open(path).map_err(PathError::new("cannot open", path))?;
     let section = |name| {
         elf_section::read(&file, name).map_err(|source| RescueLayerError::NotElf {
             path: path.to_owned(),

@@ -107,7 +107,7 @@ fn disk_goes_away_while_writing() {
         ensure_told(
             &services,
             lab,
-            &["/dev/sda: writing ", "the disk went away"],
+            &["/dev/sda: cannot write ", "the disk went away"],
         )
         .await?;
         guest.cut_power().await?;

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const DIFFERENCES: [(&str, &str); 14] = [
     (
         "/inventory/hostname",
-        "the original's image is called `ipa`",
+        "the image of Ironic's agent is called `ipa`",
     ),
     (
         "/inventory/memory/total",
@@ -49,7 +49,7 @@ const DIFFERENCES: [(&str, &str); 14] = [
     ),
     (
         "/inventory/disks/*/by_path",
-        "of several links the original takes the one that it happens to read last",
+        "of several links Ironic's agent takes the one that it happens to read last",
     ),
     ("/root_disk/by_path", "as disks"),
     (
@@ -69,7 +69,7 @@ const DIFFERENCES: [(&str, &str); 14] = [
     ),
     (
         "/inventory/interfaces/*/speed_mbps",
-        "the original asks lshw, which knows no virtio",
+        "Ironic's agent asks lshw, which knows no virtio",
     ),
 ];
 
@@ -150,7 +150,7 @@ async fn compare(lab: &Lab, machine: &str, disks: &[u64]) -> Result<()> {
     let differences = differences(&ours, &recorded["body"]);
     ensure!(
         differences.is_empty(),
-        "ours and the original's:\n{}",
+        "the inventories of Landfall and of Ironic's agent differ:\n{}",
         differences.join("\n")
     );
     Ok(())

@@ -46,8 +46,8 @@ impl Algorithm {
     pub fn by_name(name: &str) -> Option<Self> {
         // hashlib also accepts OpenSSL's names, which have hyphens.
         let name = name.trim().to_ascii_lowercase().replace('-', "_");
-        let found = ALGORITHMS.iter().find(|known| known.1 == name)?;
-        Some(found.0)
+        let row = ALGORITHMS.iter().find(|known| known.1 == name)?;
+        Some(row.0)
     }
 
     /// Finds an algorithm by the number of hexadecimal digits. Only for those that

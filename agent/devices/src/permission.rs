@@ -87,7 +87,7 @@ fn mark(marker: &Path) -> Result<()> {
         .and_then(|boot_id| fs::write(marker, boot_id));
     marked.map_err(|error| {
         Failure::other(format!(
-            "recording this boot in {}: {error}",
+            "cannot record this boot in {}: {error}",
             marker.display()
         ))
     })

@@ -209,7 +209,7 @@ async fn addresses_of(url: &str) -> Result<Vec<SocketAddr>, String> {
     tokio::net::lookup_host((host, port))
         .await
         .map(Iterator::collect)
-        .map_err(|error| format!("resolving {host}: {error}"))
+        .map_err(|error| format!("cannot resolve {host}: {error}"))
 }
 
 /// The source address of the kernel's route to `service`. A link-local source is of

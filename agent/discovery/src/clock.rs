@@ -133,7 +133,7 @@ impl Clock {
             return Ok(());
         }
         wall_clock::set_system_clock(time)
-            .map_err(|error| format!("setting the clock from {old} to {new}: {error}"))?;
+            .map_err(|error| format!("cannot set the clock from {old} to {new}: {error}"))?;
         self.sources.any.store(true, Ordering::Relaxed);
         tracing::info!("set from {old} to {new} by {source}");
         Ok(())
@@ -148,7 +148,9 @@ impl Clock {
         };
         match wall_clock::set_hardware_clock(Path::new(HARDWARE_CLOCK), now) {
             Ok(()) => tracing::info!("hardware clock {HARDWARE_CLOCK} set"),
-            Err(error) => tracing::warn!("{HARDWARE_CLOCK}: {error}; its time stays wrong"),
+            Err(error) => {
+                tracing::warn!("cannot set {HARDWARE_CLOCK}: {error}; its time stays wrong")
+            }
         }
     }
 }

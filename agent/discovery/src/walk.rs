@@ -195,11 +195,14 @@ impl Walker {
         let addresses = match host.parse::<IpAddr>() {
             Ok(address) => vec![in_zone(SocketAddr::new(address, port), zone)],
             Err(_) => {
-                let found = resolve(host, port).await;
-                let found = found.map_err(|text| fail(steps, Step::Dns, text))?;
-                let known: Vec<_> = found.iter().map(|known| known.ip().to_string()).collect();
+                let resolved = resolve(host, port).await;
+                let resolved = resolved.map_err(|text| fail(steps, Step::Dns, text))?;
+                let known: Vec<_> = resolved
+                    .iter()
+                    .map(|known| known.ip().to_string())
+                    .collect();
                 steps.push(StepResult::done(Step::Dns, known.join(" ")));
-                found
+                resolved
             }
         };
         let Some(start) = &self.start else {

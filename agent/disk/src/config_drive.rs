@@ -134,7 +134,7 @@ pub fn unpack(image: Vec<u8>) -> Result<Vec<u8>> {
         MultiGzDecoder::new(&image[..])
             .take(SIZE + 1)
             .read_to_end(&mut unpacked)
-            .map_err(|e| error(format!("unpacking gzip: {e}")))?;
+            .map_err(|e| error(format!("cannot unpack gzip: {e}")))?;
         unpacked
     } else {
         image

@@ -104,7 +104,7 @@ fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
                 Err(e) if e.kind() == io::ErrorKind::NotFound && *path != candidate.disk => {
                     continue;
                 }
-                Err(e) => return Err(raid_error(path, "looking for RAID superblocks", &e)),
+                Err(e) => return Err(raid_error(path, "cannot look for RAID superblocks", &e)),
             };
             members.extend(superblocks.into_iter().map(|superblock| Member {
                 path: path.clone(),
@@ -258,7 +258,7 @@ fn assembled_arrays() -> Result<Vec<Array>> {
         }
         Ok(arrays)
     };
-    arrays().map_err(|e| raid_error(Path::new("/sys/block"), "looking for arrays", &e))
+    arrays().map_err(|e| raid_error(Path::new("/sys/block"), "cannot look for arrays", &e))
 }
 
 /// The members of assembled arrays that have another member outside of `disks`. A
@@ -300,7 +300,7 @@ fn stop_array(path: &Path, directory: &Path, permission: &WritePermission) {
         Err(failure) => tracing::info!("{failure}"),
     }
     if let Err(error) = File::open(path).and_then(|array| md_ioctl::stop_array(&array)) {
-        tracing::error!("{}: stopping the array: {error}", path.display());
+        tracing::error!("{}: cannot stop the array: {error}", path.display());
         return;
     }
     for _ in 0..STOP_TRIES {

@@ -175,7 +175,7 @@ impl Download {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|e| Failure::image_download(format!("starting the download: {e}")))?;
+            .map_err(|e| Failure::image_download(format!("cannot start the download: {e}")))?;
         thread::Builder::new()
             .name("image-fetch".into())
             .spawn(move || {
@@ -194,7 +194,7 @@ impl Download {
                 // Do not wait for a name lookup that hangs in its own thread.
                 runtime.shutdown_background();
             })
-            .map_err(|e| Failure::image_download(format!("starting the download: {e}")))?;
+            .map_err(|e| Failure::image_download(format!("cannot start the download: {e}")))?;
         Ok(Self { events })
     }
 

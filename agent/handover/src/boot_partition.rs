@@ -83,7 +83,7 @@ fn partitions(disk: &Path, table: &Table) -> Result<Vec<BootPartition>> {
     let failed =
         |e: &dyn std::fmt::Display| Failure::deployment(format!("{}: {e}", disk.display()));
     let file = File::open(disk).map_err(|e| failed(&e))?;
-    let mut found = Vec::new();
+    let mut partitions = Vec::new();
     for partition in table.partitions() {
         let mut start = vec![0; file_system::PROBE_LEN];
         let len = partition.len.min(start.len() as u64);
@@ -92,13 +92,13 @@ fn partitions(disk: &Path, table: &Table) -> Result<Vec<BootPartition>> {
         file.read_exact_at(&mut start, partition.offset)
             .map_err(|e| failed(&format!("partition {}: {e}", partition.number)))?;
         if let Some(file_system) = file_system::identify(&start) {
-            found.push(BootPartition {
+            partitions.push(BootPartition {
                 partition: partition.clone(),
                 file_system,
             });
         }
     }
-    Ok(found)
+    Ok(partitions)
 }
 
 #[cfg(test)]

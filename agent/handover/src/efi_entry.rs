@@ -121,15 +121,15 @@ fn look_for_loader(
     let mount_point = Path::new(written_disk::ESP_MOUNT_POINT);
     let mounted = written_disk::mount(&node, mount_point, "vfat", MsFlags::MS_RDONLY)?;
     let machine = Machine::this(&fs::read_to_string(FIRMWARE_BITS).unwrap_or_default());
-    let found = efi_loader::find(mount_point, machine)
+    let loaders = efi_loader::find(mount_point, machine)
         .and_then(|loader| Ok((loader, efi_loader::has_fallback(mount_point, machine)?)))
-        .map_err(|e| failed("looking for a loader", e))?;
+        .map_err(|e| failed("cannot look for a loader", e))?;
     if let Err(error) = mounted.unmount() {
         // A failed unmount is only a warning: the loader is known, so the entry can
         // still be made.
-        tracing::warn!("{}: unmounting: {error}", node.display());
+        tracing::warn!("{}: cannot unmount it: {error}", node.display());
     }
-    Ok(found)
+    Ok(loaders)
 }
 
 /// Reuses the first entry with that label, or takes the first free number. Then

@@ -116,10 +116,10 @@ pub fn install_coreos(
         return Ok(());
     }
     let started = Instant::now();
-    let found = boot_partition::find(disk, table)?;
-    let node = written_disk::node(disk, found.partition.number)?;
+    let boot = boot_partition::find(disk, table)?;
+    let node = written_disk::node(disk, boot.partition.number)?;
     let mount_point = Path::new(written_disk::BOOT_MOUNT_POINT);
-    change_mounted(&node, found.file_system.kind, mount_point, changes)?;
+    change_mounted(&node, boot.file_system.kind, mount_point, changes)?;
     for other in boot_partition::on_other_disks(disk) {
         tracing::warn!(
             "{} also holds a file system labelled boot: CoreOS may refuse to boot until that disk is wiped",
@@ -145,10 +145,10 @@ fn change_mounted(
     apply(mount_point, changes)?;
     File::open(mount_point)
         .and_then(|root| nix::unistd::syncfs(root).map_err(Into::into))
-        .map_err(|e| problem(node, &format!("flushing: {e}")))?;
+        .map_err(|e| problem(node, &format!("cannot flush: {e}")))?;
     mounted
         .unmount()
-        .map_err(|e| problem(node, &format!("unmounting: {e}")))
+        .map_err(|e| problem(node, &format!("cannot unmount it: {e}")))
 }
 
 /// Makes the changes in a mounted boot file system. Everything that can be rejected

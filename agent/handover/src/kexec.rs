@@ -32,14 +32,19 @@ const LARGEST_FILE: u64 = 512 << 20;
 pub fn load_installed_system(disk: &Path, _permission: &WritePermission) -> Result<()> {
     let started = Instant::now();
     let table = written_disk::read_table(disk)?;
-    let found = boot_partition::find(disk, &table)?;
-    let node = written_disk::node(disk, found.partition.number)?;
+    let boot_partition = boot_partition::find(disk, &table)?;
+    let node = written_disk::node(disk, boot_partition.partition.number)?;
     let boot = Path::new(written_disk::BOOT_MOUNT_POINT);
-    let mounted = written_disk::mount(&node, boot, found.file_system.kind, MsFlags::MS_RDONLY)?;
+    let mounted = written_disk::mount(
+        &node,
+        boot,
+        boot_partition.file_system.kind,
+        MsFlags::MS_RDONLY,
+    )?;
     load(boot)?;
-    mounted
-        .unmount()
-        .map_err(|error| Failure::deployment(format!("{}: unmounting: {error}", node.display())))?;
+    mounted.unmount().map_err(|error| {
+        Failure::deployment(format!("{}: cannot unmount it: {error}", node.display()))
+    })?;
     tracing::info!(
         "{}: its kernel is loaded ({:.1} s)",
         disk.display(),
@@ -89,7 +94,8 @@ fn open(path: &Path) -> Result<File> {
 
 /// The initrds one after the other, as a boot loader places them in memory.
 fn joined(paths: &[PathBuf]) -> Result<File> {
-    let in_memory = |error: io::Error| Failure::deployment(format!("joining the initrds: {error}"));
+    let in_memory =
+        |error: io::Error| Failure::deployment(format!("cannot join the initrds: {error}"));
     let memory = memfd_create(c"initrd", MFdFlags::MFD_CLOEXEC);
     let mut file = File::from(memory.map_err(|error| in_memory(error.into()))?);
     for path in paths {

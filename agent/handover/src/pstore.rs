@@ -39,7 +39,7 @@ pub fn erase(_permission: &WritePermission) -> Result<()> {
     let backend = backend(&fs::read_to_string(BACKEND).unwrap_or_default()).map(str::to_owned);
     if Path::new(ERST_TABLE).exists() && backend.as_deref() != Some(ERST) {
         return Err(Failure::other(format!(
-                "erasing pstore: the firmware has an error record store, expected the kernel to use it, found backend {}",
+                "cannot erase pstore: the firmware has an error record store, expected the kernel to use it, found backend {}",
                 backend.as_deref().unwrap_or("none")
             ),
         )
@@ -47,7 +47,7 @@ pub fn erase(_permission: &WritePermission) -> Result<()> {
     }
     if let Some(backend) = backend {
         deleted += in_mounted_pstore(empty).map_err(|error| {
-            Failure::other(format!("erasing pstore (backend {backend}): {error}"))
+            Failure::other(format!("cannot erase pstore (backend {backend}): {error}"))
         })?;
     }
     tracing::info!("{deleted} crash records deleted");
@@ -67,7 +67,7 @@ fn in_mounted_pstore(work: impl FnOnce(&Path) -> io::Result<usize>) -> io::Resul
     let directory = Path::new(MOUNT_POINT);
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let mounted = Mounted::new(Path::new("pstore"), directory, "pstore", flags)
-        .map_err(|error| io::Error::other(format!("mounting it on {MOUNT_POINT}: {error}")))?;
+        .map_err(|error| io::Error::other(format!("cannot mount it on {MOUNT_POINT}: {error}")))?;
     let deleted = work(directory)?;
     mounted.unmount()?;
     Ok(deleted)
@@ -87,8 +87,9 @@ fn empty(directory: &Path) -> io::Result<usize> {
     let mut deleted = 0;
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        fs::remove_file(&path)
-            .map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+        fs::remove_file(&path).map_err(|error| {
+            io::Error::other(format!("cannot delete {}: {error}", path.display()))
+        })?;
         tracing::info!("{}: deleted", path.display());
         deleted += 1;
     }

@@ -134,7 +134,12 @@ pub fn mount<'a>(
     let flags = more_flags | MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     fs::create_dir_all(mount_point)
         .and_then(|()| Mounted::new(node, mount_point, kind, flags))
-        .map_err(|e| Failure::deployment(format!("{}: mounting as {kind}: {e}", node.display())))
+        .map_err(|e| {
+            Failure::deployment(format!(
+                "{}: cannot mount it as {kind}: {e}",
+                node.display()
+            ))
+        })
 }
 
 /// Unmounts what is still mounted because an earlier agent was killed during

@@ -14,12 +14,12 @@ const IPOIB: &str = "rtnl-link-ipoib";
 /// Every modalias in /sys, and the alias that turns a port on an InfiniBand fabric
 /// into a network interface.
 pub(super) fn wanted_aliases() -> Vec<String> {
-    let mut found = Vec::new();
-    collect_modaliases(Path::new("/sys/devices"), SYS_DEPTH_LIMIT, &mut found);
+    let mut aliases = Vec::new();
+    collect_modaliases(Path::new("/sys/devices"), SYS_DEPTH_LIMIT, &mut aliases);
     if has_infiniband_port(Path::new("/sys/class/infiniband")) {
-        found.push(IPOIB.to_owned());
+        aliases.push(IPOIB.to_owned());
     }
-    found
+    aliases
 }
 
 fn has_infiniband_port(class: &Path) -> bool {

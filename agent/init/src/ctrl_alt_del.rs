@@ -21,7 +21,7 @@ pub(super) fn watch_in_background(supervisor: &Arc<Supervisor>) {
     let consequence = "Ctrl-Alt-Del resets this machine at once";
     super::spawn("ctrl-alt-del", consequence, move || {
         if let Err(error) = watch(&supervisor) {
-            tracing::warn!("watching for Ctrl-Alt-Del: {error}; {consequence}");
+            tracing::warn!("cannot watch for Ctrl-Alt-Del: {error}; {consequence}");
         }
     });
 }

@@ -40,7 +40,11 @@ const VIRTIO_LIMIT: Duration = Duration::from_secs(10);
 /// is no pipe: then the agent takes the devices for settled.
 pub(super) fn load_in_background() -> Option<PipeReader> {
     let (reader, writer) = io::pipe()
-        .inspect_err(|error| tracing::warn!("pipe(2): {error}"))
+        .inspect_err(|error| {
+            tracing::warn!(
+                "cannot create a pipe to the agent: {error}; it does not wait for drivers"
+            )
+        })
         .ok()
         .unzip();
     match Modules::of_running_kernel() {
@@ -101,7 +105,9 @@ impl Loader {
                 super::spawn("uevents", DEVICES_WITHOUT, move || loader.follow(&socket));
             }
             Err(error) => {
-                tracing::warn!("uevents: {error}; devices that appear later get no driver");
+                tracing::warn!(
+                    "cannot receive uevents: {error}; devices that appear later get no driver"
+                );
             }
         }
     }
@@ -131,7 +137,9 @@ impl Loader {
                 loader.end_of_work();
             });
         if let Err(error) = started {
-            tracing::error!("starting thread virtio: {error} -- disks may get different names");
+            tracing::error!(
+                "cannot start the thread virtio: {error}; disks may get different names"
+            );
             self.queue(look());
             self.end_of_work();
         } else if loaded.recv_timeout(limit).is_err() {
@@ -296,7 +304,9 @@ impl Loader {
                 }
                 Ok(Received::TimedOut) => self.report_slow_modules(),
                 Err(error) => {
-                    tracing::warn!("uevents: {error}; devices that appear later get no driver");
+                    tracing::warn!(
+                        "cannot receive uevents: {error}; devices that appear later get no driver"
+                    );
                     return;
                 }
             }

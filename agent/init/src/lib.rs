@@ -107,6 +107,6 @@ pub fn run() -> ! {
 /// would end PID 1, and with it the kernel.
 fn spawn(name: &str, consequence: &str, work: impl FnOnce() + Send + 'static) {
     if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(work) {
-        tracing::error!("starting thread {name}: {error} -- {consequence}");
+        tracing::error!("cannot start the thread {name}: {error}; {consequence}");
     }
 }

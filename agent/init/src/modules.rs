@@ -52,9 +52,9 @@ impl Modules {
                 file.take(MAX_INDEX_BYTES as u64 + 1)
                     .read_to_string(&mut text)
             })
-            .map_err(|error| format!("module index {}: {error}", path.display()))?;
+            .map_err(|error| format!("cannot read the module index {}: {error}", path.display()))?;
         let index = Index::parse(&text)
-            .map_err(|error| format!("module index {}: {error}", path.display()))?;
+            .map_err(|error| format!("cannot use {}: {error}", path.display()))?;
         Ok(Self::new(index, directory, module_file::insert))
     }
 
@@ -113,7 +113,7 @@ impl Modules {
         let outcome = match (self.insert)(&path) {
             Ok(()) => Tried::Loaded,
             Err(error) => {
-                tracing::warn!("module {}: {error}", path.display());
+                tracing::warn!("cannot load the module {}: {error}", path.display());
                 Tried::Refused
             }
         };

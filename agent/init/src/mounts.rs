@@ -30,12 +30,14 @@ pub(super) fn mount_all() -> Vec<String> {
             // EBUSY: a kernel with DEVTMPFS_MOUNT has mounted /dev itself.
             && error.raw_os_error() != Some(nix::errno::Errno::EBUSY as i32)
         {
-            faults.push(format!("mounting {fstype} on {target}: {error}"));
+            faults.push(format!("cannot mount {fstype} on {target}: {error}"));
         }
     }
     // Without this setting the kernel drops all but 10 of our log lines in 5 s.
     if let Err(error) = fs::write("/proc/sys/kernel/printk_devkmsg", "on\n") {
-        faults.push(format!("/proc/sys/kernel/printk_devkmsg: {error}"));
+        faults.push(format!(
+            "cannot write to /proc/sys/kernel/printk_devkmsg: {error}; the kernel drops log lines"
+        ));
     }
     faults
 }
@@ -50,7 +52,7 @@ pub(super) fn mount_efivarfs() {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC | MsFlags::MS_NODEV;
     if let Err(error) = mount_at(Path::new("efivarfs"), target, "efivarfs", flags, None) {
         tracing::warn!(
-            "mounting efivarfs on {}: {error}; the boot order cannot be changed in this boot",
+            "cannot mount efivarfs on {}: {error}; the boot order cannot be changed in this boot",
             target.display()
         );
     }

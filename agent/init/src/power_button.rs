@@ -35,7 +35,7 @@ pub(super) fn watch_in_background(supervisor: &Arc<Supervisor>) {
     let supervisor = Arc::clone(supervisor);
     super::spawn("power button", "the power button does nothing", move || {
         if let Err(error) = watch(&supervisor) {
-            tracing::warn!("watching the power button: {error}; it does nothing in this boot");
+            tracing::warn!("cannot watch the power button: {error}; it does nothing in this boot");
         }
     });
 }
@@ -115,7 +115,9 @@ fn open_new(buttons: &mut HashMap<String, File>) {
             // sysfs shows the device before its node exists. A uevent follows when
             // the node is there.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => tracing::warn!("power button {}: {error}", node.display()),
+            Err(error) => {
+                tracing::warn!("cannot open the power button {}: {error}", node.display())
+            }
         }
     }
 }

@@ -96,7 +96,9 @@ pub(super) fn receive_in_background(progress: Arc<Progress>) -> Option<PipeWrite
             Some(writer)
         }
         Err(error) => {
-            tracing::warn!("pipe(2): {error}; a watchdog will reset this machine in 5 minutes");
+            tracing::warn!(
+                "cannot create a pipe to the agent: {error}; a watchdog will reset this machine in 5 minutes"
+            );
             None
         }
     }
@@ -110,7 +112,7 @@ fn receive(mut reader: PipeReader, progress: &Progress) {
             Ok(_) => progress.heard(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
-                tracing::warn!("reading the agent's signs of life: {error}");
+                tracing::warn!("cannot read the agent's signs of life: {error}");
                 return;
             }
         }

@@ -80,7 +80,7 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     // From here on Ctrl-Alt-Del does no harm. If the end of the boot hangs, an
     // operator needs it.
     if let Err(error) = set_cad_enabled(true) {
-        tracing::debug!("giving Ctrl-Alt-Del back to the kernel: {error}");
+        tracing::debug!("cannot give Ctrl-Alt-Del back to the kernel: {error}");
     }
     if ending == Ending::LockDown {
         lock_down();
@@ -92,7 +92,7 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
         // This call returns only if no kernel is loaded. A reboot starts the disk as
         // well.
         let Err(error) = reboot(RebootMode::RB_KEXEC);
-        tracing::error!("starting the loaded kernel: {error} -- rebooting instead");
+        tracing::error!("cannot start the loaded kernel: {error}; rebooting instead");
     }
     let (mode, sysrq) = match ending {
         Ending::Reboot | Ending::Kexec => (RebootMode::RB_AUTOBOOT, "b"),
@@ -101,7 +101,7 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     // This call returns only if the kernel refuses.
     let Err(error) = reboot(mode);
     tracing::error!(
-        "reboot(2): {error} -- trying sysrq; if nothing happens, reset the machine through its BMC"
+        "cannot reboot or power off: {error} -- trying sysrq; if nothing happens, reset the machine through its BMC"
     );
     // Nothing can be done about a second failure.
     let _ = fs::write("/proc/sysrq-trigger", sysrq);

@@ -221,7 +221,7 @@ impl Supervisor {
         let child = match start_agent(pipes) {
             Ok(child) => child,
             Err(error) => {
-                tracing::error!("starting the agent: {error} -- trying again");
+                tracing::error!("cannot start the agent: {error}; retrying");
                 return None;
             }
         };
@@ -289,7 +289,7 @@ fn signal(agent: Option<Pid>, signal: Signal) {
     if let Some(agent) = agent
         && let Err(error) = kill(agent, signal)
     {
-        tracing::warn!("sending {} to the agent: {error}", signal.as_str());
+        tracing::warn!("cannot send {} to the agent: {error}", signal.as_str());
     }
 }
 

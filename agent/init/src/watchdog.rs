@@ -36,7 +36,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 pub(super) fn feed_in_background(progress: Arc<Progress>, for_the_end: Arc<FedWatchdogs>) {
     super::spawn("watchdog", "the kernel alone feeds a watchdog", move || {
         if let Err(error) = feed(&progress, &for_the_end) {
-            tracing::warn!("watchdogs: {error}; the kernel alone feeds them");
+            tracing::warn!("cannot look for watchdogs: {error}; the kernel alone feeds them");
         }
     });
 }
@@ -122,7 +122,7 @@ impl FedWatchdogs {
         match file.try_clone() {
             Ok(file) => self.lock().push(file),
             Err(error) => tracing::warn!(
-                "watchdog: {error}; a system started by kexec has {TIMEOUT_SECONDS} s to feed it"
+                "cannot keep the watchdog open: {error}; its timeout stays at {TIMEOUT_SECONDS} s, so a system that kexec starts must feed it within that time"
             ),
         }
     }
@@ -198,7 +198,10 @@ fn take_over(watchdog: &Path, name: &str) -> Option<Watchdog> {
     let file = match OpenOptions::new().write(true).open(&node) {
         Ok(file) => file,
         Err(error) => {
-            tracing::warn!("watchdog {}: {error}; the kernel feeds it", node.display());
+            tracing::warn!(
+                "cannot open the watchdog {}: {error}; the kernel feeds it",
+                node.display()
+            );
             return None;
         }
     };

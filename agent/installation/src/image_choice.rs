@@ -147,7 +147,7 @@ mod tests {
         assert!(failure.details.contains("two media"), "{failure}");
     }
 
-    /// Anybody on the network path could name any image and its digest.
+    /// Without TLS anybody on the network path could name any image and its digest.
     #[test]
     fn a_stream_without_tls_needs_a_signature_or_a_word() {
         const STREAM: &str = r#"{"architectures": {"x86_64": {"artifacts": {"metal": {

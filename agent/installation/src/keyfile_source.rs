@@ -27,7 +27,10 @@ pub(super) fn read(options: &InstallOptions) -> Result<Vec<(String, Vec<u8>)>> {
         .as_deref()
         .unwrap_or(Path::new(NETWORK_DIR));
     let files = read_all(directory).map_err(|error| {
-        Failure::invalid_params(format!("--copy-network: {}: {error}", directory.display()))
+        Failure::invalid_params(format!(
+            "--copy-network: cannot read {}: {error}",
+            directory.display()
+        ))
     })?;
     if files.is_empty() {
         tracing::warn!(

@@ -104,5 +104,5 @@ pub(super) fn sector_size(disk: &Path) -> Result<u32> {
     }
     File::open(disk)
         .and_then(|file| block_ioctl::logical_sector_size(&file))
-        .map_err(|error| wrong(format!("asking for the sector size: {error}")))
+        .map_err(|error| wrong(format!("cannot get the sector size: {error}")))
 }

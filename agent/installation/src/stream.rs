@@ -82,12 +82,12 @@ pub(super) fn image(
     };
     let text = fetch::small_file(request, client.clone(), LIMIT)?;
     let architecture = options.architecture.as_deref().unwrap_or(ARCH);
-    let found = find(&text, architecture, sector).map_err(|reason| {
+    let image = find(&text, architecture, sector).map_err(|reason| {
         let url = fetch::shown(&url);
         Failure::invalid_image(format!("stream {name} ({url}): {reason}"))
     })?;
-    tracing::info!("stream {name} is at release {}", found.release);
-    Ok(found)
+    tracing::info!("stream {name} is at release {}", image.release);
+    Ok(image)
 }
 
 /// Whether the metadata is authentic. Without TLS, or with TLS but without

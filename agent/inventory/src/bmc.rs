@@ -106,7 +106,7 @@ fn firmware_names_one(root: &SystemPath) -> bool {
 /// `ask` sends channel, parameter and set selector, and returns the answer with its
 /// completion code.
 fn addresses(mut ask: impl FnMut(u8, u8, u8) -> io::Result<Vec<u8>>) -> io::Result<BmcAddresses> {
-    let mut found = BmcAddresses::default();
+    let mut addresses = BmcAddresses::default();
     for channel in CHANNELS {
         // An answer has the completion code, the revision and then the value. For a
         // missing channel or parameter the code is not 0.
@@ -121,18 +121,20 @@ fn addresses(mut ask: impl FnMut(u8, u8, u8) -> io::Result<Vec<u8>>) -> io::Resu
             .and_then(|value| Some(Ipv4Addr::from(*value.first_chunk::<4>()?)))
             .filter(|address| !address.is_unspecified());
         let v6 = ipv6_address(&mut value)?;
-        if found.mac.is_none() && (v4.is_some() || v6.is_some_and(|a| !a.is_unicast_link_local())) {
-            found.mac = value(MAC_ADDRESS, 0)?.and_then(|value| mac(&value));
+        if addresses.mac.is_none()
+            && (v4.is_some() || v6.is_some_and(|a| !a.is_unicast_link_local()))
+        {
+            addresses.mac = value(MAC_ADDRESS, 0)?.and_then(|value| mac(&value));
         }
-        found.v4 = found.v4.or(v4.map(|address| address.to_string()));
-        found.v6 = found.v6.or(v6.map(|address| address.to_string()));
-        if found.v4.is_some() && found.v6.is_some() && found.mac.is_some() {
+        addresses.v4 = addresses.v4.or(v4.map(|address| address.to_string()));
+        addresses.v6 = addresses.v6.or(v6.map(|address| address.to_string()));
+        if addresses.v4.is_some() && addresses.v6.is_some() && addresses.mac.is_some() {
             break;
         }
     }
-    found.v4.get_or_insert_with(|| "0.0.0.0".to_owned());
-    found.v6.get_or_insert_with(|| "::/0".to_owned());
-    Ok(found)
+    addresses.v4.get_or_insert_with(|| "0.0.0.0".to_owned());
+    addresses.v6.get_or_insert_with(|| "::/0".to_owned());
+    Ok(addresses)
 }
 
 /// The channel's active address. A dynamic address takes precedence over a static

@@ -56,7 +56,7 @@ pub fn collect(root: &SystemPath, options: CollectOptions<'_>) -> (Inventory, Ve
     let bmc = if options.ask_drivers {
         bmc::collect().unwrap_or_else(|error| {
             warnings.push(Warning::new(format!(
-                "asking the BMC for its address: {error}"
+                "cannot ask the BMC for its address: {error}"
             )));
             BmcAddresses::default()
         })

@@ -154,7 +154,7 @@ impl Candidate for Map<String, Value> {
         bytes.map(|bytes| bytes / GIB).ok_or_else(|| {
             HintError::new(
                 ErrorClass::TypeError,
-                format!("expected a size in bytes, found a {}", python_type(size)),
+                format!("expected the size of the device as a number of bytes, found a value of Python's type {}", python_type(size)),
             )
         })
     }

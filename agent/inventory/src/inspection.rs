@@ -92,7 +92,7 @@ pub async fn inspect(
     tokio::task::spawn_blocking(move || {
         let body = gather(&root, &circumstances, &chosen, faults, neighbours);
         serde_json::to_string(&body)
-            .map_err(|error| Failure::other(format!("the inventory as JSON: {error}")))
+            .map_err(|error| Failure::other(format!("cannot write the inventory as JSON: {error}")))
     })
     .await
     .map_err(|error| Failure::other(format!("the thread that inspects ended: {error}")))?

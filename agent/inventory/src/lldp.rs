@@ -40,7 +40,9 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
     let socket = match LldpSocket::open(&indices) {
         Ok(socket) => socket,
         Err(error) => {
-            tracing::warn!("listening for LLDP: {error}");
+            tracing::warn!(
+                "cannot listen for LLDP: {error}; the inventory has no LLDP data of this NIC"
+            );
             return heard;
         }
     };
@@ -52,7 +54,9 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
             // working.
             Ok(Err(error)) if error.kind() == io::ErrorKind::NetworkDown => continue,
             Ok(Err(error)) => {
-                tracing::warn!("listening for LLDP: {error}");
+                tracing::warn!(
+                    "cannot listen for LLDP: {error}; the inventory has no LLDP data of this NIC"
+                );
                 break;
             }
             Err(_) => break,

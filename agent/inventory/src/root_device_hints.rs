@@ -202,7 +202,9 @@ fn no_object(hints: &Value) -> HintError {
     let found = python_type(hints);
     HintError::new(
         class,
-        format!("expected an object of hints, found a {found}"),
+        format!(
+            "root_device: expected a JSON object of root device hints, found a value of Python's type {found}"
+        ),
     )
 }
 

@@ -120,7 +120,7 @@ impl Entry {
 #[derive(Debug, thiserror::Error)]
 pub enum IsoError {
     /// The image is cut off or cannot be read.
-    #[error("reading the ISO at byte {offset}: {source}")]
+    #[error("cannot read the ISO at byte {offset}: {source}")]
     Io {
         /// In bytes from the start of the image.
         offset: u64,

@@ -25,7 +25,7 @@ pub enum Medium<R> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum MediumError {
-    #[error("reading the medium: {0}")]
+    #[error("cannot read the medium: {0}")]
     Io(#[from] io::Error),
     #[error(transparent)]
     Iso(#[from] IsoError),

@@ -40,15 +40,15 @@ impl AliasTable {
     pub(crate) fn find(&self, alias: &str) -> Vec<ModuleId> {
         let alias = module_name::normalise(alias);
         let alias = alias.as_bytes();
-        let mut found = BTreeSet::new();
+        let mut modules = BTreeSet::new();
         for &length in self.prefix_lengths.range(..=alias.len()) {
             let (prefix, rest) = alias.split_at(length);
             for entry in self.by_prefix.get(prefix).into_iter().flatten() {
                 if pattern::matches(&entry.rest, rest) {
-                    found.insert(entry.module);
+                    modules.insert(entry.module);
                 }
             }
         }
-        found.into_iter().collect()
+        modules.into_iter().collect()
     }
 }

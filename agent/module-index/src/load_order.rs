@@ -72,14 +72,14 @@ impl Index {
     }
 
     fn softdeps(&self, user: ModuleId, names: &[String]) -> BTreeSet<ModuleId> {
-        let mut found = BTreeSet::new();
+        let mut modules = BTreeSet::new();
         for name in names {
             if let Resolution::Modules(ids) = self.resolve(name) {
-                found.extend(ids);
+                modules.extend(ids);
             }
         }
-        found.remove(&user);
-        found
+        modules.remove(&user);
+        modules
     }
 }
 

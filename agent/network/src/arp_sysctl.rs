@@ -16,5 +16,6 @@ use std::path::Path;
 /// If the switch cannot be set; the message names its file.
 pub fn answer_for_own_addresses(root: &Path) -> io::Result<()> {
     let path = root.join("ipv4/conf/all/arp_ignore");
-    fs::write(&path, "1").map_err(|error| io::Error::other(format!("{}: {error}", path.display())))
+    fs::write(&path, "1")
+        .map_err(|error| io::Error::other(format!("cannot write to {}: {error}", path.display())))
 }

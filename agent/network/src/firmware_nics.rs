@@ -54,7 +54,7 @@ fn files(directory: &SystemPath) -> BTreeMap<String, String> {
 
 fn interfaces(sysfs: &SystemPath, names: &[InterfaceName]) -> Vec<(String, MacAddr)> {
     let directory = sysfs.join("class/net");
-    let mut found = Vec::new();
+    let mut interfaces = Vec::new();
     for name in sysfs::names(&directory) {
         let Some(mac) = sysfs::number(&directory.join(&name).join("address")) else {
             continue;
@@ -62,11 +62,11 @@ fn interfaces(sysfs: &SystemPath, names: &[InterfaceName]) -> Vec<(String, MacAd
         let planned = names.iter().filter(|planned| planned.kernel_name == name);
         for planned in planned {
             let all = [&planned.name].into_iter().chain(&planned.alternatives);
-            found.extend(all.map(|planned| (planned.clone(), mac)));
+            interfaces.extend(all.map(|planned| (planned.clone(), mac)));
         }
-        found.push((name, mac));
+        interfaces.push((name, mac));
     }
-    found
+    interfaces
 }
 
 #[cfg(test)]

@@ -58,7 +58,9 @@ impl Observer {
             match LinkWatch::open().await {
                 Ok((watch, snapshot)) => self.follow(watch, snapshot).await,
                 Err(error) => {
-                    tracing::error!("asking the kernel for its network devices: {error}");
+                    tracing::error!(
+                        "cannot get the list of NICs from the kernel: {error}; retrying"
+                    );
                     sleep(REOPEN_PAUSE).await;
                 }
             }

@@ -46,8 +46,9 @@ pub fn set(root: &Path, device: &str, ipv6: Option<&IpPlan>) -> io::Result<()> {
     }
     for (name, value) in switches(wanted) {
         let path = path(name);
-        fs::write(&path, value)
-            .map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+        fs::write(&path, value).map_err(|error| {
+            io::Error::other(format!("cannot write to {}: {error}", path.display()))
+        })?;
     }
     Ok(())
 }

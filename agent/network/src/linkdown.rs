@@ -21,8 +21,9 @@ pub fn ignore_routes(root: &Path) -> io::Result<()> {
         for whose in ["all", "default"] {
             let path = root.join(family).join("conf").join(whose);
             let path = path.join("ignore_routes_with_linkdown");
-            fs::write(&path, "1")
-                .map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+            fs::write(&path, "1").map_err(|error| {
+                io::Error::other(format!("cannot write to {}: {error}", path.display()))
+            })?;
         }
     }
     Ok(())

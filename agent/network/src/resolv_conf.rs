@@ -76,7 +76,7 @@ fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, text)
         .and_then(|()| fs::rename(&new, path))
-        .map_err(|error| io::Error::other(format!("writing {}: {error}", path.display())))
+        .map_err(|error| io::Error::other(format!("cannot write {}: {error}", path.display())))
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
         assert!(
             missing
                 .to_string()
-                .starts_with("writing /nonexistent/resolv.conf: ")
+                .starts_with("cannot write /nonexistent/resolv.conf: ")
         );
     }
 

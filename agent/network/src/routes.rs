@@ -139,7 +139,7 @@ pub async fn routes_of(index: u32) -> io::Result<Vec<Route>> {
 impl Changes {
     /// Like [`routes_of`], on this connection.
     pub async fn routes_of(&self, index: u32) -> io::Result<Vec<Route>> {
-        let mut found = Vec::new();
+        let mut routes = Vec::new();
         for question in [
             RouteMessageBuilder::<Ipv4Addr>::new().build(),
             RouteMessageBuilder::<Ipv6Addr>::new().build(),
@@ -148,11 +148,11 @@ impl Changes {
             while let Some(message) = answers.try_next().await.map_err(cause)? {
                 let route = Route(message);
                 if route.is_of(index) {
-                    found.push(route);
+                    routes.push(route);
                 }
             }
         }
-        Ok(found)
+        Ok(routes)
     }
 
     /// Replaces a route that has the same destination and metric.

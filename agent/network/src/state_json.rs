@@ -43,7 +43,7 @@ impl StoredState {
         if let Err(error) = self.file.store(text.as_bytes())
             && self.text.is_empty()
         {
-            tracing::warn!("network.json: {error}");
+            tracing::warn!("cannot store network.json: {error}");
         }
         self.text = text;
     }

@@ -71,7 +71,7 @@ async fn owner(asker: &Asker, address: Ipv4Addr) -> Option<MacAddr> {
     conflict::owner(asker, address)
         .await
         .unwrap_or_else(|error| {
-            tracing::debug!("asking who has {address}: {error}");
+            tracing::debug!("cannot ask who has {address}: {error}");
             None
         })
 }

@@ -35,7 +35,9 @@ pub async fn this_host(hosts: &EmbeddedHosts, settled: DevicesSettled) -> Embedd
     }
     let mut nics = Nics::new();
     if let Err(error) = look(hosts, settled, &mut nics).await {
-        tracing::error!("asking the kernel for its network devices: {error}");
+        tracing::error!(
+            "cannot get the list of NICs from the kernel: {error}; MAC addresses cannot identify this host"
+        );
     }
     let nics: Vec<_> = nics.into_values().collect();
     hosts.decide(&nics)

@@ -41,21 +41,23 @@ pub struct ConfigFiles {
 impl ConfigFiles {
     /// The files of the system with this root.
     pub fn of_system(root: &Path) -> Self {
-        let mut found = Self::default();
+        let mut files = Self::default();
         for place in PLACES {
             let path = root.join(place);
             let added = match place.ends_with('/') {
-                true => found.add_directory(&path),
-                false => found.add(&path),
+                true => files.add_directory(&path),
+                false => files.add(&path),
             };
             // Most systems have none of these files, so a missing one is no fault.
             if let Err(error) = added
                 && error.kind() != io::ErrorKind::NotFound
             {
-                found.warnings.push(format!("{}: {error}", path.display()));
+                files
+                    .warnings
+                    .push(format!("cannot read {}: {error}", path.display()));
             }
         }
-        found
+        files
     }
 
     /// Adds every `*.conf` file of a directory, sorted by name.
@@ -79,7 +81,8 @@ impl ConfigFiles {
         }
         for path in paths {
             if let Err(error) = self.add(&path) {
-                self.warnings.push(format!("{}: {error}", path.display()));
+                self.warnings
+                    .push(format!("cannot read {}: {error}", path.display()));
             }
         }
         Ok(())

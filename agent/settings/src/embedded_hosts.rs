@@ -14,19 +14,21 @@ const MOST_BYTES: usize = 64 << 20;
 
 /// The hosts of the system with this root, sorted by file name.
 pub fn embedded_hosts(root: &Path) -> EmbeddedHosts {
-    let mut found = EmbeddedHosts::default();
+    let mut embedded = EmbeddedHosts::default();
     let mut paths = match paths(&root.join(DIRECTORY)) {
         Ok(paths) => paths,
         // Most ramdisks have no such directory.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return embedded,
         Err(error) => {
-            found.faults.push(format!("/{DIRECTORY}: {error}"));
-            return found;
+            embedded
+                .faults
+                .push(format!("cannot read /{DIRECTORY}: {error}"));
+            return embedded;
         }
     };
     if paths.len() > MOST_HOSTS {
         let count = paths.len();
-        found.faults.push(format!(
+        embedded.faults.push(format!(
             "/{DIRECTORY}: expected at most {MOST_HOSTS} hosts, found {count}; the rest is ignored"
         ));
         paths.truncate(MOST_HOSTS);
@@ -36,17 +38,17 @@ pub fn embedded_hosts(root: &Path) -> EmbeddedHosts {
         match read(&path, left) {
             Ok((host, bytes)) => {
                 left -= bytes;
-                found.hosts.push(host);
+                embedded.hosts.push(host);
             }
             Err(error) => {
                 let name = path.file_name().unwrap_or_default().display();
-                found
+                embedded
                     .faults
                     .push(format!("/{DIRECTORY}/{name}: {error}; the host is ignored"));
             }
         }
     }
-    found
+    embedded
 }
 
 fn paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
@@ -108,6 +110,9 @@ mod tests {
         fs::remove_dir_all(&directory).unwrap();
         fs::write(&directory, "").unwrap();
         let told = embedded_hosts(root.path()).faults;
-        assert_eq!(told, ["/etc/landfall/hosts: Not a directory (os error 20)"]);
+        assert_eq!(
+            told,
+            ["cannot read /etc/landfall/hosts: Not a directory (os error 20)"]
+        );
     }
 }

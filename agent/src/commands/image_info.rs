@@ -163,7 +163,7 @@ fn listed(text: &str) -> Vec<String> {
 /// The checksum of an image as received, in any of the forms that Ironic uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct GivenChecksum {
-    /// `os_hash_algo`
+    /// `os_hash_algo`: the algorithm of `os_hash_value`.
     pub(super) os_hash_algo: Option<String>,
     /// `os_hash_value`: hexadecimal text, or the URL of a checksum file.
     pub(super) os_hash_value: Option<String>,

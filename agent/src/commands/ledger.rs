@@ -89,7 +89,7 @@ impl Ledger {
             Ok(None) => Vec::new(),
             Ok(Some(bytes)) => read(&bytes),
             Err(error) => {
-                tracing::warn!("command list: {error}; starting with an empty one");
+                tracing::warn!("cannot read the stored command list: {error}; it starts empty");
                 Vec::new()
             }
         };

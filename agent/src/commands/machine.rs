@@ -79,7 +79,7 @@ pub struct PreparedImage {
     pub(super) info: ImageInfo,
     /// The config drive that was written with it.
     pub(super) config_drive: Value,
-    /// The text that Ironic received about it.
+    /// The result of the command that wrote the image, as Ironic received it.
     pub(super) result: String,
 }
 

@@ -7,7 +7,7 @@ use landfall_sys::state_file::StateFile;
 
 /// The text that Ironic sends in place of a token that it has already sent.
 const ALREADY_SENT: &str = "******";
-/// A shorter token is not a secret.
+/// The minimum length of a token. A shorter text can be guessed.
 const SHORTEST: usize = 32;
 
 /// The token if it is known. It is kept across a restart of the agent.
@@ -24,7 +24,7 @@ pub enum NoToken {
         "Ironic has already given this node's token to an earlier boot of this machine, or to another machine with one of its MAC addresses -- power the node off and on through Ironic"
     )]
     AlreadySent,
-    /// Ironic sent a text that is too short for a token.
+    /// Ironic sent a text that is too short for a token. Holds its length.
     #[error("expected a token of at least {SHORTEST} characters from Ironic, found {0}")]
     TooShort(usize),
     /// Ironic sent no token, because it is too old.
@@ -39,7 +39,7 @@ impl AgentToken {
         let kept = match file.load() {
             Ok(bytes) => bytes.and_then(|bytes| String::from_utf8(bytes).ok()),
             Err(error) => {
-                tracing::warn!("stored token: {error}");
+                tracing::warn!("cannot read the stored token: {error}");
                 None
             }
         };

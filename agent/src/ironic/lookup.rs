@@ -99,7 +99,7 @@ pub enum NoNode {
     /// [`NoToken::AlreadySent`].
     #[error("{}", NoToken::AlreadySent)]
     TokenAlreadySent,
-    /// The time is over.
+    /// The time limit is over.
     #[error(
         "no node after {seconds} s ({fault}) -- enrol a port with one of these MAC addresses, or start its inspection or deployment: {macs}"
     )]

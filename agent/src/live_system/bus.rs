@@ -25,7 +25,7 @@ impl Bus {
             .build();
         match tokio::time::timeout(CALL_LIMIT, connected).await {
             Ok(Ok(connection)) => Ok(Self(connection)),
-            Ok(Err(error)) => Err(fault("connecting to the system's D-Bus", &error)),
+            Ok(Err(error)) => Err(fault("cannot connect to the system's D-Bus", &error)),
             Err(_) => Err(Failure::other(format!(
                 "the system's D-Bus does not answer within {} s",
                 CALL_LIMIT.as_secs()

@@ -25,7 +25,7 @@ pub(super) async fn set(bus: &Bus, name: &str) -> Result<()> {
     };
     set.await.map_err(|error| {
         fault(
-            &format!("setting the host name {name} by hostnamed"),
+            &format!("hostnamed cannot set the host name {name}"),
             &error,
         )
     })

@@ -26,7 +26,7 @@ pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
     let files = match write_all(Path::new(PROFILES), &keyfiles) {
         Ok(files) => files,
         Err(error) => {
-            tracing::error!("NetworkManager's profiles: {error}");
+            tracing::error!("cannot write NetworkManager's profiles: {error}");
             return;
         }
     };
@@ -53,7 +53,7 @@ pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
             )
             .await;
         }
-        Err(error) => tracing::error!("loading {PROFILES} into NetworkManager: {error}"),
+        Err(error) => tracing::error!("cannot load {PROFILES} into NetworkManager: {error}"),
     }
 }
 

@@ -8,11 +8,11 @@ pub fn report_ready() {
     match ServiceNotify::from_environment() {
         Ok(Some(notify)) => {
             if let Err(error) = notify.ready() {
-                tracing::warn!("telling systemd that the agent is ready: {error}");
+                tracing::warn!("cannot report to systemd that the agent is ready: {error}");
             }
         }
         Ok(None) => {}
-        Err(error) => tracing::warn!("NOTIFY_SOCKET: {error}"),
+        Err(error) => tracing::warn!("cannot use NOTIFY_SOCKET: {error}"),
     }
 }
 

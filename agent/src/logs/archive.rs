@@ -37,7 +37,7 @@ pub fn pack(members: &[Member]) -> String {
     let packed = tar_gz(members).unwrap_or_else(|error| {
         // The data is written to memory, so the only possible error is a name that
         // tar rejects.
-        tracing::warn!("packing the logs: {error}");
+        tracing::warn!("cannot pack the logs: {error}; Ironic gets none");
         Vec::new()
     });
     base64::engine::general_purpose::STANDARD.encode(packed)

@@ -13,7 +13,7 @@ struct Device {
 
 /// The disks by name, each followed by its partitions.
 fn devices(sys_block: &Path) -> Vec<Device> {
-    let mut found = Vec::new();
+    let mut devices = Vec::new();
     for name in names(sys_block) {
         let path = sys_block.join(&name);
         let partitions: Vec<Device> = names(&path)
@@ -26,14 +26,14 @@ fn devices(sys_block: &Path) -> Vec<Device> {
                 is_partition: true,
             })
             .collect();
-        found.push(Device {
+        devices.push(Device {
             name,
             path,
             is_partition: false,
         });
-        found.extend(partitions);
+        devices.extend(partitions);
     }
-    found
+    devices
 }
 
 fn names(directory: &Path) -> Vec<String> {

@@ -67,7 +67,10 @@ fn is_hash(text: &str) -> bool {
 /// If a file cannot be written. The error names it.
 pub(super) fn write(root: &Path, password: &Password) -> io::Result<()> {
     let at = |path: &Path, error: io::Error| {
-        io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        io::Error::new(
+            error.kind(),
+            format!("cannot write {}: {error}", path.display()),
+        )
     };
     let home = root.join(HOME);
     fs::create_dir_all(&home).map_err(|error| at(&home, error))?;

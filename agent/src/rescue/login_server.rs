@@ -72,7 +72,7 @@ pub(super) fn start() -> Result<(), String> {
         })
         .map_err(|error| {
             end_previous();
-            format!("starting a thread for the ssh server: {error}")
+            format!("cannot start a thread for the ssh server: {error}")
         })?;
     Ok(())
 }
@@ -95,13 +95,13 @@ fn make_terminals() -> Result<(), String> {
     let data = Some("gid=5,mode=620,ptmxmode=666");
     fs::create_dir_all(target)
         .and_then(|()| mount_at(Path::new("devpts"), target, "devpts", flags, data))
-        .map_err(|error| format!("mounting devpts on {}: {error}", target.display()))
+        .map_err(|error| format!("cannot mount devpts on {}: {error}", target.display()))
 }
 
 /// Makes a link for each command of busybox, including `/bin/sh`.
 fn install_shell() -> Result<(), String> {
     for folder in ["/bin", "/sbin", "/usr/bin", "/usr/sbin"] {
-        fs::create_dir_all(folder).map_err(|error| format!("making {folder}: {error}"))?;
+        fs::create_dir_all(folder).map_err(|error| format!("cannot make {folder}: {error}"))?;
     }
     output_of(SHELL, &["--install", "-s"]).map(drop)
 }
@@ -110,7 +110,7 @@ fn install_shell() -> Result<(), String> {
 fn host_key() -> Result<String, String> {
     if let Some(folder) = Path::new(HOST_KEY).parent() {
         fs::create_dir_all(folder)
-            .map_err(|error| format!("making {}: {error}", folder.display()))?;
+            .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     }
     let maker = Path::new("/").join(KEY_MAKER).display().to_string();
     let output = if Path::new(HOST_KEY).exists() {
@@ -134,7 +134,7 @@ fn output_of(program: &str, arguments: &[&str]) -> Result<String, String> {
         .args(arguments)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("{program}: {error}"))?;
+        .map_err(|error| format!("cannot run {program}: {error}"))?;
     if !output.status.success() {
         let fault = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{program}: {}: {}", output.status, fault.trim()));
@@ -175,7 +175,7 @@ fn run() -> Result<Child, String> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| format!("{}: {error}", program.display()))?;
+        .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
     if let Some(messages) = server.stderr.take() {
         thread::spawn(move || log(messages));
     }

@@ -30,21 +30,23 @@ impl Boot {
         let again = format!("retrying for {minutes} min, and whenever the network changes");
         if must {
             tracing::warn!(
-                "clock: NTP: {fault}; fail_if_clock_not_set is given, so the boot waits: {again}"
+                "cannot set the clock by NTP: {fault}; fail_if_clock_not_set is given, so the boot waits: {again}"
             );
             let network = &mut self.network;
             let set = self.clock.set_by_ntp_within(NTP_LIMIT, &server, network);
             return set.await.map_err(|fault| {
-                Failure::other(format!("clock: NTP: {fault}"))
+                Failure::other(format!("cannot set the clock by NTP: {fault}"))
                     .hint("check that this machine reaches the NTP server, or remove fail_if_clock_not_set")
             });
         }
-        tracing::warn!("clock: NTP: {fault}; the boot continues: {again}");
+        tracing::warn!("cannot set the clock by NTP: {fault}; the boot continues: {again}");
         let (mut clock, mut network) = (self.clock.clone(), self.network.clone());
         tokio::spawn(async move {
             let set = clock.set_by_ntp_within(NTP_LIMIT, &server, &mut network);
             if let Err(fault) = set.await {
-                tracing::warn!("clock: NTP: {fault}; the agent stops asking");
+                tracing::warn!(
+                    "cannot set the clock by NTP: {fault}; the agent gives up, and the clock keeps its time"
+                );
             }
         });
         Ok(())

@@ -20,7 +20,7 @@ pub(super) async fn name_host(params: &BootParams, live: Option<&LiveSystem>) {
         Some(_) => {}
         None => {
             if let Err(error) = host_name::set_default(name) {
-                tracing::warn!("IPA_DEFAULT_HOSTNAME: setting the host name {name}: {error}");
+                tracing::warn!("IPA_DEFAULT_HOSTNAME: cannot set the host name {name}: {error}");
             }
         }
     }

@@ -34,7 +34,10 @@ pub(super) fn start_network(settings: &Settings, live: Option<&LiveSystem>) -> R
     choice.plan.add_vlans(vlans, *settings.params.collect_lldp);
     match live {
         Some(services) => Ok(live_network(services.clone(), choice)),
-        None => landfall_network::start(Setup::in_ramdisk(choice, naming))
-            .map_err(|error| Failure::other(format!("the kernel's network interface: {error}"))),
+        None => landfall_network::start(Setup::in_ramdisk(choice, naming)).map_err(|error| {
+            Failure::other(format!(
+                "cannot use the kernel's network interface: {error}"
+            ))
+        }),
     }
 }

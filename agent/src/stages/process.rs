@@ -52,7 +52,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
         Ok(settings) => settings,
         Err(error) => {
             landfall_report::start(output, debug);
-            tracing::error!("/proc/cmdline: {error}");
+            tracing::error!("cannot read /proc/cmdline: {error}");
             return ExitCode::FAILURE;
         }
     };
@@ -65,7 +65,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     {
         Ok(runtime) => runtime,
         Err(error) => {
-            tracing::error!("starting the agent: {error}");
+            tracing::error!("cannot start the agent: {error}");
             return ExitCode::FAILURE;
         }
     };
@@ -105,7 +105,7 @@ async fn in_ramdisk(settings: Settings) -> Result<Ending> {
 /// it.
 async fn asked_to_end() -> Result<()> {
     let fault = |error: std::io::Error| {
-        let details = format!("listening for the request to end: {error}");
+        let details = format!("cannot listen for the request to end: {error}");
         Failure::other(details)
     };
     let mut terminate = signal(SignalKind::terminate()).map_err(fault)?;

@@ -149,7 +149,7 @@ impl Boot {
         });
         let port = *params.listen_port;
         api::listen(params.listen_host.value, port, tls.transpose()?, routes)
-            .map_err(|error| Failure::other(format!("listening on port {port}: {error}")))
+            .map_err(|error| Failure::other(format!("cannot listen on port {port}: {error}")))
     }
 
     fn callback(

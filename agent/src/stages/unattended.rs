@@ -167,7 +167,7 @@ impl Boot {
             let root = SystemPath::live();
             let is_there = |disks: &[_]| named_disk::find(&root, &path, disks).is_ok();
             let disks = wait_for_disk(&root, disk_wait, is_there)
-                .map_err(|error| Failure::other(format!("waiting for {path}: {error}")))?;
+                .map_err(|error| Failure::other(format!("cannot wait for {path}: {error}")))?;
             report_untouchable(&disks);
             named_disk::find(&root, &path, &disks).map(|disk| PathBuf::from(&disk.name))
         })

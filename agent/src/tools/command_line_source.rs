@@ -26,7 +26,7 @@ impl CommandLineSource {
                 ConfigFiles::default(),
             )),
             None => Settings::of_this_boot()
-                .map_err(|error| Failure::other(format!("/proc/cmdline: {error}"))),
+                .map_err(|error| Failure::other(format!("cannot read /proc/cmdline: {error}"))),
         }
     }
 }

@@ -93,10 +93,13 @@ struct Report {
 }
 
 async fn look(client: &ServiceClient, wanted: &Wanted, limit: Duration) -> Result<Report> {
-    let state = landfall_network::observe()
-        .await
-        .map_err(|error| Failure::other(format!("the kernel's network interface: {error}")))?;
-    // Nothing configures the network during this run, so nobody reports changes.
+    let state = landfall_network::observe().await.map_err(|error| {
+        Failure::other(format!(
+            "cannot use the kernel's network interface: {error}"
+        ))
+    })?;
+    // Nothing configures the network during this run, so there are no changes to
+    // report.
     let (_, mut network) = watch::channel(state);
     let (reach, _) = watch::channel(Reach::default());
     let mut clock = Clock::of_somebody();

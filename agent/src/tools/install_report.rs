@@ -30,7 +30,10 @@ impl<'a> Plan<'a> {
             Ok((size, block_ioctl::logical_sector_size(&file)?))
         };
         let (disk_bytes, sector_bytes) = size().map_err(|error: std::io::Error| {
-            let details = format!("{}: {error}", installation.disk.display());
+            let details = format!(
+                "cannot read the size of {}: {error}",
+                installation.disk.display()
+            );
             Failure::block_device(details)
         })?;
         Ok(Self {

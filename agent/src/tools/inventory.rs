@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         None => SystemPath::live(),
         Some(directory) => SystemPath::captured(directory).map_err(|error| {
             Failure::other(format!(
-                "opening the captured tree {}: {error}",
+                "cannot open the captured tree {}: {error}",
                 directory.display()
             ))
         })?,

@@ -17,7 +17,7 @@ use crate::http_options::http_options;
 /// certificate without its key, or the key without the certificate.
 pub fn of_this_machine(cafile: Option<PathBuf>) -> Result<HttpOptions> {
     let settings = Settings::of_this_boot().map_err(|error| {
-        let details = format!("/proc/cmdline: {error}");
+        let details = format!("cannot read /proc/cmdline: {error}");
         Failure::other(details)
     })?;
     let mut options = http_options(&settings)?;

@@ -14,14 +14,16 @@ use tokio::signal::unix::{SignalKind, signal};
 pub fn after_the_commit() {
     let watch = || {
         if let Err(error) = end_by_signal() {
-            tracing::warn!("watching for signals: {error}; a signal can interrupt the commit");
+            tracing::warn!("cannot watch for signals: {error}; a signal can interrupt the commit");
         }
     };
     if let Err(error) = thread::Builder::new()
         .name("signals".to_owned())
         .spawn(watch)
     {
-        tracing::warn!("starting thread signals: {error}; a signal can interrupt the commit");
+        tracing::warn!(
+            "cannot start the thread signals: {error}; a signal can interrupt the commit"
+        );
     }
 }
 

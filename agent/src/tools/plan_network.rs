@@ -179,23 +179,24 @@ fn read(file: &Path, largest: usize) -> Result<String> {
     // is too long.
     File::open(file)
         .and_then(|file| file.take(largest as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| of_path(file, &error))?;
+        .map_err(|error| of_path("read", file, &error))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Creates the directory and the files. Only root can access the files, because
 /// NetworkManager rejects others.
 fn write_keyfiles(plan: &NetworkPlan, directory: &Path) -> Result<()> {
-    fs::create_dir_all(directory).map_err(|error| of_path(directory, &error))?;
+    fs::create_dir_all(directory).map_err(|error| of_path("create", directory, &error))?;
     for file in plan.keyfiles() {
         let path = directory.join(&file.name);
-        private_file::write(&path, file.text.as_bytes()).map_err(|error| of_path(&path, &error))?;
+        private_file::write(&path, file.text.as_bytes())
+            .map_err(|error| of_path("write", &path, &error))?;
     }
     Ok(())
 }
 
-fn of_path(path: &Path, error: &io::Error) -> Failure {
-    Failure::other(format!("{}: {error}", path.display()))
+fn of_path(verb: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::other(format!("cannot {verb} {}: {error}", path.display()))
 }
 
 /// Name and hardware address of every NIC that has an address. The names are those

@@ -84,7 +84,7 @@ fn read_devices(arguments: &Arguments) -> Result<Vec<Value>> {
 }
 
 fn unreadable(what: &str, error: &dyn fmt::Display) -> Failure {
-    Failure::other(format!("reading {what}: {error}"))
+    Failure::other(format!("cannot read {what}: {error}"))
 }
 
 /// The names of the disks that match the hints, the chosen disk first; empty if no

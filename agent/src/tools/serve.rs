@@ -96,8 +96,8 @@ async fn serve(arguments: &Arguments) -> Result<()> {
             refused: Arc::default(),
         }),
     )
-    .map_err(|error| Failure::other(format!("listening at {}: {error}", arguments.listen)))?;
-    // A program that reads this line can connect from here on.
+    .map_err(|error| Failure::other(format!("cannot listen at {}: {error}", arguments.listen)))?;
+    // A program that reads this line can connect to the server.
     stdout::line(format!("serving at {scheme}://{}", server.address()))?;
     // In the ramdisk a command may end the server; the boot continues in this
     // function.

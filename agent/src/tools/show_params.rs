@@ -129,5 +129,5 @@ fn print_row(key: &str, value: &str, origin: &Origin) -> Result<()> {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::other(format!("{}: {error}", path.display()))
+    Failure::other(format!("cannot read {}: {error}", path.display()))
 }

@@ -13,7 +13,7 @@ pub(super) fn line(text: impl Display) -> Result<()> {
     // lines.
     match io::stdout().write_all(format!("{text}\n").as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::other(format!(
-            "writing to standard output: {error}"
+            "cannot write to standard output: {error}"
         ))),
         _ => Ok(()),
     }

@@ -20,7 +20,11 @@ mod raw {
 pub fn take_all_down() -> Vec<String> {
     let interfaces = match if_nameindex() {
         Ok(interfaces) => interfaces,
-        Err(error) => return vec![format!("the kernel's list of interfaces: {error}")],
+        Err(error) => {
+            return vec![format!(
+                "cannot read the kernel's list of interfaces: {error}"
+            )];
+        }
     };
     interfaces
         .iter()

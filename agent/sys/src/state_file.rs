@@ -72,7 +72,7 @@ impl StateFile {
         if let Err(error) = self.store(bytes) {
             let path = self.0.as_deref().unwrap_or(Path::new(""));
             tracing::warn!(
-                "{}: {error}; this state is lost if the agent restarts",
+                "cannot write {}: {error}; this state is lost if the agent restarts",
                 path.display()
             );
         }
@@ -84,7 +84,7 @@ impl StateFile {
         };
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!("{}: {error}", path.display());
+                tracing::warn!("cannot remove {}: {error}", path.display());
             }
             _ => {}
         }

@@ -98,7 +98,7 @@ fn cases() -> Vec<Case> {
         leaves,
     };
     let broken_flush = |name, from| {
-        let says = &["flushing", "Input/output error"];
+        let says = &["cannot flush", "Input/output error"];
         case(name, flushes, 0..0, EIO, says, Leaves::Nothing).from(from)
     };
     vec![
@@ -148,7 +148,7 @@ fn cases() -> Vec<Case> {
             zeroes,
             ALL,
             EIO,
-            &["zeroing", "Input/output error"],
+            &["cannot zero", "Input/output error"],
             Leaves::Nothing,
         ),
         case(
@@ -221,7 +221,7 @@ fn cases() -> Vec<Case> {
             reads,
             ALL,
             EIO,
-            &["reading", "Input/output error"],
+            &["cannot read", "Input/output error"],
             Leaves::Nothing,
         ),
         case(

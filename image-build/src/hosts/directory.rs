@@ -14,7 +14,7 @@ use super::{Given, Reading, host, read_text};
 /// Adds every host of the directory. If an agent-config.yaml already lists the host
 /// without a network, the host gets the network of its file.
 pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<()> {
-    let looking = || format!("looking for hosts in {}", directory.display());
+    let looking = || format!("cannot look for hosts in {}", directory.display());
     let mut paths: Vec<PathBuf> = fs::read_dir(directory)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
         .with_context(looking)?;

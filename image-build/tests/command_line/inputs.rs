@@ -71,5 +71,5 @@ fn a_package_without_a_kernel_is_named() {
     );
     fs::write(fixture.path("text.deb"), "text").unwrap();
     let error = fixture.fails(&[&command[..], &["text.deb"]].concat());
-    assert!(error.contains("FAILED unpacking text.deb: "), "{error}");
+    assert!(error.contains("FAILED cannot unpack text.deb: "), "{error}");
 }

@@ -202,7 +202,7 @@ fn a_network_tree_has_menus_and_leaves_other_files_alone() {
     let error = fixture.fails(&again);
     assert_eq!(
         error,
-        "landfall-image: FAILED writing tftp/vmlinuz: it exists; --force replaces it"
+        "landfall-image: FAILED cannot write tftp/vmlinuz: it exists; --force replaces it"
     );
     fixture.build("pxe", "tftp", &["--force"]);
     let menu = fs::read_to_string(fixture.path("tftp/grub/grub.cfg")).unwrap();
@@ -224,7 +224,7 @@ fn faults_say_what_to_do_and_leave_nothing() {
             "initramfs",
             "taken.img",
             &[][..],
-            "writing taken.img: it exists; --force replaces it",
+            "cannot write taken.img: it exists; --force replaces it",
         ),
         (
             "initramfs",
@@ -242,7 +242,7 @@ fn faults_say_what_to_do_and_leave_nothing() {
             "initramfs",
             "no/x",
             &[],
-            "making a file in no: No such file or directory (os error 2)",
+            "cannot make a file in no: No such file or directory (os error 2)",
         ),
     ] {
         let error = fixture.fails(&[&[command], &kernel[..], &[output], more].concat());

@@ -104,8 +104,8 @@ fn what_is_wrong_is_said() {
         bad
     };
     for (bad, expected) in [
-        (vec![], "reading the ELF header"),
-        (b"\x7fELF".to_vec(), "reading the ELF header"),
+        (vec![], "cannot read the ELF header"),
+        (b"\x7fELF".to_vec(), "cannot read the ELF header"),
         (
             with(0, b"\xfd7zX"),
             "expected an ELF file, found `\\xfd7zX`",
@@ -114,19 +114,19 @@ fn what_is_wrong_is_said() {
             with(4, &[1]),
             "expected a 64-bit little-endian ELF file, found class and order [1, 1]",
         ),
-        (with(0x3a, &[40]), "reading the section headers"),
+        (with(0x3a, &[40]), "cannot read the section headers"),
         (
             with(0x3e, &[9]),
             "expected section names, found index 9 of 3 sections",
         ),
-        (with(0x28, &[255; 8]), "reading the section headers"),
+        (with(0x28, &[255; 8]), "cannot read the section headers"),
         (
             with(good.len() - 64 + 0x20, &[0, 0, 0, 1]),
-            "reading the section",
+            "cannot read the section",
         ),
         (
             with(good.len() - 64 + 0x18, &[255; 8]),
-            "reading the section",
+            "cannot read the section",
         ),
     ] {
         assert_eq!(

@@ -37,7 +37,7 @@ pub(super) fn installed_release(name: &str) -> Result<String, KernelSourceError>
 /// Unpacks a .deb and finds the kernel in it.
 pub(super) fn resolve(path: &Path) -> Result<Kernel, KernelSourceError> {
     let metadata = path.metadata();
-    let metadata = metadata.map_err(PathError::new("opening kernel package", path))?;
+    let metadata = metadata.map_err(PathError::new("cannot open kernel package", path))?;
     if !metadata.is_file() {
         return Err(KernelSourceError::NotFound {
             within: path.display().to_string(),
@@ -89,7 +89,7 @@ fn field(path: &Path, name: &str) -> Result<String, KernelSourceError> {
 /// Runs `dpkg-deb -x`, which runs nothing in the package.
 fn unpack(path: &Path) -> Result<TemporaryPath, KernelSourceError> {
     let directory = TemporaryPath::directory("landfall-kernel-")
-        .map_err(PathError::new("making", std::env::temp_dir()))?;
+        .map_err(PathError::new("cannot make", std::env::temp_dir()))?;
     let mut command = Command::new("dpkg-deb");
     command.arg("-x").arg(path).arg(directory.path());
     let output = temporary::run(&mut command);
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(
             (error.to_string(), source.as_deref()),
             (
-                format!("opening kernel package {}", missing.display()),
+                format!("cannot open kernel package {}", missing.display()),
                 Some("No such file or directory (os error 2)")
             )
         );

@@ -57,36 +57,36 @@ fn module_directory(
     top: &Path,
     release: Option<&str>,
 ) -> Result<(String, PathBuf), KernelSourceError> {
-    let mut found = Vec::new();
+    let mut directories = Vec::new();
     if is_module_directory(top)
         && let Some(name) = top
             .canonicalize()
             .ok()
             .and_then(|path| path.file_name()?.to_str().map(str::to_owned))
     {
-        found.push((name, top.to_owned()));
+        directories.push((name, top.to_owned()));
     }
     for parent in ["lib/modules", "usr/lib/modules"] {
         let parent = top.join(parent);
         if !parent.is_dir() {
             continue;
         }
-        for entry in std::fs::read_dir(&parent).map_err(PathError::new("listing", &parent))? {
-            let entry = entry.map_err(PathError::new("listing", &parent))?;
+        for entry in std::fs::read_dir(&parent).map_err(PathError::new("cannot list", &parent))? {
+            let entry = entry.map_err(PathError::new("cannot list", &parent))?;
             // If /lib is a link to /usr/lib, both parents list the same
             // directories.
             if let Ok(name) = entry.file_name().into_string()
                 && is_module_directory(&entry.path())
-                && !found.iter().any(|(other, _)| *other == name)
+                && !directories.iter().any(|(other, _)| *other == name)
             {
-                found.push((name, entry.path()));
+                directories.push((name, entry.path()));
             }
         }
     }
-    found.sort();
-    let listed = || match found.len() {
+    directories.sort();
+    let listed = || match directories.len() {
         0 => "none".to_owned(),
-        _ => found
+        _ => directories
             .iter()
             .map(|(name, _)| name.as_str())
             .collect::<Vec<_>>()
@@ -97,7 +97,7 @@ fn module_directory(
         expected,
         found: listed(),
     };
-    match (release, found.as_slice()) {
+    match (release, directories.as_slice()) {
         (Some(release), all) => all
             .iter()
             .find(|(name, _)| name == release)

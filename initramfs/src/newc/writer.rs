@@ -18,7 +18,7 @@ pub struct Header {
 /// Why an archive cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    #[error("writing the archive")]
+    #[error("cannot write the archive")]
     Io(#[from] io::Error),
     #[error(transparent)]
     Source(#[from] PathError),
@@ -119,8 +119,8 @@ impl<W: Write> Writer<W> {
                     self.member(path, header(S_IFREG), bytes.len() as u64, bytes.as_slice())?;
                 }
                 Node::File(Content::OnDisk { path: source, size }) => {
-                    let file =
-                        std::fs::File::open(source).map_err(PathError::new("opening", source))?;
+                    let file = std::fs::File::open(source)
+                        .map_err(PathError::new("cannot open", source))?;
                     self.member(path, header(S_IFREG), *size, file)?;
                 }
             }

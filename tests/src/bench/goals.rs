@@ -77,11 +77,11 @@ pub(super) fn table(results: &Results, runs: usize) -> Table {
         columns: columns.map(str::to_owned).into(),
         rows: goals.into_iter().flatten().map(Goal::row).collect(),
         notes: vec![
-            "With the kernel's: its threads' time counted on both sides, which write back what \
-             a program left in the page cache and copy for the loop device. Bound: the larger of \
-             the busiest thread's CPU time and of all CPU time by the number of \
-             processors. Server and loop device want processors, too: both say something only \
-             where nothing else runs."
+            "With the kernel's: the time of the kernel's threads, which write back what a program \
+             left in the page cache and copy for the loop device, is counted on both sides. \
+             Bound: the larger of the busiest thread's CPU time and of all CPU time divided by \
+             the number of processors. The server and the loop device also need processors, so \
+             both columns are meaningful only if nothing else runs on the machine."
                 .to_owned(),
         ],
     }

@@ -258,14 +258,15 @@ fn table(results: &Results, runs: usize) -> Result<Table> {
         rows: rows.collect(),
         notes: vec![
             format!(
-                "The image: {gib} GiB with a GPT, {:.0} MiB of it data. From a server on the loopback \
-                 by HTTP; onto a loop device over a file in memory (disk), or onto such a file. CPU: \
-                 user and system time of the program and its children, the server's apart; with the \
-                 kernel's: and of all the kernel's threads meanwhile (writing back, loop device), which \
-                 says something only where nothing else runs. Memory: peak resident set, of a chain of programs together, and what \
-                 is staged in memory. Written: bytes sent to the device by bytes in 64 KiB \
-                 granules that are not all zero. Landfall and the original compute and compare the \
-                 SHA-256, coreos-installer and zstd do not.",
+                "The image has {gib} GiB with a GPT, and {:.0} MiB of data. It comes from a server on \
+                 the loopback by HTTP, and goes onto a loop device over a file in memory (disk), or \
+                 onto such a file. CPU: user and system time of the program and its children, without \
+                 the server's. With the kernel's: the same with the time of all kernel threads (writing \
+                 back, loop device), which is meaningful only if nothing else runs on the machine. \
+                 Memory: peak resident set of all programs of a chain together, with the data staged in \
+                 memory. Written: bytes sent to the device, divided by the bytes in 64 KiB granules that \
+                 are not all zero. Landfall and Ironic's agent compute and compare the SHA-256, \
+                 coreos-installer and zstd do not.",
                 results.data_bytes / f64::from(1 << 20)
             ),
             machine()?,

@@ -50,8 +50,8 @@ impl Writer {
         match self {
             Self::Landfall => "landfall",
             Self::CoreosInstaller => "coreos-installer",
-            Self::Original if form.is_qcow2() => "original: download, qemu-img",
-            Self::Original => "original: streaming loop",
+            Self::Original if form.is_qcow2() => "Ironic's agent: download, qemu-img",
+            Self::Original => "Ironic's agent: streaming loop",
             Self::ZstdDd => "curl, zstd, dd",
         }
     }

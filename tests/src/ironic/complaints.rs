@@ -26,7 +26,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
     (
         "An agent token generation request is being refused",
-        "a lookup after virtual media has brought the token: the original asks there, too, \
+        "a lookup after virtual media has brought the token: Ironic's agent asks there, too, \
          and the answer's configuration is wanted",
     ),
     (
@@ -35,7 +35,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
     (
         "was found during inspection lookup with MAC addresses",
-        "an ISO with both URLs has its inventory posted at each boot, by the original, too",
+        "an ISO with both URLs has its inventory posted at each boot, by Ironic's agent, too",
     ),
     (
         "DHCP driver appears set to a plugin aside from \"neutron\"",

@@ -42,12 +42,12 @@ pub fn candidates(root: &SystemPath, interface: &SystemPath, scheme: &Scheme) ->
     if stacked {
         return Candidates::default();
     }
-    let mut found = Candidates {
+    let mut candidates = Candidates {
         mac: mac(interface, kind).map(|digits| format!("{prefix}x{digits}")),
         ..Candidates::default()
     };
     let Some(device) = interface.join("device").resolved() else {
-        return found;
+        return candidates;
     };
     let port = Port::of(interface, kind, scheme);
     let child = Child {
@@ -62,21 +62,21 @@ pub fn candidates(root: &SystemPath, interface: &SystemPath, scheme: &Scheme) ->
         slot,
         path,
     } = child.names(scheme);
-    (found.onboard, found.slot, found.path) = (onboard, slot, path);
+    (candidates.onboard, candidates.slot, candidates.path) = (onboard, slot, path);
     if let Some(place) = Place::behind_virtio(&device, scheme) {
         if let Some(index) = place.index(scheme) {
-            found.onboard = Some(format!(
+            candidates.onboard = Some(format!(
                 "{prefix}o{index}{}{}",
                 port.of_index, place.virtual_function
             ));
         }
-        found.path = Some(format!(
+        candidates.path = Some(format!(
             "{prefix}{}{}{}",
             place.path_text(scheme),
             port.text,
             place.virtual_function
         ));
-        found.slot = place
+        candidates.slot = place
             .slot_text(root, scheme)
             .map(|slot| format!("{prefix}{slot}{}{}", port.text, place.virtual_function));
     } else if let Some(specifier) = usb(&device).or_else(|| bcma(&device)) {
@@ -86,26 +86,26 @@ pub fn candidates(root: &SystemPath, interface: &SystemPath, scheme: &Scheme) ->
         match host.map(Place::physical) {
             Some(host) => {
                 let tail = format!("{}{specifier}", port.text);
-                found.path = Some(format!("{prefix}{}{tail}", host.path_text(scheme)));
-                found.slot = host
+                candidates.path = Some(format!("{prefix}{}{tail}", host.path_text(scheme)));
+                candidates.slot = host
                     .slot_text(root, scheme)
                     .map(|slot| format!("{prefix}{slot}{tail}"));
             }
             None if scheme.usb_without_pci => {
-                found.path = Some(format!("{prefix}{specifier}"));
+                candidates.path = Some(format!("{prefix}{specifier}"));
             }
             None => {}
         }
     }
     for name in [
-        &mut found.mac,
-        &mut found.onboard,
-        &mut found.slot,
-        &mut found.path,
+        &mut candidates.mac,
+        &mut candidates.onboard,
+        &mut candidates.slot,
+        &mut candidates.path,
     ] {
         name.take_if(|name| name.len() > LONGEST);
     }
-    found
+    candidates
 }
 
 fn prefix(interface: &SystemPath, kind: Option<u32>, scheme: &Scheme) -> Option<&'static str> {

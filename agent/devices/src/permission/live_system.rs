@@ -63,7 +63,7 @@ pub(super) fn check(root: &Path, said: bool) -> Result<(), String> {
     for process in ["1", "self"] {
         let file = format!("proc/{process}/mountinfo");
         let mounts = fs::read_to_string(root.join(&file));
-        let mounts = mounts.map_err(|error| format!("/{file}: {error}"))?;
+        let mounts = mounts.map_err(|error| format!("cannot read /{file}: {error}"))?;
         check_mounts(&mounts, name_of)?;
     }
     Ok(())

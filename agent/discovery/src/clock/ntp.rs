@@ -23,7 +23,7 @@ const PORT: u16 = 123;
 pub(super) async fn time_of(server: &str) -> Result<SystemTime, String> {
     let addresses = tokio::time::timeout(ANSWER_LIMIT, addresses_of(server))
         .await
-        .map_err(|_| format!("resolving {server}: no answer in time"))??;
+        .map_err(|_| format!("cannot resolve {server}: no answer in time"))??;
     let mut fault = format!("{server} has no address");
     for address in (0..ROUNDS).flat_map(|_| addresses.iter().take(ADDRESS_LIMIT)) {
         match ask(*address).await {
@@ -44,10 +44,10 @@ async fn addresses_of(server: &str) -> Result<Vec<SocketAddr>, String> {
         Some((host, port)) if !host.contains(':') => (host, port.parse().unwrap_or(PORT)),
         _ => (server, PORT),
     };
-    let found = lookup_host((host, port))
+    let addresses = lookup_host((host, port))
         .await
-        .map_err(|error| format!("resolving {host}: {error}"))?;
-    Ok(found.collect())
+        .map_err(|error| format!("cannot resolve {host}: {error}"))?;
+    Ok(addresses.collect())
 }
 
 async fn ask(address: SocketAddr) -> Result<SystemTime, String> {

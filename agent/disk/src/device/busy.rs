@@ -93,12 +93,12 @@ impl KernelView {
     /// # Errors
     /// If sysfs cannot be read.
     pub fn disks(&self) -> io::Result<Vec<Device>> {
-        let mut found = Vec::new();
+        let mut disks = Vec::new();
         for entry in fs::read_dir(self.sys.join("block"))? {
-            found.extend(unless_gone(linked_device(&entry?.path()))?);
+            disks.extend(unless_gone(linked_device(&entry?.path()))?);
         }
-        found.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(found)
+        disks.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(disks)
     }
 
     /// The partitions of a disk, sorted by number; empty if the disk has
@@ -107,7 +107,7 @@ impl KernelView {
     /// # Errors
     /// If sysfs cannot be read.
     pub fn partitions(&self, disk: &Device) -> io::Result<Vec<Device>> {
-        let mut found = Vec::new();
+        let mut partitions = Vec::new();
         for entry in unless_gone(fs::read_dir(&disk.directory))?
             .into_iter()
             .flatten()
@@ -116,10 +116,10 @@ impl KernelView {
             if !directory.join("partition").exists() {
                 continue;
             }
-            found.extend(unless_gone(linked_device(&directory))?);
+            partitions.extend(unless_gone(linked_device(&directory))?);
         }
-        found.sort_by_key(|device| device.partition);
-        Ok(found)
+        partitions.sort_by_key(|device| device.partition);
+        Ok(partitions)
     }
 
     /// The other block devices that are paths to the same disk (multipath). Empty
@@ -149,9 +149,9 @@ impl KernelView {
     /// # Errors
     /// If sysfs cannot be read.
     pub fn stack(&self, disk: &Device) -> io::Result<Vec<Device>> {
-        let mut found = Vec::new();
-        self.stack_into(disk, &mut found)?;
-        Ok(found)
+        let mut stack = Vec::new();
+        self.stack_into(disk, &mut stack)?;
+        Ok(stack)
     }
 
     fn stack_into(&self, device: &Device, found: &mut Vec<Device>) -> io::Result<()> {

@@ -36,12 +36,21 @@ pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
             let number = metadata.rdev();
             kernel.stack(&kernel.device(major(number), minor(number))?)
         })
-        .map_err(|error| failed(disk, &format!("finding out what is built on it: {error}")))?;
+        .map_err(|error| {
+            failed(
+                disk,
+                &format!("cannot find out which volumes are on it: {error}"),
+            )
+        })?;
     if stack.is_empty() {
         return Ok(());
     }
-    let control = File::open(CONTROL)
-        .map_err(|error| failed(disk, &format!("opening {CONTROL}: {error}")))?;
+    let control = File::open(CONTROL).map_err(|error| {
+        failed(
+            disk,
+            &format!("cannot open {CONTROL}, so the volumes on it stay: {error}"),
+        )
+    })?;
     for device in stack {
         let label = kernel.label(&device);
         if !is_mapped(&device) {
@@ -59,7 +68,7 @@ pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
             Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => {
                 return Err(failed(
                     disk,
-                    &format!("deactivating {label} on it: a program has {label} open"),
+                    &format!("cannot deactivate {label} on it: a program has {label} open"),
                 )
                 .hint(
                     "end the program, or deactivate the volume (vgchange -an, cryptsetup close)",
@@ -68,7 +77,7 @@ pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
             Err(error) => {
                 return Err(failed(
                     disk,
-                    &format!("deactivating {label} on it: {error}"),
+                    &format!("cannot deactivate {label} on it: {error}"),
                 ));
             }
         }

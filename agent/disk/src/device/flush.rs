@@ -15,7 +15,7 @@ use nix::errno::Errno;
 pub fn sync_disks() -> Result<()> {
     nix::unistd::sync();
     if let Err(error) = fs::write("/proc/sys/vm/drop_caches", "3") {
-        tracing::warn!("/proc/sys/vm/drop_caches: {error}");
+        tracing::warn!("cannot write to /proc/sys/vm/drop_caches: {error}; the page cache stays");
     }
     let disks = fs::read_dir("/sys/block").map_err(|error| fault("/sys/block", &error))?;
     for disk in disks.flatten() {
@@ -29,7 +29,7 @@ pub fn sync_disks() -> Result<()> {
             // An empty drive has nothing to flush.
             Err(error) if error.raw_os_error() == Some(Errno::ENOMEDIUM as i32) => continue,
             Err(error) => {
-                tracing::warn!("{}: {error}; it is not flushed", node.display());
+                tracing::warn!("cannot open {}: {error}; it is not flushed", node.display());
                 continue;
             }
         };
@@ -40,5 +40,5 @@ pub fn sync_disks() -> Result<()> {
 }
 
 fn fault(what: &str, error: &std::io::Error) -> Failure {
-    Failure::other(format!("flushing disks: {what}: {error}"))
+    Failure::other(format!("cannot flush the disks: {what}: {error}"))
 }

@@ -113,7 +113,7 @@ impl Target {
         Identity::of(&self.file).map_err(|e| {
             block_device_error(
                 &self.path,
-                &format!("reading the identity of the disk: {e}"),
+                &format!("cannot read the identity of the disk: {e}"),
             )
         })
     }
@@ -170,7 +170,10 @@ impl Target {
         });
         written.map_err(|e| {
             let length = bytes.len();
-            self.refused(&format!("writing {length} bytes at offset {offset}"), &e)
+            self.refused(
+                &format!("cannot write {length} bytes at offset {offset}"),
+                &e,
+            )
         })
     }
 
@@ -203,7 +206,7 @@ impl Target {
         let read = self.watched("reading", offset, len as u64, || {
             self.file.read_exact_at(&mut buffer, offset)
         });
-        read.map_err(|e| self.refused(&format!("reading {len} bytes at offset {offset}"), &e))?;
+        read.map_err(|e| self.refused(&format!("cannot read {len} bytes at offset {offset}"), &e))?;
         Ok(buffer)
     }
 
@@ -243,7 +246,7 @@ impl Target {
         let zeroed = self.watched("zeroing", offset, len, || {
             zero_range::punch_zeros(&self.file, offset, len)
         });
-        zeroed.map_err(|e| self.refused(&format!("zeroing {len} bytes at offset {offset}"), &e))
+        zeroed.map_err(|e| self.refused(&format!("cannot zero {len} bytes at offset {offset}"), &e))
     }
 
     /// Flushes: everything written so far is on the medium when this returns.
@@ -256,7 +259,7 @@ impl Target {
             journal.flush();
         }
         self.watched("flushing", 0, 0, || self.file.sync_all())
-            .map_err(|e| self.refused("flushing", &e))
+            .map_err(|e| self.refused("cannot flush", &e))
     }
 
     /// Makes the kernel read the partition table again. Does nothing for a file.
@@ -266,7 +269,10 @@ impl Target {
     pub fn reread_partitions(&self) -> Result<()> {
         #[cfg(test)]
         if self.refuses_reread {
-            return Err(block_device_error(&self.path, "reading the table: busy"));
+            return Err(block_device_error(
+                &self.path,
+                "the kernel cannot read the new partition table: it is busy",
+            ));
         }
         if !self.is_device {
             return Ok(());
@@ -288,7 +294,7 @@ impl Target {
                 Err(e) => {
                     return Err(block_device_error(
                         &self.path,
-                        &format!("reading the partition table again: {e}"),
+                        &format!("the kernel cannot read the new partition table: {e}"),
                     ));
                 }
             }
@@ -310,7 +316,7 @@ impl Target {
             KernelView::default().device(major(number), minor(number))
         });
         let device = device
-            .map_err(|e| block_device_error(&self.path, &format!("looking for it in /sys: {e}")))?;
+            .map_err(|e| block_device_error(&self.path, &format!("cannot find it in /sys: {e}")))?;
         match without_partitions(&device.directory) {
             None => Ok(()),
             Some(what) => Err(block_device_error(
@@ -352,12 +358,15 @@ impl Target {
                             )
                         }
                         Err(error) => {
-                            tracing::warn!("{}, another path to {path}: {error}", other.name)
+                            tracing::warn!(
+                                "cannot reread the partition table of {}, another path to {path}: {error}",
+                                other.name
+                            )
                         }
                     }
                 }
             }
-            Err(error) => tracing::warn!("{path}: looking for its other paths: {error}"),
+            Err(error) => tracing::warn!("{path}: cannot look for its other paths: {error}"),
         }
     }
 

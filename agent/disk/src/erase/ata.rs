@@ -139,7 +139,7 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
         Plan::SetPasswordAndErase => {
             let parameters = password(b"", 0);
             disk.execute(SECURITY_SET_PASSWORD, AtaData::To(&parameters), SHORT)
-                .map_err(|e| io::Error::other(format!("setting a password: {e}")))?;
+                .map_err(|e| io::Error::other(format!("cannot set a password: {e}")))?;
             &PASSWORDS[..1]
         }
         // An unlocked disk does not report which password is set, so both are
@@ -157,7 +157,7 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
         // Unlock the disk in any case: while it is locked, it cannot be overwritten
         // either.
         if let Err(second) = try_passwords(disk) {
-            tracing::error!("unlocking the disk after its erase failed: {second}");
+            tracing::error!("cannot unlock the disk after its erase failed: {second}");
         }
         return Err(error);
     }
@@ -210,7 +210,7 @@ fn try_passwords(disk: &impl AtaCommands) -> io::Result<Security> {
         }
         let parameters = password(text, 0);
         if let Err(error) = disk.execute(SECURITY_UNLOCK, AtaData::To(&parameters), SHORT) {
-            tracing::info!("unlocking: {error}");
+            tracing::info!("cannot unlock the disk: {error}");
         }
     }
     identify(disk)

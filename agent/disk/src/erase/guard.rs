@@ -48,7 +48,7 @@ pub fn refuse_shared(disk: &Path, partitions: &[impl AsRef<Path>]) -> Result<()>
     };
     let what = check().map_err(|e| {
         Failure::erasure(format!(
-            "{}: looking for shared file systems: {e}",
+            "{}: cannot look for shared file systems: {e}",
             disk.display()
         ))
     })?;

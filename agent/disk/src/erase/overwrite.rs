@@ -32,7 +32,7 @@ pub fn overwrite(target: &Target, passes: Passes) -> Result<()> {
             .transpose()
             .map_err(|e| {
                 Failure::erasure(format!(
-                    "{}: getting random bytes: {e}",
+                    "{}: cannot get random bytes: {e}",
                     target.path().display()
                 ))
             })?;

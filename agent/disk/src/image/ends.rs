@@ -115,7 +115,7 @@ impl Ends {
         if let Some(file) = &self.file
             && let Err(error) = fs::remove_file(file)
         {
-            tracing::warn!("{}: {error}", file.display());
+            tracing::warn!("cannot remove {}: {error}", file.display());
         }
     }
 }
@@ -303,19 +303,19 @@ fn wipe_tail(target: &Target, spared: &[Range<u64>]) -> Result<()> {
 fn gaps(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut others = others.to_vec();
     others.sort_by_key(|other| other.start);
-    let mut found = Vec::new();
+    let mut gaps = Vec::new();
     let mut at = range.start;
     for other in others {
         if other.start > at {
-            found.push(at..other.start.min(range.end));
+            gaps.push(at..other.start.min(range.end));
         }
         at = at.max(other.end);
     }
     if at < range.end {
-        found.push(at..range.end);
+        gaps.push(at..range.end);
     }
-    found.retain(|gap| gap.start < gap.end);
-    found
+    gaps.retain(|gap| gap.start < gap.end);
+    gaps
 }
 
 #[cfg(test)]

@@ -99,8 +99,9 @@ impl Pipeline {
     /// # Errors
     /// If a thread cannot be started.
     pub fn start(download: Download, hashing: Hashing, disk_size: u64) -> Result<Self> {
-        let no_thread =
-            |e: io::Error| Failure::image_write(format!("starting a thread for the image: {e}"));
+        let no_thread = |e: io::Error| {
+            Failure::image_write(format!("cannot start a thread for the image: {e}"))
+        };
         let kept = FreedMemoryKept::begin();
         let (to_hash, chunks) = sync_channel::<Bytes>(HASH_QUEUE);
         let hasher = thread::Builder::new()
@@ -334,7 +335,7 @@ fn explain(error: io::Error, packing: Packing, url: &str, downloaded: u64) -> Fa
     match error.downcast::<Failure>() {
         Ok(failure) => failure,
         Err(error) => Failure::invalid_image(format!(
-            "{url}: unpacking {packing}, within the first {downloaded} bytes: {error}"
+            "{url}: cannot unpack {packing} within the first {downloaded} bytes: {error}"
         ))
         .hint("the image is truncated or damaged: compare its checksum on the server"),
     }

@@ -167,7 +167,7 @@ impl ProvenImage {
         // exclusively.
         let path = self.target.path().to_owned();
         let _lock = DeviceLock::take(&path).map_err(|error| {
-            let details = format!("{}: locking: {error}", path.display());
+            let details = format!("{}: cannot lock it against udev: {error}", path.display());
             Failure::block_device(details)
         })?;
         drop(self.target);
@@ -272,7 +272,7 @@ impl ShownPartitions {
         let disk = OpenOptions::new()
             .read(true)
             .open(path)
-            .map_err(|error| failed(format!("opening: {error}")))?;
+            .map_err(|error| failed(format!("cannot open it again: {error}")))?;
         identity.refuse_other(path, &disk)?;
         let mut shown = Self {
             disk,
@@ -284,7 +284,11 @@ impl ShownPartitions {
                 // The kernel reads no table on this kind of disk (loop), so it has
                 // no such partition.
                 Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {}
-                Err(error) => return Err(failed(format!("hiding partition {number}: {error}"))),
+                Err(error) => {
+                    return Err(failed(format!(
+                        "cannot remove partition {number} from the kernel: {error}"
+                    )));
+                }
             }
         }
         for partition in partitions {
@@ -294,7 +298,12 @@ impl ShownPartitions {
                 partition.offset,
                 partition.len,
             )
-            .map_err(|error| failed(format!("showing partition {}: {error}", partition.number)))?;
+            .map_err(|error| {
+                failed(format!(
+                    "cannot add partition {} to the kernel: {error}",
+                    partition.number
+                ))
+            })?;
             shown.numbers.push(partition.number);
         }
         Ok(shown)
@@ -307,7 +316,7 @@ impl Drop for ShownPartitions {
             // A partition that stays makes the disk busy. Opening the disk again
             // then fails and says so.
             if let Err(error) = hide(&self.disk, *number) {
-                tracing::warn!("hiding partition {number}: {error}");
+                tracing::warn!("cannot remove partition {number} from the kernel: {error}");
             }
         }
     }

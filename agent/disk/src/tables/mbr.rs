@@ -212,7 +212,10 @@ pub fn signature(disk: &Path) -> Result<String> {
     File::open(disk)
         .and_then(|file| file.read_exact_at(&mut bytes, SIGNATURE_OFFSET))
         .map_err(|error| {
-            Failure::block_device(format!("reading the MBR of {}: {error}", disk.display()))
+            Failure::block_device(format!(
+                "cannot read the MBR of {}: {error}",
+                disk.display()
+            ))
         })?;
     Ok(format!("0x{:08x}", u32::from_le_bytes(bytes)))
 }

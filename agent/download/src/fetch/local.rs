@@ -181,7 +181,7 @@ fn on_medium(device: &Path, path: &str) -> Result<(Source, u64), Trouble> {
 fn trouble_of_iso(error: IsoError) -> Trouble {
     match error {
         IsoError::Io { offset, source } => {
-            Trouble::Passing(format!("reading it at byte {offset}: {}", why(&source)))
+            Trouble::Passing(format!("cannot read it at byte {offset}: {}", why(&source)))
         }
         other => Trouble::Lasting(other.to_string()),
     }

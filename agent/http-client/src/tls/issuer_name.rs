@@ -26,7 +26,7 @@ const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 
 /// The last value of this type in a name.
 fn attribute(mut name: &[u8], kind: &[u8]) -> Option<String> {
-    let mut found = None;
+    let mut last = None;
     while let Some((_, set, rest)) = element(name) {
         name = rest;
         let pair = element(set).map(|(_, pair, _)| pair);
@@ -34,12 +34,10 @@ fn attribute(mut name: &[u8], kind: &[u8]) -> Option<String> {
             continue;
         };
         if identifier == kind {
-            found = element(value)
-                .and_then(|(_, text, _)| shown(text))
-                .or(found);
+            last = element(value).and_then(|(_, text, _)| shown(text)).or(last);
         }
     }
-    found
+    last
 }
 
 /// Replaces control characters, so that a name from a certificate is one

@@ -62,7 +62,7 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 
 /// The certificates in a PEM text, which may also contain other items.
 pub fn certificates_of(name: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
-    let found = CertificateDer::pem_slice_iter(pem)
+    let certificates = CertificateDer::pem_slice_iter(pem)
         .take(COUNT_LIMIT)
         .collect::<std::result::Result<Vec<_>, _>>()
         .map_err(|error| {
@@ -71,13 +71,13 @@ pub fn certificates_of(name: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'sta
                 &format!("expected certificates in PEM, found {error}"),
             )
         })?;
-    if found.is_empty() {
+    if certificates.is_empty() {
         return Err(fault(
             name,
             "expected certificates in PEM (BEGIN CERTIFICATE), found none",
         ));
     }
-    Ok(found)
+    Ok(certificates)
 }
 
 /// The first private key in a PEM text.

@@ -141,12 +141,12 @@ fn atom(text: &str) -> Option<(&str, &str)> {
 
 fn atoms(text: &str, limit: usize) -> Vec<&str> {
     let mut rest = text;
-    let mut found = Vec::new();
-    while found.len() < limit
+    let mut atoms = Vec::new();
+    while atoms.len() < limit
         && let Some((word, after)) = atom(rest)
     {
-        found.push(word);
+        atoms.push(word);
         rest = after;
     }
-    found
+    atoms
 }

@@ -35,7 +35,7 @@ pub fn silence(root: &SystemPath, interface: &str) {
             if error.kind() == io::ErrorKind::NotFound
                 || error.kind() == io::ErrorKind::Unsupported => {}
         Err(error) => tracing::warn!(
-            "{interface}: setting {flag} to {word}: {error}; the NIC may not pass LLDP to the host"
+            "{interface}: cannot set {flag} to {word}: {error}; the NIC may not pass LLDP to the host"
         ),
     }
 }

@@ -53,7 +53,7 @@ struct Entry {
 #[derive(Debug, thiserror::Error)]
 pub enum FatError {
     /// The file system is cut off, or the medium cannot be read.
-    #[error("reading the FAT file system at byte {offset}: {source}")]
+    #[error("cannot read the FAT file system at byte {offset}: {source}")]
     Io {
         /// In bytes from the start of the image.
         offset: u64,
@@ -139,14 +139,14 @@ impl<R: Read + Seek> Fat<R> {
     /// the boot sector unchanged.
     fn take_label_of_root(&mut self) -> Result<(), FatError> {
         let label = |entry: &Entry| entry.attributes & VOLUME_LABEL != 0;
-        let found = match self.entries(self.root, "the root directory") {
+        let label_entry = match self.entries(self.root, "the root directory") {
             Ok(entries) => entries.into_iter().find(label),
             // A broken root directory costs only the label here. Reading a file reports the
             // error.
             Err(FatError::BrokenChain(_)) => None,
             Err(error) => return Err(error),
         };
-        if let Some(entry) = found {
+        if let Some(entry) = label_entry {
             self.label = entry.name;
         }
         Ok(())

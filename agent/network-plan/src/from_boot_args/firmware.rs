@@ -16,26 +16,34 @@ pub(super) fn add_all(
     firmware: &FirmwareNics,
     warnings: &mut Vec<String>,
 ) {
-    let mut complain = |fault: &str| warnings.push(format!("{argument}: {fault}; ignored"));
+    let mut complain = |fault: &str| warnings.push(format!("{argument}: {fault}"));
     // If two records are for one NIC, the later one takes effect. The interfaces
     // are in the order of the hardware addresses.
     let mut records = BTreeMap::new();
     for record in &firmware.records {
         match record.mac() {
             Some(mac) => drop(records.insert(mac, record)),
-            None => complain(&format!("{}: no hardware address", record.name)),
+            None => complain(&format!(
+                "the firmware's record {} has no hardware address; this NIC is ignored",
+                record.name
+            )),
         }
     }
     if firmware.records.is_empty() {
-        complain("the firmware has no table of NICs (iBFT)");
+        complain(
+            "expected a table of NICs from the firmware (iBFT), found none; the argument is ignored",
+        );
     }
     for record in records.values() {
         match record.parse() {
             Ok(nic) => match &nic.index {
                 Some(index) => profiles.put(format!("ibft{index}"), interface(&nic)),
-                None => complain(&format!("{}: index is missing", record.name)),
+                None => complain(&format!(
+                    "the firmware's record {} has no index; this NIC is ignored",
+                    record.name
+                )),
             },
-            Err(fault) => complain(&fault.to_string()),
+            Err(fault) => complain(&format!("{fault}; this NIC is ignored")),
         }
     }
 }
@@ -223,7 +231,7 @@ mod tests {
         let found = lines("ip=ibft", "prefix-len=33");
         assert_eq!(
             found.last().map(String::as_str),
-            Some("ip=ibft: ethernet0: prefix-len: \"33\" cannot be used; ignored")
+            Some("ip=ibft: ethernet0: prefix-len: \"33\" cannot be used; this NIC is ignored")
         );
         assert!(found[0].contains("00:53:00:ab:00:02"), "{found:?}");
     }

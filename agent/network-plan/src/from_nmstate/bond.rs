@@ -255,14 +255,20 @@ fn read_ports(fields: &Fields) -> Option<Vec<Port>> {
     };
     for (path, name) in names {
         if !configs.iter().any(|port| port.name == *name) {
-            fields
-                .findings
-                .fault(path, format!("expected {name} in ports-config as well"));
+            fields.findings.fault(
+                path,
+                format!(
+                    "port has {name}, ports-config has not: expected the same ports in both lists"
+                ),
+            );
         }
     }
     for port in configs {
         if !names.iter().any(|(_, name)| *name == port.name) {
-            let words = format!("expected {} in port as well", port.name);
+            let words = format!(
+                "ports-config has {}, port has not: expected the same ports in both lists",
+                port.name
+            );
             fields.findings.fault(&port.path, words);
         }
     }

@@ -95,7 +95,9 @@ impl Configurator {
             Ok(options) => options
                 .into_iter()
                 .for_each(|option| self.on_user_option(option)),
-            Err(error) => tracing::warn!("router advertisements: {error}"),
+            Err(error) => {
+                tracing::warn!("cannot read the options of router advertisements: {error}")
+            }
         }
     }
 

@@ -114,7 +114,9 @@ impl Configurator {
             match LinkWatch::open().await {
                 Ok((watch, snapshot)) => self.follow(watch, snapshot).await,
                 Err(error) => {
-                    tracing::error!("asking the kernel for its network devices: {error}");
+                    tracing::error!(
+                        "cannot get the list of NICs from the kernel: {error}; retrying"
+                    );
                     sleep(REOPEN_PAUSE).await;
                 }
             }

@@ -52,7 +52,7 @@ impl Configurator {
             let metric = metric(index, interface);
             let added = self.changes.try_address(index, address, metric).await;
             if let Err(error) = removed.and(added) {
-                tracing::warn!("{} trying {address} again: {error}", nic.link.name);
+                tracing::warn!("{} cannot try {address} again: {error}", nic.link.name);
             }
         }
     }
@@ -121,7 +121,7 @@ impl Configurator {
                 );
                 nic.trouble = Some(trouble);
                 if let Err(error) = self.changes.remove_address(index, address).await {
-                    tracing::warn!("{name}: removing {address}: {error}");
+                    tracing::warn!("{name}: cannot remove {address}: {error}");
                 }
             }
             Verdict::Free => {

@@ -25,7 +25,7 @@ impl Configurator {
         match link.kind {
             LinkKind::Loopback if !link.up => {
                 if let Err(error) = self.changes.up(index).await {
-                    tracing::warn!("{}: switching on: {error}", link.name);
+                    tracing::warn!("{}: cannot switch it on: {error}", link.name);
                 }
                 return;
             }
@@ -92,7 +92,7 @@ impl Configurator {
             if nic.link.up {
                 tracing::info!("{} is switched off, as the plan says", nic.title());
                 let result = self.changes.down(index).await;
-                nic.trouble = result.err().map(|e| format!("switching off: {e}"));
+                nic.trouble = result.err().map(|e| format!("cannot switch it off: {e}"));
             }
             return;
         }

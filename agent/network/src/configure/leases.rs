@@ -114,7 +114,7 @@ impl Configurator {
             .filter(|old| old.address != lease.address && !ip.addresses.contains(&old.address))
         {
             let result = self.changes.remove_address(index, old.address).await;
-            note(&mut errors, &format!("removing {}", old.address), result);
+            note(&mut errors, &format!("remove {}", old.address), result);
         }
         for route in nic
             .lease_routes
@@ -122,13 +122,13 @@ impl Configurator {
             .filter(|route| !routes.contains(route))
         {
             let result = self.changes.remove_route(index, route).await;
-            note(&mut errors, &route_change("removing", route), result);
+            note(&mut errors, &route_change("remove", route), result);
         }
         let plan = &self.setup.choice.plan;
         let leased_mtu = |mtu| leased_mtu(plan, &nic.link, interface, mtu);
         if let Some(mtu) = lease.mtu.and_then(leased_mtu) {
             let result = self.changes.set_mtu(index, mtu).await;
-            note(&mut errors, &format!("setting MTU {mtu}"), result);
+            note(&mut errors, &format!("set MTU {mtu}"), result);
         }
         // An address that is also in the plan stays permanent.
         if !ip.addresses.contains(&lease.address) {
@@ -136,11 +136,11 @@ impl Configurator {
                 .changes
                 .add_address(index, lease.address, Lifetime::of(lease.lifetime), metric)
                 .await;
-            note(&mut errors, &format!("adding {}", lease.address), result);
+            note(&mut errors, &format!("add {}", lease.address), result);
         }
         for route in &routes {
             let result = self.changes.add_route(index, route).await;
-            note(&mut errors, &route_change("adding", route), result);
+            note(&mut errors, &route_change("add", route), result);
         }
         for error in errors {
             nic.complain(format!("{name} DHCP: {error}"));
@@ -160,14 +160,14 @@ impl Configurator {
         let mut errors = Vec::new();
         for route in nic.lease_routes.drain(..) {
             let result = self.changes.remove_route(index, &route).await;
-            note(&mut errors, &route_change("removing", &route), result);
+            note(&mut errors, &route_change("remove", &route), result);
         }
         let interface = nic.interface.map(|i| &self.setup.choice.plan.interfaces[i]);
         let ip = interface.and_then(|interface| interface.ipv4.as_ref());
         let is_given = |lease: &Lease| ip.is_some_and(|ip| ip.addresses.contains(&lease.address));
         if let Some(lease) = nic.lease.take().filter(|lease| !is_given(lease)) {
             let result = self.changes.remove_address(index, lease.address).await;
-            note(&mut errors, &format!("removing {}", lease.address), result);
+            note(&mut errors, &format!("remove {}", lease.address), result);
         }
         for error in errors {
             tracing::warn!("{} DHCP: {error}", nic.link.name);

@@ -114,7 +114,7 @@ impl Configurator {
         if let Some(old) = before.filter(is_other) {
             let old = alone(old.address);
             let result = self.changes.remove_address(index, old).await;
-            note(&mut errors, &format!("removing {old}"), result);
+            note(&mut errors, &format!("remove {old}"), result);
         }
         if let Some(address) = address.filter(own) {
             let lifetime = Lifetime {
@@ -126,7 +126,7 @@ impl Configurator {
                 .changes
                 .add_address(index, prefix, lifetime, metric)
                 .await;
-            note(&mut errors, &format!("adding {prefix}"), result);
+            note(&mut errors, &format!("add {prefix}"), result);
         }
         for error in errors {
             nic.complain(format!("{name} DHCPv6: {error}"));
@@ -143,7 +143,7 @@ impl Configurator {
         if let Some(address) = leased.filter(own) {
             let address = alone(address.address);
             if let Err(error) = self.changes.remove_address(index, address).await {
-                tracing::warn!("{} DHCPv6: removing {address}: {error}", nic.link.name);
+                tracing::warn!("{} DHCPv6: cannot remove {address}: {error}", nic.link.name);
             }
         }
     }

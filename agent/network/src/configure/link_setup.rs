@@ -28,26 +28,26 @@ pub(super) async fn prepare_link(
         .filter(|mac| *mac != link.mac)
     {
         if up {
-            note(&mut errors, "switching off", changes.down(index).await);
+            note(&mut errors, "switch it off", changes.down(index).await);
             up = false;
         }
         let result = changes.set_mac(index, mac).await;
-        note(&mut errors, &format!("setting MAC {mac}"), result);
+        note(&mut errors, &format!("set MAC {mac}"), result);
     }
     if let Some(mtu) = mtu.filter(|mtu| *mtu != link.mtu) {
         let result = changes.set_mtu(index, mtu).await;
-        note(&mut errors, &format!("setting MTU {mtu}"), result);
+        note(&mut errors, &format!("set MTU {mtu}"), result);
     }
     if let Some(Ethtool { autoneg, speed }) = interface.and_then(|i| i.ethtool) {
         let result = ethtool::set_link_settings(&link.name, autoneg, speed);
         let speed = speed.map_or_else(|| "any speed".to_owned(), |speed| format!("{speed} Mbit/s"));
         let autoneg = if autoneg { "on" } else { "off" };
-        let what = format!("setting autonegotiation {autoneg}, {speed}");
+        let what = format!("set autonegotiation {autoneg}, {speed}");
         note(&mut errors, &what, result);
     }
     let ipv6 = interface.and_then(|i| i.ipv6.as_ref());
     let result = ipv6_sysctl::set(Path::new(ipv6_sysctl::ROOT), &link.name, ipv6);
-    note(&mut errors, "setting up IPv6", result);
+    note(&mut errors, "set up IPv6", result);
     if interface.is_some_and(|i| i.controller.is_some()) {
         // A bond accepts a port only while the port is off, and switches it on
         // itself.
@@ -56,7 +56,7 @@ pub(super) async fn prepare_link(
     if !up {
         // Drivers load their firmware here, so "No such file" in the error means a
         // file in /lib/firmware.
-        note(&mut errors, "switching on", changes.up(index).await);
+        note(&mut errors, "switch it on", changes.up(index).await);
     }
     errors
 }
@@ -74,11 +74,11 @@ pub(super) async fn add_planned(
         let result = changes
             .add_address(index, *address, Lifetime::default(), metric)
             .await;
-        note(&mut errors, &format!("adding {address}"), result);
+        note(&mut errors, &format!("add {address}"), result);
     }
     for route in planned_routes(ip, metric) {
         let result = changes.add_route(index, &route).await;
-        note(&mut errors, &route_change("adding", &route), result);
+        note(&mut errors, &route_change("add", &route), result);
     }
     errors
 }
@@ -86,7 +86,7 @@ pub(super) async fn add_planned(
 /// Appends a failure to `errors`: `cannot {what}: {error}`.
 pub(super) fn note(errors: &mut Vec<String>, what: &str, result: io::Result<()>) {
     if let Err(error) = result {
-        errors.push(format!("{what}: {error}"));
+        errors.push(format!("cannot {what}: {error}"));
     }
 }
 

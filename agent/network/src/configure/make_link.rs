@@ -13,11 +13,11 @@ pub(super) async fn make_link(changes: &Changes, wanted: &VirtualLink) -> Vec<St
     if let Err(all) = changes.make(wanted.request()).await
         && changes.make(wanted.bare_request()).await.is_err()
     {
-        return vec![format!("creating it: {all}")];
+        return vec![format!("cannot create it: {all}")];
     }
     let there = match changes.look_up(&wanted.name).await {
         Ok(there) => there,
-        Err(error) => return vec![format!("looking it up: {error}")],
+        Err(error) => return vec![format!("cannot look it up: {error}")],
     };
     let different = match wanted.differences(&there) {
         Ok(different) => different,

@@ -47,7 +47,11 @@ pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: &Nami
                 tracing::debug!("{} is called {} now", link.name, wanted.name);
                 others.push(std::mem::replace(&mut link.name, wanted.name));
             }
-            Err(error) => tracing::warn!("{}: renaming to {}: {error}", link.name, wanted.name),
+            Err(error) => tracing::warn!(
+                "{}: cannot rename it to {}: {error}",
+                link.name,
+                wanted.name
+            ),
         }
     }
     for name in others {
@@ -57,7 +61,10 @@ pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: &Nami
         if let Err(error) = changes.add_name(link.index, &name).await {
             // An error is normal here: the ports of a card without port numbers share the
             // name of the slot.
-            tracing::debug!("{}: alternative name {name}: {error}", link.name);
+            tracing::debug!(
+                "{}: cannot add the alternative name {name}: {error}",
+                link.name
+            );
         }
         link.alternative_names.push(name);
     }

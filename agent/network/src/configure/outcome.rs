@@ -56,7 +56,7 @@ impl Configurator {
         }
         match nix::unistd::sethostname(name) {
             Ok(()) => tracing::info!("host name is {name}"),
-            Err(error) => tracing::warn!("setting the host name {name}: {error}"),
+            Err(error) => tracing::warn!("cannot set the host name {name}: {error}"),
         }
     }
 }

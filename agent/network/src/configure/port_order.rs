@@ -75,7 +75,7 @@ impl Configurator {
         if let Err(error) = result
             && let Some(bond) = self.nics.get_mut(&controller)
         {
-            bond.complain(format!("{}: setting MAC {mac}: {error}", bond.title()));
+            bond.complain(format!("{}: cannot set MAC {mac}: {error}", bond.title()));
         }
     }
 
@@ -104,7 +104,7 @@ impl Configurator {
     /// The device that was matched to this interface of the plan.
     fn nic_of(&self, interface: usize) -> Option<u32> {
         let mut nics = self.nics.iter();
-        let found = nics.find(|(_, nic)| nic.interface == Some(interface));
-        found.map(|(index, _)| *index)
+        let matched = nics.find(|(_, nic)| nic.interface == Some(interface));
+        matched.map(|(index, _)| *index)
     }
 }

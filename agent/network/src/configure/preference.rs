@@ -35,7 +35,9 @@ impl Configurator {
                 match self.changes.routes_of(index).await {
                     Ok(routes) => copies(routes),
                     Err(error) => {
-                        tracing::warn!("reading the routes: {error}");
+                        tracing::warn!(
+                            "cannot read the routes: {error}; no NIC takes precedence over the others"
+                        );
                         return;
                     }
                 }
@@ -47,12 +49,15 @@ impl Configurator {
             // Add each route again even if it existed before: the kernel removes a route
             // together with its source address.
             if let Err(error) = self.changes.put_route(route).await {
-                tracing::warn!("preferring {}: {error}", self.name_of(self.preference.over));
+                tracing::warn!(
+                    "cannot give {} precedence over the other NICs: {error}",
+                    self.name_of(self.preference.over)
+                );
             }
         }
         for route in before.iter().filter(|route| !wanted.contains(route)) {
             if let Err(error) = self.changes.take_route(route).await {
-                tracing::debug!("preferring another NIC: {error}");
+                tracing::debug!("cannot remove the precedence of a NIC: {error}");
             }
         }
         if before.is_empty() && !wanted.is_empty() {

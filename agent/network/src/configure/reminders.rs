@@ -135,8 +135,12 @@ fn missing(interface: &Interface, is_last: bool) -> String {
             .to_owned();
     }
     match is_last {
-        false => format!("no NIC fits {matches} yet; waiting for it"),
-        true => format!("no NIC fits {matches}: continuing without it, until it appears"),
+        false => format!(
+            "{matches} has not appeared yet: the agent waits for it; it has found these NICs:"
+        ),
+        true => format!(
+            "{matches} is missing: the agent continues without it, and configures it if it appears -- compare its name and MAC with these NICs:"
+        ),
     }
 }
 

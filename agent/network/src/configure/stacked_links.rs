@@ -27,14 +27,14 @@ impl Configurator {
                 InterfaceKind::Vrf { table } => {
                     rules.extend(policy_rule::rules_of_vrf(*table));
                     let accept = vrf_sysctl::accept_in_every_vrf(Path::new("/proc/sys/net/ipv4"));
-                    note(&mut errors, "accepting connections in every VRF", accept);
+                    note(&mut errors, "accept connections in every VRF", accept);
                 }
                 InterfaceKind::Loopback => {
                     let families = [&interface.ipv4, &interface.ipv6].into_iter().flatten();
                     for route in families.flat_map(|ip| planned_routes(ip, NO_METRIC)) {
                         // These routes need no device.
                         let result = self.changes.add_route(0, &route).await;
-                        note(&mut errors, &route_change("adding", &route), result);
+                        note(&mut errors, &route_change("add", &route), result);
                     }
                 }
                 _ => {}
@@ -42,7 +42,7 @@ impl Configurator {
         }
         for rule in &rules {
             let result = self.changes.add_rule(rule).await;
-            note(&mut errors, &format!("adding the rule {rule}"), result);
+            note(&mut errors, &format!("add the rule {rule}"), result);
         }
         for error in errors {
             tracing::warn!("network: {error}");
@@ -63,7 +63,9 @@ impl Configurator {
     async fn make_stacked(&self, link: StackedLink<'_>) {
         if let Err(error) = self.changes.make(link.message).await {
             let (name, module) = (link.name, link.module);
-            tracing::warn!("{name}: creating it: {error} -- is {module} in the ramdisk?");
+            tracing::warn!(
+                "{name}: cannot create it: {error} -- check that the ramdisk contains the module {module}"
+            );
         }
     }
 }

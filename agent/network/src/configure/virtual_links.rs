@@ -52,8 +52,8 @@ impl Configurator {
             tracing::info!("{name}: the kernel has {}", link.options_text());
         }
         for error in errors {
-            let module = match error.starts_with("creating it") {
-                true => format!(" -- is {module} in the ramdisk?"),
+            let module = match error.starts_with("cannot create it") {
+                true => format!(" -- check that the ramdisk contains the module {module}"),
                 false => String::new(),
             };
             tracing::warn!("{name}: {error}{module}");
@@ -81,8 +81,8 @@ impl Configurator {
 
     pub(super) fn index_of(&self, name: &str) -> Option<u32> {
         let mut nics = self.nics.iter();
-        let found = nics.find(|(_, nic)| nic.link.name == name);
-        found.map(|(index, _)| *index)
+        let named = nics.find(|(_, nic)| nic.link.name == name);
+        named.map(|(index, _)| *index)
     }
 
     /// Makes a NIC a port of the controller, unless it is one already.
@@ -97,14 +97,14 @@ impl Configurator {
         let interface = bond.interface.map(|index| &self.plan().interfaces[index]);
         let mut errors = Vec::new();
         let result = self.changes.down(port).await;
-        note(&mut errors, "switching off", result);
+        note(&mut errors, "switch it off", result);
         let result = self
             .changes
             .change(virtual_link::port(port, controller))
             .await;
-        note(&mut errors, &format!("becoming a port of {title}"), result);
+        note(&mut errors, &format!("make it a port of {title}"), result);
         let result = self.changes.up(port).await;
-        note(&mut errors, "switching on", result);
+        note(&mut errors, "switch it on", result);
         if let Some(InterfaceKind::Bond { options }) = interface.map(|i| &i.kind) {
             let names = nic.link.names();
             let for_port = options
@@ -113,11 +113,7 @@ impl Configurator {
             for (option, _) in for_port {
                 if let Some(message) = virtual_link::bond_port_option(option, controller, port) {
                     let result = self.changes.change(message).await;
-                    note(
-                        &mut errors,
-                        &format!("becoming {option} of {title}"),
-                        result,
-                    );
+                    note(&mut errors, &format!("make it {option} of {title}"), result);
                 }
             }
         }

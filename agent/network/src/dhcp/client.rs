@@ -73,7 +73,7 @@ async fn owner(settings: &Settings, address: Ipv4Addr) -> Option<MacAddr> {
     let found = conflict::owner(&asker, address).await;
     found.unwrap_or_else(|error| {
         let name = &settings.name;
-        tracing::debug!("{name} DHCP: asking who has {address}: {error}");
+        tracing::debug!("{name} DHCP: cannot ask who has {address}: {error}");
         None
     })
 }
@@ -86,7 +86,7 @@ fn decline(settings: &Settings, lease: &Lease) {
     let sent = encode(request, settings, random_transaction(), Instant::now())
         .and_then(|message| Broadcast::open(settings)?.send(&message));
     if let Err(error) = sent {
-        tracing::debug!("{} DHCP: declining: {error}", settings.name);
+        tracing::debug!("{} DHCP: cannot decline the lease: {error}", settings.name);
     }
 }
 
@@ -320,7 +320,7 @@ async fn renew(settings: &Settings, lease: &Lease, since: Instant) -> Taken {
         if let Ok(message) = message
             && let Err(error) = socket.send(&message, server).await
         {
-            tracing::debug!("{} DHCP: asking {server}: {error}", settings.name);
+            tracing::debug!("{} DHCP: cannot ask {server}: {error}", settings.name);
         }
         let left = phase_end.saturating_duration_since(asked);
         let until = (asked + (left / 2).max(SHORTEST_RENEWAL_WAIT)).min(phase_end);

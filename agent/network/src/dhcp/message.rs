@@ -167,7 +167,7 @@ impl Answer {
 /// decoded, because some of them (81, 91, 151) make dhcproto 0.15 panic when they
 /// are too short.
 fn options(mut bytes: &[u8]) -> DhcpOptions {
-    let mut found = DhcpOptions::new();
+    let mut options = DhcpOptions::new();
     while let Some((&code, rest)) = bytes.split_first() {
         match OptionCode::from(code) {
             OptionCode::End => break,
@@ -176,13 +176,13 @@ fn options(mut bytes: &[u8]) -> DhcpOptions {
                 let run = run_of_one_code(bytes);
                 let read = WANTED.contains(&code_name) || ALSO_READ.contains(&code_name);
                 if read && let Ok(option) = DhcpOption::decode(&mut Decoder::new(&bytes[..run])) {
-                    found.insert(option);
+                    options.insert(option);
                 }
                 bytes = &bytes[run..];
             }
         }
     }
-    found
+    options
 }
 
 /// Length of the first option and the options of the same code that directly follow

@@ -115,7 +115,10 @@ impl<T: Clone> Client<'_, T> {
     /// A message that cannot be sent now counts as lost.
     async fn send(&self, message: &[u8]) {
         if let Err(error) = self.socket.send(message).await {
-            tracing::debug!("{} DHCPv6: asking: {error}", self.settings.name);
+            tracing::debug!(
+                "{} DHCPv6: cannot send the message: {error}",
+                self.settings.name
+            );
         }
     }
 }

@@ -127,7 +127,7 @@ fn a_port_that_its_controller_has_refused_is_tried_again() {
         lab.plug_in_up(0, &["192.0.2.1/24"]);
         ip("link add link eth0 name held type macvlan");
         let mut network = lab.boot("bridge=br0:eth0 ip=192.0.2.10:::24::br0:none");
-        let refused = "WARN eth0: becoming a port of br0: Device or resource busy";
+        let refused = "WARN eth0: cannot make it a port of br0: Device or resource busy";
         lab.until_so("the refusal", || {
             lab.said().iter().any(|line| line.starts_with(refused))
         })

@@ -152,8 +152,8 @@ fn a_name_that_no_nic_has_is_told_with_all_that_there_are() {
         lab.until(&mut network, "the NIC", |s| !s.nics.is_empty())
             .await;
         for line in [
-            "WARN no NIC fits eno9 yet; waiting for it",
-            "WARN no NIC fits the NIC with MAC 52:54:00:00:00:09 yet; waiting for it",
+            "WARN eno9 has not appeared yet: the agent waits for it; it has found these NICs:",
+            "WARN the NIC with MAC 52:54:00:00:00:09 has not appeared yet: the agent waits for it; it has found these NICs:",
             "WARN found NIC eth0 = enp7s0, 52:54:00:00:00:00",
         ] {
             lab.until_said(line).await;

@@ -85,5 +85,6 @@ fn copy(volume: &mut Volume, directory: &str, name: &str, to: &Path) -> Result<(
     };
     // Only root may read the copy, because the file may hold a client's private
     // key.
-    private_file::write(&to.join(&path), &bytes).map_err(|error| format!("/{path}: {error}"))
+    private_file::write(&to.join(&path), &bytes)
+        .map_err(|error| format!("cannot write /{path}: {error}"))
 }

@@ -301,7 +301,7 @@ fn a_damaged_medium_is_told() {
     assert!(!media.warnings.is_empty());
     for warning in &media.warnings {
         assert!(
-            warning.contains("sr0: reading the ISO at byte"),
+            warning.contains("sr0: cannot read the ISO at byte"),
             "{warning}"
         );
     }

@@ -178,7 +178,9 @@ fn volume(drive: &Path, node: &Path) -> Option<Volume> {
     let medium = File::open(node)
         .map_err(MediumError::from)
         .and_then(Medium::open)
-        .inspect_err(|error| tracing::debug!("{}: {error}", node.display()))
+        .inspect_err(|error| {
+            tracing::debug!("cannot read the medium in {}: {error}", node.display())
+        })
         .ok()??;
     Some(Volume {
         node: node.to_owned(),

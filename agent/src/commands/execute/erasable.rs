@@ -408,12 +408,12 @@ pub(super) fn inspect_again(disk: &Erasable, guarded: bool) -> Result<Erasable> 
     if let Some(medium) = medium(&device.disk) {
         return Err(Failure::erasure(format!("{name}: it is {medium}")));
     }
-    let mut found = inspect(&KernelView::default(), device);
-    found.erasable_namespaces = disk.erasable_namespaces;
+    let mut inspected = inspect(&KernelView::default(), device);
+    inspected.erasable_namespaces = disk.erasable_namespaces;
     if guarded {
-        refuse_shared(&mut found)?;
+        refuse_shared(&mut inspected)?;
     }
-    Ok(found)
+    Ok(inspected)
 }
 
 /// Fails if the disk holds a shared file system. If the disk cannot be searched for
@@ -442,10 +442,10 @@ fn medium(disk: &Disk) -> Option<String> {
 }
 
 fn inspect(kernel: &KernelView, device: &BlockDevice) -> Erasable {
-    let mut found = Erasable::of(device);
-    found.obstacle = obstacle(kernel, device, &found)
+    let mut disk = Erasable::of(device);
+    disk.obstacle = obstacle(kernel, device, &disk)
         .unwrap_or_else(|error| Some(Obstacle::Unreadable(error.to_string())));
-    found
+    disk
 }
 
 fn obstacle(

@@ -76,7 +76,7 @@ pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
         }
         Err(error) => {
             tracing::warn!(
-                "reading the names of the NICs for the installed system's network: {error}"
+                "cannot read the names of the NICs for the installed system's network: {error}"
             );
         }
     }

@@ -29,5 +29,6 @@ pub(super) fn collect(bootif: Option<&str>, hide_bmc_nics: bool) -> Result<Value
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    serde_json::to_value(&inventory).map_err(|error| Failure::other(format!("inventory: {error}")))
+    serde_json::to_value(&inventory)
+        .map_err(|error| Failure::other(format!("cannot write the inventory as JSON: {error}")))
 }

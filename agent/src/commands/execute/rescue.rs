@@ -39,7 +39,7 @@ fn hashed(password: &str) -> Result<String> {
     let salt = Uuid::new_v4();
     let hash = ShaCrypt::SHA256
         .hash_password_with_salt(password.as_bytes(), &salt.as_bytes()[..12])
-        .map_err(|error| fault(&format!("hashing the password: {error}")))?;
+        .map_err(|error| fault(&format!("cannot hash the password: {error}")))?;
     Ok(hash.to_string())
 }
 

@@ -107,7 +107,7 @@ async fn choose_when_there(
         let disks = wait_for_disk(&root, disk_wait, |disks| {
             choose_for_node(Some(&node), disks, &sets).is_ok()
         })
-        .map_err(|error| Failure::other(format!("waiting for a disk: {error}")))?;
+        .map_err(|error| Failure::other(format!("cannot wait for a disk: {error}")))?;
         tell(&disks);
         if disks.is_empty() {
             let why = driver_faults::why_none(&root, Purpose::Storage);

@@ -36,7 +36,7 @@ impl Order {
             return None;
         }
         let files = config_files(Path::new(CONFIG_DIRECTORY)).unwrap_or_else(|error| {
-            tracing::warn!("{CONFIG_DIRECTORY}: {error}");
+            tracing::warn!("cannot read {CONFIG_DIRECTORY}: {error}");
             Vec::new()
         });
         if !line.is_wanted() && files.is_empty() {

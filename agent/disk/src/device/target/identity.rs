@@ -59,7 +59,7 @@ impl Identity {
             .hint("the disk went away while it was written: check its cables and the controller")),
             Err(e) => Err(block_device_error(
                 path,
-                &format!("checking that this is still the same disk: {e}"),
+                &format!("cannot check that this is still the same disk: {e}"),
             )),
         }
     }

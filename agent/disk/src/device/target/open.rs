@@ -72,12 +72,12 @@ impl Target {
                 // The device came into use after the check above, or sysfs does not
                 // show the user (another exclusive open).
                 Some(libc::EBUSY) => busy(path, "opened exclusively by another program"),
-                _ => block_device_error(path, &format!("opening it: {e}")),
+                _ => block_device_error(path, &format!("cannot open it: {e}")),
             })?;
         let ioctl = |what, e: io::Error| block_device_error(path, &format!("{what}: {e}"));
-        let size = block_ioctl::size_bytes(&file).map_err(|e| ioctl("asking for the size", e))?;
+        let size = block_ioctl::size_bytes(&file).map_err(|e| ioctl("cannot get its size", e))?;
         let sector = block_ioctl::logical_sector_size(&file)
-            .map_err(|e| ioctl("asking for the sector size", e))?;
+            .map_err(|e| ioctl("cannot get its sector size", e))?;
         if size == 0 {
             return Err(block_device_error(path, "size is 0, no medium"));
         }
@@ -194,7 +194,7 @@ fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()>
     }
     let uses = kernel
         .uses(device)
-        .map_err(|e| block_device_error(path, &format!("finding out who uses it: {e}")))?;
+        .map_err(|e| block_device_error(path, &format!("cannot find out who uses it: {e}")))?;
     if uses.is_empty() {
         Ok(())
     } else {

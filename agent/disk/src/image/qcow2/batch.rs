@@ -72,7 +72,7 @@ impl Batch {
             let packed = &self.packed[cluster.start..][..cluster.len];
             cluster.len = unpacker.unpack(packed, out).map_err(|reason| {
                 format!(
-                    "unpacking the cluster at byte {} for byte {} of the disk: {reason}",
+                    "cannot unpack the cluster at byte {} for byte {} of the disk: {reason}",
                     cluster.host, cluster.guest
                 )
             })?;
