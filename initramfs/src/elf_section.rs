@@ -14,14 +14,14 @@ use object::{LittleEndian as LE, ReadCache, ReadRef};
 /// Why a section cannot be found.
 #[derive(Debug, thiserror::Error)]
 pub enum ElfError {
-    #[error("reading {what}")]
+    #[error("cannot read {what}")]
     Io {
         /// Which part of the file.
         what: &'static str,
         source: io::Error,
     },
     /// The file is shorter than its headers say, or they contradict each other.
-    #[error("reading {what}")]
+    #[error("cannot read {what}")]
     Read {
         /// The part of the file that cannot be read.
         what: &'static str,

@@ -267,7 +267,7 @@ fn label(target: &Target, partition: &Partition) -> Result<String> {
 /// If the image is malformed, or if its files have more than 64 MiB. Many records of
 /// an image can share one content, so the files can be larger than the image.
 pub fn files_of_iso(image: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
-    let reading = |reason: String| error(format!("reading the ISO 9660 image: {reason}"));
+    let reading = |reason: String| error(format!("cannot read the ISO 9660 image: {reason}"));
     let files = Iso::open(Cursor::new(image)).and_then(|mut iso| iso.all_files());
     let files = files.map_err(|fault| reading(fault.to_string()))?;
     let total = files.iter().map(|(_, extent)| extent.size);
@@ -298,7 +298,7 @@ pub fn vfat_of(files: &[(String, Vec<u8>)], sector: usize, len: u64) -> Result<V
 }
 
 fn no_vfat(reason: &fat::WriteError) -> Failure {
-    error(format!("making a VFAT file system: {reason}"))
+    error(format!("cannot make a VFAT file system: {reason}"))
 }
 
 /// Zeroes the whole partition, then writes the image.
