@@ -66,7 +66,9 @@ fn judge(name: &str, source: &str) -> (Vec<String>, usize) {
     if is_one_of(EXEMPT) {
         return (Vec::new(), 0);
     }
-    let module = name.split(['/', '.']).next().unwrap();
+    let module = name
+        .split_once(['/', '.'])
+        .map_or(name, |(module, _)| module);
     let Some(allowed) = allowed(module) else {
         let fault = format!("{name}: give the module {module} its place above");
         return (vec![fault], 0);

@@ -142,10 +142,10 @@ pub fn edit(
     }
     // A deletion may have removed half of a quoted text. That is an error only if
     // the old options were correct.
-    if grub_words::check(options.trim()).is_ok() {
-        if let Err(reason) = grub_words::check(&edited) {
-            return Err(EditError::Words { edited, reason });
-        }
+    if grub_words::check(options.trim()).is_ok()
+        && let Err(reason) = grub_words::check(&edited)
+    {
+        return Err(EditError::Words { edited, reason });
     }
     Ok(edited)
 }

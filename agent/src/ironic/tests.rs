@@ -214,7 +214,7 @@ fn asterisks_without_a_token_end_the_lookup_at_once() {
     let ironic = Server::scripted([known("\"******\"")]);
     let service = service(&ironic);
     let fault = look_up(&service, QUICK).unwrap_err();
-    assert_eq!(fault, NoNode::TokenTold);
+    assert_eq!(fault, NoNode::TokenAlreadySent);
 }
 
 #[test]

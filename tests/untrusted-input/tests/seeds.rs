@@ -2,13 +2,17 @@
 //! them, in seconds and without a sanitizer: every change runs this, `make fuzz`
 //! goes deeper.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use landfall_untrusted_input::*;
 
-const FUNCTIONS: &[(&str, fn(&[u8]))] = &[
+type Function = fn(&[u8]);
+
+const FUNCTIONS: &[(&str, Function)] = &[
     ("ata_identify", ata_identify),
     ("bls_entry", bls_entry),
     ("checksum", checksum),
