@@ -100,7 +100,7 @@ test-unit: setup ## Unit and table tests of all crates
 test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
 	cargo test -p landfall-tests --test e2e -- $(TEST)
 
-test-e2e-all: live-agent build live-system image peer installers ## Also the long tests: a day of fast track, comparison with coreos-installer
+test-e2e-all: live-agent build live-system image peer installers ## Also the long tests, and those that resemble another one
 	cargo test -p landfall-tests --test e2e -- --include-ignored $(TEST)
 
 test-ironic-gates: build image ironic ## Two scenarios under the real Ironic

@@ -172,6 +172,7 @@ fn no_disk_is_the_last_line() {
 /// s twice, unless the agent feeds it. After a kernel panic it must reset the
 /// machine.
 #[test]
+#[ignore = "the watchdog takes minutes"]
 fn running_watchdog_is_fed_until_init_dies() {
     host_test("running_watchdog_is_fed_until_init_dies", async |lab| {
         let plan = Plan {

@@ -188,13 +188,18 @@ fn unattended_unproven_image() {
 
 /// The firmware has no room for the boot entry. The disk is complete and boots from
 /// the fallback loader, which firmware finds without an entry.
+///
+/// With so little room the firmware copies its whole store at each start, byte by
+/// byte through an emulated flash chip: up to five minutes.
 #[test]
+#[ignore = "the firmware takes minutes"]
 fn unattended_full_variable_store() {
     host_test("unattended_full_variable_store", async |lab| {
         // Linux refuses a write that would leave less than 5 KiB free
         // (arch/x86/platform/efi/quirks.c). OVMF needs some space for its own
         // variables.
         const FREE: usize = 9 << 10;
+        const START: Duration = Duration::from_secs(900);
         let plan = Plan {
             firmware: Firmware::Uefi,
             ..plan(current_line("/dev/vda") + " coreos.inst.insecure coreos.inst.skip_reboot")
@@ -206,7 +211,7 @@ fn unattended_full_variable_store() {
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
         let line = guest
-            .console("continuing without a boot entry", BOOT + DEPLOYMENT)
+            .console("continuing without a boot entry", START)
             .await?;
         ensure_contains(
             &line.text,
@@ -225,6 +230,7 @@ fn unattended_full_variable_store() {
         drop(services);
         let off = lab.journal.mark();
         let guest = site.power_on_from_disk(lab).await?;
+        guest.console_after(off, INSTALLED_SYSTEM_OK, START).await?;
         boots(lab, &site, guest, off).await
     });
 }
