@@ -35,8 +35,7 @@ fn a_directory_that_many_records_share_is_not_read_for_each() {
     let many = |count: usize| {
         let root = record(b"A", 21, MAX_DIRECTORY, &[]).repeat(count);
         let image = volume(&root, &vec![0; MAX_DIRECTORY as usize]);
-        let found = Iso::open(Cursor::new(&image)).unwrap().all_files();
-        found
+        Iso::open(Cursor::new(&image)).unwrap().all_files()
     };
     assert!(many(30).unwrap().is_empty());
     let error = many(60).unwrap_err().to_string();
