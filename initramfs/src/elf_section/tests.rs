@@ -70,7 +70,7 @@ fn a_file_that_cannot_be_read_is_no_broken_file() {
     let directory = tempfile::tempdir().unwrap();
     let error = read(&File::open(directory.path()).unwrap(), ".modinfo").unwrap_err();
     assert!(matches!(error, ElfError::Io { .. }), "{error:?}");
-    assert_eq!(error.to_string(), "reading the ELF header");
+    assert_eq!(error.to_string(), "cannot read the ELF header");
     let mut short = tempfile::tempfile().unwrap();
     short.write_all(b"\x7fELF").unwrap();
     let error = read(&short, ".modinfo").unwrap_err();

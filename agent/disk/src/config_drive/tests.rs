@@ -214,11 +214,11 @@ fn an_iso_that_cannot_be_rebuilt_is_an_error_before_the_disk_is_touched() {
     for (image, reason) in [
         (
             odd_name,
-            "making a VFAT file system: \"\\u{7}ser_data\" is no name",
+            "cannot make a VFAT file system: \"\\u{7}ser_data\" is no name",
         ),
         (
             odd_area,
-            "reading the ISO 9660 image: ISO: a continuation area is",
+            "cannot read the ISO 9660 image: ISO: a continuation area is",
         ),
     ] {
         let drive = ConfigDrive::Text(STANDARD.encode(&image));

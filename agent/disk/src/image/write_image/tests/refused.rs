@@ -130,7 +130,7 @@ fn a_damaged_stream_is_a_checksum_error_when_one_was_given() {
         let disk = disk(DISK);
         let failure = write(&Server::of(&body), &good, &disk).unwrap_err();
         assert_eq!(failure.class, Class::ImageChecksumError, "{failure}");
-        assert!(failure.details.contains("unpacking gzip"), "{failure}");
+        assert!(failure.details.contains("cannot unpack gzip"), "{failure}");
         assert_unbootable(&disk);
         // The digest is that of the damaged file itself, so the image is at fault.
         let failure = write(&Server::of(&body), &body, &disk).unwrap_err();

@@ -113,7 +113,10 @@ fn what_names_no_place_of_the_file_is_an_error() {
         ),
         (|made| made.entry(201, 3, 0x50200), "invalid offset"),
         (|made| made.entry(202, 0, 0x50200), "invalid offset"),
-        (|made| made.entry(201, 3, 1 << 62 | place(10)), "unpacking"),
+        (
+            |made| made.entry(201, 3, 1 << 62 | place(10)),
+            "cannot unpack",
+        ),
         (|made| made.file.truncate(201 * CLUSTER), "ends at byte"),
     ];
     for (change, word) in changes {
