@@ -1,14 +1,15 @@
 //! The disks that a clean step may work on.
 
+mod obstacle;
+
 use std::collections::BTreeSet;
-use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use landfall_devices::disk_sets::{DiskSets, md_superblock};
+use landfall_devices::disk_sets::DiskSets;
 use landfall_devices::permission::WritePermission;
-use landfall_disk::device::busy::{self, Device, KernelView, Use, UseKind};
+use landfall_disk::device::busy::{Device, KernelView};
 use landfall_disk::device::device_mapper;
 use landfall_disk::erase::guard;
 use landfall_inventory::block_devices::{self, BlockDevice};
@@ -16,13 +17,14 @@ use landfall_inventory::report_types::Disk;
 use landfall_inventory::root_device::sets_below;
 use landfall_inventory::root_device_hints::SkipList;
 use landfall_report::failure::{Class, Failure, Result};
-use landfall_sys::block_ioctl;
 use landfall_sys::system_path::SystemPath;
 use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
+
+pub(super) use obstacle::Obstacle;
 
 /// A disk that is a candidate for erasure.
 #[derive(Debug, Clone)]
@@ -36,32 +38,6 @@ pub(super) struct Erasable {
     pub obstacle: Option<Obstacle>,
     /// For an NVMe disk: how many namespaces of its controller may be erased.
     pub erasable_namespaces: usize,
-}
-
-/// The reason why a disk is not erased.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Obstacle {
-    /// The kernel rejects writes to the disk.
-    ReadOnly,
-    /// The disk, or one of its partitions, belongs to a software RAID.
-    RaidMember,
-    /// The disk, one of its partitions or a device on top of it is mounted or used
-    /// as swap; or the device on top of it cannot be erased with it.
-    InUse(String),
-    /// The content cannot be read. For example, a disk that is locked with a
-    /// password fails every read.
-    Unreadable(String),
-}
-
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ReadOnly => f.write_str("read-only"),
-            Self::RaidMember => f.write_str("a member of a software RAID"),
-            Self::InUse(uses) => write!(f, "in use: {uses}"),
-            Self::Unreadable(reason) => write!(f, "unreadable: {reason}"),
-        }
-    }
 }
 
 impl Erasable {
@@ -443,53 +419,9 @@ fn medium(disk: &Disk) -> Option<String> {
 
 fn inspect(kernel: &KernelView, device: &BlockDevice) -> Erasable {
     let mut disk = Erasable::of(device);
-    disk.obstacle = obstacle(kernel, device, &disk)
+    disk.obstacle = obstacle::find(kernel, device, &disk)
         .unwrap_or_else(|error| Some(Obstacle::Unreadable(error.to_string())));
     disk
-}
-
-fn obstacle(
-    kernel: &KernelView,
-    device: &BlockDevice,
-    found: &Erasable,
-) -> std::io::Result<Option<Obstacle>> {
-    let in_kernel = in_kernel(kernel, &found.disk)?;
-    let direct = |device: &Device| -> std::io::Result<Vec<Use>> {
-        let mut uses = kernel.uses(device)?;
-        uses.retain(|used| !matches!(used.kind, UseKind::Holder(_)));
-        Ok(uses)
-    };
-    let uses = direct(&in_kernel)?;
-    if !uses.is_empty() {
-        return Ok(Some(Obstacle::InUse(busy::list(&uses))));
-    }
-    if device.is_raid_member() || is_raid_member(&found.disk, &found.partitions)? {
-        return Ok(Some(Obstacle::RaidMember));
-    }
-    for above in kernel.stack(&in_kernel)? {
-        let uses = direct(&above)?;
-        if !uses.is_empty() {
-            return Ok(Some(Obstacle::InUse(format!(
-                "it holds {}: {}",
-                kernel.label(&above),
-                busy::list(&uses)
-            ))));
-        }
-    }
-    Ok(device.disk.traits.read_only.then_some(Obstacle::ReadOnly))
-}
-
-/// A disk also counts as a member if one of its partitions is one, as in
-/// Ironic's agent.
-fn is_raid_member(disk: &Path, partitions: &[PathBuf]) -> std::io::Result<bool> {
-    for path in partitions.iter().map(PathBuf::as_path).chain([disk]) {
-        let device = std::fs::File::open(path)?;
-        let size = block_ioctl::size_bytes(&device)?;
-        if !md_superblock::find(&device, size)?.is_empty() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Combines the failures of several disks into one. Returns `None` if there are
