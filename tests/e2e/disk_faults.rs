@@ -57,7 +57,11 @@ fn bad_sector_in_the_middle() {
         site.machine.disks[0].fault = Some(DiskFault::BadSector(sector));
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
-        let texts = ["/dev/vda: writing ", " at offset ", "Input/output error"];
+        let texts = [
+            "/dev/vda: cannot write ",
+            " at offset ",
+            "Input/output error",
+        ];
         ensure_told(&services, lab, &texts).await?;
         guest.cut_power().await?;
         does_not_boot(lab, &site).await
