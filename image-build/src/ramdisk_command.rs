@@ -62,10 +62,10 @@ pub(crate) fn find_ingredients(
     };
     let source = arguments.kernel()?;
     report.stage(&match &source {
-        KernelSource::InstalledPackage(name) => format!("cannot find the kernel package {name}"),
-        KernelSource::Deb(path) => format!("cannot unpack {}", path.display()),
+        KernelSource::InstalledPackage(name) => format!("looking for the kernel package {name}"),
+        KernelSource::Deb(path) => format!("unpacking {}", path.display()),
         KernelSource::Directory { path, .. } => {
-            format!("cannot find a kernel in {}", path.display())
+            format!("looking for a kernel in {}", path.display())
         }
     });
     let kernel = source.resolve()?;

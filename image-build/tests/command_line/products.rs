@@ -69,6 +69,7 @@ fn a_sites_configuration_is_in_every_product() {
         ),
         "{told}"
     );
+    assert!(!told.contains("cannot"), "no failure: {told}");
     let more = ["--ca-file", "site.conf", "-o", "x.img"];
     assert_eq!(
         fixture.fails(&[&arguments[..], &more].concat()),
