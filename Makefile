@@ -144,6 +144,7 @@ docs: ## Rewrite the generated tables of docs/kernel-arguments.md
 
 lint: ## Formatting, clippy, licences of the crates
 	cargo fmt --all --check
+	cargo metadata --locked --manifest-path tests/fuzz/Cargo.toml --format-version 1 > /dev/null
 	cargo clippy --workspace --all-targets --features landfall-agent/live-system -- -D warnings
 	cargo clippy -p landfall-agent -- -D warnings
 	cargo deny --version > /dev/null 2>&1 || cargo install cargo-deny --locked --debug

@@ -130,8 +130,8 @@ pub fn platform_table(data: &[u8]) {
 /// boot loader.
 pub fn efi(data: &[u8]) {
     let _ = efi_load_option::label(data);
-    let _ = efi_load_option::device_path_of(data);
-    let _ = efi_device_path::to_text(data);
+    let path = efi_load_option::device_path_of(data).unwrap_or(data);
+    let _ = efi_device_path::to_text(path);
     if let Some((file, label)) = efi_loader::parse_csv(data) {
         assert!(!file.contains(['/', '\\']) && !label.is_empty());
     }
