@@ -179,6 +179,11 @@ fn disks_below(device: &SystemPath, found: &mut BTreeSet<PathBuf>, depth: u32) {
         return disks_below(&disk, found, depth + 1);
     }
     found.insert(device.as_path().to_owned());
+    if let Some(file) = sysfs::text(&device.join("loop/backing_file"))
+        && let Some(below) = in_sysfs(Path::new(&file))
+    {
+        disks_below(&below, found, depth + 1);
+    }
     let parts = device.join("slaves");
     for part in sysfs::names(&parts) {
         disks_below(&parts.join(part), found, depth + 1);

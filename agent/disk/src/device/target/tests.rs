@@ -5,6 +5,7 @@ use landfall_sys::sys_tree::plant;
 
 use super::open::share_a_disk;
 use super::*;
+use crate::fixtures::loop_device;
 
 fn permission() -> WritePermission {
     WritePermission::by_operator()
@@ -102,6 +103,21 @@ fn a_partition_shares_its_disk_with_everything_on_it() {
         assert_eq!(share_a_disk(&other, &one), expected, "{one:?} {other:?}");
     }
     assert!(!share_a_disk(&None, &None));
+}
+
+#[test]
+fn an_image_behind_a_loop_device_protects_the_disk_below() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(1 << 20).unwrap();
+    let Some(disk) = loop_device(file.path(), 512) else {
+        return;
+    };
+    let Some(above) = loop_device(disk.path(), 512) else {
+        return;
+    };
+    let urls = [medium_url(above.path(), "i")];
+    let failure = refuse_medium_of_image(disk.path(), &urls).unwrap_err();
+    assert_eq!(failure.class, Class::BlockDeviceError);
 }
 
 #[test]
