@@ -72,6 +72,10 @@ impl Variables {
             let Some(number) = file.file_name().to_str().and_then(entry_number) else {
                 continue;
             };
+            // If both spellings of a name exist, the one of the specification counts.
+            if file.path() != self.path(&entry_name(number)) {
+                continue;
+            }
             let content = read_file(&file.path()).map_err(|e| error(&entry_name(number), &e))?;
             let content = content.unwrap_or_default();
             entries.push(Entry {
@@ -140,7 +144,7 @@ impl Variables {
     fn path(&self, name: &str) -> PathBuf {
         let name = format!("{name}-{GLOBAL}");
         let path = self.directory.join(&name);
-        if path.exists() {
+        if path.exists() || entry_number(&name).is_none() {
             return path;
         }
         let files = fs::read_dir(&self.directory)
@@ -320,6 +324,13 @@ mod tests {
         variables.set_entry(0xab, b"new").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"\x07\0\0\0new");
         assert_eq!(variables.entries().unwrap().len(), 1);
+        // Both spellings: the one of the specification counts.
+        let upper = dir.path().join(format!("Boot00AB-{GLOBAL}"));
+        fs::write(&upper, b"\x07\0\0\0\x01\0\0\0\0\0U\0\0\0").unwrap();
+        let labels: Vec<_> = variables.entries().unwrap();
+        assert_eq!((labels.len(), labels[0].label.as_str()), (1, "U"));
+        variables.remove_entry(0xab).unwrap();
+        assert!(file.exists() && !upper.exists());
         variables.remove_entry(0xab).unwrap();
         assert!(!file.exists());
     }
