@@ -23,8 +23,8 @@ pub const AGENT_VERSION: &str = "13.0.0";
 /// The minimum time between two heartbeats, even for a triggered one.
 const CLOSEST: Duration = Duration::from_secs(5);
 
-/// The longest pause after a rejection: a retry cannot change Ironic's answer, and
-/// the conductor logs each one.
+/// The longest pause after a rejection. Ironic's answer changes only when somebody
+/// changes the node, and the conductor logs each attempt.
 const LONGEST_AFTER_REJECTION: Duration = Duration::from_secs(300);
 
 /// The text of an answer 400 while no conductor is running. The API sends
@@ -147,7 +147,7 @@ impl Verdict {
                 "Ironic does not accept this agent for this node: it forgets an agent after a failed operation -- power the node off and on through Ironic",
             ),
             401 | 403 => Self::Rejected(
-                "Ironic accepts heartbeats without credentials, so a proxy or another service answers -- check ipa-api-url, the proxy settings, and the access rules in front of Ironic",
+                "Ironic accepts heartbeats without credentials, so this Ironic does not serve agents ([api]enable_ramdisk_endpoints), or a proxy or another service answers -- check ipa-api-url, the proxy settings, and the access rules in front of Ironic",
             ),
             404 => Self::Rejected(
                 "Ironic does not have this node any more, or another service answers -- enrol the node again or check ipa-api-url, then reboot the machine",

@@ -48,6 +48,9 @@ pub enum NotTaken {
     /// 404: Ironic has no matching node that waits for its inspection.
     #[error("{0}")]
     NotAsked(String),
+    /// 413: the inventory is larger than Ironic accepts.
+    #[error("{0}")]
+    TooLarge(String),
     /// The hardware has changed since the agent collected the inventory.
     #[error("the inventory is out of date")]
     OutOfDate,
@@ -64,6 +67,8 @@ pub enum NotTaken {
 /// contain the token, and the later lookup would only get asterisks (measured).
 ///
 /// # Errors
+/// If the body is too large: the same body would be too large again.
+///
 /// With [`Retry::Limited`], the reason why Ironic did not accept it: the caller
 /// continues without inspection. With [`Retry::Forever`], only that the inventory
 /// is out of date, as soon as the future `out_of_date` ends: Ironic may know the
@@ -100,6 +105,9 @@ pub async fn post_inventory(
             }
             Err(fault) => (fault, None),
         };
+        if status == Some(413) {
+            return Err(NotTaken::TooLarge(fault));
+        }
         // Temporary errors: no answer, a locked node, or an error in the service.
         let rejected = !matches!(status, None | Some(408 | 409 | 429 | 500..));
         if retry == Retry::Limited {
@@ -114,6 +122,7 @@ pub async fn post_inventory(
             Some(404) => {
                 " (Ironic has no node with these MAC addresses that waits for its inspection)"
             }
+            Some(403) => wire::FORBIDDEN,
             _ => "",
         };
         tracing::warn!(

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::agent_token::{AgentToken, NoToken};
 use super::service::Service;
-use super::wire::{LookupAnswer, fault};
+use super::wire::{FORBIDDEN, LookupAnswer, fault};
 
 /// The longest pause between two lookups, as in Ironic's agent.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -188,6 +188,7 @@ fn explain(answer: &Answer) -> String {
             "{} (Ironic has no node with these MAC addresses that waits for its agent)",
             fault(answer)
         ),
+        403 => format!("{}{FORBIDDEN}", fault(answer)),
         409 => format!("{} (the node is locked)", fault(answer)),
         _ => fault(answer),
     }

@@ -108,6 +108,16 @@ fn post(
     ))
 }
 
+#[test]
+fn an_inventory_that_is_too_large_is_not_posted_again() {
+    for retry in [Retry::Limited, Retry::Forever] {
+        let ironic = Server::scripted([Reply::new(413, "")]);
+        let posted = post(&ironic, retry, pending());
+        assert!(matches!(posted, Err(NotTaken::TooLarge(_))), "{posted:?}");
+        assert_eq!(ironic.asked().len(), 1);
+    }
+}
+
 async fn until_asked(ironic: &Server, times: usize) {
     while ironic.asked().len() < times {
         tokio::time::sleep(Duration::from_millis(20)).await;

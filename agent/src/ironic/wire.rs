@@ -4,6 +4,9 @@ use landfall_http_client::Answer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+/// What a 403 means. Ironic needs no credentials of an agent.
+pub(super) const FORBIDDEN: &str = " (this Ironic does not serve agents: [api]enable_ramdisk_endpoints is off there, or a proxy in front of it refuses the request -- check ipa-api-url)";
+
 /// The answer to `GET /`. Of its many keys only the version is used.
 #[derive(Debug, Deserialize)]
 pub(super) struct Root {

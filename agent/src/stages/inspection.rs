@@ -79,13 +79,23 @@ impl Boot {
                 }
                 Err(failure) => Err(NotTaken::Failed(failure.to_string())),
             };
-            if !matches!(posted, Err(NotTaken::OutOfDate)) {
-                break posted;
+            match &posted {
+                Err(NotTaken::OutOfDate) => {
+                    tracing::info!(
+                        "inspection: the network has changed: gathering the inventory again"
+                    );
+                    // Listen again, because the agent has not listened to the neighbours of
+                    // a new NIC yet.
+                    circumstances.neighbours = None;
+                }
+                Err(NotTaken::TooLarge(fault)) => {
+                    let Some(name) = leave_out_largest(&mut circumstances.collectors) else {
+                        break posted;
+                    };
+                    tracing::warn!("inspection: {fault}; posting without the collector {name}");
+                }
+                _ => break posted,
             }
-            tracing::info!("inspection: the network has changed: gathering the inventory again");
-            // Listen again, because the agent has not listened to the neighbours of a new
-            // NIC yet.
-            circumstances.neighbours = None;
         };
         match posted {
             // Virtual media contain this URL for every operation, not only for an
@@ -165,6 +175,22 @@ impl Boot {
     }
 }
 
+/// Removes the largest collector that is left from the list, and returns its name.
+/// Ironic accepts at most 16 MiB since 2026-06, and needs `default`.
+fn leave_out_largest(collectors: &mut Vec<String>) -> Option<String> {
+    let largest = [
+        "logs",
+        "lldp",
+        "pci-devices",
+        "usb-devices",
+        "numa-topology",
+    ];
+    let at = largest
+        .iter()
+        .find_map(|name| collectors.iter().position(|given| given == name))?;
+    Some(collectors.remove(at))
+}
+
 /// Explains to the operator why the list of disks in Ironic is empty.
 fn missing_disks() -> Option<String> {
     let root = SystemPath::live();
@@ -242,5 +268,17 @@ mod tests {
         sender.send_replace(with(&[1, 2]));
         let waited = tokio::time::timeout(moment, changed).await;
         assert!(waited.is_ok(), "there is another NIC");
+    }
+
+    #[test]
+    fn the_largest_collector_goes_first_and_the_inventory_stays() {
+        let given = ["default", "usb-devices", "logs", "pci-devices"];
+        let mut collectors = given.map(str::to_owned).to_vec();
+        let mut left_out = Vec::new();
+        while let Some(name) = leave_out_largest(&mut collectors) {
+            left_out.push(name);
+        }
+        assert_eq!(left_out, ["logs", "pci-devices", "usb-devices"]);
+        assert_eq!(collectors, ["default"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Repeats every request of Ironic's agent in `tests/transcripts`, against a
+//! Repeats every request of the recorded agent in `tests/transcripts`, against a
 //! server that sends the recorded answers. Method, path, headers and body must
 //! be the same.
 
@@ -23,7 +23,7 @@ struct Exchange {
     answer: String,
 }
 
-/// The requests of Ironic's agent, file by file.
+/// The requests of the recorded agent, file by file.
 fn conversations() -> Vec<(String, Vec<Exchange>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
     let mut found: Vec<_> = std::fs::read_dir(directory)
