@@ -161,8 +161,8 @@ fn check(given: Given, faults: &mut Vec<String>, warnings: &mut Vec<String>) -> 
     let told = plan.warnings.iter().map(|told| format!("{title}: {told}"));
     match &host.document {
         Document::NetworkData(_) => {
-            // Some providers set far gateways on purpose, so these are only
-            // warnings.
+            // Some hosting providers put the gateway outside the host's subnet on
+            // purpose, so these are only warnings.
             let far = plan.far_gateways();
             let (far, in_vain): (Vec<_>, Vec<_>) = plan
                 .warnings

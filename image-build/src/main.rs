@@ -36,10 +36,10 @@ use landfall_initramfs::temporary;
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    // If this fails, the program still works, but leaves temporary files after a
-    // signal.
     if let Err(error) = temporary::remove_on_signals(report::interrupted) {
-        report::warn(&format!("signals are not handled: {error}"));
+        report::warn(&format!(
+            "cannot catch Ctrl-C and SIGTERM: {error}; if you stop the builder, its temporary files remain"
+        ));
     }
     let result = match Cli::parse().command {
         Command::Initramfs(arguments) => ramdisk_command::run(&arguments),

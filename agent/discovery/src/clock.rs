@@ -101,9 +101,11 @@ impl Clock {
             Ok(time) => time,
             Err(why) => {
                 if self.is_first_useless_date() {
-                    tracing::warn!(
-                        "the Date header of {url} is ignored: {why} -- if the clock of this machine is wrong, set ipa-ntp-server"
-                    );
+                    let hint = match self.may_change {
+                        true => " -- if the clock of this machine is wrong, set ipa-ntp-server",
+                        false => "",
+                    };
+                    tracing::warn!("the Date header of {url} is ignored: {why}{hint}");
                 }
                 return false;
             }
@@ -120,7 +122,8 @@ impl Clock {
         }
     }
 
-    /// Once for each boot: a server sends the same header with every answer.
+    /// True on the first call of this boot, so that the warning is logged once: a
+    /// server sends the same header with every answer.
     fn is_first_useless_date(&self) -> bool {
         !self.sources.told.swap(true, Ordering::Relaxed)
     }

@@ -111,6 +111,8 @@ impl ConfigDrive {
             return Ok(Content::Image(image));
         }
         let files = files_of_iso(&image)?;
+        // Frees the memory of the image before the file system is made.
+        drop(image);
         vfat_of(&files, sector as usize, SIZE)?;
         Ok(Content::Files(files))
     }

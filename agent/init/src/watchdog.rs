@@ -36,7 +36,9 @@ const SETTLE: Duration = Duration::from_secs(1);
 pub(super) fn feed_in_background(progress: Arc<Progress>, for_the_end: Arc<FedWatchdogs>) {
     super::spawn("watchdog", "the kernel alone feeds a watchdog", move || {
         if let Err(error) = feed(&progress, &for_the_end) {
-            tracing::warn!("cannot look for watchdogs: {error}; the kernel alone feeds them");
+            tracing::warn!(
+                "cannot watch for watchdogs: {error}; a watchdog that the firmware started may reset this machine"
+            );
         }
     });
 }

@@ -40,9 +40,7 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
     let socket = match LldpSocket::open(&indices) {
         Ok(socket) => socket,
         Err(error) => {
-            tracing::warn!(
-                "cannot listen for LLDP: {error}; the inventory has no LLDP data of this NIC"
-            );
+            tracing::warn!("cannot listen for LLDP: {error}; the inventory has no LLDP data");
             return heard;
         }
     };
@@ -55,7 +53,7 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
             Ok(Err(error)) if error.kind() == io::ErrorKind::NetworkDown => continue,
             Ok(Err(error)) => {
                 tracing::warn!(
-                    "cannot listen for LLDP: {error}; the inventory has no LLDP data of this NIC"
+                    "cannot listen for LLDP any longer: {error}; the inventory has only what was received before"
                 );
                 break;
             }

@@ -202,9 +202,7 @@ fn no_object(hints: &Value) -> HintError {
     let found = python_type(hints);
     HintError::new(
         class,
-        format!(
-            "root_device: expected a JSON object of root device hints, found a value of Python's type {found}"
-        ),
+        format!("expected a JSON object of hints, found a value of Python's type {found}"),
     )
 }
 

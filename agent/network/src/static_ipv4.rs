@@ -36,9 +36,10 @@ pub(super) enum Verdict {
     Free,
 }
 
-/// Checks an address that is used from now on. Reports another machine that has it,
-/// and continues until that machine is gone. Reports nothing if there is no
-/// conflict.
+/// Checks by ARP whether another machine has this address, which the agent already
+/// uses. On a conflict it sends [`Verdict::Taken`], repeats the check until the
+/// other machine is gone, then sends [`Verdict::Free`]. Without a conflict it sends
+/// nothing.
 pub(super) async fn ask(
     asker: Asker,
     address: IpPrefix,

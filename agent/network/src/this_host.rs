@@ -36,7 +36,7 @@ pub async fn this_host(hosts: &EmbeddedHosts, settled: DevicesSettled) -> Embedd
     let mut nics = Nics::new();
     if let Err(error) = look(hosts, settled, &mut nics).await {
         tracing::error!(
-            "cannot get the list of NICs from the kernel: {error}; MAC addresses cannot identify this host"
+            "cannot get all NICs from the kernel: {error}; only the MAC addresses seen so far can identify this host"
         );
     }
     let nics: Vec<_> = nics.into_values().collect();

@@ -207,7 +207,7 @@ async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
     // later. It uses no other image, because the operator wants the one on the
     // medium.
     let unfit = |failure: Failure| {
-        failure.hint("give coreos.inst.image_url=URL, or remove the other medium")
+        failure.hint("insert only the medium with the image, or give coreos.inst.image_url=URL")
     };
     blocking(move || own_image(must_be_there).map_err(unfit)).await
 }

@@ -54,8 +54,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The /sys whose firmware tables apply. With `--cmdline` there is none, unless
-    /// `--sysfs` is given.
+    /// The /sys from which to read the firmware's network table (iBFT). With
+    /// `--cmdline` no table is read unless `--sysfs` is given.
     fn tables(&self) -> Option<SystemPath> {
         match &self.sysfs {
             Some(directory) => SystemPath::captured(directory).ok(),

@@ -82,8 +82,8 @@ fn firmware(machine: &Machine, list: &mut Arguments) {
 /// tests check that the agent's entry comes first after a reset. With a direct boot
 /// QEMU uses the first place for its kernel.
 ///
-/// `rank` is the rank of the device: the disks start at 0, then come the boot
-/// medium or the NICs.
+/// `rank` is the device's position in that order: the disks first, from 0, then the
+/// boot medium or the NICs.
 fn boot_index(machine: &Machine, rank: usize) -> String {
     let stick = matches!(machine.boot, Boot::UsbStick(_));
     let place = match (machine.firmware, &machine.boot) {

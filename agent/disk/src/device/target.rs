@@ -285,8 +285,8 @@ impl Target {
                     tries += 1;
                     thread::sleep(REREAD_PAUSE);
                 }
-                // A loop device without partition support. A caller that needs the
-                // node of a partition reports that it is missing.
+                // A loop device without partition scanning. That is no error here: a
+                // caller that needs the node of a partition reports the missing node.
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
                     tracing::warn!("{} has no partition scanning", self.path.display());
                     return Ok(());

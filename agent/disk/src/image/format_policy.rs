@@ -31,7 +31,7 @@ impl Format {
         }
         match image_head::second_format(start) {
             Some(other) => Err(Failure::invalid_image(format!(
-                "the image matches more than one format: a qcow2 image and {other}"
+                "the image matches more than one format: a qcow2 image and {other} -- find out where it comes from, or make it again with qemu-img convert"
             ))),
             None => Ok(Self::Qcow2),
         }

@@ -85,7 +85,7 @@ pub enum TableError {
     #[error("no free entry in the partition table")]
     NoEntry,
     #[error(
-        "no free entry in the partition table: it has {capacity}, partition {number} needs one more"
+        "partition {number} does not fit: the image's partition table has only {capacity} entries"
     )]
     NoEntryFor { number: u32, capacity: u32 },
     #[error("entry {0} of the partition table is taken")]

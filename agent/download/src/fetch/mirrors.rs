@@ -1,10 +1,10 @@
-//! Downloads one file from several places: chooses the next place and decides when
+//! Downloads one file from several mirrors: chooses the next mirror and decides when
 //! to give up.
 //!
-//! After a temporary error, the agent tries the next place at once. It pauses only
-//! when all places have failed. If a connection made progress, the agent stays with
-//! its place, because that place is proven to have the file. The agent does not use
-//! a place again after a permanent error or if it has a different file.
+//! After a temporary error, the agent tries the next mirror at once. It pauses only
+//! when all mirrors have failed. If a connection made progress, the agent stays with
+//! its mirror, because that mirror is proven to have the file. The agent does not use
+//! a mirror again after a permanent error or if it has a different file.
 
 use std::time::{Duration, Instant};
 
@@ -20,10 +20,10 @@ use super::transfer::Transfer;
 use super::{Events, Request};
 use crate::resume::Resource;
 
-/// Downloads the file to its end, from any of the places.
+/// Downloads the file to its end, from any of the mirrors.
 ///
 /// # Errors
-/// If no place is left, or if there was no progress for too long.
+/// If no mirror is left, or if there was no progress for too long.
 pub(super) async fn fetch(
     request: &Request,
     client: &reqwest::Client,
@@ -84,8 +84,8 @@ pub(super) async fn fetch(
             None => "no answer yet".to_owned(),
         };
         let (from, to) = (&mirrors[at].shown, &mirrors[next].shown);
-        let places = mirrors.iter().filter(|mirror| mirror.lost.is_none());
-        match budget.pause(brought, places.count(), asked) {
+        let usable = mirrors.iter().filter(|mirror| mirror.lost.is_none());
+        match budget.pause(brought, usable.count(), asked) {
             None => tracing::warn!("image {from}: {what} ({reason}), continuing with {to}"),
             Some(wait) => {
                 let how = if next == at {
@@ -122,7 +122,7 @@ async fn read_from(
     }
 }
 
-/// The next usable place. Prefers a place that supports Range.
+/// The next usable mirror. Prefers a mirror that supports Range.
 fn after(mirrors: &[Mirror<'_>], at: usize) -> Option<usize> {
     let others = || (1..mirrors.len()).map(|step| (at + step) % mirrors.len());
     let left = |at: &usize| mirrors[*at].lost.is_none();
@@ -132,7 +132,7 @@ fn after(mirrors: &[Mirror<'_>], at: usize) -> Option<usize> {
         .or_else(|| others().find(left))
 }
 
-/// Whether any place other than `except` may be able to continue in the middle of
+/// Whether any mirror other than `except` may be able to continue in the middle of
 /// the file.
 fn mirrors_that_resume(mirrors: &[Mirror<'_>], except: usize) -> bool {
     let mut others = mirrors.iter().enumerate().filter(|(at, _)| *at != except);
@@ -181,18 +181,23 @@ impl RetryBudget {
     /// How long to wait before the next connection. `None`: do not wait. `brought`
     /// says whether the last connection made progress, `asked` is the pause that
     /// the server asked for.
-    fn pause(&mut self, brought: bool, places: usize, asked: Option<Duration>) -> Option<Duration> {
+    fn pause(
+        &mut self,
+        brought: bool,
+        mirrors: usize,
+        asked: Option<Duration>,
+    ) -> Option<Duration> {
         self.failures += 1;
-        if !brought && self.failures < places {
+        if !brought && self.failures < mirrors {
             return None;
         }
         self.failures = 0;
         if !brought {
             self.tries += 1;
         }
-        // With several places, ignore the pause that one server asked for: another
-        // place may have recovered.
-        let asked = asked.filter(|_| places == 1);
+        // With several mirrors, ignore the pause that one server asked for: another
+        // mirror may have recovered.
+        let asked = asked.filter(|_| mirrors == 1);
         Some(asked.unwrap_or_else(|| self.backoff.pause()))
     }
 }
@@ -209,7 +214,7 @@ fn given_up(mirrors: &[Mirror<'_>], state: &DownloadState<'_>, budget: &RetryBud
     .hint("is the image server up and reachable from this host?")
 }
 
-/// The error if no place is left: lists the error of each place.
+/// The error if no mirror is left; it lists the error of each mirror.
 fn all_lost(mirrors: &[Mirror<'_>], last: Failure) -> Failure {
     if mirrors.len() == 1 {
         return last;

@@ -49,7 +49,7 @@ pub enum Size {
 /// Why there is no file system with these files.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    #[error("{0} bytes are no size for FAT16")]
+    #[error("expected a size that FAT16 can have, found {0} bytes")]
     Size(u64),
     #[error("its files do not fit into {0} bytes")]
     Full(u64),

@@ -186,7 +186,8 @@ impl<'a> Fields<'a> {
         self.items_up_to(usize::MAX, key, keys)
     }
 
-    /// Like [`items`](Self::items). A list of more than `most` counts as empty.
+    /// Like [`items`](Self::items), but if the list has more than `most` items,
+    /// reports a fault and returns none of them.
     pub(super) fn items_up_to(
         &self,
         most: usize,

@@ -61,7 +61,7 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
         Some(drive @ Value::Object(_)) => drive,
         Some(_) => {
             return Err(Failure::deployment(
-                "install_coreos: the config drive must be passed as JSON, found rendered text",
+                "install_coreos: expected the config drive as JSON, found an image or a URL -- give its parts: {\"user_data\": ..., \"meta_data\": ...}",
             ));
         }
     };

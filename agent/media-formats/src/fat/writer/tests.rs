@@ -126,8 +126,16 @@ fn what_does_not_fit_is_an_error() {
             64 * mib,
             "its files do not fit into 67108864 bytes",
         ),
-        (&[], mib, "1048576 bytes are no size for FAT16"),
-        (&[], 1 << 40, "1099511627776 bytes are no size for FAT16"),
+        (
+            &[],
+            mib,
+            "expected a size that FAT16 can have, found 1048576 bytes",
+        ),
+        (
+            &[],
+            1 << 40,
+            "expected a size that FAT16 can have, found 1099511627776 bytes",
+        ),
         (
             &[("a", EMPTY), ("a/b", EMPTY)],
             64 * mib,
