@@ -274,15 +274,7 @@ fn assemble(
     summary: &mut Summary,
 ) -> Result<FileTree, BuildError> {
     let release = &recipe.kernel.release;
-    let mut tree = FileTree::default();
-    for directory in ["proc", "sys", "dev", "run", "tmp", "etc", "mnt"] {
-        tree.directory(directory)?;
-    }
-    // The kernel opens /dev/console for init before init can mount devtmpfs, so the
-    // ramdisk needs this node.
-    tree.char_device("dev/console", 5, 1, 0o600)?;
-    tree.char_device("dev/null", 1, 3, 0o666)?;
-    tree.char_device("dev/kmsg", 1, 11, 0o600)?;
+    let mut tree = mount_points_and_devices()?;
     tree.file("init", Content::Bytes(agent), 0o755, Place::First)?;
 
     let module_directory = format!("lib/modules/{release}");
@@ -343,6 +335,20 @@ fn assemble(
         0o644,
         Place::Last,
     )?;
+    Ok(tree)
+}
+
+/// What init needs before it has mounted anything.
+fn mount_points_and_devices() -> Result<FileTree, BuildError> {
+    let mut tree = FileTree::default();
+    for directory in ["proc", "sys", "dev", "run", "tmp", "etc", "mnt"] {
+        tree.directory(directory)?;
+    }
+    // The kernel opens /dev/console for init before init can mount devtmpfs, so the
+    // ramdisk needs this node.
+    tree.char_device("dev/console", 5, 1, 0o600)?;
+    tree.char_device("dev/null", 1, 3, 0o666)?;
+    tree.char_device("dev/kmsg", 1, 11, 0o600)?;
     Ok(tree)
 }
 
