@@ -16,6 +16,8 @@ use landfall_media_formats::Medium;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
+use crate::devices_below::devices_below;
+
 /// Labels of file systems on boot media: Landfall's own ISO, and the media that
 /// Ironic builds.
 const BOOT_LABELS: [&str; 3] = ["landfall", "config-2", "vmedia_boot_iso"];
@@ -31,8 +33,6 @@ const PARAMETERS_LABEL: &str = "ir-vfd-dev";
 const PARAMETERS_LIMIT: u64 = 4 << 30;
 /// SCSI's peripheral device type of CD and DVD drives (SPC-4, table 138).
 const CD_TYPE: &str = "5";
-/// How many levels of stacked devices the agent follows. A partition counts as one.
-const DEPTH_LIMIT: u32 = 16;
 
 /// The hint of the error if the agent refuses to write to a boot medium.
 pub const HINT: &str = "choose another disk; to reuse an old boot medium as a disk, wipe it on \
@@ -175,24 +175,8 @@ impl BootMedia {
     /// its disk: the device itself, the disk of a partition, or a disk that the
     /// device is made of (a multipath set, an array, a logical volume).
     pub fn below(&self, device: &SystemPath) -> Option<(String, BootMedium)> {
-        self.below_at_depth(device, 0)
-    }
-
-    fn below_at_depth(&self, device: &SystemPath, depth: u32) -> Option<(String, BootMedium)> {
-        let device = device.resolved()?;
-        if depth == DEPTH_LIMIT {
-            return None;
-        }
-        if device.join("partition").exists() {
-            return self.below_at_depth(&device.parent()?, depth + 1);
-        }
-        if let Some(found) = self.why(&device) {
-            return Some((device.name()?.to_owned(), found));
-        }
-        let parts = device.join("slaves");
-        sysfs::names(&parts)
-            .iter()
-            .find_map(|part| self.below_at_depth(&parts.join(part), depth + 1))
+        let mut below = devices_below(device).into_iter();
+        below.find_map(|disk| Some((disk.name()?.to_owned(), self.why(&disk)?)))
     }
 }
 

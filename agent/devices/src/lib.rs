@@ -4,6 +4,7 @@
 //! to write.
 
 pub mod boot_medium;
+pub mod devices_below;
 pub mod devices_settled;
 pub mod disk_paths;
 pub mod disk_sets;

@@ -7,20 +7,17 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _}
 use std::path::{Path, PathBuf};
 
 use landfall_devices::boot_medium::{self, BootMedia};
+use landfall_devices::devices_below::{devices_below, in_sysfs};
 use landfall_devices::permission::WritePermission;
 use landfall_download::fetch::media_of;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::block_ioctl;
-use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 use nix::libc;
 use nix::sys::stat::{major, minor};
 
 use super::{Target, block_device_error};
 use crate::device::busy::{self, Device, KernelView};
-
-/// How many levels of stacked devices are followed. A partition counts as one.
-const DEPTH_LIMIT: u32 = 16;
 
 impl Target {
     /// Opens a whole block device that nothing else uses.
@@ -146,48 +143,14 @@ pub fn refuse_medium_of_image(disk: &Path, urls: &[String]) -> Result<()> {
         .hint("choose another disk, or take the image from a server or from another medium"))
 }
 
-/// The directory of a device node in sysfs; `None` if the path is no block device.
-fn in_sysfs(node: &Path) -> Option<SystemPath> {
-    let metadata = fs::metadata(node).ok()?;
-    let number = metadata.rdev();
-    let directory = format!("/sys/dev/block/{}:{}", major(number), minor(number));
-    let is_block = metadata.file_type().is_block_device();
-    is_block.then(|| SystemPath::live().join(directory))
-}
-
 /// Whether a write to one of these devices could change the other one: a disk and
 /// its partition, or an array and a part of it.
 pub(super) fn share_a_disk(one: &Option<SystemPath>, other: &Option<SystemPath>) -> bool {
-    let disks = |device: &Option<SystemPath>| {
-        let mut found = BTreeSet::new();
-        if let Some(device) = device {
-            disks_below(device, &mut found, 0);
-        }
-        found
+    let disks = |device: &Option<SystemPath>| -> BTreeSet<PathBuf> {
+        let below = device.iter().flat_map(devices_below);
+        below.map(|disk| disk.as_path().to_owned()).collect()
     };
     !disks(one).is_disjoint(&disks(other))
-}
-
-/// The device, its disk if it is a partition, and the disks that it is made of.
-fn disks_below(device: &SystemPath, found: &mut BTreeSet<PathBuf>, depth: u32) {
-    let Some(device) = device.resolved().filter(|_| depth < DEPTH_LIMIT) else {
-        return;
-    };
-    if device.join("partition").exists()
-        && let Some(disk) = device.parent()
-    {
-        return disks_below(&disk, found, depth + 1);
-    }
-    found.insert(device.as_path().to_owned());
-    if let Some(file) = sysfs::text(&device.join("loop/backing_file"))
-        && let Some(below) = in_sysfs(Path::new(&file))
-    {
-        disks_below(&below, found, depth + 1);
-    }
-    let parts = device.join("slaves");
-    for part in sysfs::names(&parts) {
-        disks_below(&parts.join(part), found, depth + 1);
-    }
 }
 
 fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()> {

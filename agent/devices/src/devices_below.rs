@@ -1,0 +1,57 @@
+//! Finds the disks that a write to a block device would change.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use landfall_sys::sysfs;
+use landfall_sys::system_path::SystemPath;
+use nix::sys::stat::{major, minor};
+
+/// How many levels of stacked devices are followed. A partition counts as one.
+const DEPTH_LIMIT: u32 = 16;
+
+/// The directory of a device node in sysfs; `None` if the path is no block device.
+pub fn in_sysfs(node: &Path) -> Option<SystemPath> {
+    let metadata = fs::metadata(node).ok()?;
+    let number = metadata.rdev();
+    let directory = format!("/sys/dev/block/{}:{}", major(number), minor(number));
+    let is_block = metadata.file_type().is_block_device();
+    is_block.then(|| SystemPath::live().join(directory))
+}
+
+/// The device itself, or the disk of a partition, then the disks that it is made
+/// of: those of a multipath set, an array or a logical volume, and the one below a
+/// loop device.
+pub fn devices_below(device: &SystemPath) -> Vec<SystemPath> {
+    let mut found = Vec::new();
+    add(device, &mut found, &mut BTreeSet::new(), 0);
+    found
+}
+
+fn add(device: &SystemPath, found: &mut Vec<SystemPath>, seen: &mut BTreeSet<PathBuf>, depth: u32) {
+    let Some(device) = device.resolved().filter(|_| depth < DEPTH_LIMIT) else {
+        return;
+    };
+    if device.join("partition").exists()
+        && let Some(disk) = device.parent()
+    {
+        return add(&disk, found, seen, depth + 1);
+    }
+    if !seen.insert(device.as_path().to_owned()) {
+        return;
+    }
+    found.push(device.clone());
+    // A loop device has no slaves. Its file counts if it is a device of this machine.
+    if device.is_live()
+        && let Some(file) = sysfs::text(&device.join("loop/backing_file"))
+        && let Some(below) = in_sysfs(Path::new(&file))
+    {
+        add(&below, found, seen, depth + 1);
+    }
+    let parts = device.join("slaves");
+    for part in sysfs::names(&parts) {
+        add(&parts.join(part), found, seen, depth + 1);
+    }
+}
