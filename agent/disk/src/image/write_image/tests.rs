@@ -107,12 +107,16 @@ fn assert_holds(disk: &NamedTempFile, image: &[u8]) {
     table.write_primary(&mut expected[..MIB as usize]);
     let (offset, backup) = table.backup();
     expected[offset as usize..].copy_from_slice(&backup);
-    let differs = content.iter().zip(&expected).position(|(a, b)| a != b);
-    assert_eq!(differs, None, "first differing byte");
+    // Byte by byte takes half of these tests' time in a build without optimization.
+    if content != expected {
+        let differs = content.iter().zip(&expected).position(|(a, b)| a != b);
+        panic!("the disk differs from byte {differs:?}");
+    }
 }
 
 fn assert_untouched(disk: &NamedTempFile) {
-    assert!(content(disk).iter().all(|&b| b == OLD), "disk was touched");
+    let content = content(disk);
+    assert!(content == vec![OLD; content.len()], "disk was touched");
 }
 
 /// Asserts that the disk has no primary GPT, no backup GPT and no boot code.
