@@ -205,6 +205,7 @@ async fn machine(lab: &Lab, addition: &Addition) -> Result<Machine> {
     std::fs::File::create(&disk)?.set_len(5 << 30)?;
     Ok(Machine {
         firmware: Firmware::Bios,
+        processors: 1,
         memory_mib: MEMORY_MIB,
         disks: vec![Disk {
             path: disk,

@@ -188,6 +188,7 @@ impl<'a> Comparison<'a> {
         });
         Ok(Machine {
             firmware: Firmware::Bios,
+            processors: 2,
             memory_mib: MEMORY_MIB,
             disks: disks.collect(),
             nics: vec![MAC.to_owned()],

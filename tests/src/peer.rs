@@ -72,6 +72,7 @@ impl Peer {
         };
         let machine = Machine {
             firmware: Firmware::Bios,
+            processors: 1,
             memory_mib: 192,
             disks: Vec::new(),
             nics: vec![format!("{MAC}0")],

@@ -128,6 +128,7 @@ pub enum Extra {
 #[derive(Debug, Clone)]
 pub struct Machine {
     pub firmware: Firmware,
+    pub processors: u8,
     pub memory_mib: u32,
     /// The disks in the order of their PCI slots.
     pub disks: Vec<Disk>,

@@ -18,6 +18,9 @@ use crate::vm::{Boot, Guest};
 /// A part of the kernel's first line.
 const KERNEL: &str = "Linux version";
 
+/// More than one, as servers have.
+const PROCESSORS: u8 = 2;
+
 /// Steps of the agent, each with a part of the line that it prints.
 const STEPS: [(&str, &str); 7] = [
     ("/init runs", "init: landfall"),
@@ -86,6 +89,7 @@ pub fn table(runs: usize) -> Result<Table> {
 
 async fn bare_run(lab: &Lab) -> Result<Duration> {
     let mut site = Plan::default().site(lab).await?;
+    site.machine.processors = PROCESSORS;
     let ramdisk = lab.path("bare.img");
     std::fs::write(&ramdisk, bare_init::ramdisk())?;
     site.machine.boot = Boot::Direct {
@@ -103,6 +107,7 @@ async fn bare_run(lab: &Lab) -> Result<Duration> {
 
 async fn our_run(lab: &Lab) -> Result<Run> {
     let mut site = Plan::default().site(lab).await?;
+    site.machine.processors = PROCESSORS;
     site.script.hold = true;
     let _services = site.serve(lab).await?;
     let guest = site.power_on(lab).await?;

@@ -23,7 +23,7 @@ pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> 
         list.option("-accel", "tcg,thread=multi");
         list.option("-cpu", "max");
     }
-    list.option("-smp", "2");
+    list.option("-smp", machine.processors.to_string());
     list.option("-m", machine.memory_mib.to_string());
     list.flag("-nodefaults");
     list.option("-vga", "std");
@@ -343,6 +343,7 @@ mod tests {
     fn machine(firmware: Firmware, boot: Boot) -> Machine {
         Machine {
             firmware,
+            processors: 2,
             memory_mib: 512,
             disks: vec![Disk {
                 path: "/d".into(),
