@@ -42,7 +42,7 @@ steps=(
 
 # make_root RELEASE DIR: the release's minimal system and the source tree.
 make_root() {
-  mmdebstrap --quiet --variant=minbase --include=ca-certificates,make "$1" "$2"
+  unshare --mount mmdebstrap --quiet --variant=minbase --include=ca-certificates,make "$1" "$2"
   cp /etc/resolv.conf "$2/etc/resolv.conf"
   # A site's proxy and its own certificate authority belong to the network, not
   # to the machine: without them no package can be fetched.

@@ -48,8 +48,10 @@ for list in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
   [ ! -s "$list" ] || mirrors+=("$list")
 done
 say "installing $packages"
-# Nobody reads manuals in there, and locales are most of the rest.
-mmdebstrap --quiet --variant=essential --include="$packages" \
+# Nobody reads manuals in there, and locales are most of the rest. In mount points of
+# its own: a build that is killed leaves a /proc mounted in its folder otherwise, which
+# rm -r cannot remove.
+unshare --mount mmdebstrap --quiet --variant=essential --include="$packages" \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
   --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
   "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" "${mirrors[@]}"
