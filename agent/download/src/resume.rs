@@ -132,6 +132,12 @@ pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdic
             now.total = total;
             0
         }
+        // Everything has been received, but the mark of the end was not: the last chunk
+        // of a chunked body, which states no length.
+        416 if received > 0 && all_received(answer, received) => {
+            now.total = Some(received);
+            0
+        }
         // The file that is there now ends before `received`.
         416 => return Verdict::Changed(format!("the server has no byte {received} any more")),
         408 | 429 | 500..=599 => {
@@ -194,6 +200,14 @@ fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
     };
     let consistent = first <= last && total.is_none_or(|total| last < total);
     consistent.then_some((first, total))
+}
+
+/// Whether a 416 answer says that the file has `received` bytes: `bytes */200`
+/// (RFC 9110, section 14.4).
+fn all_received(answer: &Answer, received: u64) -> bool {
+    let range = answer.content_range.as_deref();
+    let total = range.and_then(|range| range.strip_prefix("bytes */"));
+    total.and_then(|total| total.parse().ok()) == Some(received)
 }
 
 /// Reads `Retry-After` in seconds. Ignores its other form, a date, which would
@@ -307,6 +321,32 @@ mod tests {
             answer(416),
         ] {
             let verdict = judge(Some(&known()), 400, &changed);
+            assert!(
+                matches!(verdict, Verdict::Changed(_)),
+                "{changed:?}: {verdict:?}"
+            );
+        }
+    }
+
+    /// The body was chunked, so its length was not known.
+    #[test]
+    fn a_range_after_the_last_byte() {
+        let known = Resource {
+            total: None,
+            ..known()
+        };
+        let unsatisfied = |total: u64| Answer {
+            content_range: Some(format!("bytes */{total}")),
+            ..answer(416)
+        };
+        let Verdict::Go { resource, skip: 0 } = judge(Some(&known), 400, &unsatisfied(400)) else {
+            panic!("400 of 400 bytes are not taken as all");
+        };
+        assert_eq!(resource.total, Some(400));
+        let mut other = unsatisfied(400);
+        other.etag = Some("\"b\"".into());
+        for changed in [unsatisfied(399), unsatisfied(401), answer(416), other] {
+            let verdict = judge(Some(&known), 400, &changed);
             assert!(
                 matches!(verdict, Verdict::Changed(_)),
                 "{changed:?}: {verdict:?}"

@@ -160,7 +160,15 @@ impl Reply {
         if asked.if_range.as_deref().is_some_and(is_other) {
             return Self::whole(body, etag);
         }
-        let (rest, len) = (&body[from as usize..], body.len());
+        let len = body.len();
+        let rest = match body.get(from as usize..) {
+            Some(rest) if !rest.is_empty() => rest,
+            _ => {
+                return Self::status(416)
+                    .header(&format!("Content-Range: bytes */{len}"))
+                    .header(&format!("ETag: {etag}"));
+            }
+        };
         Self::new(206, rest)
             .header(&format!("Content-Range: bytes {from}-{}/{len}", len - 1))
             .header(&format!("ETag: {etag}"))

@@ -42,6 +42,18 @@ const CASES: &[Case] = &[
             number => reply.cut(7_919 * (number + 1) % 15_013),
         }
     }),
+    case(
+        "a chunked body without its last chunk",
+        "",
+        |file, asked| {
+            let mut reply = Reply::correct(file, "\"1\"", asked);
+            if asked.from.is_none() {
+                reply.headers[0] = "Transfer-Encoding: chunked".to_owned();
+                reply.body = [format!("{LEN:x}\r\n").as_bytes(), file, b"\r\n"].concat();
+            }
+            reply
+        },
+    ),
     case("more than it said", "", |file, asked| {
         let mut reply = Reply::correct(file, "\"1\"", asked);
         reply.body.extend_from_slice(b"more");
