@@ -36,6 +36,7 @@ ways! {
     };
     /// A site without an image server: everything that the installation needs is on the
     /// ISO, and the node names no image.
+    #[ignore = "as image_on_the_stick"]
     image_on_the_iso: Plan {
         firmware: Firmware::Uefi,
         way: Way::Iso,
