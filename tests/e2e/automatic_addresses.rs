@@ -105,7 +105,8 @@ fn dual_stack() {
         let url = format!("http://ironic.lab.example:{}", conductor::PORT);
         let site = host(lab, "ip=dhcp,dhcp6", &url).await?;
         let (_services, guest) = up(lab, &site).await?;
-        // The lookup waits for one of the two only, whichever comes first.
+        // The agent needs only one of the two addresses for its lookup, and either may
+        // come first.
         for text in [
             "192.0.2.77/24 from DHCP server 192.0.2.1",
             "2001:db8::5054:ff:fec0:ff01/64 from router advertisement",

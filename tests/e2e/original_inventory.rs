@@ -101,18 +101,18 @@ macro_rules! machines {
 
 machines! {
     mixed_bios: "mixed-bios-3nic-query", [8, 4, 16, 10];
-    #[ignore = "as the others"]
+    #[ignore = "as the other machines"]
     nvme_namespace_uefi: "nvme-ns-uefi", [4];
     nvme_uefi: "nvme-uefi", [4];
-    #[ignore = "as the others"]
+    #[ignore = "as the other machines"]
     sata_bios: "sata-bios", [4, 8];
     sata_uefi: "sata-uefi-collectors", [4, 8];
-    #[ignore = "as the others"]
+    #[ignore = "as the other machines"]
     scsi_uefi: "scsi-uefi-2nic", [4, 8];
-    #[ignore = "as the others"]
+    #[ignore = "as the other machines"]
     virtio_bios: "vblk-bios", [4];
     virtio_uefi: "vblk-uefi", [4];
-    #[ignore = "as the others"]
+    #[ignore = "as the other machines"]
     virtio_without_serial_bios: "vblk-noserial-bios", [4];
 }
 

@@ -48,9 +48,10 @@ for list in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
   [ ! -s "$list" ] || mirrors+=("$list")
 done
 say "installing $packages"
-# Nobody reads manuals in there, and locales are most of the rest. In mount points of
-# its own: a build that is killed leaves a /proc mounted in its folder otherwise, which
-# rm -r cannot remove.
+# Manuals and locales are left out: nobody reads them there, and they are large.
+# unshare: mmdebstrap mounts /proc in the new root. If the build is killed, the mount
+# disappears with its namespace; otherwise it would stay, and rm -r could not remove
+# the folder.
 unshare --mount mmdebstrap --quiet --variant=essential --include="$packages" \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
   --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \

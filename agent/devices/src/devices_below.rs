@@ -21,9 +21,9 @@ pub fn in_sysfs(node: &Path) -> Option<SystemPath> {
     is_block.then(|| SystemPath::live().join(directory))
 }
 
-/// The device itself, or the disk of a partition, then the disks that it is made
-/// of: those of a multipath set, an array or a logical volume, and the one below a
-/// loop device.
+/// Lists the device and all devices below it. For a partition the list begins with
+/// its disk. Below a multipath set, an array or a logical volume are its members;
+/// below a loop device is the device that it reads.
 pub fn devices_below(device: &SystemPath) -> Vec<SystemPath> {
     let mut found = Vec::new();
     add(device, &mut found, &mut BTreeSet::new(), 0);

@@ -132,8 +132,8 @@ pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdic
             now.total = total;
             0
         }
-        // Everything has been received, but the mark of the end was not: the last chunk
-        // of a chunked body, which states no length.
+        // All bytes of the file have arrived. Only the end mark was lost: the last chunk
+        // of a chunked body. The length of such a body is not known before.
         416 if received > 0 && all_received(answer, received) => {
             now.total = Some(received);
             0
@@ -202,8 +202,8 @@ fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
     consistent.then_some((first, total))
 }
 
-/// Whether a 416 answer says that the file has `received` bytes: `bytes */200`
-/// (RFC 9110, section 14.4).
+/// Whether a 416 answer states that the whole file has `received` bytes. Its
+/// Content-Range is then `bytes */200` for 200 bytes (RFC 9110, section 14.4).
 fn all_received(answer: &Answer, received: u64) -> bool {
     let range = answer.content_range.as_deref();
     let total = range.and_then(|range| range.strip_prefix("bytes */"));

@@ -18,7 +18,7 @@ use crate::vm::{Boot, Guest};
 /// A part of the kernel's first line.
 const KERNEL: &str = "Linux version";
 
-/// More than one, as servers have.
+/// Two, because servers have more than one.
 const PROCESSORS: u8 = 2;
 
 /// Steps of the agent, each with a part of the line that it prints.
