@@ -93,21 +93,22 @@ test: test-unit test-e2e test-ironic-gates ## The tests that every change must p
 
 test-all: test-unit fuzz nm-oracle test-e2e-all test-ironic test-fresh ## Every test
 
+# All with --workspace: with -p, cargo would choose other features for the same
+# crates and compile them again.
 test-unit: setup ## Unit and table tests of all crates
-	cargo test --workspace --exclude landfall-tests
-	cargo test -p landfall-tests --lib --bins
+	cargo test --workspace
 
 test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
-	cargo test -p landfall-tests --test e2e -- $(TEST)
+	cargo test --workspace --test e2e -- $(TEST)
 
 test-e2e-all: live-agent build live-system image peer installers ## Also the long tests, and those that resemble another one
-	cargo test -p landfall-tests --test e2e -- --include-ignored $(TEST)
+	cargo test --workspace --test e2e -- --include-ignored $(TEST)
 
 test-ironic-gates: build image ironic ## Two scenarios under the real Ironic
-	cargo test -p landfall-tests --test ironic
+	cargo test --workspace --test ironic
 
 test-ironic: build rescue image ironic ## All scenarios under the real Ironic; LANDFALL_LAB=keep leaves the lab running
-	cargo test -p landfall-tests --test ironic -- --include-ignored $(LIFE)
+	cargo test --workspace --test ironic -- --include-ignored $(LIFE)
 
 test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, with nothing cached
 	tests/fresh-machine.sh
@@ -146,6 +147,7 @@ lint: ## Formatting, clippy, licences of the crates
 	cargo fmt --all --check
 	cargo metadata --locked --manifest-path tests/fuzz/Cargo.toml --format-version 1 > /dev/null
 	cargo clippy --workspace --all-targets --features landfall-agent/live-system -- -D warnings
+	cargo clippy --workspace --features landfall-agent/live-system --test e2e --test ironic -- -D warnings
 	cargo clippy -p landfall-agent -- -D warnings
 	cargo deny --version > /dev/null 2>&1 || cargo install cargo-deny --locked --debug
 	cargo deny check bans licenses sources
