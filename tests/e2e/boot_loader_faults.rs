@@ -22,6 +22,7 @@ const NEXT_TRY: Duration = Duration::from_secs(90);
 /// By default GRUB stays in its menu after a failed load. The builder's menu
 /// retries.
 #[test]
+#[ignore = "as pxe_uefi, but for a minute of waiting"]
 fn grub_waits_for_its_server() {
     host_test("grub_waits_for_its_server", async |lab| {
         let plan = Plan {
@@ -57,6 +58,7 @@ fn python_server(folder: &Path) -> Result<Child> {
 }
 
 #[test]
+#[ignore = "as a_cut_iso_says_so_under_bios"]
 fn a_cut_iso_says_so_under_uefi() {
     host_test("a_cut_iso_says_so_under_uefi", async |lab| {
         cut_iso(lab, Firmware::Uefi).await

@@ -79,6 +79,7 @@ ways! {
         ..Plan::default()
     };
     /// iPXE's network menu instead of GRUB's, under UEFI.
+    #[ignore = "as pxe_uefi"]
     ipxe_chained_uefi: Plan {
         firmware: Firmware::Uefi,
         way: Way::IpxeChained,
@@ -101,6 +102,7 @@ ways! {
         finish: Finish::Reboot,
         ..Plan::default()
     };
+    #[ignore = "as usb_uefi"]
     usb_bios: Plan {
         firmware: Firmware::Bios,
         way: Way::UsbStick,

@@ -186,6 +186,7 @@ fn has_files(lab: &Lab, mark: Mark, names: &[&str]) -> Result<()> {
 
 /// The agent's name for the NIC must also be udev's name.
 #[test]
+#[ignore = "as static_route_by_nmstate"]
 fn static_route_by_arguments() {
     host_test("static_route_by_arguments", async |lab| {
         let arguments = "ip=192.0.2.10::192.0.2.254:24:node7.example.org:enp0s3:none \

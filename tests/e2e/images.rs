@@ -20,6 +20,7 @@ fn write_image_raw() {
 }
 
 #[test]
+#[ignore = "as write_image_raw"]
 fn write_image_zst_by_sha512() {
     host_test("write_image_zst_by_sha512", async |lab| {
         let plan = Plan {
