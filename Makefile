@@ -93,10 +93,10 @@ test: test-unit test-e2e test-ironic-gates ## The tests that every change must p
 
 test-all: test-unit fuzz nm-oracle test-e2e-all test-ironic test-fresh ## Every test
 
-# All with --workspace: with -p, cargo would choose other features for the same
+# All tests with --workspace: with -p, cargo would choose other features for the same
 # crates and compile them again.
 test-unit: setup ## Unit and table tests of all crates
-	cargo test --workspace
+	tests/unit-tests.py
 
 test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
 	cargo test --workspace --test e2e -- $(TEST)
