@@ -1,11 +1,13 @@
 //! Decides whether this process may destroy data on this machine.
 //!
 //! All code that writes to a disk or to firmware variables needs a
-//! [`WritePermission`]. There are exactly three ways to get one: run in the ramdisk
+//! [`WritePermission`]. There are exactly four ways to get one: run in the ramdisk
 //! that our init set up, be a service of a live system (`permission/live_system.rs`
-//! has the conditions), or use `--allow-this-machine`. So nobody can wipe a laptop
-//! by trying the agent on it.
+//! has the conditions), be OpenShift's agent container in its live CoreOS
+//! (`permission/agent_container.rs`), or use `--allow-this-machine`. So nobody can
+//! wipe a laptop by trying the agent on it.
 
+mod agent_container;
 mod live_system;
 
 use std::fs;
@@ -36,6 +38,9 @@ pub enum Home {
     Ramdisk,
     /// A live system, as a service of its systemd.
     LiveSystem,
+    /// A live system, in OpenShift's agent container. The process has the root of the
+    /// host, but a PID namespace of its own: it cannot end the boot by itself.
+    AgentContainer,
 }
 
 impl Home {
@@ -49,6 +54,9 @@ impl Home {
         let Err(no_ramdisk) = ramdisk else {
             return Ok(Self::Ramdisk);
         };
+        if agent_container::may_be() {
+            return Self::enter_host();
+        }
         if !live_system::is_service() {
             return Err(no_ramdisk.hint(
                 "`run` is for the ramdisk and for systemd in a live system; `landfall-agent --help` lists the commands for any machine",
@@ -64,6 +72,24 @@ impl Home {
             mark(Path::new(LIVE_SYSTEM_MARKER))?;
         }
         Ok(Self::LiveSystem)
+    }
+
+    /// Checks that this is the agent container, and makes the host's root the root of
+    /// this process: then every path means what it means for a service of the host.
+    fn enter_host() -> Result<Self> {
+        let host = Path::new(agent_container::HOST);
+        let marker = host.join(LIVE_SYSTEM_MARKER.trim_start_matches('/'));
+        let marked = WritePermission::by_marker(&marker, Path::new(BOOT_ID)).is_ok();
+        agent_container::check(marked).map_err(|missing| {
+            Failure::other(format!(
+                "this container is not OpenShift's agent container on a live system: {missing}; nothing was changed"
+            ))
+        })?;
+        std::os::unix::fs::chroot(host)
+            .and_then(|()| std::env::set_current_dir("/"))
+            .map_err(|error| Failure::other(format!("cannot enter {}: {error}", host.display())))?;
+        mark(Path::new(LIVE_SYSTEM_MARKER))?;
+        Ok(Self::AgentContainer)
     }
 
     /// Whether this boot has the marker of a live system.

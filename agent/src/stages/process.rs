@@ -25,7 +25,8 @@ pub struct RunArguments {
     ///
     /// For systemd units of live systems other than CoreOS, which the agent
     /// recognises by /run/ostree-live. The agent still refuses to run if a
-    /// disk is mounted, and in a container.
+    /// disk is mounted, and in a container. The exception is the container
+    /// that OpenShift's ironic-agent.service starts; it needs no option.
     #[arg(long, verbatim_doc_comment)]
     pub live_system: bool,
 }
@@ -46,7 +47,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     };
     let output = match home {
         Home::Ramdisk => Output::Consoles,
-        Home::LiveSystem => Output::Journal,
+        Home::LiveSystem | Home::AgentContainer => Output::Journal,
     };
     let settings = match Settings::of_this_boot() {
         Ok(settings) => settings,
@@ -72,7 +73,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     let outcome = runtime.block_on(async {
         match home {
             Home::Ramdisk => in_ramdisk(settings).await.map(Some),
-            Home::LiveSystem => in_live_system(settings).await,
+            Home::LiveSystem | Home::AgentContainer => in_live_system(settings).await,
         }
     });
     if let Err(failure) = &outcome {
@@ -85,6 +86,11 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
         (Ok(Some(ending)), Home::Ramdisk) => ExitCode::from(ending.exit_code()),
         // logind has not ended the boot, so the agent ends it.
         (Ok(Some(ending)), Home::LiveSystem) => landfall_init::carry_out(ending, || ()),
+        // There the system call would end the container only.
+        (Ok(Some(_)), Home::AgentContainer) => {
+            tracing::error!("cannot end the boot: logind has not done so, and a container cannot");
+            ExitCode::FAILURE
+        }
         (Ok(None), _) => ExitCode::SUCCESS,
         (Err(_), _) => ExitCode::FAILURE,
     }

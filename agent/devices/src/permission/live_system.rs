@@ -51,27 +51,42 @@ pub(super) fn check(root: &Path, said: bool) -> Result<(), String> {
             namespace.display()
         ));
     }
-    if !said && !root.join(COREOS_MARKER).exists() {
-        return Err(format!(
-            "/{COREOS_MARKER} is missing and run was not given --live-system"
-        ));
-    }
-    let name_of = |number: &str| {
-        let link = fs::read_link(root.join("sys/dev/block").join(number)).ok()?;
-        Some(link.file_name()?.to_string_lossy().into_owned())
-    };
+    check_marker(root, said)?;
+    let name_of = block_device_names(root);
     for process in ["1", "self"] {
         let file = format!("proc/{process}/mountinfo");
         let mounts = fs::read_to_string(root.join(&file));
         let mounts = mounts.map_err(|error| format!("cannot read /{file}: {error}"))?;
-        check_mounts(&mounts, name_of)?;
+        check_mounts(&mounts, &name_of)?;
     }
     Ok(())
 }
 
-/// Checks the conditions 4 and 5. `name_of` returns the name of the block device
-/// with a number such as `8:1`, or `None` if the kernel does not have it.
-fn check_mounts(mountinfo: &str, name_of: impl Fn(&str) -> Option<String>) -> Result<(), String> {
+/// Checks condition 3.
+pub(super) fn check_marker(root: &Path, said: bool) -> Result<(), String> {
+    if said || root.join(COREOS_MARKER).exists() {
+        return Ok(());
+    }
+    Err(format!(
+        "/{COREOS_MARKER} is missing and run was not given --live-system"
+    ))
+}
+
+/// Returns the name of the block device with a number such as `8:1`, or `None` if the
+/// kernel does not have it.
+pub(super) fn block_device_names(root: &Path) -> impl Fn(&str) -> Option<String> {
+    let links = root.join("sys/dev/block");
+    move |number| {
+        let link = fs::read_link(links.join(number)).ok()?;
+        Some(link.file_name()?.to_string_lossy().into_owned())
+    }
+}
+
+/// Checks the conditions 4 and 5. `name_of` is that of [`block_device_names`].
+pub(super) fn check_mounts(
+    mountinfo: &str,
+    name_of: impl Fn(&str) -> Option<String>,
+) -> Result<(), String> {
     let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
     // The last mount on / counts. The mounts that it hides may be the initramfs.
     let root = mounts.iter().rfind(|mount| mount.place == "/");
@@ -96,22 +111,26 @@ fn check_mounts(mountinfo: &str, name_of: impl Fn(&str) -> Option<String>) -> Re
 }
 
 /// A line of mountinfo (proc(5)).
-struct Mount<'a> {
-    number: &'a str,
-    place: &'a str,
+pub(super) struct Mount<'a> {
+    /// Of the device: `8:1`.
+    pub(super) number: &'a str,
+    /// The folder of the file system that is mounted.
+    pub(super) root: &'a str,
+    pub(super) place: &'a str,
     read_only: bool,
     kind: &'a str,
     source: &'a str,
 }
 
 impl<'a> Mount<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
+    pub(super) fn parse(line: &'a str) -> Option<Self> {
         // The optional fields come before the dash.
         let (mount, file_system) = line.split_once(" - ")?;
         let mount: Vec<&str> = mount.split(' ').collect();
         let mut file_system = file_system.split(' ');
         Some(Self {
             number: mount.get(2)?,
+            root: mount.get(3)?,
             place: mount.get(4)?,
             read_only: mount.get(5)?.split(',').any(|option| option == "ro"),
             kind: file_system.next()?,
