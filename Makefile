@@ -18,7 +18,7 @@ ORACLE_SEED ?= 1
 ORACLE_LINES ?= 10000
 RUNS ?= 5
 
-.PHONY: help setup build live-agent live-system image peer peers installers ironic rescue demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic test-fresh fuzz nm-oracle nmstate-oracle docs lint clean
+.PHONY: help setup build live-agent live-system image peer peers installers ironic rescue demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-fresh fuzz nm-oracle nmstate-oracle docs lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,7 +91,7 @@ bench: build image peers ## Measure run times and print tables (docs/benchmarks.
 
 test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass
 
-test-all: test-unit fuzz nm-oracle test-e2e-all test-ironic test-fresh ## Every test
+test-all: test-unit fuzz nm-oracle test-e2e-all test-ironic test-conductors test-fresh ## Every test
 
 # All tests with --workspace: with -p, cargo would choose other features for the same
 # crates and compile them again.
@@ -109,6 +109,15 @@ test-ironic-gates: build image ironic ## Two scenarios under the real Ironic
 
 test-ironic: build rescue image ironic ## All scenarios under the real Ironic; LANDFALL_LAB=keep leaves the lab running
 	cargo test --workspace --test ironic -- --include-ignored $(LIFE)
+
+# The versions that metal3's ironic-standalone-operator supports, beside the pinned one
+# (ironic_types.go there).
+test-conductors: build image ironic ## One scenario under each older Ironic that metal3's operator supports
+	for version in 35.1.0 37.0.0 38.0.0; do \
+	  tests/ironic/environment.sh --version $$version -o out/ironic-$$version && \
+	  LANDFALL_IRONIC=$$version \
+	    cargo test -p landfall-tests --test ironic -- --exact lives::virtual_media_uefi || exit 1; \
+	done
 
 test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, with nothing cached
 	tests/fresh-machine.sh

@@ -3,7 +3,10 @@
 # environment with Ironic and the Redfish emulator, an empty database, and the
 # EFI system partition for the boot ISOs that Ironic builds.
 #
-#   tests/ironic/environment.sh -o DIR
+#   tests/ironic/environment.sh [--version VERSION] -o DIR
+#
+# --version takes another release of Ironic, with the other packages as pinned: pip
+# refuses those that it cannot work with.
 #
 # All of it is kept, and made again when the pins, this script or the machine's
 # Python, libvirt or boot loaders change.
@@ -11,6 +14,8 @@ set -euo pipefail
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
+version=''
+if [ "${1:-}" = --version ]; then version=${2:-}; shift 2; fi
 [ "${1:-}" = -o ] && [ -n "${2:-}" ] || { sed -n '6p' "$0" >&2; exit 2; }
 mkdir -p "$2"; out=$(cd "$2" && pwd)
 say() { echo "ironic: $*" >&2; }
@@ -21,7 +26,7 @@ python=/usr/bin/python3
 
 key=$({
   # A virtual environment knows its own path: one that was moved does not work.
-  echo "$out"
+  echo "$out $version"
   cat "$here/requirements.txt" "$0"
   "$python" --version
   pkg-config --modversion libvirt
@@ -33,7 +38,16 @@ rm -rf "$out/key" "$out/venv" "$out/schema.sqlite" "$out/esp.img"
 python_environment() {
   say 'installing Ironic and sushy-tools from PyPI'
   "$python" -m venv "$out/venv"
-  "$out/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$here/requirements.txt"
+  sed "${version:+s/^ironic==.*/ironic==$version/}" "$here/requirements.txt" > "$out/requirements.txt"
+  # These define an option of their own that newer releases of keystoneauth1 define too.
+  # openstacksdk is the newest that works with this one.
+  case $version in
+    37.* | 38.*)
+      sed -i -e 's/^keystoneauth1==.*/keystoneauth1==5.15.0/' -e 's/^openstacksdk==.*/openstacksdk==4.18.0/' \
+        "$out/requirements.txt"
+      ;;
+  esac
+  "$out/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$out/requirements.txt"
   # Compiled here, because its release must be that of the machine's libvirt.
   "$out/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
     "libvirt-python==$(pkg-config --modversion libvirt)"

@@ -49,9 +49,20 @@ pub const RAMDISK: &str = "landfall/initrd.img";
 /// The path of the ramdisk with the rescue layer.
 pub const RESCUE_RAMDISK: &str = "landfall/rescue.img";
 
-/// The folder that `tests/ironic/environment.sh` fills.
+/// The folder that `tests/ironic/environment.sh` fills. `LANDFALL_IRONIC` is the
+/// version of another release of Ironic than the pinned one.
 fn environment() -> PathBuf {
-    artifacts::out_dir().join("ironic")
+    let out = artifacts::out_dir();
+    match std::env::var("LANDFALL_IRONIC") {
+        Ok(version) if !version.is_empty() => out.join(format!("ironic-{version}")),
+        _ => out.join("ironic"),
+    }
+}
+
+/// The Python with Ironic's packages.
+#[must_use]
+pub fn python() -> PathBuf {
+    environment().join("venv/bin/python3")
 }
 
 impl Ironic {
