@@ -1,3 +1,4 @@
+mod caching_proxy;
 mod hostile_servers;
 
 use std::path::{Path, PathBuf};
