@@ -51,9 +51,28 @@ fn file(name: &str, content: impl Into<Vec<u8>>) -> ServedFile {
     }
 }
 
+/// How the agent learns which authorities to trust.
+enum Trust {
+    /// Options of the builder.
+    Options([String; 2]),
+    /// Files in a second ramdisk.
+    Files(Vec<(&'static str, Vec<u8>)>),
+}
+
+impl Trust {
+    /// `ipa-cacert-bundle`, as metal3's image makes it (`scripts/tls-common.sh` of
+    /// ironic-image).
+    fn cacert_bundle(pem: &str) -> Self {
+        let conf = "[DEFAULT]\ncafile = /etc/ironic-python-agent/ironic.crt\n";
+        Self::Files(vec![
+            ("etc/ironic-python-agent.d/ironic-tls.conf", conf.into()),
+            ("etc/ironic-python-agent/ironic.crt", pem.into()),
+        ])
+    }
+}
+
 /// A host with a config file in its ramdisk that installs the image of a stream.
-/// The builder gets `options` for the ramdisk.
-async fn site(lab: &Lab, plan: &Plan, ports: &Ports, options: &[String]) -> Result<Site> {
+async fn site(lab: &Lab, plan: &Plan, ports: &Ports, trust: Trust) -> Result<Site> {
     let mut site = plan.site(lab).await?;
     let sha256 = artifacts::coreos_image_sha256(plan.packing)?;
     let image = url(ports.image, IMAGE);
@@ -68,10 +87,17 @@ async fn site(lab: &Lab, plan: &Plan, ports: &Ports, options: &[String]) -> Resu
         url(ports.stream, "streams/"),
         url(ports.config, CONFIG)
     );
-    let order = [("etc/coreos/installer.d/order.yaml", order.into_bytes())];
+    let mut files = vec![("etc/coreos/installer.d/order.yaml", order.into_bytes())];
+    let options = match trust {
+        Trust::Options(options) => options.to_vec(),
+        Trust::Files(more) => {
+            files.extend(more);
+            Vec::new()
+        }
+    };
     site.machine.boot = Boot::Direct {
         kernel: artifacts::kernel()?,
-        ramdisk: media::ramdisk(lab, options, &order).await?,
+        ramdisk: media::ramdisk(lab, &options, &files).await?,
         arguments: plan.kernel_arguments(),
     };
     Ok(site)
@@ -98,9 +124,9 @@ fn option(name: &str, path: &std::path::Path) -> [String; 2] {
 
 /// Fetches stream metadata, Ignition config and image over HTTPS, from power on to
 /// the proof.
-async fn installs(lab: &Lab, options: &[String], authority: &Authority, clock: &str) -> Result<()> {
+async fn installs(lab: &Lab, trust: Trust, authority: &Authority, clock: &str) -> Result<()> {
     let plan = plan();
-    let site = site(lab, &plan, &ALL_GOOD, options).await?;
+    let site = site(lab, &plan, &ALL_GOOD, trust).await?;
     let config = authority.server(Fault::None)?;
     let servers = ImageServer::start_tls(lab, GOOD, config, site.files.clone()).await?;
     let guest = Guest::start_at(lab, &site.machine, clock).await?;
@@ -130,8 +156,8 @@ fn https_by_the_bundle_with_a_clock_that_is_years_off() {
         let public = std::fs::read_to_string("/etc/ssl/certs/ca-certificates.crt");
         let bundle = public.unwrap_or_default() + &authority.pem;
         let bundle = put(lab, "bundle.pem", &bundle)?;
-        let options = option("--ca-bundle", &bundle);
-        installs(lab, &options, &authority, "2010-01-01T00:00:00").await?;
+        let trust = Trust::Options(option("--ca-bundle", &bundle));
+        installs(lab, trust, &authority, "2010-01-01T00:00:00").await?;
         lab.journal.said(&["clock: set from 2010-01-01"])?;
         Ok(())
     });
@@ -141,9 +167,8 @@ fn https_by_the_bundle_with_a_clock_that_is_years_off() {
 fn https_by_a_private_authority() {
     host_test("https_by_a_private_authority", async |lab| {
         let authority = Authority::new("Site CA")?;
-        let ca_file = put(lab, "site-ca.pem", &authority.pem)?;
-        let options = option("--ca-file", &ca_file);
-        installs(lab, &options, &authority, "2026-11-22T00:00:00").await
+        let trust = Trust::cacert_bundle(&authority.pem);
+        installs(lab, trust, &authority, "2026-11-22T00:00:00").await
     });
 }
 
@@ -158,8 +183,8 @@ async fn refused(lab: &Lab, ports: Ports, fault: Fault, known: bool, reason: &st
     let authority = Authority::new("Site CA")?;
     let other = Authority::new("Nobody's CA")?;
     let ca_file = put(lab, "site-ca.pem", &authority.pem)?;
-    let options = option("--ca-file", &ca_file);
-    let site = site(lab, &plan, &ports, &options).await?;
+    let trust = Trust::Options(option("--ca-file", &ca_file));
+    let site = site(lab, &plan, &ports, trust).await?;
     let good = authority.server(Fault::None)?;
     let bad = if known { &authority } else { &other }.server(fault)?;
     let _good = ImageServer::start_tls(lab, GOOD, good, site.files.clone()).await?;
