@@ -291,16 +291,16 @@ pub(crate) struct RamdiskArguments {
 /// kernel arguments.
 #[derive(Debug, Default, Args)]
 pub(crate) struct HostArguments {
-    /// One host: NMState (YAML)
+    /// The network of one host, as NMState (YAML)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["network_data", "hosts", "agent_config"], help_heading = HOSTS)]
     pub(crate) nmstate: Option<PathBuf>,
-    /// One host: network_data.json
+    /// The network of one host, as network_data.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hosts", "agent_config"], help_heading = HOSTS)]
     pub(crate) network_data: Option<PathBuf>,
-    /// Hosts: HOSTNAME.yaml (NMState), HOSTNAME.json
+    /// The networks of many hosts: HOSTNAME.yaml (NMState), HOSTNAME.json
     #[arg(long, value_name = "DIR", help_heading = HOSTS)]
     pub(crate) hosts: Option<PathBuf>,
-    /// Hosts: agent-config.yaml of OpenShift
+    /// The networks of many hosts, as OpenShift's agent-config.yaml
     #[arg(long, value_name = "FILE", help_heading = HOSTS)]
     pub(crate) agent_config: Option<PathBuf>,
     /// Treat warnings about the networks as errors

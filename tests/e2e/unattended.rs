@@ -1,4 +1,4 @@
-//! Tests installations that `coreos.inst.*` kernel arguments order, without a
+//! Tests installations that `coreos.inst.*` kernel arguments request, without a
 //! provisioning service.
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Builds the live system that the agent is tested in beside its own ramdisk:
-# Debian's systemd, udev, D-Bus and NetworkManager in an initramfs, with the real
-# Ignition before them, as in a CoreOS live system.
+# Builds the live system in which the agent is tested, in addition to its own
+# ramdisk: an initramfs with Debian's systemd, udev, D-Bus and NetworkManager. As in
+# a CoreOS live system, the real Ignition runs first.
 #
 #   build.sh --kernel-deb FILE --ignition-deb FILE -o DIR
 #

@@ -47,7 +47,8 @@ pub enum ProvisionState {
 struct Memory {
     state: watch::Sender<ProvisionState>,
     token: Option<String>,
-    /// The last token given to an agent, for tests.
+    /// The last token that the conductor issued. Unlike `token`, it stays when a
+    /// deployment ends.
     last_token: Option<String>,
     logs: Option<String>,
     callback_url: Option<String>,

@@ -72,7 +72,7 @@ pub async fn ramdisk(lab: &Lab, options: &[String], files: &[(&str, Vec<u8>)]) -
     Ok(path)
 }
 
-/// An ISO with these kernel arguments and further builder options.
+/// Builds an ISO. `options` are further options of the builder.
 pub async fn iso(lab: &Lab, kernel_arguments: &str, options: &[String]) -> Result<PathBuf> {
     let path = lab.path("agent.iso");
     let kernel = artifacts::kernel_deb()?;

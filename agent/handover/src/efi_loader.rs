@@ -67,8 +67,8 @@ impl Machine {
     }
 }
 
-/// The label of an entry without a CSV, because such a loader has no name of its
-/// own.
+/// The label of the boot entry if the ESP has no CSV file: only that file gives a
+/// loader a label.
 const UNNAMED: &str = "CoreOS";
 
 #[derive(Debug, Clone, PartialEq, Eq)]

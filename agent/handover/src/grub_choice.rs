@@ -43,8 +43,8 @@ pub fn read(boot: &Path) -> Result<NextBoot> {
         "tuned_params" | "tuned_initrd" => Some(""),
         _ => None,
     };
-    // The environment block is often a link into the ESP, which fails here. So it
-    // is read only if a variable needs it.
+    // The environment block is often a link into the ESP, which is not mounted here,
+    // so reading it fails. The agent reads it only if a variable needs it.
     let environment = match expand(&entry.options, own) {
         Ok(_) => None,
         Err(_) => read_environment(boot)?,

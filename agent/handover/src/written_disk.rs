@@ -87,9 +87,9 @@ fn read(file: &File) -> io::Result<Head> {
 /// The device node of a partition.
 ///
 /// The node exists already, because the kernel waits for devtmpfs to create it
-/// (`devtmpfs_submit_req` in drivers/base/devtmpfs.c). It does so before BLKPG
-/// returns, which announces the partitions for `install_coreos`, and before
-/// BLKRRPART returns, which announces the ESP for the boot entry.
+/// (`devtmpfs_submit_req` in drivers/base/devtmpfs.c) before BLKPG or BLKRRPART
+/// returns. BLKPG announces the partitions for `install_coreos`, BLKRRPART announces
+/// the ESP for the boot entry.
 ///
 /// # Errors
 /// If the kernel has no such partition, or the partition has no node.

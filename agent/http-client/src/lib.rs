@@ -111,8 +111,8 @@ fn half_a_pair(given: &str, file: &std::path::Path, missing: &str) -> Failure {
 }
 
 impl HttpOptions {
-    /// The same options, but the client trusts every server. Only for requests
-    /// whose answer the agent does not trust either.
+    /// The same options, but the client accepts every certificate. Only for requests
+    /// whose answers the agent does not rely on, such as the one that sets the clock.
     #[must_use]
     pub fn trusting_anybody(&self) -> Self {
         Self {

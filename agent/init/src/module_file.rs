@@ -51,7 +51,7 @@ pub(super) fn insert(path: &Path) -> Result<(), String> {
     }
 }
 
-/// The parameters with which init loads a module. Without them these drivers
+/// The parameters with which init loads a module. Without them, bonding and dummy
 /// create a device of their own when they are loaded, with a name that a plan
 /// probably uses and with default options. systemd's modprobe.d sets the same
 /// two parameters.

@@ -120,7 +120,7 @@ pub struct InstallOptions {
     #[arg(long, value_name = "RANGE", help_heading = "Disk")]
     #[arg(allow_hyphen_values = true)]
     pub save_partindex: Vec<String>,
-    /// Leave the disk unchanged after a failure, for inspection
+    /// Do not clean the disk after a failure, so that you can inspect it
     #[arg(long, help_heading = "Disk")]
     pub preserve_on_error: bool,
     /// Read every block of the image back and compare, before the disk boots

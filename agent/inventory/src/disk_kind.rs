@@ -33,7 +33,7 @@ impl std::fmt::Display for NoDisk {
 }
 
 /// The reason why this block device is not listed; `None` if it is a disk. `block`
-/// is its directory in /sys; `size` may have any unit.
+/// is its directory in /sys; `size` may be in any unit: only zero matters.
 pub fn why_no_disk(block: &SystemPath, name: &str, size: u64) -> Option<NoDisk> {
     if sysfs::flag(&block.join("hidden")) {
         return Some(NoDisk::HiddenPath);

@@ -40,7 +40,7 @@ impl LookupAnswer {
     /// the body contains the token.
     pub fn read(body: &str) -> Result<Self, String> {
         let mut answer: Value = serde_json::from_str(body)
-            .map_err(|error| format!("expected a node in JSON, found {error}"))?;
+            .map_err(|error| format!("expected a node as JSON, found another text: {error}"))?;
         let mut take = |key: &str| answer.get_mut(key).map(Value::take).unwrap_or_default();
         let node = take("node");
         let uuid = node["uuid"]
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn answers_without_a_node_or_its_config_are_faults() {
         for (body, expected) in [
-            ("", "expected a node in JSON"),
+            ("", "expected a node as JSON"),
             ("[]", "no node.uuid"),
             ("{}", "no node.uuid"),
             (

@@ -194,7 +194,9 @@ fn run() -> Result<Child, String> {
         let _ = server.kill();
         let _ = server.wait();
         let why = match ended {
-            Some(status) => format!("ended with {status}, for the reason above"),
+            Some(status) => {
+                format!("ended with {status}; its messages on the console have the reason")
+            }
             None => format!("did not listen after {} s", START_LIMIT.as_secs()),
         };
         return Err(format!("{} {why}", program.display()));

@@ -36,7 +36,7 @@ pub(super) fn start_network(settings: &Settings, live: Option<&LiveSystem>) -> R
         Some(services) => Ok(live_network(services.clone(), choice)),
         None => landfall_network::start(Setup::in_ramdisk(choice, naming)).map_err(|error| {
             Failure::other(format!(
-                "cannot use the kernel's network interface: {error}"
+                "cannot configure the network: the kernel refuses a netlink socket: {error}"
             ))
         }),
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::BoxedStrategy;
 
-// The lists are joined by `|`. Simple texts come first, because a failing line shrinks
+// `|` separates the entries of a list. Simple texts come first, because a failing line shrinks
 // towards the front of each list.
 
 const DEVICES: &str = "\

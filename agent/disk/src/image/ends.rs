@@ -101,7 +101,7 @@ impl Ends {
         tracing::warn!("{failure}");
         if self.preserve_on_error {
             tracing::warn!(
-                "{} is left unchanged because --preserve-on-error is set",
+                "{} is not cleaned after the failure, because --preserve-on-error is set: it may hold a part of the image",
                 target.path().display()
             );
         } else {

@@ -50,7 +50,7 @@ pub enum TableError {
     // Its backup.
     #[error("the disk has no last sector")]
     NoLastSector,
-    #[error("no header in the last sector")]
+    #[error("no backup header in the last sector")]
     NoBackup,
     #[error("the backup header is not of 92 bytes")]
     BackupLength,

@@ -52,7 +52,8 @@ fn disk(fields: &Value) -> Disk {
     }
 }
 
-/// The `partitions` of a disk in a table: `/dev/sda1` and so on.
+/// The partition nodes of a test disk, from the field `partitions` of its row:
+/// `/dev/sda1` and so on.
 fn partitions(fields: &Value) -> Vec<PartitionNode> {
     let names = fields["partitions"].as_array().into_iter().flatten();
     let partition = |(number, name): (u32, &Value)| PartitionNode {

@@ -223,7 +223,7 @@ impl Profiles {
         }
     }
 
-    /// Makes sure that every device has an interface.
+    /// Adds an interface that matches every NIC, unless the plan has one already.
     pub(super) fn cover_all(&mut self, needed: bool) {
         if !self
             .list

@@ -124,7 +124,8 @@ impl Header {
         1 << self.cluster_bits
     }
 
-    /// In bytes: the smallest unit that is either allocated or not.
+    /// The smallest unit that qcow2 allocates, in bytes: a subcluster, or a cluster if
+    /// the file has no subclusters.
     pub fn allocation_unit(&self) -> u64 {
         if self.subclusters {
             self.cluster_size() / 32
