@@ -151,3 +151,20 @@ impl Method {
         matches!(self, Method::Auto | Method::Dhcp)
     }
 }
+
+/// Parses hexadecimal bytes joined by colons, or else a text, which gets the type 0
+/// in front (nm-settings-nmcli(5), ipv4.dhcp-client-id).
+pub(crate) fn client_id_bytes(text: &str) -> Vec<u8> {
+    let bytes: Option<Vec<u8>> = text
+        .split(':')
+        .map(|digits| {
+            u8::from_str_radix(digits, 16)
+                .ok()
+                .filter(|_| digits.len() <= 2)
+        })
+        .collect();
+    match bytes {
+        Some(bytes) if bytes.len() > 1 => bytes,
+        _ => [&[0], text.as_bytes()].concat(),
+    }
+}

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use landfall_boot_params::MacAddr;
-use sections::Sections;
+pub(crate) use sections::{Sections, section_name};
 use uuid::Uuid;
 
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
@@ -56,6 +56,14 @@ impl NetworkPlan {
     }
 
     fn keyfile(&self, interface: &Interface, id: &str) -> Keyfile {
+        Keyfile {
+            name: format!("{id}.nmconnection"),
+            text: self.sections(interface, id).to_string(),
+        }
+    }
+
+    /// The sections of a profile with this name.
+    pub(crate) fn sections(&self, interface: &Interface, id: &str) -> Sections {
         let mut sections = Sections::default();
         self.connection(interface, id, &mut sections);
         sections.kind(&interface.kind);
@@ -72,10 +80,7 @@ impl NetworkPlan {
                 sections.add(section, key, value);
             }
         }
-        Keyfile {
-            name: format!("{id}.nmconnection"),
-            text: sections.to_string(),
-        }
+        sections
     }
 
     fn connection(&self, interface: &Interface, id: &str, sections: &mut Sections) {
@@ -170,7 +175,7 @@ fn is_particular(interface: &Interface) -> bool {
 }
 
 /// The name of the profile and of its file, without the suffix.
-fn id(interface: &Interface) -> String {
+pub(crate) fn id(interface: &Interface) -> String {
     let mac = match interface.kind {
         InterfaceKind::Infiniband { mac, .. } => mac.map(|mac| mac.to_string()),
         _ => interface.matches.mac.map(|mac| mac.to_string()),
@@ -186,7 +191,7 @@ fn id(interface: &Interface) -> String {
 /// The UUID of the profile (RFC 9562, 5.5; name space of URLs), made from NMState's
 /// type and name of the interface. So the same interface always gets the same UUID,
 /// whichever program writes the profile.
-fn uuid(interface: &Interface, id: &str) -> String {
+pub(crate) fn uuid(interface: &Interface, id: &str) -> String {
     let kind = match interface.kind {
         InterfaceKind::Ethernet | InterfaceKind::Veth { .. } => "ethernet",
         InterfaceKind::Vlan { .. } => "vlan",

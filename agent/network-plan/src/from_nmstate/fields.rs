@@ -3,59 +3,16 @@
 //! A fault is recorded with the path of its key, and the reading continues, so that
 //! an operator can fix all faults at once.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::refused;
 use super::yaml::Yaml;
+pub(super) use crate::findings::Findings;
 
-/// Most faults that are kept: a document can be full of them, and an operator reads
-/// only the first few.
-const MOST_FAULTS: usize = 100;
 /// The number of bytes of an unknown key that are compared with the known keys.
 /// No known key is longer.
 const LONGEST_KEY: usize = 64;
-
-/// Errors of the document (faults), and its parts that have no effect (warnings).
-#[derive(Debug, Default)]
-pub(super) struct Findings {
-    faults: RefCell<Vec<String>>,
-    warnings: RefCell<Vec<String>>,
-}
-
-impl Findings {
-    pub(super) fn fault(&self, path: &str, words: impl fmt::Display) {
-        add(&self.faults, path, words);
-    }
-
-    pub(super) fn warn(&self, path: &str, words: impl fmt::Display) {
-        add(&self.warnings, path, words);
-    }
-
-    /// Returns the faults as an error if there are any. Otherwise returns the
-    /// warnings.
-    pub(super) fn into_result(self) -> Result<Vec<String>, Vec<String>> {
-        let faults = self.faults.into_inner();
-        if faults.is_empty() {
-            Ok(self.warnings.into_inner())
-        } else {
-            Err(faults)
-        }
-    }
-}
-
-fn add(list: &RefCell<Vec<String>>, path: &str, words: impl fmt::Display) {
-    let mut list = list.borrow_mut();
-    if list.len() < MOST_FAULTS {
-        let line = format!("{path}: {words}");
-        if !list.contains(&line) {
-            list.push(line);
-        }
-    } else if list.len() == MOST_FAULTS {
-        list.push("more faults or warnings, not shown".to_owned());
-    }
-}
 
 /// A mapping and its path, such as `interfaces[2].ipv4`.
 #[derive(Clone)]

@@ -7,6 +7,7 @@ use landfall_boot_params::{IpPrefix, longest_prefix};
 use super::family::{FOREVER, Family};
 use super::fields::Fields;
 use super::yaml::Yaml;
+use crate::ip_plan::client_id_bytes;
 use crate::plan::Method;
 
 /// At most this many addresses are read: more than any host has on one link.
@@ -231,23 +232,6 @@ fn read_automatic(fields: &Fields, family: &mut Family, is_ipv4: bool) {
     if let Some(duid) = duid.filter(|duid| *duid != "ll") {
         family.set("dhcp-duid", duid);
         fields.warn("dhcp-duid", "the ramdisk uses ll");
-    }
-}
-
-/// Parses hexadecimal bytes joined by colons, or else a text, which gets the type 0
-/// in front (nm-settings-nmcli(5), ipv4.dhcp-client-id).
-fn client_id_bytes(text: &str) -> Vec<u8> {
-    let bytes: Option<Vec<u8>> = text
-        .split(':')
-        .map(|digits| {
-            u8::from_str_radix(digits, 16)
-                .ok()
-                .filter(|_| digits.len() <= 2)
-        })
-        .collect();
-    match bytes {
-        Some(bytes) if bytes.len() > 1 => bytes,
-        _ => [&[0], text.as_bytes()].concat(),
     }
 }
 

@@ -254,6 +254,14 @@ fn check(plan: &NetworkPlan) -> Result<(), TestCaseError> {
             file.text
         );
     }
+    // The reader makes a plan of these files that writes them again.
+    let back = NetworkPlan::from_keyfiles(&files);
+    prop_assert!(back.is_ok(), "{back:?}");
+    let mut again = back.map(|plan| plan.keyfiles()).unwrap_or_default();
+    let mut files = files;
+    again.sort_by(|a, b| a.name.cmp(&b.name));
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    prop_assert_eq!(again, files);
     Ok(())
 }
 

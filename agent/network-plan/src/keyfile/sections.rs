@@ -38,9 +38,23 @@ const ORDER: &[&str] = &[
 /// Sections, and the keys of each in alphabetical order. A later value replaces an
 /// earlier one.
 #[derive(Default)]
-pub(super) struct Sections(BTreeMap<&'static str, BTreeMap<String, String>>);
+pub(crate) struct Sections(BTreeMap<&'static str, BTreeMap<String, String>>);
+
+/// The section with this name, if the writer can write it.
+pub(crate) fn section_name(name: &str) -> Option<&'static str> {
+    ORDER.iter().find(|known| **known == name).copied()
+}
 
 impl Sections {
+    pub(crate) fn has(&self, section: &str) -> bool {
+        self.0.contains_key(section)
+    }
+
+    /// The value of a key, if it is written.
+    pub(crate) fn get(&self, section: &str, key: &str) -> Option<&str> {
+        self.0.get(section)?.get(key).map(String::as_str)
+    }
+
     pub(super) fn begin(&mut self, section: &'static str) {
         self.0.entry(section).or_default();
     }

@@ -1,0 +1,48 @@
+//! What the reader of a document finds: faults and warnings.
+
+use std::cell::RefCell;
+use std::fmt;
+
+/// Most faults that are kept: a document can be full of them, and an operator reads
+/// only the first few.
+const MOST_FAULTS: usize = 100;
+
+/// Errors of the document (faults), and its parts that have no effect (warnings).
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    faults: RefCell<Vec<String>>,
+    warnings: RefCell<Vec<String>>,
+}
+
+impl Findings {
+    pub(crate) fn fault(&self, path: &str, words: impl fmt::Display) {
+        add(&self.faults, path, words);
+    }
+
+    pub(crate) fn warn(&self, path: &str, words: impl fmt::Display) {
+        add(&self.warnings, path, words);
+    }
+
+    /// Returns the faults as an error if there are any. Otherwise returns the
+    /// warnings.
+    pub(crate) fn into_result(self) -> Result<Vec<String>, Vec<String>> {
+        let faults = self.faults.into_inner();
+        if faults.is_empty() {
+            Ok(self.warnings.into_inner())
+        } else {
+            Err(faults)
+        }
+    }
+}
+
+fn add(list: &RefCell<Vec<String>>, path: &str, words: impl fmt::Display) {
+    let mut list = list.borrow_mut();
+    if list.len() < MOST_FAULTS {
+        let line = format!("{path}: {words}");
+        if !list.contains(&line) {
+            list.push(line);
+        }
+    } else if list.len() == MOST_FAULTS {
+        list.push("more faults or warnings, not shown".to_owned());
+    }
+}

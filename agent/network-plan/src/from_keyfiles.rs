@@ -1,0 +1,126 @@
+//! NetworkManager keyfiles → [`NetworkPlan`]: the inverse of the writer in
+//! `keyfile`.
+//!
+//! The files come from `nmstatectl gc`, nmcli, NetworkManager's generator for the
+//! initramfs, or an operator. This module reads what nm-settings-keyfile(5)
+//! describes: escapes, lists, numbered keys, references by name or UUID.
+//!
+//! A value that the ramdisk applies becomes a part of the plan. Every other key
+//! stays among the settings of its profile, as written, for the installed system.
+//! A key that is unknown here, or that the ramdisk applies differently, becomes a
+//! warning. A value that cannot be used is a fault with its file, section and key.
+
+mod connection;
+mod ip;
+mod keys;
+mod kind;
+mod known_keys;
+mod link;
+mod open_vswitch;
+mod references;
+mod remaining;
+mod route;
+mod route_rule;
+mod section_text;
+
+use crate::findings::Findings;
+use crate::keyfile::Keyfile;
+use crate::plan::{Interface, NetworkPlan};
+use connection::Draft;
+use keys::Keys;
+
+/// Longest file that is read, in bytes. The handover passes no longer file on.
+pub const LARGEST: usize = 256 << 10;
+/// Longest total that is read, in bytes. A host that uses every port of four switches
+/// needs a tenth of it.
+pub const LARGEST_TOTAL: usize = 8 << 20;
+/// At most this many files are read.
+pub const MOST_FILES: usize = 1024;
+
+/// Why keyfiles cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyfilesError {
+    /// Holds their number.
+    #[error("expected at most {MOST_FILES} keyfiles, found {0}")]
+    TooMany(usize),
+    /// Holds their length together, in bytes.
+    #[error("expected keyfiles of at most {LARGEST_TOTAL} bytes together, found {0}")]
+    TooLong(usize),
+    /// Every profile is for a kind of interface that the ramdisk does not have.
+    /// Holds the warnings that name them.
+    #[error("expected a keyfile for an interface that the ramdisk has, found none")]
+    NoInterface(Vec<String>),
+    /// Holds all faults, one line each, with file, section and key.
+    #[error("{}", .0.join("\n"))]
+    Faults(Vec<String>),
+}
+
+impl KeyfilesError {
+    /// Every fault, one line each.
+    pub fn lines(&self) -> Vec<String> {
+        match self {
+            KeyfilesError::Faults(faults) => faults.clone(),
+            KeyfilesError::NoInterface(warnings) => {
+                let whole = std::iter::once(self.to_string());
+                whole.chain(warnings.iter().cloned()).collect()
+            }
+            whole => vec![whole.to_string()],
+        }
+    }
+}
+
+impl NetworkPlan {
+    /// The plan that these files describe, and nothing else. Their order does not
+    /// matter.
+    ///
+    /// # Errors
+    /// If a value that the ramdisk needs cannot be used, or if the ramdisk has none of
+    /// the interfaces.
+    pub fn from_keyfiles(files: &[Keyfile]) -> Result<NetworkPlan, KeyfilesError> {
+        if files.len() > MOST_FILES {
+            return Err(KeyfilesError::TooMany(files.len()));
+        }
+        let total = files.iter().map(|file| file.text.len()).sum();
+        if total > LARGEST_TOTAL {
+            return Err(KeyfilesError::TooLong(total));
+        }
+        let findings = Findings::default();
+        let mut plan = read(files, &findings);
+        let warnings = findings.into_result().map_err(KeyfilesError::Faults)?;
+        if plan.interfaces.is_empty() && plan.installed.is_empty() && !files.is_empty() {
+            return Err(KeyfilesError::NoInterface(warnings));
+        }
+        plan.warnings = warnings;
+        plan.sort();
+        plan.warn_of_far_gateways();
+        Ok(plan)
+    }
+}
+
+fn read(files: &[Keyfile], findings: &Findings) -> NetworkPlan {
+    let mut sorted: Vec<&Keyfile> = files.iter().collect();
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    let keys = sorted.iter().map(|file| Keys::read(file, findings));
+    let mut drafts: Vec<Draft> = keys.filter_map(connection::read).collect();
+    references::resolve(&mut drafts, findings);
+    // NetworkManager's generator gives all its profiles a negative priority.
+    let usual = drafts.iter().map(|draft| draft.priority).max().unwrap_or(0);
+    for draft in &mut drafts {
+        draft.interface.last_choice = draft.priority < usual.min(0);
+    }
+    let rules = drafts.iter().flat_map(route_rule::read_all).collect();
+    let mut plan = NetworkPlan {
+        interfaces: drafts.iter().map(|draft| draft.interface.clone()).collect(),
+        rules,
+        ..NetworkPlan::default()
+    };
+    for draft in &mut drafts {
+        remaining::keep(draft, &plan);
+    }
+    let interfaces: Vec<Interface> = drafts.into_iter().map(|draft| draft.interface).collect();
+    (plan.interfaces, plan.installed) = open_vswitch::split(interfaces, findings);
+    plan
+}
+
+#[cfg(test)]
+mod tests;

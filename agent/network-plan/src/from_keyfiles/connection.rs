@@ -1,0 +1,202 @@
+//! Reads one file: the section `connection`, and from there all others.
+
+use landfall_boot_params::dracut_net::is_interface_name;
+
+use super::keys::Keys;
+use super::{ip, kind, link};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
+
+/// NetworkManager's NM_CONNECTION_MULTI_CONNECT_MANUAL_MULTIPLE and
+/// NM_CONNECTION_MULTI_CONNECT_MULTIPLE.
+const MULTIPLE: &[&str] = &["2", "3"];
+/// The longest name of a profile that can be the name of a file.
+const LONGEST_ID: usize = 200;
+/// Sections of addresses, which a port does not have.
+const FAMILIES: [&str; 2] = ["ipv4", "ipv6"];
+
+/// A file and the interface that it describes.
+pub(super) struct Draft<'a> {
+    pub(super) keys: Keys<'a>,
+    /// The name and the UUID of the profile, by which other files refer to it.
+    pub(super) id: Option<String>,
+    pub(super) uuid: Option<String>,
+    /// Of several profiles for a NIC, NetworkManager uses the one with the highest
+    /// number.
+    pub(super) priority: i64,
+    /// Its controller and the interface below are as written until
+    /// [`super::references`] finds them.
+    pub(super) interface: Interface,
+}
+
+/// Reads a file. `None` if it is faulty, or if the ramdisk has no such interface.
+pub(super) fn read(keys: Keys<'_>) -> Option<Draft<'_>> {
+    if keys.is_empty() {
+        let words = "expected the section [connection], found nothing";
+        keys.findings.fault(keys.file, words);
+        return None;
+    }
+    let Some(given) = keys.text("connection", "type") else {
+        let words = "expected the type of the interface, found nothing";
+        keys.fault("connection", "type", words);
+        return None;
+    };
+    let Some(kind) = kind::read(given, &keys) else {
+        let words = format!(
+            "the ramdisk has no interface of type {}; only the installed system uses this profile",
+            super::keys::shown(given)
+        );
+        keys.warn("connection", "type", words);
+        return None;
+    };
+    if has_other_match(&keys) {
+        return None;
+    }
+    let id = keys.string("connection", "id");
+    let mut interface = Interface::new(InterfaceMatch::default());
+    interface.kind = kind;
+    interface.matches.name = name(&keys, &interface.kind);
+    link::read(&keys, &mut interface);
+    name_vlan(id.as_deref(), &mut interface);
+    needs_name(&keys, &interface);
+    interface.multi =
+        { keys.text("connection", "multi-connect") }.is_some_and(|text| MULTIPLE.contains(&text));
+    interface.needed = keys.text("connection", "wait-device-timeout").is_some();
+    interface.down = keys.flag("connection", "autoconnect") == Some(false);
+    read_controller(&keys, &mut interface);
+    read_families(&keys, &mut interface);
+    interface.profile.id = id.clone().filter(|id| is_file_name(id));
+    let priority = keys.number("connection", "autoconnect-priority", -999..=999);
+    Some(Draft {
+        id,
+        priority: priority.unwrap_or(0),
+        uuid: keys.string("connection", "uuid"),
+        interface,
+        keys,
+    })
+}
+
+/// True for a profile that chooses its devices by properties that the ramdisk does
+/// not look at. Without them it would apply to every NIC.
+fn has_other_match(keys: &Keys) -> bool {
+    let given = keys.all().get("match");
+    let Some((key, _)) = given
+        .into_iter()
+        .flatten()
+        .find(|(_, value)| !value.is_empty())
+    else {
+        return false;
+    };
+    let words = "the ramdisk finds NICs only by interface-name and mac-address; only the \
+                 installed system uses this profile";
+    keys.warn("match", key, words);
+    true
+}
+
+/// The name of the interface. Old versions of NetworkManager kept it in the section
+/// of the type.
+fn name(keys: &Keys, kind: &InterfaceKind) -> Option<String> {
+    let sections = ["connection", "bond", "bridge", "team", "vlan"];
+    let found = sections.iter().find_map(|section| {
+        let text = keys.string(section, "interface-name")?;
+        Some((section, text))
+    });
+    match found {
+        Some((_, text)) if is_interface_name(&text) => Some(text),
+        // The names of Open vSwitch may be longer.
+        Some((_, text)) if matches!(kind, InterfaceKind::OpenVswitch { .. }) => Some(text),
+        Some((section, text)) => {
+            let expected = "the name of an interface";
+            keys.expected(section, "interface-name", expected, &text);
+            None
+        }
+        None if *kind == InterfaceKind::Loopback => Some("lo".to_owned()),
+        None => None,
+    }
+}
+
+/// Names a VLAN without a name as NetworkManager does: after the interface below. If
+/// only the hardware address of that is known, the name is provisional until the NIC
+/// appears.
+fn name_vlan(profile: Option<&str>, interface: &mut Interface) {
+    let InterfaceKind::Vlan {
+        id,
+        parent,
+        parent_mac,
+        ..
+    } = &mut interface.kind
+    else {
+        return;
+    };
+    if interface.matches.name.is_some() {
+        return;
+    }
+    let suffix = format!(".{id}");
+    if let (None, Some(mac)) = (&parent, parent_mac) {
+        let of_profile = profile.and_then(|name| name.strip_suffix(&suffix));
+        let of_profile = of_profile.filter(|label| is_interface_name(&format!("{label}{suffix}")));
+        let bytes = mac.to_string().replace(':', "");
+        let label = of_profile.map_or_else(|| bytes[6..].to_owned(), str::to_owned);
+        *parent = Some(label);
+    }
+    let name = parent.as_ref().map(|parent| format!("{parent}{suffix}"));
+    interface.matches.name = name.filter(|name| is_interface_name(name));
+}
+
+/// Reports a virtual interface without a name: only a NIC can be found otherwise.
+fn needs_name(keys: &Keys, interface: &Interface) {
+    let is_nic = matches!(
+        interface.kind,
+        InterfaceKind::Ethernet | InterfaceKind::Infiniband { .. }
+    );
+    if !is_nic && interface.matches.name.is_none() {
+        let words = "expected the name of the interface, found nothing";
+        keys.fault("connection", "interface-name", words);
+    }
+}
+
+fn read_controller(keys: &Keys, interface: &mut Interface) {
+    let Some(key) = keys.first_of("connection", &["controller", "master"]) else {
+        return;
+    };
+    interface.controller = keys.string("connection", key);
+    // The plan knows the types of all other controllers.
+    interface.profile.port_type = match port_type(keys) {
+        Some("ovs-port") => Some("ovs-port"),
+        Some("ovs-bridge") => Some("ovs-bridge"),
+        _ => None,
+    };
+}
+
+/// The type of the controller.
+fn port_type<'a>(keys: &'a Keys) -> Option<&'a str> {
+    let key = keys.first_of("connection", &["port-type", "slave-type"])?;
+    keys.text("connection", key)
+}
+
+/// Reads the address families. Of all ports, only those of a VRF and the interfaces of
+/// Open vSwitch have addresses.
+fn read_families(keys: &Keys, interface: &mut Interface) {
+    let is_inside = matches!(
+        interface.kind,
+        InterfaceKind::OpenVswitch {
+            profile_type: "ovs-interface"
+        }
+    );
+    let is_of_vrf = port_type(keys) == Some("vrf");
+    if interface.controller.is_none() || is_inside || is_of_vrf {
+        interface.ipv4 = Some(ip::read(keys, true, &interface.kind));
+        interface.ipv6 = Some(ip::read(keys, false, &interface.kind));
+        return;
+    }
+    for family in FAMILIES {
+        if !keys.numbered(family, &["address", "addresses"]).is_empty() {
+            let words = "a port cannot have addresses; ignored";
+            keys.warn(family, "address", words);
+        }
+    }
+}
+
+fn is_file_name(id: &str) -> bool {
+    let is_plain = |c: char| c != '/' && !c.is_control();
+    !id.is_empty() && id.len() <= LONGEST_ID && !id.starts_with('.') && id.chars().all(is_plain)
+}

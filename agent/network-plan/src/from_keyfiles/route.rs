@@ -1,0 +1,156 @@
+//! Reads static routes: `route1=10.0.0.0/8,192.0.2.1,100` and `route1_options`.
+
+use landfall_boot_params::IpPrefix;
+
+use super::ip;
+use super::keys::Keys;
+use super::section_text::unescaped;
+use crate::plan::{Route, RouteKind};
+
+/// At most this many routes are read.
+const MOST_ROUTES: usize = 4096;
+/// The metric that the kernel gives to an IPv6 route without one.
+const KERNEL_METRIC_IPV6: u32 = 1024;
+
+/// The options that a route can have (nm-settings-nmcli(5), ipv4.routes), without
+/// `table`, which is a part of the plan.
+const OPTIONS: &[&str] = &[
+    "advmss",
+    "cwnd",
+    "from",
+    "initcwnd",
+    "initrwnd",
+    "lock-advmss",
+    "lock-cwnd",
+    "lock-initcwnd",
+    "lock-initrwnd",
+    "lock-mtu",
+    "lock-window",
+    "mtu",
+    "onlink",
+    "quickack",
+    "rto_min",
+    "scope",
+    "src",
+    "tos",
+    "type",
+    "weight",
+    "window",
+];
+
+pub(super) fn read_all(keys: &Keys, section: &str, is_ipv4: bool) -> Vec<Route> {
+    let found = keys.numbered(section, &["route", "routes"]);
+    if found.len() > MOST_ROUTES {
+        let words = format!(
+            "expected at most {MOST_ROUTES} routes, found {}",
+            found.len()
+        );
+        keys.fault(section, "route", words);
+        return Vec::new();
+    }
+    let routes = found
+        .into_iter()
+        .filter_map(|key| read(keys, section, key, is_ipv4));
+    routes.collect()
+}
+
+fn read(keys: &Keys, section: &str, key: &str, is_ipv4: bool) -> Option<Route> {
+    let text = keys.text(section, key)?;
+    let mut words = text
+        .trim_end_matches([',', ';'])
+        .split([',', ';'])
+        .map(str::trim);
+    let first = words.next().unwrap_or_default();
+    let destination: Option<IpPrefix> = first.parse().ok();
+    let destination = destination.filter(|d| d.address.is_ipv4() == is_ipv4);
+    let Some(destination) = destination else {
+        let expected = "DESTINATION/LENGTH,NEXT-HOP,METRIC of the section's family";
+        keys.expected(section, key, expected, text);
+        return None;
+    };
+    let via = words.next().filter(|word| !word.is_empty());
+    let via = via.and_then(|word| ip::address(keys, section, key, word, is_ipv4));
+    let metric = words.next().filter(|word| !word.is_empty());
+    let metric = metric.and_then(|word| {
+        let metric: Option<u32> = word.parse().ok();
+        if metric.is_none() {
+            keys.expected(section, key, "a number as metric", word);
+        }
+        metric
+    });
+    if words.next().is_some() {
+        keys.expected(section, key, "DESTINATION/LENGTH,NEXT-HOP,METRIC", text);
+    }
+    let mut route = Route {
+        destination,
+        via: via.filter(|via| !via.is_unspecified()),
+        kind: RouteKind::Unicast,
+        metric,
+        table: None,
+        options: Vec::new(),
+    };
+    read_options(keys, section, &format!("{key}_options"), &mut route);
+    // With a table, the writer writes the kernel's metric for none.
+    let kernel_metric = if is_ipv4 { 0 } else { KERNEL_METRIC_IPV6 };
+    if route.table.is_some() && route.metric == Some(kernel_metric) {
+        route.metric = None;
+    }
+    Some(route)
+}
+
+/// Reads options such as `table=200,mtu=1400`.
+fn read_options(keys: &Keys, section: &str, key: &str, route: &mut Route) {
+    let Some(text) = keys.text(section, key) else {
+        return;
+    };
+    for word in text
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+    {
+        let Some((name, value)) = word.split_once('=') else {
+            keys.expected(section, key, "NAME=VALUE, joined by commas", word);
+            continue;
+        };
+        let value = unescaped(value);
+        match name {
+            "table" => match value.parse() {
+                // Zero means the main table.
+                Ok(table) => route.table = Some(table).filter(|table| *table != 0),
+                Err(_) => keys.expected(section, key, "a number as table", &value),
+            },
+            "type" => {
+                let kind = kind(keys, section, key, &value);
+                route.kind = kind;
+                if kind != RouteKind::Unicast {
+                    route.options.push(("type", value));
+                }
+            }
+            name => match OPTIONS.iter().find(|known| **known == name) {
+                Some(known) if !value.contains(char::is_control) => {
+                    route.options.push((*known, value));
+                }
+                Some(_) => keys.expected(section, key, "a value on one line", &value),
+                None => {
+                    let name = super::keys::shown(name);
+                    let words = format!("unknown option {name}; the ramdisk ignores it");
+                    keys.warn(section, key, words);
+                }
+            },
+        }
+    }
+}
+
+fn kind(keys: &Keys, section: &str, key: &str, text: &str) -> RouteKind {
+    match text {
+        "unicast" | "local" => RouteKind::Unicast,
+        "blackhole" => RouteKind::Blackhole,
+        "unreachable" => RouteKind::Unreachable,
+        "prohibit" => RouteKind::Prohibit,
+        other => {
+            let expected = "unicast, local, blackhole, unreachable or prohibit as type";
+            keys.expected(section, key, expected, other);
+            RouteKind::Unicast
+        }
+    }
+}

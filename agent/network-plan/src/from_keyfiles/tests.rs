@@ -1,0 +1,446 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::describe::describe;
+use crate::keyfile;
+use crate::plan::{Automatic, IpPlan};
+
+fn test_data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("test_data")
+        .join(name)
+}
+
+/// The keyfiles in a folder.
+fn keyfiles_in(folder: &Path) -> Vec<Keyfile> {
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = entries
+        .filter(|path| path.extension().is_some_and(|e| e == "nmconnection"))
+        .collect();
+    paths.sort();
+    let keyfile = |path: PathBuf| Keyfile {
+        name: path.file_name().unwrap().to_str().unwrap().to_owned(),
+        text: fs::read_to_string(&path).unwrap(),
+    };
+    paths.into_iter().map(keyfile).collect()
+}
+
+/// One line of a plan's description that the plan of the keyfiles does not have (`-`),
+/// or that it has in addition (`+`).
+fn differences(expected: &NetworkPlan, found: &NetworkPlan) -> Vec<String> {
+    let lines = |plan: &NetworkPlan| -> Vec<String> {
+        let mut plan = comparable(plan);
+        let rules = std::mem::take(&mut plan.rules).into_iter();
+        let rules = rules.map(|rule| format!("rule: {rule}"));
+        let text = format!("{plan:#?}");
+        let is_bracket =
+            |line: &&str| line.ends_with(['{', '[', '(']) || line.starts_with(['}', ']', ')']);
+        let lines = text.lines().map(str::trim).filter(|line| !is_bracket(line));
+        lines.map(str::to_owned).chain(rules).collect()
+    };
+    let (expected, found) = (lines(expected), lines(found));
+    let count = |lines: &[String], line: &String| lines.iter().filter(|l| *l == line).count();
+    let mut differences = BTreeMap::new();
+    for line in expected.iter().chain(&found) {
+        let (was, is) = (count(&expected, line), count(&found, line));
+        if was != is {
+            let sign = if was > is { '-' } else { '+' };
+            differences.insert(format!("{sign} {line}"), ());
+        }
+    }
+    differences.into_keys().collect()
+}
+
+/// The plan without what no keyfile contains, as `test_data/keyfiles/README.md` lists
+/// it, and without settings that change nothing.
+fn comparable(plan: &NetworkPlan) -> NetworkPlan {
+    let mut plan = plan.clone();
+    plan.warnings.clear();
+    plan.host_name = None;
+    plan.rules.sort_by_key(ToString::to_string);
+    let whole = plan.clone();
+    for interface in plan.interfaces.iter_mut().chain(&mut plan.installed) {
+        interface.port_number = 0;
+        for family in interface.families_mut() {
+            if !family.method.is_automatic() {
+                family.automatic = Automatic::default();
+            }
+            family.automatic.mode = None;
+        }
+        let id = keyfile::id(interface);
+        if interface.profile.is_ramdisk_only {
+            // It has no profile.
+            interface.profile = Default::default();
+            interface.profile.is_ramdisk_only = true;
+            for family in interface.families_mut() {
+                family.settings.clear();
+            }
+            continue;
+        }
+        if interface.profile.label.as_ref() == Some(&id) {
+            interface.profile.label = None;
+        }
+        without_redundant(interface, |interface| {
+            whole.sections(interface, &id).to_string()
+        });
+    }
+    plan.interfaces
+        .sort_by_cached_key(|interface| format!("{interface:?}"));
+    plan.installed
+        .sort_by_cached_key(|interface| format!("{interface:?}"));
+    plan
+}
+
+/// Removes each setting without which the writer writes the same text.
+fn without_redundant(interface: &mut Interface, text: impl Fn(&Interface) -> String) {
+    let expected = text(interface);
+    let try_to = |interface: &mut Interface, change: &dyn Fn(&mut Interface)| {
+        let mut changed = interface.clone();
+        change(&mut changed);
+        if text(&changed) == expected {
+            *interface = changed;
+        }
+    };
+    for (section, keys) in interface.profile.settings.clone() {
+        for key in keys.into_keys() {
+            try_to(interface, &|interface| {
+                let settings = interface.profile.settings.get_mut(section);
+                settings.unwrap().remove(&key);
+            });
+        }
+        if interface.profile.settings[section].is_empty() {
+            try_to(interface, &|interface| {
+                interface.profile.settings.remove(section);
+            });
+        }
+    }
+    for is_ipv4 in [true, false] {
+        let Some(family) = interface.family_mut(is_ipv4).clone() else {
+            continue;
+        };
+        for key in family.settings.into_keys() {
+            try_to(interface, &|interface| {
+                let family: &mut Option<IpPlan> = interface.family_mut(is_ipv4);
+                family.as_mut().unwrap().settings.remove(&key);
+            });
+        }
+    }
+}
+
+/// The rows of `differences.txt` for one document.
+fn rows_of(case: &str, document: &str) -> Vec<String> {
+    let Ok(plan) = NetworkPlan::from_nmstate(document) else {
+        return Vec::new();
+    };
+    let files = plan.keyfiles();
+    let row = |text: &str| format!("{case} | {text}");
+    let back = match NetworkPlan::from_keyfiles(&files) {
+        Ok(back) => back,
+        Err(error) => return vec![row(&error.to_string())],
+    };
+    let mut rows: Vec<String> = differences(&plan, &back).iter().map(|d| row(d)).collect();
+    let mut again = back.keyfiles();
+    let mut files = files;
+    again.sort_by(|a, b| a.name.cmp(&b.name));
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    for (file, again) in files.iter().zip(&again) {
+        if file != again {
+            rows.push(row(&format!("{}: other text", file.name)));
+        }
+    }
+    if files.len() != again.len() {
+        rows.push(row(&format!("{} files, then {}", files.len(), again.len())));
+    }
+    rows
+}
+
+/// Every NMState document of this crate: the keyfiles of its plan are read back into
+/// the same plan, which writes the same keyfiles, except for the listed differences.
+#[test]
+fn plans_come_back() {
+    let folder = test_data("nmstate");
+    let mut cases: Vec<PathBuf> = { fs::read_dir(folder).unwrap() }
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    cases.sort();
+    let rows = cases.iter().flat_map(|case| {
+        let name = case.file_name().unwrap().to_str().unwrap();
+        rows_of(name, &fs::read_to_string(case.join("input.yml")).unwrap())
+    });
+    let found: Vec<String> = rows.collect();
+    let table = fs::read_to_string(test_data("keyfiles/differences.txt")).unwrap();
+    let is_row = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let mut expected: Vec<&str> = table.lines().filter(is_row).collect();
+    expected.sort_unstable();
+    let mut found: Vec<&str> = found.iter().map(String::as_str).collect();
+    found.sort_unstable();
+    assert_eq!(found, expected, "{}", found.join("\n"));
+    assert!(cases.len() > 280, "{}", cases.len());
+}
+
+/// Files that NetworkManager's own programs have written (`README.md`).
+#[test]
+fn files_of_networkmanager() {
+    for folder in ["nmcli", "initrd_generator"] {
+        let folder = test_data("keyfiles").join(folder);
+        let plan = NetworkPlan::from_keyfiles(&keyfiles_in(&folder)).unwrap();
+        let warnings = plan.warnings.iter().map(|text| format!("warning: {text}"));
+        let lines: Vec<String> = describe(&plan).into_iter().chain(warnings).collect();
+        let expected = fs::read_to_string(folder.join("plan.txt")).unwrap();
+        let lines = lines.join("\n") + "\n";
+        assert_eq!(lines, expected, "{}:\n{lines}", folder.display());
+    }
+}
+
+fn read_one(text: &str) -> Result<NetworkPlan, KeyfilesError> {
+    NetworkPlan::from_keyfiles(&[Keyfile {
+        name: "f".to_owned(),
+        text: text.to_owned(),
+    }])
+}
+
+const NIC: &str = "[connection]\ntype=ethernet\ninterface-name=eth0\n";
+
+/// A file, and the fault in it.
+#[test]
+fn faults_name_file_section_and_key() {
+    for (text, expected) in [
+        ("", "f: expected the section [connection], found nothing"),
+        (
+            "[connection]\nid=a\n",
+            "f: [connection] type: expected the type of the interface, found nothing",
+        ),
+        (
+            "[connection]\ntype=ethernet\ninterface-name=a/b\n",
+            "f: [connection] interface-name: expected the name of an interface, found \"a/b\"",
+        ),
+        (
+            "[connection]\ntype=bond\n",
+            "f: [connection] interface-name: expected the name of the interface, found nothing",
+        ),
+        (
+            "NIC[ipv4]\naddress1=192.0.2.1\n",
+            "f: [ipv4] address1: expected an IPv4 address and its prefix length such as \
+             192.0.2.10/24, found \"192.0.2.1\"",
+        ),
+        (
+            "NIC[ipv6]\naddress1=192.0.2.1/24\n",
+            "f: [ipv6] address1: expected an IPv6 address and its prefix length such as \
+             2001:db8::10/64, found \"192.0.2.1/24\"",
+        ),
+        (
+            "NIC[ipv4]\nmethod=dhcp\n",
+            "f: [ipv4] method: expected auto, manual, link-local, shared or disabled, found \"dhcp\"",
+        ),
+        (
+            "NIC[ipv4]\nroute1=10.0.0.0/8,x\n",
+            "f: [ipv4] route1: expected an IPv4 address, found \"x\"",
+        ),
+        (
+            "NIC[ipv4]\nroute1=10.0.0.0/8\nroute1_options=table=x\n",
+            "f: [ipv4] route1_options: expected a number as table, found \"x\"",
+        ),
+        (
+            "NIC[ipv4]\nrouting-rule1=from 10.0.0.0/8 table 7\n",
+            "f: [ipv4] routing-rule1: expected a rule with its priority, found \"from 10.0.0.0/8 table 7\"",
+        ),
+        (
+            "NIC[ipv4]\ndns=192.0.2.1;x;\n",
+            "f: [ipv4] dns: expected an IPv4 address, found \"x\"",
+        ),
+        (
+            "NIC[ipv4]\nmay-fail=maybe\n",
+            "f: [ipv4] may-fail: expected true or false, found \"maybe\"",
+        ),
+        (
+            "NIC[ethernet]\nmtu=-1\n",
+            "f: [ethernet] mtu: expected a number from 0 to 4294967295, found \"-1\"",
+        ),
+        (
+            "NIC[ipv4]\ndhcp-hostname=a\\nb\n",
+            "f: [ipv4] dhcp-hostname: expected a text without control characters, found \"a\\\\nb\"",
+        ),
+        (
+            "NICmaster=bond0\n",
+            "f: [connection] master: expected the interface, or the UUID, of a bond, bridge, team, \
+             VRF or Open vSwitch bridge in one of the files, found \"bond0\"",
+        ),
+        (
+            "[connection]\ntype=vlan\ninterface-name=v\n[vlan]\nid=4095\nparent=eth0\n",
+            "f: [vlan] id: expected a number from 0 to 4094, found \"4095\"",
+        ),
+        (
+            "[connection]\ntype=vlan\ninterface-name=v\n[vlan]\nid=1\n",
+            "f: [vlan] parent: expected the interface below the VLAN, found nothing",
+        ),
+        (
+            "[connection]\ntype=vlan\ninterface-name=v\n[vlan]\nid=1\nparent=v\n",
+            "f: [connection] interface-name: v depends on itself",
+        ),
+        (
+            "[connection]\ntype=vlan\ninterface-name=v\n[vlan]\nid=1\nparent=99932fb9-14bc-4b86-8b35-e09d55a05e69\n",
+            "f: [vlan] parent: expected an interface, or the UUID of a profile in one of the files, \
+             found \"99932fb9-14bc-4b86-8b35-e09d55a05e69\"",
+        ),
+        (
+            "[connection]\ntype=bond\ninterface-name=b\n[bond]\nmiimon=x\n",
+            "f: [bond] miimon: expected 0 to 2147483647, found \"x\"",
+        ),
+    ] {
+        let error = read_one(&text.replace("NIC", NIC)).unwrap_err();
+        assert_eq!(error.to_string(), expected, "{text}");
+    }
+}
+
+/// A file, and the warnings about it.
+#[test]
+fn what_the_ramdisk_does_not_apply_is_named() {
+    for (text, expected) in [
+        ("[proxy]\n[ethernet]\n", vec![]),
+        ("zone=x\ntimestamp=7\npermissions=\n", vec![]),
+        (
+            "zoen=x\n",
+            vec!["f: [connection] zoen: unknown key; the ramdisk ignores it"],
+        ),
+        (
+            "[802-1x]\npassword=secret\n",
+            vec!["f: [802-1x]: the ramdisk ignores this section"],
+        ),
+        (
+            "[ipv4]\nmethod=manual\naddress1=192.0.2.10/24\nroute1=10.0.0.0/8,192.0.2.1\n\
+             route1_options=mtu=1400,x=1\n",
+            vec!["f: [ipv4] route1_options: unknown option x; the ramdisk ignores it"],
+        ),
+        (
+            "[ipv4]\nrouting-rule1=priority 7 sport 22 table 7\n",
+            vec![
+                "f: [ipv4] routing-rule1: the ramdisk has no rules with sport; the rule is ignored",
+            ],
+        ),
+        (
+            "[ipv4]\ndns=192.0.2.1#a.example;dns+tls://192.0.2.2\ndns-search=a;~b\n",
+            vec![
+                "f: [ipv4] dns: the ramdisk has no DNS over TLS; it asks the server without it",
+                "f: [ipv4] dns: the ramdisk has no DNS over TLS or other transports; dns+tls://192.0.2.2 is ignored",
+                "f: [ipv4] dns-search: the ramdisk sends all names to all DNS servers; ~b is ignored",
+            ],
+        ),
+        (
+            "[ipv6]\naddr-gen-mode=stable-privacy\ndhcp-duid=llt\ntoken=::1\n",
+            vec![
+                "f: [ipv6] addr-gen-mode: the ramdisk uses an eui64 address",
+                "f: [ipv6] token: the ramdisk uses an eui64 address",
+                "f: [ipv6] dhcp-duid: the ramdisk uses ll",
+            ],
+        ),
+        (
+            "[ipv4]\ndhcp-client-id=duid\nmethod=shared\n[ipv6]\nmethod=ignore\n",
+            vec![
+                "f: [ipv4] method: the ramdisk shares no connection; it only has the addresses",
+                "f: [ipv4] dhcp-client-id: the ramdisk uses the hardware address",
+                "f: [ipv6] method: the ramdisk switches IPv6 off",
+            ],
+        ),
+    ] {
+        let plan = read_one(&format!("{NIC}{text}")).unwrap();
+        assert_eq!(plan.warnings, expected, "{text}");
+    }
+}
+
+#[test]
+fn what_is_unknown_stays_for_the_installed_system() {
+    let plan = read_one(&format!("{NIC}zoen=x\n[ipv4]\ndns-priority=7\nnew=1\n")).unwrap();
+    let text = &plan.keyfiles()[0].text;
+    for line in ["zoen=x\n", "dns-priority=7\n", "new=1\n"] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn a_ramdisk_without_any_of_the_interfaces() {
+    for (text, expected) in [
+        (
+            "[connection]\ntype=wifi\n",
+            "f: [connection] type: the ramdisk has no interface of type wifi; only the installed \
+             system uses this profile",
+        ),
+        (
+            "[connection]\ntype=ethernet\n[match]\npath=pci-0000:00:03.0\n",
+            "f: [match] path: the ramdisk finds NICs only by interface-name and mac-address; only \
+             the installed system uses this profile",
+        ),
+    ] {
+        let error = read_one(text).unwrap_err();
+        let whole = "expected a keyfile for an interface that the ramdisk has, found none";
+        assert_eq!(error.lines(), [whole, expected]);
+    }
+}
+
+#[test]
+fn names_of_newer_and_older_versions() {
+    for (key, kind) in [("controller", "port-type"), ("master", "slave-type")] {
+        for reference in ["bond0", "uuid-of-bond", "my bond"] {
+            let files = [
+                ("a", format!("{NIC}{key}={reference}\n{kind}=bond\n")),
+                (
+                    "b",
+                    "[connection]\nid=my bond\nuuid=uuid-of-bond\ntype=bond\nautoconnect-ports=1\n\
+                     [bond]\ninterface-name=bond0\nmode=1\n"
+                        .to_owned(),
+                ),
+            ];
+            let files = files.map(|(name, text)| Keyfile {
+                name: name.to_owned(),
+                text,
+            });
+            let plan = NetworkPlan::from_keyfiles(&files).unwrap();
+            assert_eq!(
+                describe(&plan)[..1],
+                ["bond0: bond, mode active-backup"],
+                "{reference}"
+            );
+            assert!(describe(&plan).contains(&"eth0: port of bond0".to_owned()));
+            assert_eq!(plan.warnings, [""; 0]);
+        }
+    }
+}
+
+/// NetworkManager names such a VLAN after its NIC, which is known only at boot.
+#[test]
+fn a_vlan_on_a_nic_by_address() {
+    let text = "[connection]\nid=lan.7\ntype=vlan\n[vlan]\nid=7\n\
+        [ethernet]\nmac-address=52:54:00:00:00:01\n";
+    let mut plan = read_one(text).unwrap();
+    let names = |plan: &NetworkPlan| plan.interfaces[0].matches.name.clone();
+    assert_eq!(names(&plan).as_deref(), Some("lan.7"));
+    plan.name_vlans("enp2s0", &["52:54:00:00:00:01".parse().unwrap()]);
+    assert_eq!(names(&plan).as_deref(), Some("enp2s0.7"));
+}
+
+#[test]
+fn sizes_have_limits() {
+    let long = "#".repeat(LARGEST + 1);
+    let error = read_one(&long).unwrap_err().to_string();
+    assert!(
+        error.starts_with("f: expected at most 262144 bytes, found 262145"),
+        "{error}"
+    );
+    let file = Keyfile {
+        name: "f".to_owned(),
+        text: "#".repeat(LARGEST),
+    };
+    let error = NetworkPlan::from_keyfiles(&vec![file.clone(); 33]).unwrap_err();
+    assert_eq!(error, KeyfilesError::TooLong(33 * LARGEST));
+    let empty = Keyfile {
+        text: String::new(),
+        ..file
+    };
+    let error = NetworkPlan::from_keyfiles(&vec![empty; MOST_FILES + 1]).unwrap_err();
+    assert_eq!(error, KeyfilesError::TooMany(MOST_FILES + 1));
+    assert_eq!(NetworkPlan::from_keyfiles(&[]), Ok(NetworkPlan::default()));
+}
