@@ -1,8 +1,8 @@
 //! Chooses one plan from several sources.
 //!
 //! A file overrides arguments, as in CoreOS. The order is: the plan for this host
-//! in the ramdisk, network_data from the boot medium, kernel arguments, and finally
-//! DHCP and router advertisements on every NIC. If a source cannot be used, its
+//! in the ramdisk, NetworkManager's keyfiles in the ramdisk, network_data from the boot
+//! medium, kernel arguments, and finally DHCP and router advertisements on every NIC. If a source cannot be used, its
 //! faults are reported and the next source applies.
 
 use std::fmt;
@@ -11,6 +11,7 @@ use landfall_boot_params::NetArgs;
 use landfall_boot_params::dracut_net::{InterfaceArgument, IpMethod};
 
 use crate::embedded::{Document, Embedded};
+use crate::keyfile::Keyfile;
 use crate::plan::NetworkPlan;
 
 /// The source of the network configuration of this boot.
@@ -18,6 +19,8 @@ use crate::plan::NetworkPlan;
 pub enum Source {
     /// The plan for this host that the image builder put into the ramdisk.
     Embedded,
+    /// NetworkManager's keyfiles that CoreOS' tools put into the ramdisk.
+    Keyfiles,
     /// network_data.json of the medium that the machine booted from.
     NetworkData,
     /// dracut's network arguments.
@@ -29,13 +32,17 @@ pub enum Source {
 impl Source {
     /// True for the sources that are files.
     pub fn is_document(self) -> bool {
-        matches!(self, Source::Embedded | Source::NetworkData)
+        matches!(
+            self,
+            Source::Embedded | Source::Keyfiles | Source::NetworkData
+        )
     }
 
     /// The name of the source in the state file.
     pub fn key(self) -> &'static str {
         match self {
             Source::Embedded => "embedded",
+            Source::Keyfiles => "keyfiles",
             Source::NetworkData => "network_data",
             Source::KernelArguments => "kernel_arguments",
             Source::Default => "default",
@@ -46,6 +53,7 @@ impl Source {
     pub fn of_address(self) -> &'static str {
         match self {
             Source::Embedded => "embedded plan",
+            Source::Keyfiles => "keyfile",
             Source::NetworkData => "network_data",
             Source::KernelArguments | Source::Default => "kernel argument ip=",
         }
@@ -56,6 +64,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Source::Embedded => "plan embedded in the ramdisk",
+            Source::Keyfiles => "NetworkManager keyfiles in the ramdisk",
             Source::NetworkData => "network_data of the boot medium",
             Source::KernelArguments => "kernel arguments",
             Source::Default => "no configuration, DHCP and SLAAC on every NIC",
@@ -72,6 +81,8 @@ pub struct Choice {
     /// The embedded host that matches this machine, even if its plan is not used:
     /// `node7 (52:54:00:00:00:01), 1 of 50`.
     pub host: Option<String>,
+    /// The keyfiles that the plan comes from, as they are in the ramdisk.
+    pub given_keyfiles: Vec<Keyfile>,
     /// Faults of the sources with a higher precedence, one line each.
     pub faults: Vec<String>,
 }
@@ -89,10 +100,15 @@ impl Choice {
         if let Some(host) = host.filter(|host| host.document != Document::None) {
             match host.plan() {
                 Ok(plan) => {
+                    if !embedded.keyfiles.is_empty() {
+                        let words = "keyfiles in the ramdisk: they are not used, because there is an embedded plan";
+                        faults.push(words.to_owned());
+                    }
                     return Choice {
                         plan: complete_embedded(plan, args),
                         source: Source::Embedded,
                         host: host_text,
+                        given_keyfiles: Vec::new(),
                         faults,
                     };
                 }
@@ -103,7 +119,9 @@ impl Choice {
                 }
             }
         }
-        let (mut plan, source) = without_embedded(network_data, args, &mut faults);
+        let of_keyfiles = from_keyfiles(&embedded.keyfiles, args, &mut faults);
+        let (mut plan, source) =
+            of_keyfiles.unwrap_or_else(|| without_embedded(network_data, args, &mut faults));
         if let Some(name) = host.and_then(|host| host.host_name.as_ref()) {
             plan.host_name = Some(name.clone());
         }
@@ -111,7 +129,20 @@ impl Choice {
             plan,
             source,
             host: host_text,
+            given_keyfiles: match source {
+                Source::Keyfiles => embedded.keyfiles.clone(),
+                _ => Vec::new(),
+            },
             faults,
+        }
+    }
+
+    /// The keyfiles for the installed system: those that the plan comes from, as
+    /// coreos-installer copies them, or else those of the plan.
+    pub fn keyfiles(&self) -> Vec<Keyfile> {
+        match self.source {
+            Source::Keyfiles => self.given_keyfiles.clone(),
+            _ => self.plan.keyfiles(),
         }
     }
 
@@ -125,6 +156,33 @@ impl Choice {
     }
 }
 
+/// The plan of the keyfiles; `None` if there are none, or if they cannot be used.
+fn from_keyfiles(
+    files: &[Keyfile],
+    args: &NetArgs,
+    faults: &mut Vec<String>,
+) -> Option<(NetworkPlan, Source)> {
+    if files.is_empty() {
+        return None;
+    }
+    match NetworkPlan::from_keyfiles(files) {
+        Ok(plan) => {
+            let mut plan = complete_document(plan, args, "keyfiles");
+            // A profile for a NIC takes precedence, even one with a low priority.
+            for interface in &mut plan.interfaces {
+                interface.last_choice |= interface.multi && interface.matches.is_any();
+            }
+            Some((plan, Source::Keyfiles))
+        }
+        Err(error) => {
+            faults.push("keyfiles in the ramdisk: they are not used".to_owned());
+            let found = error.lines().into_iter();
+            faults.extend(found.map(|fault| format!("keyfiles: {fault}")));
+            None
+        }
+    }
+}
+
 fn without_embedded(
     network_data: Option<&str>,
     args: &NetArgs,
@@ -132,7 +190,8 @@ fn without_embedded(
 ) -> (NetworkPlan, Source) {
     match network_data.map(NetworkPlan::from_network_data) {
         Some(Ok(plan)) => {
-            return (complete_network_data(plan, args), Source::NetworkData);
+            let plan = complete_document(plan, args, "network_data");
+            return (plan, Source::NetworkData);
         }
         Some(Err(error)) => {
             faults.push(format!("network_data: {error}; it is not used"));
@@ -161,8 +220,8 @@ fn complete_embedded(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
 }
 
 /// Adds automatic configuration for the NICs that the document does not mention,
-/// unless `ip=off` forbids it.
-fn complete_network_data(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
+/// unless `ip=off` forbids it. NetworkManager does so too in CoreOS' live system.
+fn complete_document(mut plan: NetworkPlan, args: &NetArgs, document: &str) -> NetworkPlan {
     let is_off = |argument: &&InterfaceArgument| match argument {
         InterfaceArgument::Ip(ip) => {
             ip.device.is_none() && ip.address.is_none() && ip.method == IpMethod::None
@@ -170,7 +229,7 @@ fn complete_network_data(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
         _ => false,
     };
     let unused = args.interfaces.iter().filter(|argument| !is_off(argument));
-    take_the_rest(&mut plan, args, "network_data", unused);
+    take_the_rest(&mut plan, args, document, unused);
     let others = NetArgs {
         interfaces: args.interfaces.iter().filter(is_off).cloned().collect(),
         accept_peer_dns: args.accept_peer_dns,
@@ -204,8 +263,9 @@ fn take_the_rest<'a>(
     }
     plan.carrier_timeout = args.carrier_timeout;
     let mut warn = |text: &str| {
+        let verb = if document == "keyfiles" { "are" } else { "is" };
         plan.warnings
-            .push(format!("{text}: ignored, because there is {document}"));
+            .push(format!("{text}: ignored, because there {verb} {document}"));
     };
     for argument in unused {
         warn(argument.text());
@@ -314,6 +374,7 @@ mod tests {
                 document,
             }),
             hosts: 50,
+            keyfiles: Vec::new(),
             faults: vec!["of another host".to_owned()],
         }
     }
@@ -376,6 +437,68 @@ mod tests {
             // The host name applies even though the plan is not used.
             assert_eq!(found.plan.host_name.as_deref(), Some("node7"));
         }
+    }
+
+    fn keyfile(text: &str) -> Vec<Keyfile> {
+        vec![Keyfile {
+            name: "eth0.nmconnection".to_owned(),
+            text: text.to_owned(),
+        }]
+    }
+
+    const KEYFILE: &str = "[connection]\nid=eth0\ntype=ethernet\ninterface-name=eth0\n\
+        x=1\n[ipv4]\nmethod=manual\naddress1=192.0.2.10/24\n[ipv6]\nmethod=disabled\n";
+
+    #[test]
+    fn keyfiles_go_after_the_embedded_plan_and_before_the_medium() {
+        let args = NetArgs::parse("ip=dhcp");
+        let mut given = embedded(Document::None);
+        given.keyfiles = keyfile(KEYFILE);
+        assert!(given.has_plan());
+        let found = Choice::for_boot(&given, Some(DATA), &args);
+        assert_eq!(found.source, Source::Keyfiles);
+        assert_eq!(found.plan.host_name.as_deref(), Some("node7"));
+        assert_eq!(found.keyfiles(), given.keyfiles, "as they are");
+        assert_eq!(
+            found.plan.warnings,
+            [
+                "keyfiles: eth0.nmconnection: [connection] x: unknown key; the ramdisk ignores it",
+                "ip=dhcp: ignored, because there are keyfiles",
+            ]
+        );
+        let [others, host] = &found.plan.interfaces[..] else {
+            panic!("{:?}", found.plan.interfaces)
+        };
+        assert!(others.matches.is_any() && others.multi);
+        assert_eq!(others.ipv4.as_ref().unwrap().method, Method::Auto);
+        assert_eq!(host.ipv4.as_ref().unwrap().method, Method::Manual);
+
+        given.host.as_mut().unwrap().document = Document::NetworkData(DATA.to_owned());
+        let found = Choice::for_boot(&given, None, &args);
+        assert_eq!(found.source, Source::Embedded);
+        let ignored =
+            "keyfiles in the ramdisk: they are not used, because there is an embedded plan";
+        assert_eq!(found.faults, ["of another host", ignored]);
+    }
+
+    #[test]
+    fn faulty_keyfiles_are_told_and_the_next_source_takes_their_place() {
+        let given = Embedded {
+            keyfiles: keyfile(&KEYFILE.replace("192.0.2.10/24", "192.0.2.10")),
+            ..Embedded::default()
+        };
+        assert!(!given.has_plan());
+        let found = Choice::for_boot(&given, Some(DATA), &NetArgs::default());
+        assert_eq!(found.source, Source::NetworkData);
+        assert_eq!(found.given_keyfiles, []);
+        assert_eq!(
+            found.faults,
+            [
+                "keyfiles in the ramdisk: they are not used",
+                "keyfiles: eth0.nmconnection: [ipv4] address1: expected an IPv4 address and its \
+                 prefix length such as 192.0.2.10/24, found \"192.0.2.10\"",
+            ]
+        );
     }
 
     #[test]

@@ -200,6 +200,7 @@ impl Lab {
         let embedded = Embedded {
             host: Some(host),
             hosts: 1,
+            keyfiles: Vec::new(),
             faults: Vec::new(),
         };
         self.start_with(&embedded, None, "").state

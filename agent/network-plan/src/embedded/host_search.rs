@@ -3,6 +3,8 @@
 use landfall_boot_params::MacAddr;
 
 use super::host::{Document, EmbeddedHost};
+use crate::keyfile::Keyfile;
+use crate::plan::NetworkPlan;
 use crate::vlan_names::listed;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,9 @@ pub struct Embedded {
     pub host: Option<EmbeddedHost>,
     /// The number of hosts in the ramdisk.
     pub hosts: usize,
+    /// NetworkManager's profiles for this machine, if CoreOS' tools have put any into
+    /// the ramdisk.
+    pub keyfiles: Vec<Keyfile>,
     /// Faults of all embedded hosts and of the search, one line each.
     pub faults: Vec<String>,
 }
@@ -28,9 +33,9 @@ pub struct Embedded {
 impl Embedded {
     /// True if there is a plan and it can be used.
     pub fn has_plan(&self) -> bool {
-        self.host
-            .as_ref()
-            .is_some_and(|host| host.document != Document::None && host.plan().is_ok())
+        let host = self.host.as_ref();
+        host.is_some_and(|host| host.document != Document::None && host.plan().is_ok())
+            || (!self.keyfiles.is_empty() && NetworkPlan::from_keyfiles(&self.keyfiles).is_ok())
     }
 }
 
@@ -78,6 +83,7 @@ impl EmbeddedHosts {
         Embedded {
             host: host.cloned(),
             hosts: count,
+            keyfiles: Vec::new(),
             faults,
         }
     }

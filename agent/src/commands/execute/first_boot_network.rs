@@ -44,7 +44,7 @@ impl FirstBootNetwork {
                 };
             }
         }
-        let files = choice.plan.keyfiles().into_iter();
+        let files = choice.keyfiles().into_iter();
         Self {
             arguments: with_network(&arguments_with_files(line)),
             keyfiles: files
