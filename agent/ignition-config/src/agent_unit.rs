@@ -1,0 +1,231 @@
+//! The systemd unit `ironic-agent.service`, as image-customization-controller writes
+//! it: its environment and the options of podman contain settings of the agent.
+
+use std::collections::BTreeMap;
+
+use landfall_boot_params::agent_args::NAMES;
+
+use crate::spec::Unit;
+
+/// The name of the unit.
+pub(crate) const NAME: &str = "ironic-agent.service";
+/// The maximum number of environment variables that are read.
+const MOST_VARIABLES: usize = 64;
+
+/// The settings in the unit.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct AgentUnit {
+    /// Environment variables by their name, which is that of a kernel argument too.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// Leaves out the values: a proxy's URL may contain a password.
+impl std::fmt::Debug for AgentUnit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.environment.keys()).finish()
+    }
+}
+
+impl AgentUnit {
+    /// Reads the unit and its drop-ins. Also returns what is ignored, and why.
+    pub(crate) fn read(unit: &Unit) -> (AgentUnit, Vec<(String, String)>) {
+        let mut service = Service::default();
+        let mut texts = vec![unit.contents.as_deref().unwrap_or_default()];
+        let mut dropins: Vec<_> = unit.dropins.iter().flatten().collect();
+        dropins.sort_by(|a, b| a.name.cmp(&b.name));
+        texts.extend(
+            dropins
+                .iter()
+                .filter_map(|dropin| dropin.contents.as_deref()),
+        );
+        let mut ignored = Vec::new();
+        for text in texts {
+            service.read(text, &mut ignored);
+        }
+        let of_container = variables_of_podman(&service.start, &service.environment);
+        let mut environment = BTreeMap::new();
+        for (name, value) in service.environment.into_iter().chain(of_container) {
+            let mut arguments = NAMES.iter().filter_map(|names| names.argument);
+            let is_setting = is_variable(&name) && arguments.any(|argument| argument == name);
+            if value.is_empty() {
+                continue;
+            }
+            if !is_setting || environment.len() >= MOST_VARIABLES {
+                let what = format!("{NAME}: {name}");
+                ignored.push((what, "the agent has no such setting".to_owned()));
+                continue;
+            }
+            environment.insert(name, value);
+        }
+        (AgentUnit { environment }, ignored)
+    }
+}
+
+/// The names of environment variables among the kernel arguments are in upper case.
+fn is_variable(name: &str) -> bool {
+    let is_part = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
+    name.bytes().all(is_part)
+}
+
+/// The part of the unit that this module reads.
+#[derive(Default)]
+struct Service {
+    environment: Vec<(String, String)>,
+    /// The words of the last `ExecStart=`.
+    start: Vec<String>,
+}
+
+impl Service {
+    fn read(&mut self, text: &str, ignored: &mut Vec<(String, String)>) {
+        let mut section = String::new();
+        for line in joined_lines(text) {
+            if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+                name.clone_into(&mut section);
+                continue;
+            }
+            let Some((key, value)) = line.split_once('=') else {
+                continue;
+            };
+            let (key, value) = (key.trim(), value.trim());
+            if section != "Service" || !["Environment", "ExecStart"].contains(&key) {
+                continue;
+            }
+            let Some(words) = shlex::split(value) else {
+                let what = format!("{NAME}: {key}=");
+                ignored.push((what, "expected every quote to be closed".to_owned()));
+                continue;
+            };
+            // A doubled percent sign is one; specifiers stay as they are.
+            let words = words.into_iter().map(|word| word.replace("%%", "%"));
+            match (key, value.is_empty()) {
+                ("Environment", true) => self.environment.clear(),
+                ("Environment", false) => self.environment.extend(words.filter_map(variable)),
+                _ => self.start = words.collect(),
+            }
+        }
+    }
+}
+
+/// The lines without comments. A backslash at the end joins a line with the next one.
+fn joined_lines(text: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut open = String::new();
+    for line in text.lines() {
+        let line = line.trim();
+        if line.starts_with(['#', ';']) {
+            continue;
+        }
+        match line.strip_suffix('\\') {
+            Some(start) => {
+                open.push_str(start);
+                open.push(' ');
+            }
+            None => {
+                open.push_str(line);
+                lines.push(std::mem::take(&mut open));
+            }
+        }
+    }
+    lines.push(open);
+    lines
+}
+
+fn variable(word: String) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    Some((name.to_owned(), value.to_owned()))
+}
+
+/// The variables that podman gives to the container: `--env NAME=VALUE`, or
+/// `--env NAME` for one of the unit.
+fn variables_of_podman(words: &[String], unit: &[(String, String)]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let given = match word.split_once('=') {
+            Some(("--env" | "-e", rest)) => Some(rest.to_owned()),
+            _ if word == "--env" || word == "-e" => words.next().cloned(),
+            _ => None,
+        };
+        let Some(given) = given else {
+            continue;
+        };
+        let of_unit = unit.iter().find(|(name, _)| *name == given).cloned();
+        found.extend(variable(given).or(of_unit));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Dropin;
+
+    fn read(contents: &str, dropin: &str) -> (Vec<String>, Vec<String>) {
+        let unit = Unit {
+            name: NAME.to_owned(),
+            mask: None,
+            contents: Some(contents.to_owned()),
+            dropins: Some(vec![Dropin {
+                name: "10-a.conf".to_owned(),
+                contents: Some(dropin.to_owned()),
+            }]),
+        };
+        let (unit, ignored) = AgentUnit::read(&unit);
+        let environment = unit.environment.iter();
+        let environment = environment.map(|(name, value)| format!("{name}={value}"));
+        let ignored = ignored.iter().map(|(what, why)| format!("{what}: {why}"));
+        (environment.collect(), ignored.collect())
+    }
+
+    #[test]
+    fn variables_of_the_unit_and_of_podman() {
+        let start = "[Unit]\nEnvironment=HTTP_PROXY=other\n[Service]\n";
+        for (contents, dropin, expected, ignored) in [
+            (
+                "Environment=\"HTTP_PROXY=http://p:1\" NO_PROXY=a,b\n",
+                "",
+                vec!["HTTP_PROXY=http://p:1", "NO_PROXY=a,b"],
+                vec![],
+            ),
+            ("Environment=\"HTTP_PROXY=\"\n", "", vec![], vec![]),
+            (
+                "Environment=HTTP_PROXY=http://u:p%%40@h\n",
+                "",
+                vec!["HTTP_PROXY=http://u:p%40@h"],
+                vec![],
+            ),
+            (
+                "ExecStart=/bin/podman run --env \"IPA_COREOS_IP_OPTIONS=ip=dhcp rd.x\" \\\n  -e IPA_COREOS_COPY_NETWORK=true --env=IPA_DEFAULT_HOSTNAME=n1 --name x image\n",
+                "",
+                vec![
+                    "IPA_COREOS_COPY_NETWORK=true",
+                    "IPA_COREOS_IP_OPTIONS=ip=dhcp rd.x",
+                    "IPA_DEFAULT_HOSTNAME=n1",
+                ],
+                vec![],
+            ),
+            (
+                "Environment=HTTP_PROXY=http://a\nExecStart=run --env HTTP_PROXY --env X=1\n",
+                "[Service]\nEnvironment=\nEnvironment=HTTPS_PROXY=http://b\n",
+                vec!["HTTPS_PROXY=http://b"],
+                vec!["ironic-agent.service: X: the agent has no such setting"],
+            ),
+            (
+                "Environment=\"HTTP_PROXY=x\n",
+                "",
+                vec![],
+                vec!["ironic-agent.service: Environment=: expected every quote to be closed"],
+            ),
+            (
+                "# Environment=HTTP_PROXY=x\nEnvironment=ipa-debug=1\n",
+                "",
+                vec![],
+                vec!["ironic-agent.service: ipa-debug: the agent has no such setting"],
+            ),
+        ] {
+            let found = read(&format!("{start}{contents}"), dropin);
+            assert_eq!(found.0, expected, "{contents}");
+            assert_eq!(found.1, ignored, "{contents}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Ignition config (spec 3) → what an agent in a ramdisk can apply of it.
+//!
+//! CoreOS' tools give a host its settings as `/config.ign`, a file of the ramdisk:
+//! `coreos-installer iso ignition embed`, `iso customize`, `pxe ignition wrap`, and
+//! OpenShift's image-customization-controller. The ramdisk has no Ignition, systemd,
+//! NetworkManager or podman. So this crate finds the files and the unit that describe
+//! what the agent itself does: its configuration, the network, certificate
+//! authorities, time servers and the host name. It lists everything else.
+//!
+//! This crate is pure: it reads no file and fetches nothing.
+
+mod agent_unit;
+mod merge;
+mod place;
+mod resource;
+mod spec;
+mod time_servers;
+
+use landfall_boot_params::dracut_net::is_host_name;
+
+pub use agent_unit::AgentUnit;
+use merge::Merged;
+use place::Place;
+use resource::Decoder;
+
+/// Where the kernel puts the config when it unpacks the ramdisk.
+pub const PATH: &str = "config.ign";
+/// Longest config that is read, in bytes. The area of an ISO has 256 KiB, compressed.
+pub const LARGEST: usize = 8 << 20;
+/// The maximum number of lines in each list of a [`ConfigIgn`].
+const MOST_LINES: usize = 50;
+/// The maximum number of lines that are kept while the config is read.
+const MOST_KEPT: usize = 4096;
+/// The maximum length of such a line, in characters.
+const LONGEST_LINE: usize = 200;
+
+/// A file of the config.
+#[derive(Clone, PartialEq, Eq)]
+pub struct GivenFile {
+    /// The absolute path in the config. For a certificate authority of Ignition
+    /// itself, its place in the config.
+    pub path: String,
+    pub content: Vec<u8>,
+}
+
+/// Leaves out the content, which may be a secret.
+impl std::fmt::Debug for GivenFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({} bytes)", self.path, self.content.len())
+    }
+}
+
+/// The parts of a config that the agent applies, and the list of the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigIgn {
+    /// Configuration files of the agent, by path.
+    pub agent_files: Vec<GivenFile>,
+    /// Files next to the agent's configuration, to which that can refer: certificates
+    /// and keys.
+    pub companions: Vec<GivenFile>,
+    /// NetworkManager's profiles. [`GivenFile::path`] is the name of the file only.
+    pub keyfiles: Vec<GivenFile>,
+    /// PEM files of certificate authorities, to trust in addition.
+    pub authorities: Vec<GivenFile>,
+    /// NTP servers in the order of the config, and the path of the first one's file.
+    pub ntp_servers: Vec<String>,
+    pub ntp_path: String,
+    /// The content of /etc/hostname.
+    pub host_name: Option<String>,
+    /// The unit that starts the agent in OpenShift's live system.
+    pub agent_unit: Option<AgentUnit>,
+    /// What is applied, one line each.
+    pub applied: Vec<String>,
+    /// What is not applied and why, one line each.
+    pub not_applied: Vec<String>,
+    /// What the ramdisk does not need, one line each.
+    pub not_needed: Vec<String>,
+}
+
+/// Why a config cannot be used at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidConfig {
+    /// Holds its length in bytes.
+    #[error("expected at most {LARGEST} bytes, found {0}")]
+    TooLong(usize),
+    /// Holds the parser's message.
+    #[error("expected an Ignition config, found {0}")]
+    Json(String),
+    /// Holds the version.
+    #[error("expected ignition.version 3.x, found {0:?}")]
+    Version(String),
+}
+
+impl ConfigIgn {
+    /// Reads a config and the configs inside it (`ignition.config.merge`).
+    ///
+    /// # Errors
+    /// If the bytes are not a config of spec 3. A part that cannot be used becomes a
+    /// line of [`ConfigIgn::not_applied`].
+    pub fn read(bytes: &[u8]) -> Result<ConfigIgn, InvalidConfig> {
+        if bytes.len() > LARGEST {
+            return Err(InvalidConfig::TooLong(bytes.len()));
+        }
+        let mut found = ConfigIgn::default();
+        let mut decoder = Decoder::default();
+        let merged = Merged::read(bytes, &mut decoder, &mut found.not_applied)?;
+        for (path, file) in &merged.files {
+            found.take_file(path, file, &mut decoder);
+        }
+        for (index, resource) in merged.authorities.iter().enumerate() {
+            let path = format!("ignition.security.tls.certificateAuthorities[{index}]");
+            match decoder.decode(resource) {
+                Ok(content) => {
+                    found.apply(&path, "trusted by the agent");
+                    found.authorities.push(GivenFile { path, content });
+                }
+                Err(error) => found.leave(&path, error),
+            }
+        }
+        for (name, unit) in &merged.units {
+            found.take_unit(name, unit);
+        }
+        if let Some(first) = found.ntp_servers.first() {
+            let first = first.clone();
+            let others: Vec<String> = found.ntp_servers.drain(1..).collect();
+            for other in others {
+                let words = format!("the agent asks one NTP server, {first}");
+                found.leave(&format!("NTP server {other}"), words);
+            }
+        }
+        for list in [
+            &mut found.applied,
+            &mut found.not_applied,
+            &mut found.not_needed,
+        ] {
+            bound(list);
+        }
+        Ok(found)
+    }
+
+    fn take_file(&mut self, path: &str, file: &merge::MergedFile, decoder: &mut Decoder) {
+        let place = Place::of(path);
+        match &place {
+            Place::NotNeeded(why) => return add(&mut self.not_needed, path, *why),
+            Place::Other(why) => return self.leave(path, *why),
+            _ => {}
+        }
+        let content = match file.content(decoder) {
+            Ok(content) => content,
+            Err(error) => return self.leave(path, error),
+        };
+        let given = |path: &str| GivenFile {
+            path: path.to_owned(),
+            content: content.clone(),
+        };
+        match place {
+            Place::AgentFile => {
+                self.agent_files.push(given(path));
+                self.apply(path, "settings of the agent");
+            }
+            Place::Companion => {
+                self.companions.push(given(path));
+                self.apply(path, "file of the agent");
+            }
+            Place::Keyfile(name) => {
+                self.keyfiles.push(given(name));
+                self.apply(path, "network");
+            }
+            Place::Authority => {
+                self.authorities.push(given(path));
+                self.apply(path, "trusted by the agent");
+            }
+            Place::Chrony => self.take_time_servers(path, time_servers::of_chrony(&content)),
+            Place::Timesyncd => self.take_time_servers(path, time_servers::of_timesyncd(&content)),
+            Place::HostName => self.take_host_name(path, &content),
+            Place::ClientId => self.take_client_id(path, &content),
+            Place::NotNeeded(_) | Place::Other(_) => {}
+        }
+    }
+
+    fn take_time_servers(&mut self, path: &str, servers: Vec<String>) {
+        if servers.is_empty() {
+            return self.leave(path, "it names no time server that the agent could ask");
+        }
+        if self.ntp_servers.is_empty() {
+            path.clone_into(&mut self.ntp_path);
+        }
+        self.apply(path, "time servers; the agent ignores its other lines");
+        self.ntp_servers.extend(servers);
+    }
+
+    fn take_host_name(&mut self, path: &str, content: &[u8]) {
+        let text = String::from_utf8_lossy(content);
+        let mut lines = text.lines().map(str::trim);
+        let name = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
+        match name.filter(|name| is_host_name(name)) {
+            Some(name) => {
+                self.host_name = Some(name.to_owned());
+                self.apply(path, "host name, unless another source gives one");
+            }
+            None => self.leave(path, "expected a host name, found none"),
+        }
+    }
+
+    /// The ramdisk always uses the identifiers that image-customization-controller
+    /// sets.
+    fn take_client_id(&mut self, path: &str, content: &[u8]) {
+        let text = String::from_utf8_lossy(content);
+        let lines = text.lines().map(str::trim);
+        let is_same = |line: &str| {
+            let known = ["[connection]", "ipv6.dhcp-duid=ll", "ipv6.dhcp-iaid=mac"];
+            line.is_empty() || known.contains(&line)
+        };
+        match lines.clone().all(is_same) {
+            true => add(
+                &mut self.not_needed,
+                path,
+                "the ramdisk uses these identifiers anyway",
+            ),
+            false => self.leave(path, "the ramdisk has no NetworkManager"),
+        }
+    }
+
+    fn take_unit(&mut self, name: &str, unit: &spec::Unit) {
+        if name != agent_unit::NAME {
+            return self.leave(name, "the ramdisk has no systemd");
+        }
+        if unit.mask == Some(true) {
+            return self.leave(name, "it is masked");
+        }
+        let (unit, ignored) = AgentUnit::read(unit);
+        self.apply(
+            name,
+            "environment of the agent; the ramdisk starts no container",
+        );
+        for (name, why) in ignored {
+            self.leave(&name, why);
+        }
+        self.agent_unit = Some(unit);
+    }
+
+    fn apply(&mut self, what: &str, how: &str) {
+        add(&mut self.applied, what, how);
+    }
+
+    fn leave(&mut self, what: &str, why: impl std::fmt::Display) {
+        add(&mut self.not_applied, what, why);
+    }
+}
+
+/// Adds a line that fits on a console, whatever the config contains.
+fn add(list: &mut Vec<String>, what: &str, words: impl std::fmt::Display) {
+    if list.len() >= MOST_KEPT {
+        return;
+    }
+    let line = format!("{what}: {words}");
+    let plain = line.chars().map(|c| if c.is_control() { ' ' } else { c });
+    list.push(plain.take(LONGEST_LINE).collect());
+}
+
+fn bound(list: &mut Vec<String>) {
+    if list.len() > MOST_LINES {
+        let more = list.len() - MOST_LINES;
+        list.truncate(MOST_LINES);
+        list.push(format!("{more} more"));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn paths(files: &[GivenFile]) -> Vec<&str> {
+    files.iter().map(|file| file.path.as_str()).collect()
+}
+
+#[test]
+fn what_image_customization_controller_writes() {
+    let bytes = include_bytes!("../test_data/image_customization_controller.ign");
+    let found = ConfigIgn::read(bytes).unwrap();
+    assert_eq!(paths(&found.agent_files), ["/etc/ironic-python-agent.conf"]);
+    assert_eq!(paths(&found.keyfiles), ["eth0.nmconnection"]);
+    assert!(found.keyfiles[0].content.starts_with(b"[connection]\n"));
+    assert_eq!(
+        paths(&found.authorities),
+        ["/etc/pki/ca-trust/source/anchors/ca.crt"]
+    );
+    assert_eq!(found.ntp_servers, ["ntp1.example"]);
+    assert_eq!(found.ntp_path, "/etc/chrony.conf");
+    assert_eq!(found.host_name, None);
+    let environment = found.agent_unit.unwrap().environment;
+    let environment: Vec<_> = environment
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    assert_eq!(
+        environment,
+        [
+            "HTTP_PROXY=http://proxy.example:3128",
+            "IPA_COREOS_COPY_NETWORK=true",
+            "IPA_COREOS_IP_OPTIONS=ip=dhcp",
+            "IPA_DEFAULT_HOSTNAME=node7",
+            "NO_PROXY=.example,192.0.2.0/24",
+        ]
+    );
+    assert_eq!(
+        found.applied,
+        [
+            "/etc/NetworkManager/system-connections/eth0.nmconnection: network",
+            "/etc/chrony.conf: time servers; the agent ignores its other lines",
+            "/etc/ironic-python-agent.conf: settings of the agent",
+            "/etc/pki/ca-trust/source/anchors/ca.crt: trusted by the agent",
+            "ironic-agent.service: environment of the agent; the ramdisk starts no container",
+        ]
+    );
+    assert_eq!(
+        found.not_applied,
+        [
+            "user core: the ramdisk has no accounts",
+            "/etc/authfile.json: the ramdisk pulls no containers",
+            "/etc/containers/registries.conf: the ramdisk pulls no containers",
+            "NTP server ntp2.example: the agent asks one NTP server, ntp1.example",
+        ]
+    );
+    assert_eq!(found.not_needed.len(), 4, "{:?}", found.not_needed);
+}
+
+#[test]
+fn what_iso_customize_writes() {
+    let bytes = include_bytes!("../test_data/iso_customize.ign");
+    let found = ConfigIgn::read(bytes).unwrap();
+    // The config inside overrides the outer one.
+    assert_eq!(found.host_name.as_deref(), Some("node8"));
+    assert_eq!(
+        found.applied,
+        [
+            "/etc/hostname: host name, unless another source gives one",
+            "ignition.security.tls.certificateAuthorities[0]: trusted by the agent",
+        ]
+    );
+    assert_eq!(
+        found.not_applied,
+        [
+            "kernelArguments: the ramdisk does not apply it",
+            "storage.directories: the ramdisk does not apply it",
+            "ignition.config.merge[1]: it is on a server (https:), and the agent reads only data: URLs here",
+            "/etc/coreos/installer.d/customize.yaml: the ramdisk reads such files only from its own archive",
+            "/etc/motd: the agent has no use for it",
+            "a.service: the ramdisk has no systemd",
+            "coreos-installer-pre.service: the ramdisk has no systemd",
+        ]
+    );
+}
+
+#[test]
+fn what_is_no_config() {
+    for (text, expected) in [
+        ("", "expected an Ignition config, found EOF while parsing"),
+        ("[]", "expected an Ignition config, found invalid"),
+        (
+            "{}",
+            "expected an Ignition config, found missing field `ignition`",
+        ),
+        (
+            "{\"ignition\": {}}",
+            "expected ignition.version 3.x, found \"\"",
+        ),
+        (
+            "{\"ignition\": {\"version\": \"2.2.0\"}}",
+            "expected ignition.version 3.x, found \"2.2.0\"",
+        ),
+    ] {
+        let error = ConfigIgn::read(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+    let long = vec![b' '; LARGEST + 1];
+    let error = ConfigIgn::read(&long).unwrap_err();
+    assert_eq!(error, InvalidConfig::TooLong(LARGEST + 1));
+}
+
+fn with_files(files: &str) -> ConfigIgn {
+    let text = format!(
+        "{{\"ignition\": {{\"version\": \"3.0.0\"}}, \"storage\": {{\"files\": [{files}]}}}}"
+    );
+    ConfigIgn::read(text.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_faulty_entry_leaves_the_others() {
+    let found = with_files(
+        r#"{"path": 7}, {"path": "/etc/hostname", "contents": {"source": "data:,a_b"}},
+           {"path": "/etc/chrony.conf", "contents": {"source": "data:,driftfile%20x"}},
+           {"path": "/etc/ironic-python-agent.conf", "contents": {"source": "http://h/x"}},
+           {"path": "/etc/ironic-python-agent/a.crt", "contents": null, "append": null},
+           {"path": "/etc/NetworkManager/conf.d/clientid.conf", "contents": {"source": "data:,ipv6.dhcp-duid=llt"}}"#,
+    );
+    assert_eq!(paths(&found.companions), ["/etc/ironic-python-agent/a.crt"]);
+    assert_eq!(
+        found.not_applied,
+        [
+            "storage.files[0]: invalid type: integer `7`, expected a string",
+            "/etc/NetworkManager/conf.d/clientid.conf: the ramdisk has no NetworkManager",
+            "/etc/chrony.conf: it names no time server that the agent could ask",
+            "/etc/hostname: expected a host name, found none",
+            "/etc/ironic-python-agent.conf: it is on a server (http:), and the agent reads only data: URLs here",
+        ]
+    );
+}
+
+#[test]
+fn the_lists_are_short_and_on_single_lines() {
+    let files: Vec<_> = (0..99)
+        .map(|n| format!(r#"{{"path": "/a{n}\n"}}"#))
+        .collect();
+    let found = with_files(&files.join(","));
+    assert_eq!(found.not_applied.len(), MOST_LINES + 1);
+    assert_eq!(found.not_applied[MOST_LINES], "49 more");
+    assert!(!found.not_applied[0].contains('\n'));
+}
+
+#[test]
+fn configs_inside_each_other_have_a_limit() {
+    let mut config = "{\"ignition\": {\"version\": \"3.0.0\"}}".to_owned();
+    for _ in 0..6 {
+        let escaped: String = config.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        config = format!(
+            "{{\"ignition\": {{\"version\": \"3.0.0\", \"config\": {{\"merge\": [{{\"source\": \"data:,{escaped}\"}}]}}}}}}"
+        );
+    }
+    let found = ConfigIgn::read(config.as_bytes()).unwrap();
+    assert_eq!(
+        found.not_applied,
+        ["ignition.config.merge[0]: expected at most 4 configs inside each other"]
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_content_arrives(content in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let escaped: String = content.iter().map(|byte| format!("%{byte:02x}")).collect();
+        let found = with_files(&format!(
+            r#"{{"path": "/etc/ironic-python-agent.d/a.conf", "contents": {{"source": "data:,{escaped}"}}}}"#
+        ));
+        prop_assert_eq!(&found.agent_files[0].content, &content);
+    }
+}
