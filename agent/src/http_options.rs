@@ -1,6 +1,6 @@
 //! The HTTP and TLS options of this boot.
 
-use landfall_http_client::tls::TlsPolicy;
+use landfall_http_client::tls::{TlsPolicy, pem_files};
 use landfall_http_client::{HttpOptions, IdentityFiles, Proxies};
 use landfall_report::failure::Result;
 use landfall_settings::Settings;
@@ -13,6 +13,7 @@ pub fn http_options(settings: &Settings) -> Result<HttpOptions> {
     Ok(HttpOptions {
         insecure: *params.insecure,
         ca_file: path(&params.cafile),
+        more_authorities: settings.ignition.authorities(),
         identity: IdentityFiles::pair(path(&params.certfile), path(&params.keyfile))?,
         tls: tls_policy(settings),
         proxies: Proxies {
@@ -22,6 +23,16 @@ pub fn http_options(settings: &Settings) -> Result<HttpOptions> {
         },
         timeout: Some(*params.http_request_timeout),
     })
+}
+
+/// Reports the authorities that the agent cannot trust, because it cannot read them.
+pub fn report_authorities(settings: &Settings) {
+    let config = settings.ignition.config.iter();
+    for file in config.flat_map(|config| &config.authorities) {
+        if let Err(failure) = pem_files::certificates_of(&file.path, &file.content) {
+            tracing::warn!("config.ign: {failure}; ignored");
+        }
+    }
 }
 
 /// The options for image downloads, which have their own timeout.

@@ -36,7 +36,7 @@ use lookup::Lookup;
 use network::start_network;
 use tokio::sync::{mpsc, watch};
 
-use crate::http_options::http_options;
+use crate::http_options::{http_options, report_authorities};
 use crate::ironic::Retry;
 use crate::live_system::LiveSystem;
 use crate::rescue;
@@ -49,6 +49,9 @@ use unattended::Order;
 /// ramdisk.
 async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
     release_left_mounts();
+    if live.is_none() {
+        warn_all(&settings.ignition.write_companions(Path::new("/")));
+    }
     let devices_settled = devices_settled();
     let hosts = embedded_hosts(Path::new("/"));
     let embedded = this_host(&hosts, devices_settled.clone()).await;
@@ -58,6 +61,7 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
         .with_virtual_media(move || settled.borrow().is_some())
         .await;
     settings.report();
+    report_authorities(&settings);
     name_host(&settings.params, live.as_ref()).await;
     let network = start_network(&settings, live.as_ref())?;
     let mut boot = Boot::new(settings, devices_settled, network, live)?;

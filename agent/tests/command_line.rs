@@ -32,6 +32,34 @@ const PRINTING: [&[&str]; 7] = [
 ];
 
 #[test]
+fn settings_of_a_config_name_their_source() {
+    let config = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/ignition-config/test_data/image_customization_controller.ign"
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_landfall-agent"))
+        .args(["show-params", "--cmdline", "ipa-insecure=0", "--config-ign"])
+        .arg(config)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    for (key, source) in [
+        ("ipa-insecure", "/etc/ironic-python-agent.conf"),
+        ("ipa-ntp-server", "/etc/chrony.conf"),
+        ("HTTP_PROXY", "ironic-agent.service"),
+    ] {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("{key} ")));
+        let end = format!("({source} in {config})");
+        assert!(line.unwrap().ends_with(&end), "{line:?}");
+    }
+    let line = "config.ign: not applied: user core: the ramdisk has no accounts\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn a_reader_that_goes_away_is_not_an_error() {
     for arguments in PRINTING {
         let (reader, writer) = std::io::pipe().unwrap();

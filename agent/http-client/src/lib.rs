@@ -52,6 +52,9 @@ pub struct HttpOptions {
     /// A PEM file of certificates to trust instead of the system's authorities
     /// (`cafile`).
     pub ca_file: Option<PathBuf>,
+    /// Certificates in PEM to trust in addition to the system's authorities. Texts
+    /// that cannot be read are ignored.
+    pub more_authorities: Vec<Vec<u8>>,
     /// The certificate for servers that ask for one.
     pub identity: Option<IdentityFiles>,
     pub tls: TlsPolicy,
@@ -128,7 +131,7 @@ impl HttpOptions {
         let trust = match &self.ca_file {
             _ if self.insecure => ServerTrust::anybody(),
             Some(file) => ServerTrust::from_file(file)?,
-            None => ServerTrust::system_authorities(),
+            None => ServerTrust::system_authorities(&self.more_authorities),
         };
         let identity = match &self.identity {
             Some(files) => Some(Identity::from_files(&files.certificates, &files.key)?),

@@ -161,6 +161,27 @@ fn a_server_may_show_the_very_certificate_of_the_ca_file() {
 }
 
 #[test]
+fn authorities_are_trusted_in_addition_to_those_of_the_system() {
+    let Some(ca) = Authority::new() else { return };
+    ca.self_signed("site");
+    ca.self_signed("ironic");
+    ca.signed("server", "site", "subjectAltName=IP:127.0.0.1\n");
+    let read = |name: &str| std::fs::read(ca.path(name)).unwrap();
+    let options = HttpOptions {
+        more_authorities: vec![b"no PEM".to_vec(), read("site.pem")],
+        ..HttpOptions::default()
+    };
+    for name in ["server", "site"] {
+        let server = ca.serve(name, "");
+        assert_eq!(get(&options, &server.url), Ok(200), "{name}");
+    }
+    let server = ca.serve("ironic", "");
+    let (fault, _) = get(&options, &server.url).unwrap_err();
+    let expected = "signed by \"ironic\", which is none of the 1 authorities given in addition";
+    assert!(fault.contains(expected), "{fault}");
+}
+
+#[test]
 fn host_name_and_dates_count_for_such_a_certificate_too() {
     let Some(ca) = Authority::new() else { return };
     ca.openssl(

@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use landfall_boot_params::ini_file::MAX_LENGTH;
+use landfall_ignition_config::GivenFile;
 
 /// Directories whose `*.conf` files are read in order of their names, and
 /// single files. Later files take precedence. The first directory is for the
@@ -27,6 +28,18 @@ pub struct ConfigFile {
     /// The path of the file as an operator knows it, below the system's root.
     pub path: String,
     pub text: String,
+    /// The file that contains this one, if it is not in a file system.
+    pub container: Option<String>,
+}
+
+impl ConfigFile {
+    /// The source of the file's settings: its path, and the file that contains it.
+    pub fn origin(&self) -> String {
+        match &self.container {
+            Some(container) => format!("{} in {container}", self.path),
+            None => self.path.clone(),
+        }
+    }
 }
 
 /// Configuration files in the order in which they are read. Later files take
@@ -58,6 +71,26 @@ impl ConfigFiles {
             }
         }
         files
+    }
+
+    /// Adds the files that `container` contains, as if they were in the file system of
+    /// the ramdisk: each replaces the file with its path.
+    #[must_use]
+    pub fn with_files_of(mut self, container: &str, given: &[GivenFile]) -> Self {
+        for GivenFile { path, content } in given {
+            self.files.retain(|known| known.path != *path);
+            self.files.push(ConfigFile {
+                path: path.clone(),
+                text: String::from_utf8_lossy(content).into_owned(),
+                container: Some(container.to_owned()),
+            });
+        }
+        // Files in other places keep their order, and their precedence over these.
+        self.files.sort_by_key(|file| match rank(&file.path) {
+            Some(rank) => (rank, file.path.clone()),
+            None => (PLACES.len(), String::new()),
+        });
+        self
     }
 
     /// Adds every `*.conf` file of a directory, sorted by name.
@@ -103,9 +136,19 @@ impl ConfigFiles {
         self.files.push(ConfigFile {
             path: path.display().to_string(),
             text: String::from_utf8_lossy(&bytes).into_owned(),
+            container: None,
         });
         Ok(())
     }
+}
+
+/// The index in [`PLACES`] of the place of a file.
+fn rank(path: &str) -> Option<usize> {
+    let path = path.strip_prefix('/')?;
+    PLACES.iter().position(|place| {
+        let is_inside = place.ends_with('/') && path.starts_with(place);
+        is_inside || path == *place
+    })
 }
 
 #[cfg(test)]
@@ -143,6 +186,48 @@ mod tests {
         );
         assert_eq!(found.warnings.len(), 3, "{:?}", found.warnings);
         assert!(found.warnings[0].ends_with("etc/landfall/sub.conf: expected a file"));
+    }
+
+    #[test]
+    fn files_of_a_container_take_their_places() {
+        let file = |path: &str, container: Option<&str>| ConfigFile {
+            path: path.to_owned(),
+            text: String::new(),
+            container: container.map(str::to_owned),
+        };
+        let files = ConfigFiles {
+            files: vec![
+                file("/etc/landfall/site.conf", None),
+                file("/etc/ironic-python-agent/b.conf", None),
+                file("given.conf", None),
+            ],
+            warnings: Vec::new(),
+        };
+        let given = |path: &str| GivenFile {
+            path: path.to_owned(),
+            content: Vec::new(),
+        };
+        let paths = [
+            "/etc/ironic-python-agent.conf",
+            "/etc/ironic-python-agent/b.conf",
+            "/etc/ironic-python-agent/a.conf",
+        ];
+        let found = files.with_files_of("config.ign", &paths.map(given));
+        let origins: Vec<_> = found.files.iter().map(ConfigFile::origin).collect();
+        assert_eq!(
+            origins,
+            [
+                "/etc/landfall/site.conf",
+                "/etc/ironic-python-agent/a.conf in config.ign",
+                "/etc/ironic-python-agent/b.conf in config.ign",
+                "/etc/ironic-python-agent.conf in config.ign",
+                "given.conf",
+            ]
+        );
+    }
+
+    #[test]
+    fn most_systems_have_none() {
         let empty = tempfile::tempdir().unwrap();
         assert_eq!(ConfigFiles::of_system(empty.path()), ConfigFiles::default());
     }

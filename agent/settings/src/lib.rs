@@ -1,11 +1,12 @@
 //! The settings of this boot as typed values, each with its source.
 //!
-//! Later sources take precedence: built-in default, kernel argument,
-//! `parameters.txt` of virtual media, configuration file, and at run time mDNS and
-//! Ironic's answer to the lookup.
+//! Later sources take precedence: built-in default, unit and defaults of config.ign,
+//! kernel argument, `parameters.txt` of virtual media, configuration file, and at run
+//! time mDNS and Ironic's answer to the lookup.
 
 mod config_files;
 mod embedded_hosts;
+mod ignition_parts;
 mod lookup_config;
 pub mod media;
 
@@ -22,6 +23,7 @@ use tokio::sync::oneshot;
 
 pub use config_files::ConfigFiles;
 pub use embedded_hosts::embedded_hosts;
+pub use ignition_parts::IgnitionParts;
 
 use crate::media::{Media, MediaText, Places, Wanted};
 
@@ -38,9 +40,11 @@ pub struct Settings {
     /// The host's network as Ironic describes it (`network_data.json`), not parsed
     /// yet, and the device on which it was found.
     pub network_data: Option<MediaText>,
-    /// The part of the ramdisk that is for this machine only. It is empty until the
+    /// The part of the ramdisk that is for this machine only. It has no host until the
     /// NICs have shown which machine this is.
     pub embedded: Embedded,
+    /// What CoreOS' tools have put into the ramdisk.
+    pub ignition: IgnitionParts,
 }
 
 impl Settings {
@@ -61,31 +65,48 @@ impl Settings {
             CommandLine::parse_bytes(&bytes),
             Media::default(),
             files,
+            IgnitionParts::of_system(Path::new("/")),
         ))
     }
 
     /// Merges the settings of these sources by their precedence.
-    pub fn from_sources(command_line: CommandLine, media: Media, files: ConfigFiles) -> Self {
-        let mut params = BootParams::from_command_line(&command_line);
+    pub fn from_sources(
+        command_line: CommandLine,
+        media: Media,
+        files: ConfigFiles,
+        ignition: IgnitionParts,
+    ) -> Self {
+        let mut params = BootParams::default();
+        ignition.apply(&mut params);
+        params.read_command_line(&command_line);
+        let files = ignition.add_files(files);
         params.warnings.extend(media.warnings);
         if let Some(MediaText { text, device }) = &media.parameters {
             params.read_parameters(device, text);
         }
         params.warnings.extend(files.warnings);
         for file in &files.files {
-            params.read_file(&file.path, &file.text);
+            params.read_file(&file.origin(), &file.text);
         }
         params.check_together();
         Self {
             command_line,
             params,
             network_data: media.network_data,
-            embedded: Embedded::default(),
+            embedded: Embedded {
+                keyfiles: ignition.keyfiles.clone(),
+                ..Embedded::default()
+            },
+            ignition,
         }
     }
 
     /// These settings with the part of the ramdisk that is for this machine.
     pub fn with_embedded(self, embedded: Embedded) -> Self {
+        let embedded = Embedded {
+            keyfiles: self.ignition.keyfiles.clone(),
+            ..embedded
+        };
         Self { embedded, ..self }
     }
 
@@ -123,7 +144,7 @@ impl Settings {
         };
         let files = ConfigFiles::of_system(Path::new("/"));
         let embedded = self.embedded;
-        Self::from_sources(self.command_line, media, files).with_embedded(embedded)
+        Self::from_sources(self.command_line, media, files, self.ignition).with_embedded(embedded)
     }
 
     /// Applies `config` of a lookup answer, which overrides all settings of the
@@ -143,6 +164,7 @@ impl Settings {
             let (length, device) = (network.text.len(), &network.device);
             tracing::info!("network_data.json of {length} bytes on {device}");
         }
+        self.ignition.report();
         let ignored = self.params.not_supported_yet();
         for warning in self.params.warnings.iter().chain(&ignored) {
             tracing::warn!("{warning}");
@@ -174,7 +196,7 @@ mod tests {
         let mut files = ConfigFiles::default();
         files.add(&path).unwrap();
 
-        let settings = Settings::from_sources(line, media, files);
+        let settings = Settings::from_sources(line, media, files, IgnitionParts::default());
         let said = settings.params.list();
         let of = |key: &str| {
             let found = said.iter().find(|setting| setting.key == key).unwrap();

@@ -5,7 +5,7 @@ use clap::Args;
 use landfall_boot_params::CommandLine;
 use landfall_report::failure::{Failure, Result};
 use landfall_settings::media::Media;
-use landfall_settings::{ConfigFiles, Settings};
+use landfall_settings::{ConfigFiles, IgnitionParts, Settings};
 
 /// The option that gives kernel arguments to a tool.
 #[derive(Debug, Args)]
@@ -24,6 +24,7 @@ impl CommandLineSource {
                 CommandLine::parse(text),
                 Media::default(),
                 ConfigFiles::default(),
+                IgnitionParts::default(),
             )),
             None => Settings::of_this_boot()
                 .map_err(|error| Failure::other(format!("cannot read /proc/cmdline: {error}"))),

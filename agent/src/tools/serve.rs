@@ -16,7 +16,7 @@ use landfall_http_client::HttpOptions;
 use landfall_http_client::tls::TlsPolicy;
 use landfall_report::failure::{Failure, Result};
 use landfall_settings::media::Media;
-use landfall_settings::{ConfigFiles, Settings};
+use landfall_settings::{ConfigFiles, IgnitionParts, Settings};
 use landfall_sys::state_file::StateFile;
 use tokio::sync::{Notify, watch};
 
@@ -61,6 +61,7 @@ async fn serve(arguments: &Arguments) -> Result<()> {
         CommandLine::parse(""),
         Media::default(),
         ConfigFiles::default(),
+        IgnitionParts::default(),
     ));
     let (departure, mut departs) = watch::channel(None);
     let (_settled, devices_settled) = watch::channel(Some(Instant::now()));

@@ -9,7 +9,7 @@ use landfall_boot_params::agent_args::MAX_PARAMETERS;
 use landfall_boot_params::{CoreosInst, Origin};
 use landfall_report::failure::{Failure, Result};
 use landfall_settings::media::{Media, MediaText};
-use landfall_settings::{ConfigFiles, Settings};
+use landfall_settings::{ConfigFiles, IgnitionParts, Settings};
 use serde_json::{Value, json};
 
 use super::command_line_source::CommandLineSource;
@@ -29,6 +29,9 @@ pub struct Arguments {
     /// A parameters.txt; needs boot_method=vmedia
     #[arg(long, value_name = "FILE")]
     parameters: Option<PathBuf>,
+    /// A config.ign (Ignition), as CoreOS' tools put it into a ramdisk
+    #[arg(long, value_name = "FILE")]
+    config_ign: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -37,7 +40,8 @@ pub struct Arguments {
 impl Arguments {
     fn settings(&self) -> Result<Settings> {
         let said = self.source.settings()?;
-        if self.config_file.is_empty() && self.config_dir.is_empty() && self.parameters.is_none() {
+        let has_files = !self.config_file.is_empty() || !self.config_dir.is_empty();
+        if !has_files && self.parameters.is_none() && self.config_ign.is_none() {
             return Ok(said);
         }
         let mut files = ConfigFiles::default();
@@ -50,7 +54,17 @@ impl Arguments {
                 .map_err(|error| unreadable(path, &error))?;
         }
         let media = self.media(said.params.is_virtual_media())?;
-        Ok(Settings::from_sources(said.command_line, media, files))
+        let ignition = match &self.config_ign {
+            None => IgnitionParts::default(),
+            Some(path) => IgnitionParts::read(path)
+                .map_err(|error| Failure::other(format!("{}: {error}", path.display())))?,
+        };
+        Ok(Settings::from_sources(
+            said.command_line,
+            media,
+            files,
+            ignition,
+        ))
     }
 
     /// As at boot, the file has an effect only with virtual media.
@@ -97,10 +111,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             .map(|setting| row(setting.key, &setting.value, setting.origin))
             .collect();
         list.extend(unattended(&inst).map(|(key, value, origin)| row(key, &value, &origin)));
+        let config = settings.ignition.config.as_ref();
         return stdout::line(json!({
             "settings": list,
             "warnings": warnings,
             "not_supported": not_supported,
+            "config_ign": config.map(|config| json!({
+                "applied": config.applied,
+                "not_applied": config.not_applied,
+                "not_needed": config.not_needed,
+            })),
         }));
     }
     for setting in params.list() {
@@ -109,10 +129,27 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     for (key, value, origin) in unattended(&inst) {
         print_row(key, &value, &origin)?;
     }
+    for (heading, lines) in lists_of_config_ign(&settings.ignition) {
+        for line in lines {
+            stdout::line(format!("config.ign: {heading}: {line}"))?;
+        }
+    }
     for warning in warnings.iter().chain(&not_supported) {
         tracing::warn!("{warning}");
     }
     Ok(())
+}
+
+/// What the agent applies of the config, and what not.
+fn lists_of_config_ign(parts: &IgnitionParts) -> Vec<(&'static str, &[String])> {
+    let Some(config) = &parts.config else {
+        return Vec::new();
+    };
+    vec![
+        ("applied", config.applied.as_slice()),
+        ("not applied", config.not_applied.as_slice()),
+        ("not needed", config.not_needed.as_slice()),
+    ]
 }
 
 /// The settings with which the kernel arguments order an installation. There

@@ -16,7 +16,7 @@ use landfall_http_client::ZonedUrl;
 use landfall_http_client::tls::{Identity, ServerTrust, TlsPolicy, issuer_name, pem_files};
 use landfall_inventory::root_device_hints::{RootDeviceHints, SkipList};
 use landfall_settings::media::Media;
-use landfall_settings::{ConfigFiles, Settings};
+use landfall_settings::{ConfigFiles, IgnitionParts, Settings};
 use landfall_sys::calendar;
 use serde_json::Value;
 
@@ -64,7 +64,12 @@ pub fn lookup_answer(data: &[u8]) {
         assert!(found.config.is_object() && !found.uuid.contains('/'));
         let _ = found.agent_token();
         let line = CommandLine::parse("");
-        let mut settings = Settings::from_sources(line, Media::default(), ConfigFiles::default());
+        let mut settings = Settings::from_sources(
+            line,
+            Media::default(),
+            ConfigFiles::default(),
+            IgnitionParts::default(),
+        );
         let _ = settings.apply_lookup_config(&found.config);
     }
 }

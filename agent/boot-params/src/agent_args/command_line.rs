@@ -13,13 +13,18 @@ impl BootParams {
     /// and its default applies.
     pub fn from_command_line(line: &CommandLine) -> BootParams {
         let mut params = BootParams::default();
+        params.read_command_line(line);
+        params
+    }
+
+    /// Reads a command line, which overrides what was read before.
+    pub fn read_command_line(&mut self, line: &CommandLine) {
         if line.was_cut() {
-            params.warnings.push(format!(
+            self.warnings.push(format!(
                 "kernel command line is longer than {MAX_LENGTH} bytes; the rest is ignored"
             ));
         }
-        params.read_arguments(line, || Origin::KernelArgument(String::new()));
-        params
+        self.read_arguments(line, || Origin::KernelArgument(String::new()));
     }
 
     pub(super) fn read_arguments(&mut self, line: &CommandLine, origin: impl Fn() -> Origin) {

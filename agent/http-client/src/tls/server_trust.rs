@@ -22,23 +22,31 @@ use rustls::{
 };
 
 use super::issuer_name::issuer_name;
-use super::pem_files::certificates;
+use super::pem_files::{certificates, certificates_of};
 use super::system_authorities::of_this_system;
 
 /// Which servers are trusted.
 #[derive(Debug, Clone, Default)]
 pub struct ServerTrust(Whom);
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 enum Whom {
     Anybody,
-    #[default]
-    SystemAuthorities,
+    SystemAuthorities {
+        /// The certificates to trust in addition.
+        more: Vec<CertificateDer<'static>>,
+    },
     CaFile {
         name: String,
         certificates: Vec<CertificateDer<'static>>,
         roots: Arc<RootCertStore>,
     },
+}
+
+impl Default for Whom {
+    fn default() -> Self {
+        Self::SystemAuthorities { more: Vec::new() }
+    }
 }
 
 impl ServerTrust {
@@ -48,9 +56,13 @@ impl ServerTrust {
     }
 
     /// Trusts servers whose certificate was signed by an authority of this system.
-    /// The authorities are read when the first server shows a certificate.
-    pub fn system_authorities() -> Self {
-        Self(Whom::SystemAuthorities)
+    /// The authorities are read when the first server shows a certificate. `more` are
+    /// PEM texts of further certificates; a text that cannot be read is ignored.
+    pub fn system_authorities(more: &[Vec<u8>]) -> Self {
+        let read = |pem: &Vec<u8>| certificates_of("authorities", pem).unwrap_or_default();
+        Self(Whom::SystemAuthorities {
+            more: more.iter().flat_map(read).collect(),
+        })
     }
 
     /// Trusts servers whose certificate was signed by one in this file, and servers
@@ -121,6 +133,11 @@ impl Anchored {
         let verifier = self.by_issuer.get_or_init(|| {
             let roots = match &self.whom {
                 Whom::CaFile { roots, .. } => Arc::clone(roots),
+                Whom::SystemAuthorities { more } if !more.is_empty() => {
+                    let mut roots = RootCertStore::clone(&of_this_system().roots);
+                    roots.add_parsable_certificates(more.iter().cloned());
+                    Arc::new(roots)
+                }
                 _ => Arc::clone(&of_this_system().roots),
             };
             let provider = Arc::clone(&self.provider);
@@ -131,12 +148,17 @@ impl Anchored {
         verifier.as_ref()
     }
 
+    /// True for a certificate that the operator has given.
     fn is_in_ca_file(&self, certificate: &CertificateDer<'_>) -> bool {
         match &self.whom {
-            Whom::CaFile { certificates, .. } => {
-                certificates.iter().any(|known| known == certificate)
+            Whom::CaFile {
+                certificates: given,
+                ..
             }
-            _ => false,
+            | Whom::SystemAuthorities { more: given } => {
+                given.iter().any(|known| known == certificate)
+            }
+            Whom::Anybody => false,
         }
     }
 
@@ -148,6 +170,11 @@ impl Anchored {
         let text = match &self.whom {
             Whom::CaFile { name, .. } => format!(
                 "its certificate is signed by {signer}, which is not in {name} (add that CA to the CA file)"
+            ),
+            Whom::SystemAuthorities { more } if !more.is_empty() => format!(
+                "its certificate is signed by {signer}, which is none of the {} authorities given in addition to the system's, and {}",
+                more.len(),
+                of_this_system().described
             ),
             _ => format!(
                 "its certificate is signed by {signer}, {} (give that CA as CA file: --ca-file of the builder, or cafile in a configuration file)",

@@ -100,7 +100,7 @@ fn with_network(arguments: &[&str]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use landfall_handover::firstboot_keyfiles;
-    use landfall_network_plan::Embedded;
+    use landfall_network_plan::{Embedded, Keyfile};
 
     use super::*;
 
@@ -162,6 +162,24 @@ mod tests {
         let found = found("net.ifnames=0 BOOTIF=01-52-54-00-00-00-01", None, true);
         let expected = "rd.neednet=1 net.ifnames=0 BOOTIF=01-52-54-00-00-00-01";
         assert_eq!(found.arguments.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn keyfiles_of_the_ramdisk_go_on_unchanged() {
+        let text = "[connection]\nid=lan\ntype=ethernet\ninterface-name=eth0\n# a comment\n";
+        let embedded = Embedded {
+            keyfiles: vec![Keyfile {
+                name: "lan.nmconnection".to_owned(),
+                text: text.to_owned(),
+            }],
+            ..Embedded::default()
+        };
+        let line = CommandLine::parse("ip=dhcp");
+        let choice = Choice::for_boot(&embedded, None, &NetArgs::from_command_line(&line));
+        let found = FirstBootNetwork::of_this_boot(&line, &choice, true);
+        let expected = ("lan.nmconnection".to_owned(), text.as_bytes().to_vec());
+        assert_eq!(found.keyfiles, [expected]);
+        assert_eq!(found.arguments, None);
     }
 
     /// A file may refer to the name that an argument gives to a NIC.

@@ -1,12 +1,17 @@
 use landfall_boot_params::CommandLine;
-use landfall_settings::ConfigFiles;
 use landfall_settings::media::Media;
+use landfall_settings::{ConfigFiles, IgnitionParts};
 
 use super::*;
 
 fn settings(line: &str) -> Settings {
     let line = CommandLine::parse(line);
-    Settings::from_sources(line, Media::default(), ConfigFiles::default())
+    Settings::from_sources(
+        line,
+        Media::default(),
+        ConfigFiles::default(),
+        IgnitionParts::default(),
+    )
 }
 
 fn order(line: &str) -> Order {
