@@ -66,6 +66,11 @@ fn json_and_text_show_the_plan_of_the_boot() {
     .unwrap();
     let file = fs::read_to_string(keyfiles.join("ens3.nmconnection")).unwrap();
     assert!(file.contains("route1=10.2.0.0/16,10.0.0.1\n"), "{file}");
+    // The files are also an input: one file, or a directory of them.
+    for path in [keyfiles.clone(), keyfiles.join("ens3.nmconnection")] {
+        let given = ["--network-keyfile", path.to_str().unwrap()];
+        assert_eq!(names_in_json(&given).unwrap(), ["ens3"]);
+    }
 }
 
 #[test]
@@ -78,7 +83,12 @@ fn a_document_that_cannot_be_used_fails() {
     )
     .unwrap();
     let data = write(folder.path(), "data.json", "{").unwrap();
-    for document in [["--nmstate", &state], ["--network-data", &data]] {
+    let keyfile = write(folder.path(), "a.nmconnection", "[connection]\nid=a\n").unwrap();
+    for document in [
+        ["--nmstate", &state],
+        ["--network-data", &data],
+        ["--network-keyfile", &keyfile],
+    ] {
         for form in ["--json", "--arguments", ""] {
             let form: &[&str] = if form.is_empty() { &[] } else { &[form] };
             let output = plan_network(&[&document[..], form].concat()).unwrap();

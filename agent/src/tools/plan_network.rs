@@ -1,5 +1,5 @@
-//! `plan-network`: prints what a kernel command line, an NMState document or a
-//! network_data.json means for the network. Every form of the output (text,
+//! `plan-network`: prints what a kernel command line, an NMState document, a
+//! network_data.json or keyfiles mean for the network. Every form of the output (text,
 //! `--json`, `--arguments`, `--keyfiles`) is made from the same plan.
 
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use clap::Args;
 use landfall_boot_params::NetArgs;
 use landfall_network::read_firmware_nics;
 use landfall_network_plan::{
-    DocumentError, MacAddr, NetworkPlan, describe, from_network_data, from_nmstate,
+    Keyfile, MacAddr, NetworkPlan, describe, from_keyfiles, from_network_data, from_nmstate,
 };
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::private_file;
@@ -31,6 +31,9 @@ pub struct Arguments {
     /// NMState (YAML) instead of kernel arguments
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cmdline", "network_data"])]
     nmstate: Option<PathBuf>,
+    /// NetworkManager keyfile, or a directory of them; can be repeated
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["cmdline", "network_data", "nmstate"])]
+    network_keyfile: Vec<PathBuf>,
     /// Write the NetworkManager keyfiles of the installed system here
     #[arg(long, value_name = "DIR")]
     keyfiles: Option<PathBuf>,
@@ -121,14 +124,16 @@ fn print_lines(arguments: &Arguments, plan: &mut NetworkPlan) -> Result<()> {
 }
 
 fn plan(arguments: &Arguments) -> Result<NetworkPlan> {
-    let (file, read) = match (&arguments.network_data, &arguments.nmstate) {
-        (Some(file), _) => (file, of_network_data(file)?),
-        (None, Some(file)) => (file, of_nmstate(file)?),
-        (None, None) => return of_kernel_arguments(arguments),
+    let first = arguments.network_keyfile.first();
+    let (file, read) = match (&arguments.network_data, &arguments.nmstate, first) {
+        (Some(file), ..) => (file, of_network_data(file)?),
+        (None, Some(file), _) => (file, of_nmstate(file)?),
+        (None, None, Some(file)) => (file, of_keyfiles(&arguments.network_keyfile)?),
+        (None, None, None) => return of_kernel_arguments(arguments),
     };
     let faults = match read {
         Ok(plan) => return Ok(plan),
-        Err(error) => error.lines(),
+        Err(faults) => faults,
     };
     if arguments.lenient {
         let mut plan = NetworkPlan::for_boot(&NetArgs::default());
@@ -161,16 +166,39 @@ fn of_kernel_arguments(arguments: &Arguments) -> Result<NetworkPlan> {
     Ok(NetworkPlan::for_boot(&args))
 }
 
-type Document = std::result::Result<NetworkPlan, DocumentError>;
+/// The plan, or the faults of the document, one line each.
+type Document = std::result::Result<NetworkPlan, Vec<String>>;
 
 fn of_nmstate(file: &Path) -> Result<Document> {
     let text = read(file, from_nmstate::LARGEST)?;
-    Ok(NetworkPlan::from_nmstate(&text).map_err(Into::into))
+    Ok(NetworkPlan::from_nmstate(&text).map_err(|error| error.lines()))
 }
 
 fn of_network_data(file: &Path) -> Result<Document> {
     let text = read(file, from_network_data::LARGEST)?;
-    Ok(NetworkPlan::from_network_data(&text).map_err(Into::into))
+    Ok(NetworkPlan::from_network_data(&text).map_err(|error| error.lines()))
+}
+
+/// Reads files, and the files of directories that NetworkManager would read there.
+fn of_keyfiles(paths: &[PathBuf]) -> Result<Document> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let entries = fs::read_dir(path).map_err(|error| of_path("read", path, &error))?;
+        let found = entries.flatten().map(|entry| entry.path());
+        files.extend(found.filter(|path| path.extension().is_some_and(|e| e == "nmconnection")));
+    }
+    let keyfile = |path: &PathBuf| -> Result<Keyfile> {
+        Ok(Keyfile {
+            name: path.file_name().unwrap_or_default().display().to_string(),
+            text: read(path, from_keyfiles::LARGEST)?,
+        })
+    };
+    let files: Vec<Keyfile> = files.iter().map(keyfile).collect::<Result<_>>()?;
+    Ok(NetworkPlan::from_keyfiles(&files).map_err(|error| error.lines()))
 }
 
 fn read(file: &Path, largest: usize) -> Result<String> {
