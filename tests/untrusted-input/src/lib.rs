@@ -28,6 +28,6 @@ pub use kernel_command_line::kernel_command_line;
 pub use media::medium;
 pub use modules::{modinfo, module_index, newc};
 pub use network::{dhcp, dhcpv6, nd_user_option};
-pub use network_plan::{embedded_host, network_data, nmstate};
+pub use network_plan::{embedded_host, keyfile, network_data, nmstate};
 pub use service::{http_command, http_date, lookup_answer, mdns_advert, pem_file};
-pub use settings::config_file;
+pub use settings::{config_file, config_ign};

@@ -1,6 +1,9 @@
 //! Settings from files and media.
 
 use landfall_boot_params::{BootParams, Origin};
+use landfall_http_client::tls::pem_files;
+use landfall_ignition_config::ConfigIgn;
+use landfall_network_plan::{Keyfile, NetworkPlan};
 
 /// The input is a configuration file. It is also read as parameters.txt, and its
 /// lines as settings from mDNS and from a lookup.
@@ -16,4 +19,38 @@ pub fn config_file(data: &[u8]) {
     }
     let _ = (params.list().len(), params.not_supported_yet());
     let _ = params.inspection_urls();
+}
+
+/// The input is an Ignition config. What the agent takes from it goes into the parsers
+/// that read it at boot.
+pub fn config_ign(data: &[u8]) {
+    let Ok(config) = ConfigIgn::read(data) else {
+        return;
+    };
+    for line in [&config.applied, &config.not_applied, &config.not_needed]
+        .into_iter()
+        .flatten()
+    {
+        assert!(!line.contains(char::is_control), "{line:?}");
+    }
+    assert!(config.not_applied.len() < 100);
+    let mut params = BootParams::default();
+    for file in &config.agent_files {
+        params.read_file(&file.path, &String::from_utf8_lossy(&file.content));
+    }
+    for file in config.agent_files.iter().chain(&config.companions) {
+        let is_ours = file.path.starts_with("/etc/ironic-python-agent")
+            || file.path.starts_with("/etc/landfall/");
+        assert!(is_ours && !file.path.contains("/../"), "{}", file.path);
+    }
+    let keyfiles = config.keyfiles.iter().map(|file| Keyfile {
+        name: file.path.clone(),
+        text: String::from_utf8_lossy(&file.content).into_owned(),
+    });
+    let keyfiles: Vec<Keyfile> = keyfiles.collect();
+    assert!(keyfiles.iter().all(|file| !file.name.contains(['/', '\0'])));
+    let _ = NetworkPlan::from_keyfiles(&keyfiles);
+    for file in &config.authorities {
+        let _ = pem_files::certificates_of(&file.path, &file.content);
+    }
 }
