@@ -54,15 +54,16 @@ impl<'a> Keys<'a> {
         Some(value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// The value with its escapes replaced, on one line.
+    /// The value with its escapes replaced, on one line and without white space around
+    /// it: the writer writes no escapes.
     pub(super) fn string(&self, section: &str, key: &str) -> Option<String> {
         let text = self.text(section, key)?;
-        let value = unescaped(text);
+        let value = unescaped(text).trim_matches(' ').to_owned();
         if value.contains(char::is_control) {
             self.expected(section, key, "a text without control characters", text);
             return None;
         }
-        Some(value)
+        Some(value).filter(|value| !value.is_empty())
     }
 
     /// The first of these keys that has a value: NetworkManager renamed some of them.

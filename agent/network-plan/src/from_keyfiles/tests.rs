@@ -2,6 +2,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::describe::describe;
 use crate::keyfile;
@@ -443,4 +445,78 @@ fn sizes_have_limits() {
     let error = NetworkPlan::from_keyfiles(&vec![empty; MOST_FILES + 1]).unwrap_err();
     assert_eq!(error, KeyfilesError::TooMany(MOST_FILES + 1));
     assert_eq!(NetworkPlan::from_keyfiles(&[]), Ok(NetworkPlan::default()));
+}
+
+/// Values that the keys of the recorded files get at random.
+const VALUES: &[&str] = &[
+    "",
+    "0",
+    "-1",
+    "1",
+    "4095",
+    "99999999999",
+    "true",
+    "x",
+    "a/b",
+    "..",
+    "a\\nb",
+    "\\s",
+    ";",
+    ",,,",
+    "bond0",
+    "br0",
+    "ens3",
+    "0.0.0.0/0",
+    "::/0,::,7",
+    "192.0.2.1/33",
+    "2001:db8::1",
+    "52:54:00:00:00:01",
+    "bridge",
+    "vlan",
+    "ovs-port",
+    "ovs-interface",
+    "vrf",
+    "shared",
+    "priority 7 table main",
+    "99932fb9-14bc-4b86-8b35-e09d55a05e69",
+];
+
+proptest! {
+    /// Whatever the files contain, the plan of valid ones writes files that can be read
+    /// again, and faults are single lines.
+    #[test]
+    fn what_is_written_is_read(
+        folder in prop::sample::select(vec!["keyfiles/nmcli", "nmstate/ovs_bond", "nmstate/vlan_protocols"]),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..6),
+    ) {
+        let mut files = keyfiles_in(&test_data(folder));
+        for (line, value) in changes {
+            let all: usize = files.iter().map(|file| file.text.lines().count()).sum();
+            let mut at = line.index(all);
+            for file in &mut files {
+                let count = file.text.lines().count();
+                if at >= count {
+                    at -= count;
+                    continue;
+                }
+                let mut lines: Vec<String> = file.text.lines().map(str::to_owned).collect();
+                if let Some((key, _)) = lines[at].split_once('=') {
+                    lines[at] = format!("{key}={}", value.get(VALUES));
+                }
+                file.text = lines.join("\n");
+                break;
+            }
+        }
+        match NetworkPlan::from_keyfiles(&files) {
+            Ok(plan) => match NetworkPlan::from_keyfiles(&plan.keyfiles()) {
+                Ok(_) | Err(KeyfilesError::NoInterface(_)) => {}
+                Err(error) => prop_assert!(false, "{error}\n{:#?}", plan.keyfiles()),
+            },
+            Err(error) => {
+                let lines = error.lines();
+                prop_assert!(!lines.is_empty());
+                prop_assert!(lines.iter().all(|line| !line.contains(char::is_control)), "{lines:?}");
+            }
+        }
+    }
 }
