@@ -121,6 +121,7 @@ fn host(host_name: Option<String>, document: Document) -> EmbeddedHost {
         host_name,
         macs: Vec::new(),
         nics: std::collections::BTreeMap::new(),
+        root_device_hints: None,
         document,
     }
 }

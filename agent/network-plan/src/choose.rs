@@ -371,6 +371,7 @@ mod tests {
                 host_name: Some("node7".to_owned()),
                 macs: vec!["52:54:00:00:00:01".parse().unwrap()],
                 nics: BTreeMap::new(),
+                root_device_hints: None,
                 document,
             }),
             hosts: 50,

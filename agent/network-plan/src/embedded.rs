@@ -1,4 +1,5 @@
-//! The networks of hosts that the image builder put into the ramdisk.
+//! The hosts that the image builder put into the ramdisk: their networks and the
+//! hints for their root disks.
 //!
 //! Each host is a separate file in [`DIRECTORY`]. So a second archive after a
 //! finished ramdisk, or in the embed area of an ISO, can add hosts or replace one.
@@ -10,7 +11,8 @@
 //! | `host_name` | the machine's host name, or null |
 //! | `macs` | hardware addresses that identify the machine; empty: any machine |
 //! | `nics` | name in the text -> hardware address of the NIC that the name means |
-//! | `kind` | `nmstate`, `network_data`, or `none`: the host has only a name |
+//! | `root_device_hints` | hints for the root disk in metal3's spelling; may be missing |
+//! | `kind` | `nmstate`, `network_data`, or `none`: no network is described |
 //! | `text` | the description as it was given |
 //!
 //! The file keeps the original text instead of the plan made from it. So the
@@ -19,6 +21,7 @@
 
 mod host;
 mod host_search;
+mod metal3_hints;
 mod nic_names;
 mod stored;
 
@@ -27,6 +30,7 @@ use landfall_boot_params::{ClonedMac, MacAddr};
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 pub use host::{Document, DocumentError, EmbeddedHost, SUFFIX};
 pub use host_search::{Embedded, EmbeddedHosts};
+pub use metal3_hints::{Metal3HintError, Metal3Hints};
 pub use stored::{EmbeddedError, LARGEST};
 
 /// The directory of the files in the ramdisk, without the leading slash.

@@ -108,6 +108,17 @@ pub fn yaml_to_json(text: &str) -> Result<serde_json::Value, InvalidYaml> {
     Yaml::parse(text).map(Yaml::into_json)
 }
 
+/// Parses a file with the documents of many hosts, and returns each document as
+/// JSON. Skips documents without any content.
+///
+/// # Errors
+/// If the text is not YAML or exceeds the limits, which are larger than those for
+/// the network of one host.
+pub fn yaml_documents(text: &str) -> Result<Vec<serde_json::Value>, InvalidYaml> {
+    let documents = Yaml::parse_all(text)?;
+    Ok(documents.into_iter().map(Yaml::into_json).collect())
+}
+
 fn read(document: &Yaml, findings: &Findings) -> Option<NetworkPlan> {
     let top = match document {
         Yaml::Map(_) => {

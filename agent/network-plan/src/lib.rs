@@ -29,7 +29,9 @@ mod vlan_names;
 
 pub use bond_option::{BondValue, bond_number, bond_value};
 pub use choose::{Choice, Source};
-pub use embedded::{Document, DocumentError, Embedded, EmbeddedHost, EmbeddedHosts};
+pub use embedded::{
+    Document, DocumentError, Embedded, EmbeddedHost, EmbeddedHosts, Metal3HintError, Metal3Hints,
+};
 pub use extra_vlans::{AnnouncedVlans, needs_lldp, vlans_by_lldp};
 pub use from_keyfiles::KeyfilesError;
 pub use from_network_data::NetworkDataError;

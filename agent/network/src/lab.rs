@@ -195,6 +195,7 @@ impl Lab {
             host_name: None,
             macs: Vec::new(),
             nics: BTreeMap::new(),
+            root_device_hints: None,
             document: Document::NmState(text.to_owned()),
         };
         let embedded = Embedded {

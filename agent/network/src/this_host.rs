@@ -131,6 +131,7 @@ mod tests {
             host_name: Some(format!("node{number}")),
             macs: vec![MacAddr([0x52, 0x54, 0, 0, 1, number])],
             nics: BTreeMap::new(),
+            root_device_hints: None,
             document: Document::None,
         };
         EmbeddedHosts {

@@ -91,6 +91,7 @@ mod tests {
             host_name: Some(name.to_owned()),
             macs: Vec::new(),
             nics: std::collections::BTreeMap::new(),
+            root_device_hints: None,
             document: Document::None,
         };
         for name in ["b", "a"] {

@@ -1,11 +1,12 @@
 //! A host that the image builder put into the ramdisk, with the description of its
-//! network.
+//! network and the hints for its root disk.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use landfall_boot_params::MacAddr;
 
+use super::metal3_hints::Metal3Hints;
 use crate::from_network_data::NetworkDataError;
 use crate::from_nmstate::NmStateError;
 use crate::plan::NetworkPlan;
@@ -32,7 +33,7 @@ impl DocumentError {
     }
 }
 
-/// One host and its network.
+/// One host, its network and the hints for its root disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddedHost {
     /// The machine's host name, if one was given.
@@ -43,6 +44,8 @@ pub struct EmbeddedHost {
     /// Names of NICs in the document that may differ from the names on this
     /// machine.
     pub nics: BTreeMap<String, MacAddr>,
+    /// The hints that choose the root disk if nobody else gives hints.
+    pub root_device_hints: Option<Metal3Hints>,
     /// The description of its network.
     pub document: Document,
 }

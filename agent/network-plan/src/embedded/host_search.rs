@@ -5,6 +5,7 @@ use landfall_boot_params::MacAddr;
 use super::host::{Document, EmbeddedHost};
 use crate::keyfile::Keyfile;
 use crate::plan::NetworkPlan;
+use super::metal3_hints::Metal3Hints;
 use crate::vlan_names::listed;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,12 @@ impl Embedded {
         let host = self.host.as_ref();
         host.is_some_and(|host| host.document != Document::None && host.plan().is_ok())
             || (!self.keyfiles.is_empty() && NetworkPlan::from_keyfiles(&self.keyfiles).is_ok())
+    }
+
+    /// The hints for the root disk of this machine, and the host that has them.
+    pub fn root_device_hints(&self) -> Option<(&EmbeddedHost, &Metal3Hints)> {
+        let host = self.host.as_ref()?;
+        Some((host, host.root_device_hints.as_ref()?))
     }
 }
 
@@ -103,6 +110,7 @@ mod tests {
             host_name: Some(name.to_owned()),
             macs: macs.iter().copied().map(mac).collect(),
             nics: BTreeMap::new(),
+            root_device_hints: None,
             document: Document::None,
         }
     }

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use landfall_boot_params::MacAddr;
 use landfall_boot_params::dracut_net::{is_host_name, is_interface_name};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::host::{Document, EmbeddedHost};
+use super::metal3_hints::{Metal3HintError, Metal3Hints};
 
 /// Longest file that is read, in bytes: enough for the longest text with every byte
 /// escaped.
@@ -24,6 +26,10 @@ struct Stored {
     host_name: Option<String>,
     macs: Vec<String>,
     nics: BTreeMap<String, String>,
+    /// An agent that does not know this key rejects the file, and so does not
+    /// choose a disk without the hints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    root_device_hints: Option<Value>,
     kind: String,
     text: String,
 }
@@ -53,6 +59,8 @@ pub enum EmbeddedError {
         expected: &'static str,
         found: String,
     },
+    #[error("{}", .0.iter().map(|fault| fault.at("root_device_hints")).collect::<Vec<_>>().join("; "))]
+    Hints(Vec<Metal3HintError>),
 }
 
 impl EmbeddedHost {
@@ -66,6 +74,7 @@ impl EmbeddedHost {
             nics: nics
                 .map(|(name, mac)| (name.clone(), mac.to_string()))
                 .collect(),
+            root_device_hints: self.root_device_hints.as_ref().map(Metal3Hints::to_json),
             kind: self.document.kind().to_owned(),
             text: self.document.text().to_owned(),
         };
@@ -108,6 +117,10 @@ impl EmbeddedHost {
         Ok(EmbeddedHost {
             macs: macs.collect::<Result<_, _>>()?,
             nics,
+            root_device_hints: match &stored.root_device_hints {
+                Some(hints) => Metal3Hints::from_json(hints).map_err(EmbeddedError::Hints)?,
+                None => None,
+            },
             document: match stored.kind.as_str() {
                 "nmstate" => Document::NmState(stored.text),
                 "network_data" => Document::NetworkData(stored.text),
@@ -144,6 +157,7 @@ mod tests {
             host_name: Some("node7".to_owned()),
             macs: vec![MAC.parse().unwrap()],
             nics: BTreeMap::from([("eth0".to_owned(), MAC.parse().unwrap())]),
+            root_device_hints: None,
             document: Document::NmState("interfaces: []\n".to_owned()),
         }
     }
@@ -156,6 +170,17 @@ mod tests {
             \"kind\": \"nmstate\",\n  \"text\": \"interfaces: []\\n\"\n}\n";
         assert_eq!(host().to_json(), expected);
         assert_eq!(EmbeddedHost::from_json(expected), Ok(host()));
+        let hints = serde_json::json!({"serialNumber": "S1"});
+        let hinted = EmbeddedHost {
+            root_device_hints: Metal3Hints::from_json(&hints).unwrap(),
+            ..host()
+        };
+        let expected = expected.replace(
+            "\"kind\"",
+            "\"root_device_hints\": {\n    \"serialNumber\": \"S1\"\n  },\n  \"kind\"",
+        );
+        assert_eq!(hinted.to_json(), expected);
+        assert_eq!(EmbeddedHost::from_json(&expected), Ok(hinted));
     }
 
     #[test]
@@ -193,6 +218,11 @@ mod tests {
                 "a/b",
                 "nics: expected the name of an interface, found \"a/b\"",
             ),
+            (
+                "\"kind\"",
+                "\"root_device_hints\": {\"serial\": \"S1\"}, \"kind\"",
+                "root_device_hints.serial: no such hint; the nearest is `serialNumber`",
+            ),
         ] {
             let text = good.replacen(from, to, 1);
             let error = EmbeddedHost::from_json(&text).unwrap_err().to_string();
@@ -210,13 +240,16 @@ mod tests {
             name in proptest::option::of("[a-z][a-z0-9-]{0,8}[a-z0-9]"),
             macs in proptest::collection::vec(any::<[u8; 6]>(), 0..4),
             nic in "[a-z]{3}[0-9]{1,3}",
+            size in 0..3_i64,
             text in any::<String>(),
         ) {
+            let hints = serde_json::json!({"minSizeGigabytes": size});
             let macs: Vec<MacAddr> = macs.into_iter().map(MacAddr).collect();
             let host = EmbeddedHost {
                 host_name: name,
                 nics: macs.iter().map(|mac| (nic.clone(), *mac)).collect(),
                 macs,
+                root_device_hints: Metal3Hints::from_json(&hints).unwrap(),
                 document: Document::NetworkData(text),
             };
             prop_assert_eq!(EmbeddedHost::from_json(&host.to_json()), Ok(host));

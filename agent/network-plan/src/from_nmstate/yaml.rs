@@ -15,6 +15,10 @@ const DEEPEST: usize = 32;
 /// Most values that are accepted, where each use of an alias counts: enough for
 /// some hundred interfaces with every possible setting.
 const MOST_VALUES: usize = 100_000;
+/// Most values of a file with many hosts: what 8 MiB of YAML usually hold.
+const MOST_VALUES_OF_HOSTS: usize = 1_000_000;
+/// Most documents in one file.
+const MOST_DOCUMENTS: usize = 10_000;
 /// Aliases may repeat at most this many values.
 const MOST_REPEATED: usize = 20_000;
 
@@ -35,6 +39,14 @@ pub(super) enum Yaml {
 #[error("expected YAML: {0}")]
 pub struct InvalidYaml(String);
 
+impl InvalidYaml {
+    fn new(error: serde_saphyr::Error) -> Self {
+        let words = error.to_string();
+        let words: Vec<_> = words.split_whitespace().collect();
+        Self(words.join(" "))
+    }
+}
+
 impl Yaml {
     /// Parses a document, which may start with a byte order mark.
     pub(super) fn parse(text: &str) -> Result<Yaml, InvalidYaml> {
@@ -44,11 +56,15 @@ impl Yaml {
         if text.lines().all(|line| is_blank(line) || line == "---") {
             return Ok(Yaml::Null);
         }
-        serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
-            let words = error.to_string();
-            let words: Vec<_> = words.split_whitespace().collect();
-            InvalidYaml(words.join(" "))
-        })
+        serde_saphyr::from_str_with_options(text, options(MOST_VALUES, 1)).map_err(InvalidYaml::new)
+    }
+
+    /// Parses the documents of a file with many hosts. Skips documents without any
+    /// content.
+    pub(super) fn parse_all(text: &str) -> Result<Vec<Yaml>, InvalidYaml> {
+        let text = text.trim_start_matches('\u{feff}');
+        let options = options(MOST_VALUES_OF_HOSTS, MOST_DOCUMENTS);
+        serde_saphyr::from_multiple_with_options(text, options).map_err(InvalidYaml::new)
     }
 
     /// Converts to JSON. An integer that does not fit there becomes a text.
@@ -89,13 +105,13 @@ impl Yaml {
     }
 }
 
-fn options() -> Options {
+fn options(most_values: usize, most_documents: usize) -> Options {
     let mut budget = Budget::default();
     budget.max_depth = DEEPEST;
-    budget.max_nodes = MOST_VALUES;
-    budget.max_events = 2 * MOST_VALUES;
+    budget.max_nodes = most_values;
+    budget.max_events = 2 * most_values;
     budget.max_recorded_anchor_events = MOST_REPEATED;
-    budget.max_documents = 1;
+    budget.max_documents = most_documents;
     let mut aliases = AliasLimits::default();
     aliases.max_total_replayed_events = MOST_REPEATED;
     aliases.max_replay_stack_depth = 8;
@@ -232,6 +248,32 @@ mod tests {
             // The time limit is long because a loaded machine may be slow; without the
             // limits of this module, the bomb would fill the memory.
             assert!(start.elapsed() < Duration::from_secs(30), "{error}");
+        }
+        let many = "--- {}\n".repeat(MOST_DOCUMENTS + 1);
+        for text in [bomb, &deep, "--- {}\n--- [", "a: 1\na: 2", &many] {
+            let start = Instant::now();
+            let short = &text[..text.len().min(20)];
+            let InvalidYaml(error) = Yaml::parse_all(text).expect_err(short);
+            assert!(!error.contains('\n') && error.len() < 400, "{error}");
+            assert!(start.elapsed() < Duration::from_secs(30), "{error}");
+        }
+    }
+
+    #[test]
+    fn documents_without_content_are_skipped() {
+        let one = Yaml::Map(vec![("a".to_owned(), Yaml::Integer(1))]);
+        let two = Yaml::Text("52:54:00:12:34:56".to_owned());
+        for (text, expected) in [
+            ("", vec![]),
+            ("# nothing\n", vec![]),
+            ("---\n---\n", vec![]),
+            ("a: 1\n", vec![one.clone()]),
+            (
+                "\u{feff}---\n# of metal3\n---\na: 1\n---\n52:54:00:12:34:56\n---\n",
+                vec![one, two],
+            ),
+        ] {
+            assert_eq!(Yaml::parse_all(text), Ok(expected), "{text:?}");
         }
     }
 
