@@ -349,9 +349,10 @@ mod tests {
         );
         let chosen = |hint: &str| {
             let node = serde_json::json!({"instance_info": {"root_device": {"name": hint}}});
-            let chosen = super::super::root_device::choose_for_node(Some(&node), &disks, &|_| {
-                DiskSets::default()
-            });
+            let embedded = landfall_network_plan::Embedded::default();
+            let none = |_: &Disk| DiskSets::default();
+            let chosen =
+                super::super::root_device::choose_for_node(Some(&node), &embedded, &disks, &none);
             chosen.map(|disk| disk.name.clone())
         };
         assert_eq!(

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use landfall_network::NetworkState;
+use landfall_network_plan::Embedded;
 use landfall_report::failure::Failure;
 use tokio::sync::watch;
 
 use super::collect::{CollectOptions, collect};
 use super::collectors::{self, Collector, numa_topology, pci_devices, usb_devices};
+use super::given_hints::GivenHints;
 use super::lldp;
 use super::report_types::{Configuration, InspectionBody, Inventory, Manager};
 use super::root_device::{choose, sets_below};
@@ -36,6 +38,9 @@ pub struct Circumstances {
     pub bootif: Option<String>,
     /// Whether to leave out NICs that lead to the BMC.
     pub hide_bmc_nics: bool,
+    /// The embedded host of this machine, whose hints choose the root disk until
+    /// the node is known.
+    pub embedded: Embedded,
     /// Names and versions of the hardware managers that this agent replaces.
     pub managers: &'static [(&'static str, &'static str)],
     /// Returns the logs in the form that Ironic stores: tar.gz in base64.
@@ -169,14 +174,17 @@ fn default(
     inventory: Inventory,
     circumstances: &Circumstances,
 ) {
-    // The hints are unknown until the agent knows the node, so the default rule
-    // applies. A machine without a disk is inspected as well.
-    let chosen = choose(
-        &inventory.disks,
-        None,
-        &SkipList::default(),
-        &sets_below(root),
-    );
+    // Ironic's hints are unknown until the agent knows the node. A machine without a
+    // root disk is inspected as well.
+    let chosen = GivenHints::in_ramdisk(&circumstances.embedded).and_then(|hints| {
+        let sets = sets_below(root);
+        choose(
+            &inventory.disks,
+            hints.as_ref(),
+            &SkipList::default(),
+            &sets,
+        )
+    });
     body.root_disk = chosen.ok().cloned();
     body.boot_interface = Some(inventory.boot.pxe_interface.clone());
     body.configuration = Some(Configuration {

@@ -15,6 +15,7 @@ mod disk_kind;
 pub mod disk_query;
 pub mod disks;
 mod firmware;
+pub mod given_hints;
 pub mod hint_candidate;
 pub mod hint_expression;
 pub mod host_name;

@@ -6,13 +6,15 @@
 //! question about Ironic's agent.
 
 use landfall_devices::disk_sets::DiskSets;
+use landfall_network_plan::Embedded;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::system_path::SystemPath;
 use serde_json::Value;
 
+use super::given_hints::GivenHints;
 use super::hint_candidate::GIB;
 use super::report_types::Disk;
-use super::root_device_hints::{RootDeviceHints, SkipList};
+use super::root_device_hints::SkipList;
 
 /// In bytes: a smaller disk is never chosen without hints. Ironic's agent has
 /// the same limit.
@@ -23,27 +25,21 @@ pub const MIN_DEFAULT_SIZE: u64 = 4 << 30;
 const LOSS_LIMIT: usize = 400;
 const LOSSES_LIMIT: usize = 8 << 10;
 
-/// Chooses the root disk of this node; `node` is `None` before the node is known.
-/// Hints in `instance_info` take precedence over those in `properties`. Without
-/// hints it is the smallest disk that is large enough. `sets` returns what a disk
-/// is a part of.
+/// Chooses the root disk of this node by the hints of [`GivenHints::for_node`].
+/// Without hints it is the smallest disk that is large enough. `sets` returns what a
+/// disk is a part of.
 ///
 /// # Errors
 /// If no disk is left, or if the hints or the skip list cannot be used.
 pub fn choose_for_node<'a>(
     node: Option<&Value>,
+    embedded: &Embedded,
     disks: &'a [Disk],
     sets: &dyn Fn(&Disk) -> DiskSets,
 ) -> Result<&'a Disk> {
-    let field = |parent: &str, name: &str| {
-        node.and_then(|node| node.get(parent)?.get(name))
-            .unwrap_or(&Value::Null)
-    };
-    let hints = match RootDeviceHints::parse(field("instance_info", "root_device"))? {
-        Some(hints) => Some(hints),
-        None => RootDeviceHints::parse(field("properties", "root_device"))?,
-    };
-    let skip_list = SkipList::parse(field("properties", "skip_block_devices"))?;
+    let hints = GivenHints::for_node(node, embedded)?;
+    let skipped = node.and_then(|node| node.get("properties")?.get("skip_block_devices"));
+    let skip_list = SkipList::parse(skipped.unwrap_or(&Value::Null))?;
     choose(disks, hints.as_ref(), &skip_list, sets)
 }
 
@@ -62,7 +58,7 @@ pub fn sets_below(root: &SystemPath) -> impl Fn(&Disk) -> DiskSets + use<> {
 /// or the skip list need a comparison that is not possible.
 pub fn choose<'a>(
     disks: &'a [Disk],
-    hints: Option<&RootDeviceHints>,
+    hints: Option<&GivenHints>,
     skip_list: &SkipList,
     sets: &dyn Fn(&Disk) -> DiskSets,
 ) -> Result<&'a Disk> {
@@ -111,7 +107,7 @@ pub fn choose<'a>(
 /// Why a disk that would be chosen is rejected, because of what it is a part of.
 fn loss_to_sets(
     sets: &DiskSets,
-    hints: Option<&RootDeviceHints>,
+    hints: Option<&GivenHints>,
     skip_list: &SkipList,
 ) -> Option<String> {
     if let Some(volume) = sets.kept_volume(skip_list.volumes()) {
@@ -125,7 +121,7 @@ fn loss_to_sets(
                 .to_owned(),
         );
     }
-    if hints.is_some_and(RootDeviceHints::name_a_disk) {
+    if hints.is_some_and(|given| given.hints.name_a_disk()) {
         return None;
     }
     let membership = sets.member_of.first()?;
@@ -150,11 +146,7 @@ pub fn report_untouchable(disks: &[Disk]) {
 }
 
 /// Why this disk cannot be chosen; `None` if it can.
-fn loss(
-    disk: &Disk,
-    hints: Option<&RootDeviceHints>,
-    skip_list: &SkipList,
-) -> Result<Option<String>> {
+fn loss(disk: &Disk, hints: Option<&GivenHints>, skip_list: &SkipList) -> Result<Option<String>> {
     if let Some(reason) = disk.traits.why_untouchable() {
         return Ok(Some(reason));
     }
@@ -162,7 +154,10 @@ fn loss(
         return Ok(Some("in skip_block_devices".into()));
     }
     match hints {
-        Some(hints) => Ok(hints.mismatch(disk)?),
+        Some(given) => {
+            let mismatch = given.hints.mismatch(disk);
+            mismatch.map_err(|error| given.incomparable(error))
+        }
         None if disk.size < MIN_DEFAULT_SIZE => Ok(Some(format!(
             "{:.2} GiB is below the 4 GiB that a root disk needs without root device hints",
             disk.size as f64 / GIB
@@ -188,12 +183,12 @@ fn list(losses: &[String]) -> String {
     text
 }
 
-fn none_left(hints: Option<&RootDeviceHints>, losses: &[String]) -> Failure {
+fn none_left(hints: Option<&GivenHints>, losses: &[String]) -> Failure {
     let losses = list(losses);
     match hints {
-        Some(hints) => Failure::device_not_found(format!("no disk matches the root device hints ({hints}): {losses}"),
-        )
-        .hint("correct root_device in the node's properties or instance_info"),
+        Some(GivenHints { hints, source }) => source.corrected(Failure::device_not_found(format!(
+            "no disk matches the root device hints ({hints}): {losses}"
+        ))),
         None => Failure::device_not_found(format!("no disk can be the root disk: {losses}"),
         )
         .hint("name the disk by root_device in the node's properties; the step delete_configuration deletes software RAID"),

@@ -1,6 +1,7 @@
 //! Parses the root device hints of a node and its list of disks to keep, and
 //! compares them with disks.
 
+use landfall_network_plan::Metal3Hints;
 use landfall_report::failure::{Class, Failure, Result};
 use serde_json::Value;
 
@@ -90,6 +91,16 @@ impl RootDeviceHints {
             .into_iter()
             .map(|(name, value)| parse_hint(name, value));
         Ok(Some(Self(hints.collect::<std::result::Result<_, _>>()?)))
+    }
+
+    /// The hints that metal3's operator would give to Ironic.
+    ///
+    /// # Errors
+    /// If an expression cannot be used.
+    pub fn from_metal3(hints: &Metal3Hints) -> std::result::Result<Self, HintError> {
+        let hints = hints.for_ironic();
+        let hints = hints.iter().map(|(name, value)| parse_hint(name, value));
+        Ok(Self(hints.collect::<std::result::Result<_, _>>()?))
     }
 
     /// Whether one of the hints identifies a disk instead of describing it, for

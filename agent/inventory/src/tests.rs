@@ -162,6 +162,7 @@ fn circumstances(names: &str) -> Circumstances {
         network: watch::channel(NetworkState::default()).1,
         bootif: Some("01-52-54-00-aa-bb-01".into()),
         hide_bmc_nics: true,
+        embedded: landfall_network_plan::Embedded::default(),
         managers: &[("generic_hardware_manager", "1.2")],
         logs: || "H4sI".into(),
     }

@@ -60,6 +60,7 @@ impl Boot {
             network: self.network.clone(),
             bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),
             hide_bmc_nics: !*params.bmc_nics,
+            embedded: self.settings.embedded.clone(),
             managers: &commands::HARDWARE_MANAGERS,
         };
         let mut is_first = true;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use landfall_devices::boot_medium::BootMedium;
 use landfall_devices::disk_sets::Membership;
+use landfall_network_plan::{Document, EmbeddedHost, Metal3Hints};
 use serde_json::Value;
 
 use super::*;
@@ -82,18 +83,37 @@ fn sets(disks: &[Value], name: &str) -> DiskSets {
 
 /// The chosen disk, such as `/dev/sda`, or the error that Ironic gets.
 fn outcome(node: &Value, disks: &[Disk]) -> String {
-    outcome_with(node, disks, &|_| DiskSets::default())
+    outcome_with(node, &Embedded::default(), disks, &|_| DiskSets::default())
 }
 
-fn outcome_with(node: &Value, disks: &[Disk], sets: &dyn Fn(&Disk) -> DiskSets) -> String {
-    match choose_for_node(Some(node), disks, sets) {
+fn outcome_with(
+    node: &Value,
+    embedded: &Embedded,
+    disks: &[Disk],
+    sets: &dyn Fn(&Disk) -> DiskSets,
+) -> String {
+    match choose_for_node(Some(node), embedded, disks, sets) {
         Ok(disk) => disk.name.clone(),
         Err(failure) => format!("{}: {failure}", failure.class.name()),
     }
 }
 
-/// Runs all cases of a table. A case has `hints` or a whole `node`, and `expect`: a
-/// disk, or the parts that the error must contain. The disks are those of the case,
+/// A machine whose host in the ramdisk has these root device hints.
+fn embedded(hints: &Value) -> Embedded {
+    Embedded {
+        host: Some(EmbeddedHost {
+            host_name: None,
+            macs: Vec::new(),
+            nics: std::collections::BTreeMap::new(),
+            root_device_hints: Metal3Hints::from_json(hints).unwrap(),
+            document: Document::None,
+        }),
+        ..Embedded::default()
+    }
+}
+
+/// Runs all cases of a table. A case has `hints` or a whole `node`, perhaps the
+/// `embedded` hints of the ramdisk, and `expect`: a disk, or the parts that the error must contain. The disks are those of the case,
 /// or else those of the table.
 fn run_table(path: &Path) {
     let table: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
@@ -107,7 +127,8 @@ fn run_table(path: &Path) {
         let node = case.get("node").cloned().unwrap_or_else(|| {
             serde_json::json!({"properties": {"root_device": case["hints"]}, "instance_info": {}})
         });
-        let found = outcome_with(&node, &disks, &|disk| sets(fields, &disk.name));
+        let sets = |disk: &Disk| sets(fields, &disk.name);
+        let found = outcome_with(&node, &embedded(&case["embedded"]), &disks, &sets);
         match &case["expect"] {
             Value::String(expected) => assert_eq!(&found, expected, "{name}: {case}"),
             Value::Array(parts) => {
@@ -147,7 +168,7 @@ fn before_the_node_is_known_the_default_rule_holds() {
         disk(&serde_json::json!({"name": "/dev/sdb", "gib": 30})),
     ];
     assert_eq!(
-        choose_for_node(None, &disks, &|_| DiskSets::default())
+        choose_for_node(None, &Embedded::default(), &disks, &|_| DiskSets::default())
             .unwrap()
             .name,
         "/dev/sdb"

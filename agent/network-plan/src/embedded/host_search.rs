@@ -3,9 +3,9 @@
 use landfall_boot_params::MacAddr;
 
 use super::host::{Document, EmbeddedHost};
+use super::metal3_hints::Metal3Hints;
 use crate::keyfile::Keyfile;
 use crate::plan::NetworkPlan;
-use super::metal3_hints::Metal3Hints;
 use crate::vlan_names::listed;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

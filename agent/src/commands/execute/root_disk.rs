@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use landfall_devices::devices_settled;
 use landfall_devices::disk_sets::{DiskSets, Membership};
 use landfall_devices::driver_faults::{self, Purpose};
+use landfall_inventory::given_hints::{GivenHints, HintSource};
 use landfall_inventory::report_types::Disk;
 use landfall_inventory::root_device::{choose_for_node, report_untouchable, sets_below};
-use landfall_inventory::root_device_hints::RootDeviceHints;
 use landfall_inventory::wait_for_disk::{ALL_DISKS, DiskWait, wait_for_disk};
+use landfall_network_plan::Embedded;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::system_path::SystemPath;
-use serde_json::Value;
 
 use super::erasable;
 use crate::commands::machine::{Machine, blocking};
@@ -19,13 +19,25 @@ use crate::commands::node::Node;
 
 /// Whether the hints identify a disk, so that a disk that appears later cannot
 /// match better.
-fn names_one_disk(node: &Node) -> bool {
-    let hints = node
-        .instance_info("root_device")
-        .or_else(|| node.property("root_device"))
-        .unwrap_or(&Value::Null);
+fn names_one_disk(node: &Node, embedded: &Embedded) -> bool {
     // Ignore invalid hints here: the function that chooses the disk reports them.
-    RootDeviceHints::parse(hints).is_ok_and(|hints| hints.is_some_and(|hints| hints.name_a_disk()))
+    GivenHints::for_node(Some(&node.0), embedded)
+        .is_ok_and(|given| given.is_some_and(|given| given.hints.name_a_disk()))
+}
+
+/// Logs which hints choose the root disk, and where they come from. Otherwise an
+/// operator who wrote hints in two places cannot know which of them took effect.
+fn report_hints(node: &Node, embedded: &Embedded) -> Result<()> {
+    let Some(given) = GivenHints::for_node(Some(&node.0), embedded)? else {
+        return Ok(());
+    };
+    tracing::info!("{given}");
+    if !matches!(given.source, HintSource::Ramdisk(_))
+        && let Some((host, hints)) = embedded.root_device_hints()
+    {
+        tracing::info!("the root device hints in the ramdisk for {host} are ignored: {hints}");
+    }
+    Ok(())
 }
 
 /// Waits until the disks of this machine are present, as far as the agent can know.
@@ -34,7 +46,7 @@ pub(super) async fn wait_for_all(machine: &Machine, node: &Node) {
     let params = &machine.settings.params;
     let disk_wait = DiskWait::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
     let settled = devices_settled::wait(machine.devices_settled.clone(), disk_wait.timeout).await;
-    if !names_one_disk(node) {
+    if !names_one_disk(node, &machine.settings.embedded) {
         tokio::time::sleep_until((settled + ALL_DISKS).into()).await;
     }
 }
@@ -45,6 +57,7 @@ pub(super) async fn wait_for_all(machine: &Machine, node: &Node) {
 /// # Errors
 /// If there is no such disk. The details say for each disk why it was not chosen.
 pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
+    report_hints(node, &machine.settings.embedded)?;
     let sets = sets_below(&SystemPath::live());
     let disk = choose_when_there(machine, node, sets, report_untouchable).await?;
     tracing::info!(
@@ -98,14 +111,14 @@ async fn choose_when_there(
     let params = &machine.settings.params;
     let mut disk_wait = DiskWait::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
     let settled = devices_settled::wait(machine.devices_settled.clone(), disk_wait.timeout).await;
-    if !names_one_disk(node) {
+    if !names_one_disk(node, &machine.settings.embedded) {
         disk_wait = disk_wait.for_all_disks(settled);
     }
-    let node = node.0.clone();
+    let (node, embedded) = (node.0.clone(), machine.settings.embedded.clone());
     blocking(move || {
         let root = SystemPath::live();
         let disks = wait_for_disk(&root, disk_wait, |disks| {
-            choose_for_node(Some(&node), disks, &sets).is_ok()
+            choose_for_node(Some(&node), &embedded, disks, &sets).is_ok()
         })
         .map_err(|error| Failure::other(format!("cannot wait for a disk: {error}")))?;
         tell(&disks);
@@ -114,7 +127,7 @@ async fn choose_when_there(
             let details = format!("no disk found: {}", why.cause);
             return Err(Failure::device_not_found(details).hint(why.remedy));
         }
-        choose_for_node(Some(&node), &disks, &sets).cloned()
+        choose_for_node(Some(&node), &embedded, &disks, &sets).cloned()
     })
     .await
 }
@@ -127,6 +140,7 @@ mod tests {
     #[test]
     fn only_an_identity_ends_the_look_for_more_disks() {
         let node = |hints| Node(json!({"instance_info": {"root_device": hints}}));
+        let names_one_disk = |node: &Node| names_one_disk(node, &Embedded::default());
         assert!(names_one_disk(&node(json!({"serial": "A"}))));
         assert!(names_one_disk(&node(
             json!({"size": ">= 10", "wwn": "0x5"})

@@ -1,0 +1,193 @@
+//! Root device hints together with the place where the operator wrote them.
+//!
+//! Ironic's hints take precedence over those in the ramdisk: they may be newer than
+//! the boot medium.
+
+use std::fmt;
+
+use landfall_network_plan::{Embedded, EmbeddedHost};
+use landfall_report::failure::{Failure, Result};
+use serde_json::Value;
+
+use super::hint_expression::HintError;
+use super::root_device_hints::RootDeviceHints;
+
+/// Where hints come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HintSource {
+    InstanceInfo,
+    Properties,
+    /// The embedded host of this machine, as the console shows it.
+    Ramdisk(String),
+}
+
+/// The hints that choose the root disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenHints {
+    pub hints: RootDeviceHints,
+    pub source: HintSource,
+}
+
+impl GivenHints {
+    /// The hints for a node: those in `instance_info`, else those in `properties`,
+    /// else those of this machine's embedded host. `node` is `None` before the node
+    /// is known. `None` if nobody gives hints.
+    ///
+    /// # Errors
+    /// If the first hints that are given cannot be used.
+    pub fn for_node(node: Option<&Value>, embedded: &Embedded) -> Result<Option<Self>> {
+        let hints_in = |parent: &str| {
+            let hints = node.and_then(|node| node.get(parent)?.get("root_device"));
+            RootDeviceHints::parse(hints.unwrap_or(&Value::Null))
+        };
+        let of_ironic = match hints_in("instance_info")? {
+            Some(hints) => Some((hints, HintSource::InstanceInfo)),
+            None => hints_in("properties")?.map(|hints| (hints, HintSource::Properties)),
+        };
+        match of_ironic {
+            Some((hints, source)) => Ok(Some(Self { hints, source })),
+            None => Self::in_ramdisk(embedded),
+        }
+    }
+
+    /// The hints of this machine's embedded host, if it has any.
+    ///
+    /// # Errors
+    /// If they cannot be used. The builder rejects such hints.
+    pub fn in_ramdisk(embedded: &Embedded) -> Result<Option<Self>> {
+        let Some((host, hints)) = embedded.root_device_hints() else {
+            return Ok(None);
+        };
+        let source = HintSource::of_host(host);
+        let hints = RootDeviceHints::from_metal3(hints)
+            .map_err(|error| source.corrected(Failure::from(error)))?;
+        Ok(Some(Self { hints, source }))
+    }
+
+    /// The failure if the hints cannot be compared with a disk.
+    pub(super) fn incomparable(&self, error: HintError) -> Failure {
+        self.source.corrected(Failure::from(error))
+    }
+}
+
+impl HintSource {
+    fn of_host(host: &EmbeddedHost) -> Self {
+        Self::Ramdisk(host.to_string())
+    }
+
+    /// The failure with the advice where to correct the hints.
+    pub(super) fn corrected(&self, failure: Failure) -> Failure {
+        failure.hint(match self {
+            Self::InstanceInfo | Self::Properties => {
+                "correct root_device in the node's properties or instance_info"
+            }
+            Self::Ramdisk(_) => {
+                "correct the host's rootDeviceHints and build the boot medium again, or give root_device in the node's properties"
+            }
+        })
+    }
+}
+
+impl fmt::Display for HintSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InstanceInfo => f.write_str("in the node's instance_info"),
+            Self::Properties => f.write_str("in the node's properties"),
+            Self::Ramdisk(host) => write!(f, "embedded in the ramdisk for {host}"),
+        }
+    }
+}
+
+/// Formats as `root device hints in the node's properties: serial: "S1"`.
+impl fmt::Display for GivenHints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "root device hints {}: {}", self.source, self.hints)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use landfall_network_plan::{Document, Metal3Hints};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::hint_expression::Expression;
+
+    pub(super) fn embedded(hints: &Value) -> Embedded {
+        Embedded {
+            host: Some(EmbeddedHost {
+                host_name: Some("node7".to_owned()),
+                macs: vec!["52:54:00:00:00:01".parse().unwrap()],
+                nics: BTreeMap::new(),
+                root_device_hints: Metal3Hints::from_json(hints).unwrap(),
+                document: Document::None,
+            }),
+            hosts: 3,
+            ..Embedded::default()
+        }
+    }
+
+    #[test]
+    fn ironics_hints_take_precedence() {
+        let own = embedded(&json!({"serialNumber": "E", "model": "M"}));
+        let none = embedded(&json!(null));
+        let ramdisk = "root device hints embedded in the ramdisk for node7 (52:54:00:00:00:01): \
+                       model: \"<in> M\", serial: \"s== E\"";
+        let properties = json!({"root_device": {"serial": "P"}});
+        for (node, embedded, expected) in [
+            (
+                json!({"instance_info": {"root_device": {"serial": "I"}}, "properties": properties}),
+                &own,
+                Some("root device hints in the node's instance_info: serial: \"I\""),
+            ),
+            (
+                json!({"instance_info": {"root_device": {}}, "properties": properties}),
+                &own,
+                Some("root device hints in the node's properties: serial: \"P\""),
+            ),
+            (
+                json!({"properties": {"root_device": null}}),
+                &own,
+                Some(ramdisk),
+            ),
+            (json!(null), &own, Some(ramdisk)),
+            (json!({}), &none, None),
+            (json!({}), &Embedded::default(), None),
+        ] {
+            let found = GivenHints::for_node(Some(&node), embedded).unwrap();
+            let found = found.map(|given| given.to_string());
+            assert_eq!(found.as_deref(), expected, "{node}");
+        }
+        // Bad hints of Ironic's are an error, not a reason to take other hints.
+        let bad = json!({"properties": {"root_device": {"colour": "red"}}});
+        assert!(GivenHints::for_node(Some(&bad), &own).is_err());
+    }
+
+    /// Texts that look like expressions of Ironic's hints, among others.
+    fn operand() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[ \t\u{a0}\u{1d}]{0,2}(s|S|<|>|=|!|in|or|<in>|<or>|all-in){0,3}[ =A]{0,3}",
+            "\\PC{1,12}",
+            any::<String>(),
+        ]
+    }
+
+    proptest! {
+        /// The builder accepts a hint exactly if the agent's parser does.
+        #[test]
+        fn the_builder_accepts_what_the_agent_can_use(text in operand()) {
+            prop_assume!(!text.is_empty() && text.len() <= 1024);
+            for (metal3, operator) in [("serialNumber", "s=="), ("vendor", "<in>")] {
+                let expression = Expression::for_text(&format!("{operator} {text}"));
+                let read = Metal3Hints::from_json(&json!({metal3: text}));
+                prop_assert_eq!(read.is_ok(), expression.is_ok(), "{} {:?}", operator, text);
+                if let Ok(Some(hints)) = read {
+                    prop_assert!(RootDeviceHints::from_metal3(&hints).is_ok());
+                }
+            }
+        }
+    }
+}
