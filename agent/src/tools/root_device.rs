@@ -10,6 +10,7 @@ use landfall_inventory::hint_candidate::{Candidate as _, GIB};
 use landfall_inventory::hint_expression::{ErrorClass, HintError};
 use landfall_inventory::root_device::MIN_DEFAULT_SIZE;
 use landfall_inventory::root_device_hints::RootDeviceHints;
+use landfall_network_plan::Metal3Hints;
 use landfall_report::failure::{Failure, Result};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
@@ -25,7 +26,13 @@ const FILE_LIMIT: u64 = 64 << 20;
 #[command(after_help = "\
 The exit code is 0 if the hints choose a disk, and 1 if they match none, cannot
 be used or cannot be read. Without hints ({}) the smallest disk of at least
-4 GiB is chosen.")]
+4 GiB is chosen.
+
+Hints in the spelling of a BareMetalHost mean what metal3's operator makes of
+them for Ironic: {\"serialNumber\": \"S1\", \"minSizeGigabytes\": 100}. A name
+that both have (hctl, model, vendor, wwn, rotational) is Ironic's, unless
+another name is metal3's, or the hints are in {\"rootDeviceHints\": {...}}. For
+metal3 a part of the model or vendor is enough.")]
 pub struct Arguments {
     /// JSON list of disks, with the field names of the inventory
     #[arg(long, value_name = "FILE")]
@@ -117,8 +124,31 @@ fn read_hints(text: &str) -> Result<std::result::Result<Option<RootDeviceHints>,
         return Ok(RootDeviceHints::parse(&value));
     }
     let fields: Fields = serde_json::from_str(text).map_err(unreadable)?;
-    let fields = fields.0.iter().map(|(name, value)| (name, value));
-    Ok(RootDeviceHints::from_fields(fields))
+    Ok(match of_metal3(&fields.0, &value) {
+        Some(hints) => from_metal3(hints),
+        None => RootDeviceHints::from_fields(fields.0.iter().map(|(name, value)| (name, value))),
+    })
+}
+
+/// The hints if they are in metal3's spelling: they are in `rootDeviceHints`, or have
+/// a name that Ironic does not have.
+fn of_metal3<'a>(fields: &'a [(String, Value)], whole: &'a Value) -> Option<&'a Value> {
+    match fields {
+        [(name, hints)] if name == "rootDeviceHints" => Some(hints),
+        fields => {
+            let mut names = fields.iter().map(|(name, _)| name);
+            let is_of_metal3 = names.any(|name| Metal3Hints::is_name_of_metal3_only(name));
+            is_of_metal3.then_some(whole)
+        }
+    }
+}
+
+fn from_metal3(hints: &Value) -> std::result::Result<Option<RootDeviceHints>, HintError> {
+    let hints = Metal3Hints::from_json(hints).map_err(|faults| {
+        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        HintError::new(ErrorClass::ValueError, faults.join("; "))
+    })?;
+    hints.as_ref().map(RootDeviceHints::from_metal3).transpose()
 }
 
 /// The devices with their names. A device without a name is an error.
@@ -253,6 +283,64 @@ mod tests {
                 json!({"devices": all}),
                 "{hints}"
             );
+        }
+    }
+
+    #[test]
+    fn hints_in_metal3s_spelling() {
+        let devices = || {
+            json!([
+                {"name": "/dev/sda", "size": 8_u64 << 30, "serial": "A", "model": "SSD 870 EVO"},
+                {"name": "/dev/sdb", "size": 90_u64 << 30, "serial": "B", "model": "SSD",
+                 "by_path": "/dev/disk/by-path/pci-0000:00:1f.2-ata-1"},
+            ])
+        };
+        for (hints, expected) in [
+            (r#"{"serialNumber": "B"}"#, json!("/dev/sdb")),
+            (r#"{"deviceName": "/dev/sda"}"#, json!("/dev/sda")),
+            (
+                r#"{"deviceName": "/dev/disk/by-path/pci-0000:00:1f.2-ata-1"}"#,
+                json!("/dev/sdb"),
+            ),
+            (r#"{"minSizeGigabytes": 9}"#, json!("/dev/sdb")),
+            // Of a model, a part is enough for metal3, but not for Ironic.
+            (r#"{"model": "SSD"}"#, json!("/dev/sdb")),
+            (
+                r#"{"model": "SSD", "minSizeGigabytes": 1}"#,
+                json!("/dev/sda"),
+            ),
+            (
+                r#"{"rootDeviceHints": {"model": "SSD"}}"#,
+                json!("/dev/sda"),
+            ),
+            // No hint is set, so the default rule applies.
+            (r#"{"rootDeviceHints": {}}"#, json!("/dev/sda")),
+            (r#"{"serialNumber": ""}"#, json!("/dev/sda")),
+        ] {
+            assert_eq!(
+                ask(devices(), hints, false),
+                json!({"device": expected}),
+                "{hints}"
+            );
+        }
+        for (hints, message) in [
+            (
+                r#"{"serialNumber": "B", "size": 9}"#,
+                "size: no such hint; the nearest is `minSizeGigabytes`",
+            ),
+            (
+                r#"{"minSizeGigabytes": "9", "serialNumber": 5}"#,
+                "minSizeGigabytes: expected a whole number of GiB, 0 or more, found \"9\"; \
+                 serialNumber: expected a text in quotes, found 5",
+            ),
+            (
+                r#"{"rootDeviceHints": []}"#,
+                "expected hints as keys and values, found a list",
+            ),
+        ] {
+            let error = ask(devices(), hints, false)["error"].take();
+            assert_eq!(error["type"], "ValueError", "{hints}");
+            assert_eq!(error["message"], message, "{hints}");
         }
     }
 
