@@ -75,6 +75,9 @@ pub struct CoreosInst {
     pub legacy: bool,
     /// The disk to install to, as an absolute path.
     pub install_dev: Option<String>,
+    /// The line says what to install and names no disk, and root device hints choose
+    /// the disk.
+    pub uses_hints: bool,
     pub image_url: Option<String>,
     /// The Ignition config; `None` also for `skip`.
     pub ignition_url: Option<IgnitionPlace>,
@@ -120,10 +123,21 @@ impl CoreosInst {
     /// Reads a command line. If an argument is given several times, the last one
     /// takes effect, as in coreos-installer: users override templates this way.
     pub fn from_command_line(line: &CommandLine) -> CoreosInst {
+        Self::read(line, false)
+    }
+
+    /// Reads the command line of a host whose root device hints are known. They
+    /// choose the disk if the line says what to install and names no disk.
+    pub fn with_hinted_disk(line: &CommandLine) -> CoreosInst {
+        Self::read(line, true)
+    }
+
+    fn read(line: &CommandLine, has_hints: bool) -> CoreosInst {
         let mut reader = Reader::new(line);
         let mut inst = CoreosInst {
             legacy: reader.legacy(),
             install_dev: reader.text(INSTALL_DEV).map(disk_path),
+            uses_hints: false,
             image_url: reader.url(IMAGE_URL),
             ignition_url: reader.ignition(),
             platform_id: reader.text(PLATFORM_ID),
@@ -137,6 +151,11 @@ impl CoreosInst {
             faults: Vec::new(),
             warnings: Vec::new(),
         };
+        let names_system = [IMAGE_URL, STREAM, IGNITION_URL].iter().any(|key| {
+            let token = line.last(key);
+            token.is_some_and(|token| !matches!(token.value_or_empty(), "" | SKIP))
+        });
+        inst.uses_hints = has_hints && names_system && inst.install_dev.is_none();
         if reader.switch(SECURE_IPL) {
             reader.faults.push(format!(
                 "{SECURE_IPL}: only s390x machines have a secure IPL -- remove the argument"
@@ -148,7 +167,17 @@ impl CoreosInst {
             ));
         }
         reader.warn_of_repeats();
-        reader.warn_of_unknown();
+        let unknown = reader.unknown();
+        match inst.uses_hints {
+            // The misspelt argument may be the one that names a disk.
+            true => {
+                let faults = unknown
+                    .into_iter()
+                    .map(|text| text.replace("; ignored", ""));
+                reader.faults.extend(faults);
+            }
+            false => reader.warnings.extend(unknown),
+        }
         (inst.faults, inst.warnings) = (reader.faults, reader.warnings);
         inst.check_together(line);
         inst
@@ -156,7 +185,7 @@ impl CoreosInst {
 
     /// True if the command line orders an installation, even an impossible one.
     pub fn is_wanted(&self) -> bool {
-        self.legacy || self.install_dev.is_some()
+        self.legacy || self.install_dev.is_some() || self.uses_hints
     }
 
     /// Every argument that is set, with its value. Secrets in URLs are masked.
@@ -197,12 +226,13 @@ impl CoreosInst {
             // nothing.
             let given = KNOWN.iter().find(|key| line.last(key).is_some());
             if let Some(key) = given.filter(|_| self.faults.is_empty()) {
-                self.warnings
-                    .push(format!("{key}: nothing is installed without {INSTALL_DEV}"));
+                self.warnings.push(format!(
+                    "{key}: nothing is installed without {INSTALL_DEV} or root device hints in the ramdisk"
+                ));
             }
             return;
         }
-        if self.install_dev.is_none() {
+        if self.install_dev.is_none() && self.legacy {
             self.faults.push(format!(
                 "{LEGACY}=yes: expected {INSTALL_DEV}=DISK as well, found none"
             ));
@@ -344,8 +374,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Leaves the value out of the warning, since it may be a secret.
-    fn warn_of_unknown(&mut self) {
+    /// A line for each unknown name. Leaves the value out, since it may be a secret.
+    fn unknown(&self) -> Vec<String> {
+        let mut lines = Vec::new();
         let mut seen: Vec<&str> = Vec::new();
         for Token { key, .. } in self.line.tokens() {
             let ours = key.starts_with(PREFIX) || key.starts_with(OWN_PREFIX);
@@ -353,15 +384,15 @@ impl<'a> Reader<'a> {
                 continue;
             }
             if seen.len() == MAX_UNKNOWN {
-                return;
+                break;
             }
             seen.push(key);
-            self.warnings
-                .push(match nearest(key, KNOWN.iter().copied()) {
-                    Some(name) => format!("{key}: unknown name; ignored -- did you mean {name}?"),
-                    None => format!("{key}: unknown name; ignored"),
-                });
+            lines.push(match nearest(key, KNOWN.iter().copied()) {
+                Some(name) => format!("{key}: unknown name; ignored -- did you mean {name}?"),
+                None => format!("{key}: unknown name; ignored"),
+            });
         }
+        lines
     }
 }
 

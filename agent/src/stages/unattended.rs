@@ -6,6 +6,7 @@
 //! errors forever, as coreos-installer's boot service does. On a permanent error it
 //! leaves the machine on, with the reason on the console.
 
+mod disk;
 mod order;
 
 use std::ffi::OsString;
@@ -15,19 +16,14 @@ use std::time::Duration;
 
 pub(super) use order::Order;
 
-use landfall_devices::devices_settled;
 use landfall_devices::permission::WritePermission;
 use landfall_discovery::{Expected, Place, Wanted};
 use landfall_disk::critical_section::CriticalSection;
 use landfall_init::Ending;
 use landfall_installation::{BootEntry, InstallOptions, Installation, OwnImage, Servers};
-use landfall_inventory::named_disk;
-use landfall_inventory::root_device::report_untouchable;
-use landfall_inventory::wait_for_disk::{DiskWait, wait_for_disk};
 use landfall_report::failure::{Class, Failure, Result};
 use landfall_sys::backoff::Backoff;
 use landfall_sys::state_file::StateFile;
-use landfall_sys::system_path::SystemPath;
 
 use super::Boot;
 use super::own_image::own_image;
@@ -124,7 +120,7 @@ impl Boot {
             };
             self.reach(&wanted).await?;
         }
-        let disk = self.disk(&options).await?;
+        let disk = self.disk(options.dest_device.take()).await?;
         tracing::info!("installing to {}", disk.display());
         options.dest_device = Some(disk);
         let choice = commands::choice_of_this_boot(&self.settings).await;
@@ -148,28 +144,6 @@ impl Boot {
                 kept: written.kept,
                 boot_entry: installation.boot_entry,
             })
-        })
-        .await
-    }
-
-    /// Waits for the disk that the options name, because it may appear late.
-    async fn disk(&self, options: &InstallOptions) -> Result<PathBuf> {
-        let Some(path) = options.dest_device.clone() else {
-            return Err(Failure::invalid_params(
-                "expected coreos.inst.install_dev=DISK, found none",
-            ));
-        };
-        let path = path.to_string_lossy().into_owned();
-        let params = &self.settings.params;
-        let disk_wait = DiskWait::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
-        devices_settled::wait(self.devices_settled.clone(), disk_wait.timeout).await;
-        blocking(move || {
-            let root = SystemPath::live();
-            let is_there = |disks: &[_]| named_disk::find(&root, &path, disks).is_ok();
-            let disks = wait_for_disk(&root, disk_wait, is_there)
-                .map_err(|error| Failure::other(format!("cannot wait for {path}: {error}")))?;
-            report_untouchable(&disks);
-            named_disk::find(&root, &path, &disks).map(|disk| PathBuf::from(&disk.name))
         })
         .await
     }

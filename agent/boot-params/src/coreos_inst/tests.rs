@@ -192,11 +192,11 @@ fn what_is_ignored_is_told() {
     for (text, warning) in [
         (
             "coreos.inst.image_url=http://a/b",
-            "coreos.inst.image_url: nothing is installed without coreos.inst.install_dev",
+            "coreos.inst.image_url: nothing is installed without coreos.inst.install_dev or root device hints in the ramdisk",
         ),
         (
             "coreos.inst=no",
-            "coreos.inst: nothing is installed without coreos.inst.install_dev",
+            "coreos.inst: nothing is installed without coreos.inst.install_dev or root device hints in the ramdisk",
         ),
         (
             "coreos.inst.instal_dev=sda",
@@ -225,6 +225,53 @@ fn what_is_ignored_is_told() {
     assert_eq!(
         read("quiet ip=dhcp coreos.live.rootfs_url=x"),
         CoreosInst::default()
+    );
+}
+
+/// The hints replace the disk, and nothing else.
+#[test]
+fn root_device_hints_replace_a_missing_disk() {
+    let hinted = |text: &str| CoreosInst::with_hinted_disk(&CommandLine::parse(text));
+    const IMAGE: &str = "coreos.inst.image_url=http://a/b coreos.inst.ignition_url=http://a/i";
+    for (text, is_wanted) in [
+        (IMAGE, true),
+        ("coreos.inst.stream=stable", true),
+        ("coreos.inst.ignition_url=http://a/i", true),
+        ("coreos.inst.install_dev=sda", true),
+        ("coreos.inst.ignition_url=skip", false),
+        ("coreos.inst.insecure", false),
+        ("coreos.inst.image_url=", false),
+        ("coreos.inst.image_url=ftp://a/b", true),
+        ("ip=dhcp", false),
+    ] {
+        assert_eq!(hinted(text).is_wanted(), is_wanted, "{text}");
+    }
+    let inst = hinted(IMAGE);
+    assert_eq!((inst.install_dev, inst.faults), (None, Vec::new()));
+    assert_eq!(inst.warnings, [""; 0]);
+    for (more, fault) in [
+        (
+            "coreos.inst.instal_dev=sdb",
+            "coreos.inst.instal_dev: unknown name -- did you mean coreos.inst.install_dev?",
+        ),
+        (
+            "coreos.inst.stream=stable",
+            "coreos.inst.image_url and coreos.inst.stream: expected one of them, found both",
+        ),
+        (
+            "coreos.inst=yes",
+            "coreos.inst=yes: expected coreos.inst.install_dev=DISK as well, found none",
+        ),
+    ] {
+        assert_eq!(hinted(&format!("{IMAGE} {more}")).faults, [fault]);
+    }
+    let named = hinted(&format!(
+        "{IMAGE} coreos.inst.install_dev=sda coreos.inst.colour=1"
+    ));
+    assert_eq!(named.faults, [""; 0]);
+    assert_eq!(
+        named.warnings,
+        ["coreos.inst.colour: unknown name; ignored"]
     );
 }
 

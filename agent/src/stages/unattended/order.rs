@@ -26,7 +26,10 @@ impl Order {
     /// The installation that this boot orders, if any. If the boot also names an
     /// Ironic, there is none: only one of the two may decide, and it is Ironic.
     pub fn of(settings: &Settings, is_live_system: bool) -> Option<Self> {
-        let line = CoreosInst::from_command_line(&settings.command_line);
+        let line = match settings.embedded.root_device_hints() {
+            Some(_) => CoreosInst::with_hinted_disk(&settings.command_line),
+            None => CoreosInst::from_command_line(&settings.command_line),
+        };
         if is_live_system {
             if line.is_wanted() {
                 tracing::info!(

@@ -1,4 +1,5 @@
 use landfall_boot_params::CommandLine;
+use landfall_network_plan::{Document, Embedded, EmbeddedHost, Metal3Hints};
 use landfall_settings::media::Media;
 use landfall_settings::{ConfigFiles, IgnitionParts};
 
@@ -43,6 +44,41 @@ fn a_machine_has_one_master() {
     }
     // CoreOS's live system has its own installer, which reads the same arguments.
     assert!(Order::of(&settings(DISK), true).is_none());
+}
+
+/// The settings of a host that has root device hints in the ramdisk.
+fn hinted(line: &str) -> Settings {
+    let hints = serde_json::json!({"serialNumber": "S1"});
+    let host = EmbeddedHost {
+        host_name: None,
+        macs: Vec::new(),
+        nics: std::collections::BTreeMap::new(),
+        root_device_hints: Metal3Hints::from_json(&hints).unwrap(),
+        document: Document::None,
+    };
+    settings(line).with_embedded(Embedded {
+        host: Some(host),
+        ..Embedded::default()
+    })
+}
+
+#[test]
+fn root_device_hints_in_the_ramdisk_replace_the_disk_of_the_line() {
+    const IMAGE: &str = "coreos.inst.image_url=http://192.0.2.1/a";
+    let options = |line: &str| Order::of(&hinted(line), false).unwrap().options();
+    assert_eq!(options(IMAGE).unwrap().dest_device, None);
+    let named = options(&format!("{IMAGE} coreos.inst.install_dev=sda"));
+    assert_eq!(named.unwrap().dest_device, Some("/dev/sda".into()));
+    let misspelt = options(&format!("{IMAGE} coreos.inst.install_dve=sda"));
+    let fault = misspelt.unwrap_err().details;
+    assert!(fault.contains("install_dve: unknown name"), "{fault}");
+    // Hints alone order nothing, and Ironic decides if it is named.
+    for line in [
+        "ip=dhcp",
+        &format!("{IMAGE} ipa-api-url=http://192.0.2.1:6385"),
+    ] {
+        assert!(Order::of(&hinted(line), false).is_none(), "{line}");
+    }
 }
 
 #[test]

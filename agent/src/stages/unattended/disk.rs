@@ -1,0 +1,80 @@
+//! Finds the disk of an unattended installation, and waits for it if necessary.
+
+use std::path::{Path, PathBuf};
+
+use landfall_devices::devices_settled;
+use landfall_inventory::given_hints::GivenHints;
+use landfall_inventory::named_disk;
+use landfall_inventory::report_types::Disk;
+use landfall_inventory::root_device::{choose, report_untouchable, sets_below};
+use landfall_inventory::root_device_hints::SkipList;
+use landfall_inventory::wait_for_disk::{DiskWait, wait_for_disk};
+use landfall_report::failure::{Failure, Result};
+use landfall_sys::system_path::SystemPath;
+
+use super::Boot;
+use crate::commands::blocking;
+
+impl Boot {
+    /// The disk of this name. Without a name, the disk that this host's root device
+    /// hints in the ramdisk choose.
+    pub(super) async fn disk(&self, named: Option<PathBuf>) -> Result<PathBuf> {
+        let embedded = &self.settings.embedded;
+        if let Some(path) = named {
+            if let Some((host, hints)) = embedded.root_device_hints() {
+                tracing::info!(
+                    "the root device hints in the ramdisk for {host} are ignored ({hints}): the installation names {}",
+                    path.display()
+                );
+            }
+            return self.named_disk(&path).await;
+        }
+        let given = GivenHints::in_ramdisk(embedded)?.ok_or_else(|| {
+            Failure::invalid_params(
+                "expected coreos.inst.install_dev=DISK, or root device hints of this host in the ramdisk, found neither",
+            )
+        })?;
+        self.hinted_disk(given).await
+    }
+
+    async fn named_disk(&self, path: &Path) -> Result<PathBuf> {
+        let path = path.to_string_lossy().into_owned();
+        let disk_wait = self.disk_wait();
+        devices_settled::wait(self.devices_settled.clone(), disk_wait.timeout).await;
+        blocking(move || {
+            let root = SystemPath::live();
+            let is_there = |disks: &[_]| named_disk::find(&root, &path, disks).is_ok();
+            let disks = wait_for_disk(&root, disk_wait, is_there)
+                .map_err(|error| Failure::other(format!("cannot wait for {path}: {error}")))?;
+            report_untouchable(&disks);
+            named_disk::find(&root, &path, &disks).map(|disk| PathBuf::from(&disk.name))
+        })
+        .await
+    }
+
+    async fn hinted_disk(&self, given: GivenHints) -> Result<PathBuf> {
+        tracing::info!("{given}");
+        let mut disk_wait = self.disk_wait();
+        let settled = devices_settled::wait(self.devices_settled.clone(), disk_wait.timeout).await;
+        // A disk that appears later may match as well, and precede this one.
+        if !given.hints.name_a_disk() {
+            disk_wait = disk_wait.for_all_disks(settled);
+        }
+        blocking(move || {
+            let root = SystemPath::live();
+            let sets = sets_below(&root);
+            let keep = SkipList::default();
+            let is_there = |disks: &[Disk]| choose(disks, Some(&given), &keep, &sets).is_ok();
+            let disks = wait_for_disk(&root, disk_wait, is_there)
+                .map_err(|error| Failure::other(format!("cannot wait for a disk: {error}")))?;
+            report_untouchable(&disks);
+            choose(&disks, Some(&given), &keep, &sets).map(|disk| PathBuf::from(&disk.name))
+        })
+        .await
+    }
+
+    fn disk_wait(&self) -> DiskWait {
+        let params = &self.settings.params;
+        DiskWait::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay)
+    }
+}
