@@ -145,7 +145,7 @@ pub(crate) struct PxeArguments {
 /// Build a small ramdisk that adds hosts to a finished one.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "landfall-image hosts --hosts DIR|--agent-config FILE -o hosts.img",
+    override_usage = "landfall-image hosts --hosts DIR|--install-config FILE|... -o hosts.img",
     after_help = "\
 Example:
   landfall-image hosts --hosts ./hosts -o hosts.img
@@ -287,15 +287,15 @@ pub(crate) struct RamdiskArguments {
     pub(crate) compress: Compression,
 }
 
-/// The networks in the ramdisk. They take precedence over those of media and
-/// kernel arguments.
+/// The hosts in the ramdisk. Their networks take precedence over those of media and
+/// kernel arguments, their root device hints apply if nobody else gives hints.
 #[derive(Debug, Default, Args)]
 pub(crate) struct HostArguments {
     /// The network of one host, as NMState (YAML)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["network_data", "hosts", "agent_config"], help_heading = HOSTS)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["network_data", "hosts", "agent_config", "install_config", "bare_metal_hosts"], help_heading = HOSTS)]
     pub(crate) nmstate: Option<PathBuf>,
     /// The network of one host, as network_data.json
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["hosts", "agent_config"], help_heading = HOSTS)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hosts", "agent_config", "install_config", "bare_metal_hosts"], help_heading = HOSTS)]
     pub(crate) network_data: Option<PathBuf>,
     /// The networks of many hosts: HOSTNAME.yaml (NMState), HOSTNAME.json
     #[arg(long, value_name = "DIR", help_heading = HOSTS)]
@@ -303,6 +303,12 @@ pub(crate) struct HostArguments {
     /// The networks of many hosts, as OpenShift's agent-config.yaml
     #[arg(long, value_name = "FILE", help_heading = HOSTS)]
     pub(crate) agent_config: Option<PathBuf>,
+    /// Many hosts, as OpenShift's install-config.yaml
+    #[arg(long, value_name = "FILE", help_heading = HOSTS)]
+    pub(crate) install_config: Option<PathBuf>,
+    /// Many hosts, as BareMetalHosts and Secrets; may be repeated
+    #[arg(long, value_name = "FILE", help_heading = HOSTS)]
+    pub(crate) bare_metal_hosts: Vec<PathBuf>,
     /// Treat warnings about the networks as errors
     #[arg(long, help_heading = HOSTS)]
     pub(crate) strict: bool,

@@ -5,16 +5,20 @@
 //! could reach that machine to find the reason. So the builder reports every fault
 //! of every host.
 
-mod agent_config;
 mod directory;
 mod rules;
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use landfall_host_manifests::{
+    Given, Identity, ManifestFile, Reading, host, read_agent_config, read_bare_metal_hosts,
+    read_install_config,
+};
 use landfall_initramfs::build::{CONFIGURATION_DIRECTORY, ConfigurationFile};
 use landfall_initramfs::path_error;
-use landfall_network_plan::{Document, EmbeddedHost, NetworkPlan, embedded, from_network_data};
+use landfall_network_plan::embedded::{self, MOST_HOSTS};
+use landfall_network_plan::{Document, EmbeddedHost, NetworkPlan, from_network_data};
 
 use crate::cli::HostArguments;
 
@@ -28,67 +32,33 @@ pub(crate) struct Hosts {
     pub(crate) warnings: Vec<String>,
 }
 
-/// A host as the user described it.
-#[derive(Debug)]
-struct Given {
-    /// Name of the source in messages: `hosts/node7.yaml`.
-    title: String,
-    host: EmbeddedHost,
-    /// The source lists the host's hardware addresses. If its list is empty, that
-    /// has been reported as a fault.
-    has_addresses: bool,
-}
-
-/// A host whose network is usable.
+/// A host whose network has been read.
 #[derive(Debug)]
 struct Checked {
     title: String,
     host: EmbeddedHost,
-    has_addresses: bool,
-    plan: NetworkPlan,
-}
-
-/// The hosts that have been read, and one line for each fault.
-#[derive(Debug, Default)]
-struct Reading {
-    given: Vec<Given>,
-    faults: Vec<String>,
+    identity: Identity,
+    /// `None` if the network cannot be used, which has been reported as a fault.
+    plan: Option<NetworkPlan>,
 }
 
 impl Hosts {
     /// Reads and checks the files that the user named.
     pub(crate) fn read(arguments: &HostArguments) -> Result<Self> {
-        let mut reading = Reading::default();
-        let single = [
-            (
-                &arguments.nmstate,
-                Document::NmState as fn(String) -> Document,
-            ),
-            (&arguments.network_data, Document::NetworkData),
-        ];
-        for (path, kind) in single {
-            if let Some(path) = path {
-                let host = host(None, kind(read_text(path)?));
-                let title = path.display().to_string();
-                reading.given.push(Given {
-                    title,
-                    host,
-                    has_addresses: false,
-                });
-            }
-        }
-        if let Some(path) = &arguments.agent_config {
-            let title = path.display().to_string();
-            agent_config::read(&title, &read_text(path)?, &mut reading);
-        }
-        if let Some(path) = &arguments.hosts {
-            directory::read(path, &mut reading)?;
-        }
-        let Reading { given, mut faults } = reading;
-        let mut warnings = Vec::new();
-        let mut checked = Vec::new();
-        for given in given {
-            checked.extend(check(given, &mut faults, &mut warnings));
+        let Reading {
+            given,
+            mut faults,
+            mut warnings,
+        } = read_files(arguments)?;
+        let mut checked: Vec<Checked> = given
+            .into_iter()
+            .map(|given| check(given, &mut faults, &mut warnings))
+            .collect();
+        if checked.len() > MOST_HOSTS {
+            let found = checked.len();
+            faults.push(format!(
+                "expected at most {MOST_HOSTS} hosts, found {found}"
+            ));
         }
         rules::tell_apart(&mut checked, &mut faults);
         rules::same_addresses(&checked, &mut warnings);
@@ -106,6 +76,48 @@ impl Hosts {
     }
 }
 
+fn read_files(arguments: &HostArguments) -> Result<Reading> {
+    let mut reading = Reading::default();
+    let single = [
+        (
+            &arguments.nmstate,
+            Document::NmState as fn(String) -> Document,
+        ),
+        (&arguments.network_data, Document::NetworkData),
+    ];
+    for (path, kind) in single {
+        if let Some(path) = path {
+            let host = host(None, kind(read_text(path)?));
+            let title = path.display().to_string();
+            reading.given.push(Given {
+                title,
+                host,
+                identity: Identity::InNetwork,
+            });
+        }
+    }
+    let title = |path: &Path| path.display().to_string();
+    if let Some(path) = &arguments.agent_config {
+        read_agent_config(&title(path), &read_text(path)?, &mut reading);
+    }
+    if let Some(path) = &arguments.install_config {
+        read_install_config(&title(path), &read_text(path)?, &mut reading);
+    }
+    let mut manifests = Vec::new();
+    for path in &arguments.bare_metal_hosts {
+        let (title, text) = (title(path), read_text(path)?);
+        manifests.push(ManifestFile { title, text });
+    }
+    if !manifests.is_empty() {
+        read_bare_metal_hosts(&manifests, &mut reading);
+    }
+    // Last, because its files may be the networks of hosts in the other files.
+    if let Some(path) = &arguments.hosts {
+        directory::read(path, &mut reading)?;
+    }
+    Ok(reading)
+}
+
 fn file(host: &EmbeddedHost) -> ConfigurationFile {
     let prefix = format!("{CONFIGURATION_DIRECTORY}/");
     let directory = embedded::DIRECTORY;
@@ -113,16 +125,6 @@ fn file(host: &EmbeddedHost) -> ConfigurationFile {
     ConfigurationFile {
         name: format!("{directory}/{}", host.file_name()),
         bytes: host.to_json().into_bytes(),
-    }
-}
-
-fn host(host_name: Option<String>, document: Document) -> EmbeddedHost {
-    EmbeddedHost {
-        host_name,
-        macs: Vec::new(),
-        nics: std::collections::BTreeMap::new(),
-        root_device_hints: None,
-        document,
     }
 }
 
@@ -134,15 +136,26 @@ fn read_text(path: &Path) -> Result<String> {
     }
 }
 
-/// Checks one host. Returns `None` if its network cannot be used. A setting in
-/// network_data that has no effect is a fault, because nobody writes it on
-/// purpose.
-fn check(given: Given, faults: &mut Vec<String>, warnings: &mut Vec<String>) -> Option<Checked> {
+/// Checks one host.
+fn check(given: Given, faults: &mut Vec<String>, warnings: &mut Vec<String>) -> Checked {
     let Given {
         title,
         host,
-        has_addresses,
+        identity,
     } = given;
+    let plan = plan(&title, &host, faults);
+    if let Some(plan) = &plan {
+        report_warnings(&title, &host.document, plan, faults, warnings);
+    }
+    Checked {
+        title,
+        host,
+        identity,
+        plan,
+    }
+}
+
+fn plan(title: &str, host: &EmbeddedHost, faults: &mut Vec<String>) -> Option<NetworkPlan> {
     let long = host.document.text().len();
     if long > from_network_data::LARGEST {
         let most = from_network_data::LARGEST;
@@ -151,16 +164,27 @@ fn check(given: Given, faults: &mut Vec<String>, warnings: &mut Vec<String>) -> 
         ));
         return None;
     }
-    let plan = match host.plan() {
-        Ok(plan) => plan,
+    match host.plan() {
+        Ok(plan) => Some(plan),
         Err(error) => {
             let found = error.lines().into_iter();
             faults.extend(found.map(|fault| format!("{title}: {fault}")));
-            return None;
+            None
         }
-    };
-    let told = plan.warnings.iter().map(|told| format!("{title}: {told}"));
-    match &host.document {
+    }
+}
+
+/// Reports the warnings of a plan. A setting in network_data that has no effect is a
+/// fault, because nobody writes it on purpose.
+fn report_warnings(
+    title: &str,
+    document: &Document,
+    plan: &NetworkPlan,
+    faults: &mut Vec<String>,
+    warnings: &mut Vec<String>,
+) {
+    let titled = |text: &String| format!("{title}: {text}");
+    match document {
         Document::NetworkData(_) => {
             // Some hosting providers put the gateway outside the host's subnet on
             // purpose, so these are only warnings.
@@ -169,18 +193,13 @@ fn check(given: Given, faults: &mut Vec<String>, warnings: &mut Vec<String>) -> 
                 .warnings
                 .iter()
                 .partition(|warning| far.contains(warning));
-            let titled = |text: &String| format!("{title}: {text}");
             faults.extend(in_vain.into_iter().map(titled));
             warnings.extend(far.into_iter().map(titled));
         }
-        Document::NmState(_) | Document::None => warnings.extend(told),
+        Document::NmState(_) | Document::None => {
+            warnings.extend(plan.warnings.iter().map(titled));
+        }
     }
-    Some(Checked {
-        title,
-        host,
-        has_addresses,
-        plan,
-    })
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &HostsArguments) -> Result<()> {
     let hosts = Hosts::read(&arguments.hosts)?;
     ensure!(
         !hosts.files.is_empty(),
-        "expected hosts: --hosts, --agent-config, --nmstate or --network-data"
+        "expected hosts: --hosts, --agent-config, --install-config, --bare-metal-hosts, --nmstate or --network-data"
     );
     report.warnings(&hosts.warnings);
     let mut output = OutputFile::create(&arguments.output.output, arguments.output.force)?;

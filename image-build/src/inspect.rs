@@ -13,7 +13,7 @@ use landfall_media_formats::coreos_image::{self, CoreosImage};
 use landfall_media_formats::iso9660::{self, Iso, IsoError};
 use landfall_module_index::IndexContent;
 use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME};
-use landfall_network_plan::{EmbeddedHost, MacAddr, NetworkPlan, embedded};
+use landfall_network_plan::{EmbeddedHost, MacAddr, Metal3Hints, NetworkPlan, embedded};
 use serde::Serialize;
 
 use crate::areas::{self, Areas};
@@ -97,6 +97,7 @@ pub(crate) struct HostContent {
     pub(crate) macs: Vec<String>,
     /// The kind of the description: `nmstate`, `network_data` or `none`.
     pub(crate) kind: &'static str,
+    pub(crate) root_device_hints: Option<Metal3Hints>,
     /// The plan, in the form that `landfall-agent plan-network --json` prints.
     pub(crate) plan: NetworkPlan,
 }
@@ -385,6 +386,7 @@ fn host(content: &mut RamdiskContent, name: &str, bytes: &[u8]) {
         host_name: host.host_name,
         macs: host.macs.iter().map(MacAddr::to_string).collect(),
         kind: host.document.kind(),
+        root_device_hints: host.root_device_hints,
         plan,
     });
 }

@@ -143,6 +143,9 @@ fn host_lines(host: &HostContent, lines: &mut Vec<String>) {
         macs => macs,
     };
     lines.push(format!("  {name}, {macs}, {}", host.kind));
+    if let Some(hints) = &host.root_device_hints {
+        lines.push(format!("    root device hints: {hints}"));
+    }
     let plan = describe(&host.plan);
     lines.extend(plan.iter().map(|line| format!("    {line}")));
 }

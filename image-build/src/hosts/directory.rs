@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use landfall_boot_params::dracut_net::is_host_name;
+use landfall_host_manifests::{Given, Identity, Reading, host};
 use landfall_network_plan::Document;
 
-use super::{Given, Reading, host, read_text};
+use super::read_text;
 
-/// Adds every host of the directory. If an agent-config.yaml already lists the host
-/// without a network, the host gets the network of its file.
+/// Adds every host of the directory. If another file already lists the host without a
+/// network, the host gets the network of its file.
 pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<()> {
     let looking = || format!("cannot look for hosts in {}", directory.display());
     let mut paths: Vec<PathBuf> = fs::read_dir(directory)
@@ -71,7 +72,7 @@ pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<()> {
                 reading.given.push(Given {
                     title,
                     host,
-                    has_addresses: false,
+                    identity: Identity::InNetwork,
                 });
             }
         }

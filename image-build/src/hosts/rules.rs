@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use landfall_host_manifests::Identity;
 use landfall_network_plan::{Document, embedded};
 
 use super::Checked;
@@ -14,13 +15,13 @@ pub(super) fn tell_apart(checked: &mut [Checked], faults: &mut Vec<String>) {
     for Checked {
         host,
         plan,
-        has_addresses,
+        identity,
         ..
     } in checked.iter_mut()
     {
-        if *has_addresses {
+        let (false, Some(plan)) = (*identity == Identity::Listed, plan) else {
             continue;
-        }
+        };
         if host.macs.is_empty() {
             host.macs = embedded::known_macs(plan);
         }
@@ -28,7 +29,8 @@ pub(super) fn tell_apart(checked: &mut [Checked], faults: &mut Vec<String>) {
         // has. With several hosts it therefore identifies the machine. A single
         // host needs no address: its plan matches any machine, and the address may
         // be a new one.
-        if host.macs.is_empty() && several {
+        let must_differ = several || *identity == Identity::OnlyInNetwork;
+        if host.macs.is_empty() && must_differ {
             host.macs = embedded::given_macs(plan);
         }
     }
@@ -36,8 +38,18 @@ pub(super) fn tell_apart(checked: &mut [Checked], faults: &mut Vec<String>) {
     let mut files = BTreeMap::new();
     for checked in checked.iter() {
         let Checked { title, host, .. } = checked;
-        if host.macs.is_empty() && several && !checked.has_addresses {
+        let must_have_one = match checked.identity {
+            // A network that cannot be used may have addresses.
+            _ if checked.plan.is_none() => false,
+            Identity::Listed => false,
+            Identity::InNetwork => several,
+            Identity::OnlyInNetwork => true,
+        };
+        if host.macs.is_empty() && must_have_one {
             let how = match host.document {
+                _ if checked.identity == Identity::OnlyInNetwork => {
+                    "give the BareMetalHost its bootMACAddress"
+                }
                 Document::NetworkData(_) => "give its links an ethernet_mac_address",
                 _ => {
                     "give an interface `identifier: mac-address` with its mac-address, \
@@ -67,7 +79,8 @@ pub(super) fn tell_apart(checked: &mut [Checked], faults: &mut Vec<String>) {
 pub(super) fn same_addresses(checked: &[Checked], warnings: &mut Vec<String>) {
     let mut owners: BTreeMap<IpAddr, &str> = BTreeMap::new();
     for Checked { title, plan, .. } in checked {
-        let families = plan.interfaces.iter().flat_map(|i| [&i.ipv4, &i.ipv6]);
+        let interfaces = plan.iter().flat_map(|plan| &plan.interfaces);
+        let families = interfaces.flat_map(|i| [&i.ipv4, &i.ipv6]);
         let addresses = families.flatten().flat_map(|ip| &ip.addresses);
         for address in addresses.map(|prefix| prefix.address) {
             let is_link_local = match address {

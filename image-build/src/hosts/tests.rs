@@ -22,6 +22,19 @@ fn agent_config(name: &str) -> HostArguments {
     }
 }
 
+fn install_config(name: &str) -> HostArguments {
+    HostArguments {
+        install_config: Some(data(name)),
+        ..HostArguments::default()
+    }
+}
+
+/// A file of the crate that reads it.
+fn manifest(name: &str) -> PathBuf {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/host-manifests/test_data");
+    PathBuf::from(root).join(name)
+}
+
 /// The hosts as the agent will read them.
 fn hosts(arguments: &HostArguments) -> Vec<EmbeddedHost> {
     let files = Hosts::read(arguments).unwrap().files;
@@ -112,8 +125,11 @@ fn an_agent_config_says_which_nics_its_names_mean() {
     let nic = &plan.interfaces[0];
     assert_eq!(nic.matches.mac, Some(mac("00:ef:44:21:e6:a5")));
     assert_eq!(nic.matches.name, None);
+    let hints = found[0].root_device_hints.as_ref().unwrap();
+    assert_eq!(hints.to_string(), "deviceName: \"/dev/sdb\"");
     // The file has no network for this host, and the directory is not used.
     assert_eq!(found[1].document, Document::None);
+    assert_eq!(found[1].root_device_hints, None);
 }
 
 #[test]
@@ -193,6 +209,123 @@ fn faults_of_an_agent_config_have_their_paths() {
             "faulty-agent-config.yaml: hosts[4]: expected keys and values, found text",
         ]
     );
+}
+
+#[test]
+fn an_install_config_gives_networks_and_hints() {
+    let found = hosts(&HostArguments {
+        install_config: Some(manifest("install-config.yaml")),
+        ..HostArguments::default()
+    });
+    let shown: Vec<String> = { found.iter() }
+        .map(|host| {
+            let hints = host.root_device_hints.as_ref();
+            format!(
+                "{host}: {}",
+                hints.map(ToString::to_string).unwrap_or_default()
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "master-0 (52:54:00:00:00:10): serialNumber: \"S4EV0001\"",
+            "master-1 (52:54:00:00:00:11): deviceName: \
+             \"/dev/disk/by-path/pci-0000:00:1f.2-ata-1\", rotational: false",
+            "worker-0.example.org (52:54:00:00:00:12): ",
+        ]
+    );
+}
+
+#[test]
+fn every_fault_of_an_install_config_is_told() {
+    const AT: &str = "faulty-install-config.yaml: platform.baremetal.hosts";
+    assert_eq!(
+        faults(&install_config("faulty-install-config.yaml")),
+        [
+            "8 faults:".to_owned(),
+            format!("{AT}[1].rootDeviceHints.serialNumber: expected a text in quotes, found 12"),
+            format!(
+                "{AT}[1].rootDeviceHints.size: no such hint; the nearest is `minSizeGigabytes`"
+            ),
+            format!("{AT}[3].name: expected a host name, found \"a/b\""),
+            format!(
+                "{AT}[3].bootMACAddress: expected six hexadecimal bytes joined by ':' or '-', \
+                 found \"52:54:00:00:00\""
+            ),
+            format!(
+                "{AT}[0] (master-0): interfaces[0].ipv4.address[0].ip: expected an IPv4 address, \
+                 found \"192.0.2.300\""
+            ),
+            format!("{AT}[3] (a/b): interfaces[0].mut: no such key; the nearest is `mtu`"),
+            format!("{AT}[1] (master-1): 52:54:00:00:00:10 is a NIC of {AT}[0] (master-0) as well"),
+            format!("{AT}[2] (master-0): has the same host name as {AT}[0] (master-0)"),
+        ]
+    );
+}
+
+#[test]
+fn hosts_of_several_manifests_are_told_apart() {
+    let files = tempfile::tempdir().unwrap();
+    let host = |name: &str, keys: &str| {
+        format!("kind: BareMetalHost\nmetadata: {{name: {name}}}\nspec: {{{keys}}}\n")
+    };
+    let put = |name: &str, text: String| {
+        let path = files.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let secret = "kind: Secret\nmetadata: {name: s}\nstringData:\n  nmstate: |\n    interfaces:\n    \
+                  - {name: eno1, identifier: mac-address, mac-address: 52:54:00:00:00:0c}\n";
+    let mac = |last: &str| format!("bootMACAddress: 52:54:00:00:00:{last}");
+    let read = |texts: &[String]| {
+        let paths = (0..)
+            .zip(texts)
+            .map(|(number, text)| put(&format!("{number}.yaml"), text.clone()));
+        Hosts::read(&HostArguments {
+            bare_metal_hosts: paths.collect(),
+            ..HostArguments::default()
+        })
+    };
+    let named = "preprovisioningNetworkDataName: s";
+    // The network has the address of a host that does not name its NIC.
+    let good = read(&[host("a", &mac("0a")), host("c", named), secret.to_owned()]);
+    let good = good.unwrap().files;
+    let second = EmbeddedHost::from_json(std::str::from_utf8(&good[1].bytes).unwrap()).unwrap();
+    assert_eq!(second.to_string(), "c (52:54:00:00:00:0c)");
+    for (texts, fault) in [
+        (
+            vec![host("a", &mac("0a")), host("b", &mac("0a"))],
+            "52:54:00:00:00:0a is a NIC of",
+        ),
+        (
+            vec![host("a", &mac("0c")), host("c", named), secret.to_owned()],
+            "52:54:00:00:00:0c is a NIC of",
+        ),
+        // Even a single host is one particular machine.
+        (
+            vec![host("a", "online: true")],
+            "no MAC address identifies the machine -- give the BareMetalHost its bootMACAddress",
+        ),
+    ] {
+        let error = read(&texts).unwrap_err().to_string();
+        assert!(error.contains(fault), "{error}");
+    }
+}
+
+#[test]
+fn hosts_of_an_install_config_may_have_their_networks_in_a_directory() {
+    let files = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(data("directory/node1.json")).unwrap();
+    let text = text.replace("52:54:00:00:00:01", "52:54:00:00:00:12");
+    std::fs::write(files.path().join("worker-0.example.org.json"), text).unwrap();
+    let found = hosts(&HostArguments {
+        install_config: Some(manifest("install-config.yaml")),
+        hosts: Some(files.path().to_owned()),
+        ..HostArguments::default()
+    });
+    assert_eq!(found[2].document.kind(), "network_data");
+    assert_eq!(found[2].macs, [mac("52:54:00:00:00:12")]);
 }
 
 #[test]

@@ -2,15 +2,13 @@
 //! pkg/types/agent). Each of its `hosts` lists NICs by hardware address. The host's
 //! network refers to these NICs by names that the list defines.
 
-use std::fmt::Display;
-
-use landfall_boot_params::MacAddr;
-use landfall_boot_params::dracut_net::{is_host_name, is_interface_name};
+use landfall_boot_params::dracut_net::is_interface_name;
 use landfall_network_plan::from_nmstate::yaml_to_json;
 use landfall_network_plan::{Document, EmbeddedHost};
 use serde_json::{Map, Value};
 
-use super::{Given, Reading, host};
+use crate::reader::Reader;
+use crate::{Given, Identity, Reading, host};
 
 /// All valid keys of the file. The builder ignores those that are not about a
 /// host's network.
@@ -34,16 +32,13 @@ const HOST_KEYS: &[&str] = &[
 ];
 const INTERFACE_KEYS: &[&str] = &["macAddress", "name"];
 
-/// Adds the hosts of the file to `reading`.
-pub(super) fn read(title: &str, text: &str, reading: &mut Reading) {
+/// Adds the hosts of an agent-config.yaml to `reading`.
+pub fn read_agent_config(title: &str, text: &str, reading: &mut Reading) {
     let document: Value = match yaml_to_json(text) {
         Ok(document) => document,
         Err(error) => return reading.faults.push(format!("{title}: {error}")),
     };
-    let mut reader = Reader {
-        title,
-        faults: &mut reading.faults,
-    };
+    let mut reader = Reader { title, reading };
     let Some(file) = reader.object("the file", Some(&document)) else {
         return;
     };
@@ -56,42 +51,29 @@ pub(super) fn read(title: &str, text: &str, reading: &mut Reading) {
         let path = format!("hosts[{index}]");
         if let Some(fields) = reader.object(&path, Some(value)) {
             reader.check_keys(&path, fields, HOST_KEYS);
-            let host = reader.host(&path, fields);
+            let host = reader.agent_host(&path, fields);
             let name = host.host_name.as_deref().map(|name| format!(" ({name})"));
             let title = format!("{title}: {path}{}", name.unwrap_or_default());
-            reading.given.push(Given {
+            reader.reading.given.push(Given {
                 title,
                 host,
-                has_addresses: true,
+                identity: Identity::Listed,
             });
         }
     }
 }
 
-/// Reads values of the file and collects their faults.
-struct Reader<'a> {
-    title: &'a str,
-    faults: &'a mut Vec<String>,
-}
-
 impl Reader<'_> {
-    fn host(&mut self, path: &str, fields: &Map<String, Value>) -> EmbeddedHost {
-        let name_path = format!("{path}.hostname");
-        let name = self.text(&name_path, fields.get("hostname"));
-        if let Some(name) = &name
-            && !is_host_name(name)
-        {
-            self.fault(
-                &name_path,
-                format_args!("expected a host name, found {name:?}"),
-            );
-        }
+    fn agent_host(&mut self, path: &str, fields: &Map<String, Value>) -> EmbeddedHost {
+        let name = self.host_name(&format!("{path}.hostname"), fields.get("hostname"));
         let document = match fields.get("networkConfig") {
             None | Some(Value::Null) => Document::None,
             // JSON is also YAML, so the parser of NMState reads it like the original text.
             Some(network) => Document::NmState(format!("{network:#}\n")),
         };
         let mut host = host(name, document);
+        let hints_path = format!("{path}.rootDeviceHints");
+        host.root_device_hints = self.hints(&hints_path, fields.get("rootDeviceHints"));
         let list_path = format!("{path}.interfaces");
         let interfaces = self.list(&list_path, fields.get("interfaces"));
         if interfaces.is_empty() {
@@ -112,17 +94,13 @@ impl Reader<'_> {
 
     fn interface(&mut self, path: &str, fields: &Map<String, Value>, host: &mut EmbeddedHost) {
         let mac_path = format!("{path}.macAddress");
-        let mac = match self.text(&mac_path, fields.get("macAddress")) {
-            None => {
-                let missing = "expected a hardware address such as 52:54:00:00:00:01, found none";
-                return self.fault(&mac_path, missing);
-            }
-            Some(text) => match text.parse::<MacAddr>() {
-                Ok(mac) => mac,
-                Err(expected) => {
-                    return self.fault(&mac_path, format_args!("{expected}, found {text:?}"));
-                }
-            },
+        let value = fields.get("macAddress");
+        if matches!(value, None | Some(Value::Null)) {
+            let missing = "expected a hardware address such as 52:54:00:00:00:01, found none";
+            return self.fault(&mac_path, missing);
+        }
+        let Some(mac) = self.mac(&mac_path, value) else {
+            return;
         };
         if host.macs.contains(&mac) {
             return self.fault(&mac_path, format_args!("{mac} is given twice"));
@@ -142,71 +120,5 @@ impl Reader<'_> {
                 format_args!("{name} already stands for {other}"),
             );
         }
-    }
-
-    fn text(&mut self, path: &str, value: Option<&Value>) -> Option<String> {
-        match value {
-            None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(Value::Number(number)) => Some(number.to_string()),
-            Some(other) => {
-                self.fault(path, format_args!("expected text, found {}", kind(other)));
-                None
-            }
-        }
-    }
-
-    fn list<'v>(&mut self, path: &str, value: Option<&'v Value>) -> &'v [Value] {
-        match value {
-            None | Some(Value::Null) => &[],
-            Some(Value::Array(list)) => list,
-            Some(other) => {
-                self.fault(path, format_args!("expected a list, found {}", kind(other)));
-                &[]
-            }
-        }
-    }
-
-    fn object<'v>(
-        &mut self,
-        path: &str,
-        value: Option<&'v Value>,
-    ) -> Option<&'v Map<String, Value>> {
-        match value {
-            Some(Value::Object(fields)) => Some(fields),
-            other => {
-                let found = other.map_or("nothing", kind);
-                self.fault(
-                    path,
-                    format_args!("expected keys and values, found {found}"),
-                );
-                None
-            }
-        }
-    }
-
-    fn check_keys(&mut self, path: &str, fields: &Map<String, Value>, known: &[&str]) {
-        for key in fields.keys().filter(|key| !known.contains(&key.as_str())) {
-            let known = known.join(", ");
-            self.fault(
-                path,
-                format_args!("expected keys of {known}; found {key:?}"),
-            );
-        }
-    }
-
-    fn fault(&mut self, path: &str, fault: impl Display) {
-        self.faults.push(format!("{}: {path}: {fault}", self.title));
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "nothing",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "keys and values",
     }
 }

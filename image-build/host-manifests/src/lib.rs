@@ -1,0 +1,66 @@
+//! Reads hosts from the files that OpenShift's and metal3's users have:
+//! agent-config.yaml, install-config.yaml, and BareMetalHosts with their Secrets.
+//!
+//! This crate is pure: it reads no files. It reports every fault of every host with
+//! its path, and shows no value that may be a secret: it never reads the address and
+//! the password of a BMC.
+
+mod agent_config;
+mod bare_metal_host;
+mod bare_metal_hosts;
+mod install_config;
+mod manifest;
+mod network_config;
+mod network_secret;
+mod reader;
+
+use std::collections::BTreeMap;
+
+use landfall_network_plan::{Document, EmbeddedHost};
+
+pub use agent_config::read_agent_config;
+pub use bare_metal_hosts::{ManifestFile, read_bare_metal_hosts};
+pub use install_config::read_install_config;
+pub use network_secret::{NETWORK_KEYS, NetworkSecretError, network_document};
+
+/// A host as the user described it.
+#[derive(Debug)]
+pub struct Given {
+    /// Name of the source in messages: `hosts/node7.yaml`.
+    pub title: String,
+    pub host: EmbeddedHost,
+    pub identity: Identity,
+}
+
+/// Where the hardware addresses of a host come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// The source lists them. If its list is empty, that has been reported as a
+    /// fault.
+    Listed,
+    /// The description of the network has them. If there is only one host, it need
+    /// not: then the description is for every machine.
+    InNetwork,
+    /// The description of the network must have them, because the source describes
+    /// one particular machine.
+    OnlyInNetwork,
+}
+
+/// The hosts that have been read, and one line for each fault and warning.
+#[derive(Debug, Default)]
+pub struct Reading {
+    pub given: Vec<Given>,
+    pub faults: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+/// A host of which nothing else is known.
+pub fn host(host_name: Option<String>, document: Document) -> EmbeddedHost {
+    EmbeddedHost {
+        host_name,
+        macs: Vec::new(),
+        nics: BTreeMap::new(),
+        root_device_hints: None,
+        document,
+    }
+}
