@@ -14,6 +14,7 @@ type Function = fn(&[u8]);
 
 const FUNCTIONS: &[(&str, Function)] = &[
     ("ata_identify", ata_identify),
+    ("bare_metal_hosts", bare_metal_hosts),
     ("bls_entry", bls_entry),
     ("checksum", checksum),
     ("config_drive", config_drive),
@@ -45,6 +46,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("network_data", network_data),
     ("newc", newc),
     ("nmstate", nmstate),
+    ("openshift_install_config", openshift_install_config),
     ("pem_file", pem_file),
     ("platform_table", platform_table),
     ("qcow2", qcow2),
