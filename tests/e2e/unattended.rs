@@ -21,10 +21,10 @@ use crate::host_test;
 pub(crate) const STATIC: &str = "ip=192.0.2.10::192.0.2.1:255.255.255.0:node-1.example.org::none \
     nameserver=192.0.2.1";
 
-const IMAGE: &str = "coreos.raw.gz";
-const CONFIG: &str = "worker.ign";
+pub(crate) const IMAGE: &str = "coreos.raw.gz";
+pub(crate) const CONFIG: &str = "worker.ign";
 
-fn url(name: &str) -> String {
+pub(crate) fn url(name: &str) -> String {
     image_server::url(Family::V4, name)
 }
 
@@ -45,7 +45,7 @@ fn plan(order: String) -> Plan {
     }
 }
 
-fn config(content: impl Into<Vec<u8>>) -> ServedFile {
+pub(crate) fn config(content: impl Into<Vec<u8>>) -> ServedFile {
     ServedFile {
         name: CONFIG.to_owned(),
         content: content.into().into(),

@@ -1,6 +1,6 @@
 //! Makes the networks of fifty hosts, including the test's host, in the input
 //! formats of the builder. The addresses of the other hosts reach nothing in
-//! the lab.
+//! the lab. [`install_config`] describes hosts that all run.
 
 use std::fs;
 
@@ -49,6 +49,44 @@ pub fn agent_config(lab: &Lab) -> Result<Vec<String>> {
     fs::write(&file, format!("{document:#}\n"))?;
     Ok(vec![
         "--agent-config".to_owned(),
+        file.display().to_string(),
+    ])
+}
+
+/// A host of an install-config.yaml.
+pub struct InstallerHost {
+    pub name: &'static str,
+    pub mac: &'static str,
+    pub address: &'static str,
+    /// `rootDeviceHints`.
+    pub hints: Value,
+}
+
+/// Builder options for an install-config.yaml with these hosts.
+pub fn install_config<'a>(
+    lab: &Lab,
+    hosts: impl IntoIterator<Item = &'a InstallerHost>,
+) -> Result<Vec<String>> {
+    let host = |host: &InstallerHost| {
+        json!({
+            "name": host.name,
+            "role": "worker",
+            "bmc": {"address": "ipmi://198.51.100.1", "username": "admin", "password": "secret"},
+            "bootMACAddress": host.mac,
+            "rootDeviceHints": host.hints,
+            "networkConfig": nmstate("enp1s0", Some(host.mac), host.address),
+        })
+    };
+    let hosts: Vec<Value> = hosts.into_iter().map(host).collect();
+    let document = json!({
+        "apiVersion": "v1",
+        "metadata": {"name": "lab"},
+        "platform": {"baremetal": {"hosts": hosts}},
+    });
+    let file = lab.path("install-config.yaml");
+    fs::write(&file, format!("{document:#}\n"))?;
+    Ok(vec![
+        "--install-config".to_owned(),
         file.display().to_string(),
     ])
 }

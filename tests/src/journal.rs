@@ -29,6 +29,8 @@ pub enum Source {
     Machine,
     /// The guest at the far end of the host's cables: its console and its machine.
     Peer,
+    /// One of several hosts side by side: its console and its machine.
+    Host(u8),
 }
 
 impl fmt::Display for Source {
@@ -41,6 +43,7 @@ impl fmt::Display for Source {
             Self::Ironic => "ironic",
             Self::Machine => "machine",
             Self::Peer => "peer",
+            Self::Host(number) => return formatter.pad(&format!("host{number}")),
         })
     }
 }
@@ -193,6 +196,19 @@ impl Journal {
         within: Duration,
         matches: impl Fn(&Event) -> bool,
     ) -> Result<Event> {
+        self.wait_for_of(Source::Machine, what, mark, within, matches)
+            .await
+    }
+
+    /// Like [`Journal::wait_for`], for the machine with the events of this source.
+    pub(crate) async fn wait_for_of(
+        &self,
+        machine: Source,
+        what: &str,
+        mark: Mark,
+        within: Duration,
+        matches: impl Fn(&Event) -> bool,
+    ) -> Result<Event> {
         let deadline = tokio::time::Instant::now() + within;
         let mut count = self.inner.count.subscribe();
         let mut next = mark.0;
@@ -204,7 +220,7 @@ impl Journal {
                     if matches(event) {
                         return Ok(event.clone());
                     }
-                    if event.source == Source::Machine && event.text.starts_with(MACHINE_ENDED) {
+                    if event.source == machine && event.text.starts_with(MACHINE_ENDED) {
                         ended = Some(event.text.clone());
                     }
                 }

@@ -33,7 +33,7 @@ pub fn describe(event: &Event) -> Option<(&'static str, String)> {
     let text = event.text.as_str();
     match event.source {
         Source::Console => console(text),
-        Source::Peer => None,
+        Source::Peer | Source::Host(_) => None,
         Source::Conductor => Some(("conductor", text.to_owned())),
         Source::Images => Some(("images", text.to_owned())),
         Source::Ironic => Some(("ironic", text.to_owned())),

@@ -62,6 +62,17 @@ impl Guest {
         Self::start_with(lab, machine, HOST, &options).await
     }
 
+    /// Starts one of several hosts side by side. Its console and its machine are
+    /// [`Source::Host`] of this number.
+    pub async fn start_beside(lab: &Lab, machine: &Machine, number: u8) -> Result<Self> {
+        let source = Source::Host(number);
+        let voice = Voice {
+            console: source,
+            machine: source,
+        };
+        Self::start_as(lab, machine, voice).await
+    }
+
     /// Like [`Guest::start`], for a machine that is not the host.
     pub(crate) async fn start_as(lab: &Lab, machine: &Machine, voice: Voice) -> Result<Self> {
         Self::start_with(lab, machine, voice, &[]).await
@@ -140,7 +151,7 @@ impl Guest {
     pub async fn console_after(&self, mark: Mark, text: &str, within: Duration) -> Result<Event> {
         let what = format!("'{text}' on the console");
         self.journal
-            .wait_for(&what, mark, within, |event| {
+            .wait_for_of(self.voice.machine, &what, mark, within, |event| {
                 event.source == self.voice.console && event.text.contains(text)
             })
             .await
@@ -202,7 +213,7 @@ impl Guest {
             .await
             .with_context(|| format!("the machine still runs after {} s", within.as_secs()))??;
         let by_itself = self.journal.find(self.began, |event| {
-            event.source == Source::Machine && event.text.starts_with("SHUTDOWN")
+            event.source == self.voice.machine && event.text.starts_with("SHUTDOWN")
         });
         ensure!(
             by_itself.is_some_and(|event| event.text.contains("\"guest\":true")),

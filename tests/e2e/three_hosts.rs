@@ -1,0 +1,176 @@
+//! One ISO for the three hosts of an install-config.yaml. They boot side by side, and
+//! each one uses its own static network and its own root device hint.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use landfall_tests::config_drive;
+use landfall_tests::embedded_hosts::{InstallerHost, install_config};
+use landfall_tests::ignition::INSTALLED_SYSTEM_OK;
+use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF};
+use landfall_tests::journal::Source;
+use landfall_tests::lab::Lab;
+use landfall_tests::media;
+use landfall_tests::old_disk::OldDisk;
+use landfall_tests::site::{Network, Plan};
+use landfall_tests::vm::{Boot, Bus, Disk, Guest, Machine};
+use serde_json::json;
+
+use crate::host_test;
+use crate::unattended::{CONFIG, IMAGE, config, url};
+
+const TARGET_MIB: u64 = 5 * 1024;
+/// Smaller than the other disk and large enough for a root disk: without hints the
+/// agent would choose this one.
+const DECOY_MIB: u64 = 4 * 1024 + 512;
+
+/// Three hosts share the processors that one host has in other tests.
+const SLOWER: u32 = 3;
+
+/// A host, the controller of its disks, and what the console says of it.
+struct Case {
+    host: InstallerHost,
+    bus: Bus,
+    hints: &'static str,
+    disk: &'static str,
+}
+
+fn cases() -> [Case; 3] {
+    let host = |name, mac, address, hints| InstallerHost {
+        name,
+        mac,
+        address,
+        hints,
+    };
+    [
+        Case {
+            host: host(
+                "master-0",
+                "52:54:00:c0:fc:00",
+                "192.0.2.20",
+                json!({"serialNumber": "disk0"}),
+            ),
+            // The kernel numbers SCSI disks in any order.
+            bus: Bus::VirtioScsi,
+            hints: "serial: \"s== disk0\"",
+            disk: "/dev/sd",
+        },
+        Case {
+            host: host(
+                "master-1",
+                "52:54:00:c0:fc:01",
+                "192.0.2.21",
+                json!({"deviceName": "/dev/vda"}),
+            ),
+            bus: Bus::VirtioBlk,
+            hints: "name: \"s== /dev/vda\"",
+            disk: "/dev/vda",
+        },
+        Case {
+            host: host(
+                "worker-0.example.org",
+                "52:54:00:c0:fc:02",
+                "192.0.2.22",
+                json!({"minSizeGigabytes": 5}),
+            ),
+            bus: Bus::VirtioBlk,
+            hints: "size: \">= 5\"",
+            disk: "/dev/vda",
+        },
+    ]
+}
+
+#[test]
+fn three_hosts_of_an_install_config() {
+    host_test("three_hosts_of_an_install_config", async |lab| {
+        let plan = Plan {
+            network: Network::Given("ip=dhcp"),
+            // No disk is named here: each host has its own hint.
+            unattended: Some(format!(
+                "coreos.inst.image_url={} coreos.inst.ignition_url={} coreos.inst.insecure",
+                url(IMAGE),
+                url(CONFIG)
+            )),
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        site.files.push(config(site.proof.config()));
+        let _services = site.serve(lab).await?;
+        let cases = cases();
+        let options = install_config(lab, cases.iter().map(|case| &case.host))?;
+        let iso = media::iso(lab, &plan.kernel_arguments(), &options).await?;
+        let mut guests = Vec::new();
+        for (number, case) in (0..).zip(&cases) {
+            let machine = machine(lab, &site.machine, number, case, iso.clone()).await?;
+            let guest = Guest::start_beside(lab, &machine, number).await?;
+            guests.push((number, machine, guest));
+        }
+        let line = site.proof.line();
+        let proof = line.split(' ').next_back().context("no proof")?;
+        for (case, (number, machine, guest)) in cases.iter().zip(guests) {
+            let name = format!("{} ({})", case.host.name, case.host.mac);
+            for text in [
+                format!("plan embedded in the ramdisk: {name}, 1 of 3"),
+                format!("{}/24 from embedded plan", case.host.address),
+                format!(
+                    "root device hints embedded in the ramdisk for {name}: {}",
+                    case.hints
+                ),
+                format!("installing to {}", case.disk),
+            ] {
+                guest.console(&text, SLOWER * BOOT).await?;
+            }
+            let installed = SLOWER * (DEPLOYMENT + FIRST_BOOT);
+            guest.console(INSTALLED_SYSTEM_OK, installed).await?;
+            guest.powered_off(POWER_OFF).await?;
+            let start = lab.journal.start();
+            for text in [proof, "/boot/coreos-firstboot-network/"] {
+                lab.journal.line(Source::Host(number), start, &[text])?;
+            }
+            check_disks(&machine).await?;
+        }
+        Ok(())
+    });
+}
+
+/// The machine of a host, with two blank disks. The BIOS boots the first one.
+async fn machine(
+    lab: &Lab,
+    template: &Machine,
+    number: u8,
+    case: &Case,
+    iso: PathBuf,
+) -> Result<Machine> {
+    let mut disks = Vec::new();
+    for (name, mib) in [("target", TARGET_MIB), ("decoy", DECOY_MIB)] {
+        let path = lab.path(&format!("{name}-{number}.raw"));
+        OldDisk::Blank.make(&path, mib).await?;
+        disks.push(Disk {
+            path,
+            bus: case.bus,
+            unplugged: false,
+            fault: None,
+        });
+    }
+    Ok(Machine {
+        disks,
+        nics: vec![case.host.mac.to_owned()],
+        first_tap: number.into(),
+        boot: Boot::Iso(iso),
+        variables: lab.path(&format!("uefi-variables-{number}")),
+        ..template.clone()
+    })
+}
+
+/// The system is on the disk of the hint, and the other disk is as it was.
+async fn check_disks(machine: &Machine) -> Result<()> {
+    let [target, decoy] = &machine.disks[..] else {
+        anyhow::bail!("expected two disks");
+    };
+    config_drive::partitions(&target.path.display().to_string()).await?;
+    // A blank file has no blocks until somebody writes to it.
+    let blocks = std::fs::metadata(&decoy.path)?.blocks();
+    ensure!(blocks == 0, "{} blocks were written to the decoy", blocks);
+    Ok(())
+}
