@@ -487,7 +487,7 @@ mod tests {
             ("", "is empty, expected a ramdisk or an ISO"),
             (
                 "hello",
-                "expected a ramdisk or an ISO: ramdisk at byte 0: expected a newc cpio archive or zstd",
+                "expected a ramdisk or an ISO: ramdisk at byte 0: expected a newc cpio archive, gzip, xz or zstd",
             ),
         ] {
             std::fs::write(&path, bytes).unwrap();

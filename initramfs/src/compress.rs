@@ -1,10 +1,14 @@
 //! Compresses and unpacks ramdisk archives, and pads them so that one can follow
 //! another.
 
+mod segments;
+
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::num::NonZero;
 use std::str::FromStr;
+
+pub use segments::{Segment, UnpackError, unpack_segments};
 
 /// The highest level. Above it zstd needs a window of more than 8 MiB, and the
 /// kernel must find that memory while it unpacks, even on the smallest host.
@@ -114,7 +118,8 @@ impl<W: Write> Write for Compressor<W> {
 ///
 /// After zstd, the zeros are in a frame of their own. Ironic unpacks every ramdisk
 /// that begins as zstd with zstd(1) (`_handle_zstd_compression` in
-/// ironic/common/images.py), which rejects bare zeros after a frame.
+/// ironic/common/images.py), which rejects bare zeros after a frame. coreos-installer
+/// reads adjacent frames as one archive, which zeros may follow (its src/io/zstd.rs).
 #[must_use]
 pub fn padding_after(compression: Compression, size: u64) -> Vec<u8> {
     // The cast is lossless: less than 4.
@@ -136,124 +141,11 @@ const FRAME_OF_ZEROS: usize = 9;
 /// that it is a single segment with its size in one byte. Its only block is raw.
 fn frame_of_zeros(count: u8) -> Vec<u8> {
     let last_raw_block = (u32::from(count) << 3 | 1).to_le_bytes();
-    let mut frame = ZSTD_MAGIC.to_vec();
+    let mut frame = segments::ZSTD_MAGIC.to_vec();
     frame.extend([0b0010_0000, count]);
     frame.extend(&last_raw_block[..3]);
     frame.resize(FRAME_OF_ZEROS + usize::from(count), 0);
     frame
-}
-
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
-/// One of the archives in a ramdisk file.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Segment {
-    pub offset: usize,
-    /// The number of bytes in the file, before unpacking.
-    pub stored: usize,
-    /// How the archive is packed: `none` or `zstd`.
-    pub packing: &'static str,
-    /// The archive after unpacking.
-    pub archive: Vec<u8>,
-}
-
-/// Why a file is not a ramdisk.
-#[derive(Debug, thiserror::Error)]
-pub enum UnpackError {
-    /// The file is neither cpio nor zstd.
-    #[error("ramdisk at byte {offset}: expected a newc cpio archive or zstd, found {found}")]
-    UnknownFormat {
-        offset: usize,
-        /// The name of the format, or the first bytes.
-        found: String,
-    },
-    #[error("ramdisk at byte {offset}: cannot unpack zstd")]
-    Zstd {
-        /// The offset at which the frame begins.
-        offset: usize,
-        #[source]
-        source: io::Error,
-    },
-    #[error("ramdisk unpacks to more than {limit} bytes")]
-    TooLarge {
-        /// The limit from the caller, in bytes.
-        limit: usize,
-    },
-    #[error(transparent)]
-    Newc(#[from] crate::newc::NewcError),
-}
-
-/// Unpacks every archive of a ramdisk file, at most `limit` bytes in total.
-pub fn unpack_segments(file: &[u8], limit: usize) -> Result<Vec<Segment>, UnpackError> {
-    let mut segments = Vec::new();
-    let mut left = limit;
-    let mut offset = 0;
-    loop {
-        offset += file[offset..].iter().take_while(|&&b| b == 0).count();
-        let rest = &file[offset..];
-        if rest.is_empty() {
-            return Ok(segments);
-        }
-        let segment = unpack_one(rest, offset, left, limit)?;
-        left -= segment.archive.len();
-        offset += segment.stored;
-        // A frame of zeros is padding, not an archive.
-        if segment.archive.iter().any(|&byte| byte != 0) {
-            segments.push(segment);
-        }
-    }
-}
-
-fn unpack_one(
-    rest: &[u8],
-    offset: usize,
-    left: usize,
-    limit: usize,
-) -> Result<Segment, UnpackError> {
-    if rest.starts_with(crate::newc::MAGIC) {
-        let mut reader = crate::newc::Reader::new(rest);
-        reader.by_ref().try_for_each(|entry| entry.map(drop))?;
-        let stored = reader.consumed();
-        if stored > left {
-            return Err(UnpackError::TooLarge { limit });
-        }
-        return Ok(Segment {
-            offset,
-            stored,
-            packing: "none",
-            archive: rest[..stored].to_vec(),
-        });
-    }
-    if !rest.starts_with(&ZSTD_MAGIC) {
-        let found = match rest {
-            [0x1f, 0x8b, ..] => "gzip".to_owned(),
-            [0xfd, b'7', b'z', ..] => "xz".to_owned(),
-            [0x02, 0x21, 0x4c, 0x18, ..] => "lz4".to_owned(),
-            [b'B', b'Z', b'h', ..] => "bzip2".to_owned(),
-            _ => format!("`{}`", rest[..rest.len().min(8)].escape_ascii()),
-        };
-        return Err(UnpackError::UnknownFormat { offset, found });
-    }
-    let broken = |source| UnpackError::Zstd { offset, source };
-    let mut decoder = zstd::Decoder::with_buffer(rest)
-        .map_err(broken)?
-        .single_frame();
-    let mut archive = Vec::new();
-    decoder
-        .by_ref()
-        .take(left as u64 + 1)
-        .read_to_end(&mut archive)
-        .map_err(broken)?;
-    if archive.len() > left {
-        return Err(UnpackError::TooLarge { limit });
-    }
-    let stored = rest.len() - decoder.finish().len();
-    Ok(Segment {
-        offset,
-        stored,
-        packing: "zstd",
-        archive,
-    })
 }
 
 #[cfg(test)]

@@ -23,5 +23,13 @@ pub(crate) const S_IFDIR: u32 = 0o040_000;
 pub(crate) const S_IFREG: u32 = 0o100_000;
 pub(crate) const S_IFCHR: u32 = 0o020_000;
 
+/// An archive without members: only the trailer, 124 bytes.
+#[must_use]
+pub fn empty_archive() -> Vec<u8> {
+    // Cannot fail: the output is in memory.
+    let archive = Writer::new(Vec::new()).finish();
+    archive.map(|(bytes, _)| bytes).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::newc;
+use liblzma::stream::{Check, Stream};
 
 fn packed(compression: Compression, data: &[u8], workers: u32) -> Vec<u8> {
     let mut compressor = Compressor::with_workers(compression, Vec::new(), workers).unwrap();
@@ -21,6 +22,19 @@ fn archive(name: &str) -> Vec<u8> {
         )
         .unwrap();
     writer.finish().unwrap().0
+}
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn xz(data: &[u8]) -> Vec<u8> {
+    let stream = Stream::new_easy_encoder(9, Check::Crc32).unwrap();
+    let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
 }
 
 /// Data that is long enough for several zstd jobs, and neither random nor
@@ -88,6 +102,43 @@ fn concatenated_archives_are_taken_apart() {
     assert_eq!(segments[0].stored, first);
 }
 
+/// What image-customization-controller appends (gzip) and what coreos-installer
+/// writes (xz, preset 9).
+#[test]
+fn gzip_and_xz_end_where_their_stream_ends() {
+    let (a, b, c) = (archive("a"), archive("b"), archive("c"));
+    let (first, second) = (gzip(&a), xz(&b));
+    let mut file = first.clone();
+    file.extend_from_slice(&second);
+    file.extend_from_slice(&[0; 5]);
+    let third = file.len();
+    file.extend_from_slice(&gzip(&c));
+    file.extend_from_slice(&[0; 1000]);
+
+    let found = unpack_segments(&file, 1 << 20).unwrap();
+    let found: Vec<_> = found
+        .iter()
+        .map(|segment| {
+            (
+                segment.offset,
+                segment.stored,
+                segment.packing,
+                &segment.archive,
+            )
+        })
+        .collect();
+    let expected = [
+        (0, first.len(), "gzip", &a),
+        (first.len(), second.len(), "xz", &b),
+        (third, gzip(&c).len(), "gzip", &c),
+    ];
+    assert_eq!(found, expected);
+
+    // Old bytes behind a shorter overlay are a fault, for the kernel too.
+    file.extend_from_slice(b"old bytes");
+    assert!(unpack_segments(&file, 1 << 20).is_err());
+}
+
 #[test]
 fn zeros_alone_are_no_archive_and_no_fault() {
     assert_eq!(unpack_segments(&[0; 512], 10).unwrap(), []);
@@ -108,15 +159,35 @@ fn limits_and_faults() {
             "ramdisk at byte 0: cannot unpack zstd",
         ),
         (
+            gzip(&[0; 5_000_000]),
+            "ramdisk unpacks to more than 1000 bytes",
+        ),
+        (
+            xz(&[0; 5_000_000]),
+            "ramdisk unpacks to more than 1000 bytes",
+        ),
+        (
             b"\x1f\x8bxxxx".to_vec(),
-            "ramdisk at byte 0: expected a newc cpio archive or zstd, found gzip",
+            "ramdisk at byte 0: cannot unpack gzip",
+        ),
+        (
+            gzip(&archive("a"))[..40].to_vec(),
+            "ramdisk at byte 0: cannot unpack gzip",
+        ),
+        (
+            xz(&archive("a"))[..80].to_vec(),
+            "ramdisk at byte 0: cannot unpack xz",
+        ),
+        (
+            b"\x02\x21\x4c\x18xxxx".to_vec(),
+            "ramdisk at byte 0: expected a newc cpio archive, gzip, xz or zstd, found lz4",
         ),
         (
             b"\0\0\0\0hello".to_vec(),
-            "ramdisk at byte 4: expected a newc cpio archive or zstd, found `hello`",
+            "ramdisk at byte 4: expected a newc cpio archive, gzip, xz or zstd, found `hello`",
         ),
     ] {
-        let limit = if expected.contains("zstd") {
+        let limit = if expected.contains("cannot unpack") {
             10_000_000
         } else {
             1000
@@ -152,4 +223,18 @@ fn padding_after_zstd_is_a_frame_that_unpacks_to_zeros() {
         assert!(unpacked[length..].iter().all(|&byte| byte == 0));
     }
     assert_eq!(remainders, [true; 4]);
+}
+
+#[test]
+fn archives_without_members_are_padding() {
+    let level_3 = Compression::Zstd { level: 3 };
+    let a = archive("a");
+    let empty = newc::empty_archive();
+    for padding in [frame_of_zeros(3), gzip(&empty), empty] {
+        let mut file = packed(level_3, &a, 1);
+        file.extend(padding);
+        let segments = unpack_segments(&file, 1 << 20).unwrap();
+        assert_eq!(segments.len(), 1);
+        assert_eq!(segments[0].archive, a);
+    }
 }

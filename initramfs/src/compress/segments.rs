@@ -1,0 +1,163 @@
+//! Takes a ramdisk file apart into its archives, as the kernel does.
+
+use std::io::{self, Read};
+
+use flate2::bufread::GzDecoder;
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::Stream;
+
+use crate::newc;
+
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+const XZ_MAGIC: &[u8] = b"\xfd7zXZ\0";
+pub(super) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// In bytes: the memory that the xz decoder may use. The largest preset, which
+/// coreos-installer uses, needs 65 MiB.
+const XZ_MEMORY: u64 = 128 << 20;
+
+/// One of the archives in a ramdisk file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Segment {
+    pub offset: usize,
+    /// The number of bytes in the file, before unpacking.
+    pub stored: usize,
+    /// How the archive is packed: `none`, `gzip`, `xz` or `zstd`.
+    pub packing: &'static str,
+    /// The archive after unpacking.
+    pub archive: Vec<u8>,
+}
+
+/// Why a file is not a ramdisk.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    #[error(
+        "ramdisk at byte {offset}: expected a newc cpio archive, gzip, xz or zstd, found {found}"
+    )]
+    UnknownFormat {
+        offset: usize,
+        /// The name of the format, or the first bytes.
+        found: String,
+    },
+    #[error("ramdisk at byte {offset}: cannot unpack {packing}")]
+    Broken {
+        /// The offset at which the packed archive begins.
+        offset: usize,
+        packing: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("ramdisk unpacks to more than {limit} bytes")]
+    TooLarge {
+        /// The limit from the caller, in bytes.
+        limit: usize,
+    },
+    #[error(transparent)]
+    Newc(#[from] newc::NewcError),
+}
+
+/// Unpacks every archive of a ramdisk file, at most `limit` bytes in total.
+pub fn unpack_segments(file: &[u8], limit: usize) -> Result<Vec<Segment>, UnpackError> {
+    let mut segments = Vec::new();
+    let mut left = limit;
+    let mut offset = 0;
+    loop {
+        offset += file[offset..].iter().take_while(|&&b| b == 0).count();
+        let rest = &file[offset..];
+        if rest.is_empty() {
+            return Ok(segments);
+        }
+        let segment = unpack_one(rest, offset, left, limit)?;
+        left -= segment.archive.len();
+        offset += segment.stored;
+        if !is_padding(&segment.archive) {
+            segments.push(segment);
+        }
+    }
+}
+
+/// Whether an archive is only there to fill the file up: it is zeros, or it has no
+/// members.
+fn is_padding(archive: &[u8]) -> bool {
+    archive.iter().all(|&byte| byte == 0) || newc::Reader::new(archive).next().is_none()
+}
+
+fn unpack_one(
+    rest: &[u8],
+    offset: usize,
+    left: usize,
+    limit: usize,
+) -> Result<Segment, UnpackError> {
+    if rest.starts_with(newc::MAGIC) {
+        let mut reader = newc::Reader::new(rest);
+        reader.by_ref().try_for_each(|entry| entry.map(drop))?;
+        let stored = reader.consumed();
+        if stored > left {
+            return Err(UnpackError::TooLarge { limit });
+        }
+        return Ok(Segment {
+            offset,
+            stored,
+            packing: "none",
+            archive: rest[..stored].to_vec(),
+        });
+    }
+    let unpack: Unpack = match rest {
+        _ if rest.starts_with(GZIP_MAGIC) => ("gzip", gunzip),
+        _ if rest.starts_with(XZ_MAGIC) => ("xz", unxz),
+        _ if rest.starts_with(&ZSTD_MAGIC) => ("zstd", unzstd),
+        _ => {
+            let found = match rest {
+                [0x02, 0x21, 0x4c, 0x18, ..] => "lz4".to_owned(),
+                [b'B', b'Z', b'h', ..] => "bzip2".to_owned(),
+                _ => format!("`{}`", rest[..rest.len().min(8)].escape_ascii()),
+            };
+            return Err(UnpackError::UnknownFormat { offset, found });
+        }
+    };
+    let (packing, unpack) = unpack;
+    // One byte more than allowed shows that there is more.
+    let (archive, after) = unpack(rest, left as u64 + 1).map_err(|source| UnpackError::Broken {
+        offset,
+        packing,
+        source,
+    })?;
+    if archive.len() > left {
+        return Err(UnpackError::TooLarge { limit });
+    }
+    Ok(Segment {
+        offset,
+        stored: rest.len() - after,
+        packing,
+        archive,
+    })
+}
+
+/// The name of a compression, and what unpacks one archive: at most so many bytes.
+/// The function also returns the number of bytes after the packed archive.
+type Unpack = (&'static str, fn(&[u8], u64) -> io::Result<(Vec<u8>, usize)>);
+
+fn gunzip(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
+    let mut decoder = GzDecoder::new(packed);
+    let archive = start_of(&mut decoder, limit)?;
+    Ok((archive, decoder.into_inner().len()))
+}
+
+fn unxz(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
+    let stream = Stream::new_stream_decoder(XZ_MEMORY, 0)?;
+    let mut decoder = XzDecoder::new_stream(packed, stream);
+    let archive = start_of(&mut decoder, limit)?;
+    Ok((archive, decoder.into_inner().len()))
+}
+
+fn unzstd(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
+    let mut decoder = zstd::Decoder::with_buffer(packed)?.single_frame();
+    let archive = start_of(&mut decoder, limit)?;
+    Ok((archive, decoder.finish().len()))
+}
+
+fn start_of(decoder: &mut impl Read, limit: u64) -> io::Result<Vec<u8>> {
+    let mut archive = Vec::new();
+    decoder.by_ref().take(limit).read_to_end(&mut archive)?;
+    Ok(archive)
+}
