@@ -32,8 +32,22 @@ use crate::rescue_layer::RescueLayer;
 /// Records what the ramdisk was built from, for people and for `inspect`.
 pub const BUILD_FACTS: &str = "etc/landfall/build.json";
 
+/// Marks a live system's ramdisk for `coreos-installer pxe customize`, which rejects
+/// any other (its src/live/mod.rs).
+pub const LIVE_STAMP: &str = "etc/coreos-live-initramfs";
+
+/// Says in a ramdisk which of coreos-installer's options take effect.
+pub const COREOS_FEATURES: &str = "etc/coreos/features.json";
+
+/// The content of [`COREOS_FEATURES`], and of the same file on an ISO: the agent reads
+/// network settings, and no installer's configuration (coreos-installer's
+/// src/live/customize.rs).
+pub const COREOS_FEATURES_JSON: &str = "{\"installer-config\": false, \"installer-config-directives\": {}, \"live-initrd-network\": true}\n";
+
 /// The directory in the ramdisk where the agent looks for its configuration.
 pub const CONFIGURATION_DIRECTORY: &str = "etc/landfall";
+
+const BUILDER: &str = concat!("landfall-image ", env!("CARGO_PKG_VERSION"));
 
 /// A configuration file of the site that the ramdisk is built for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -322,12 +336,15 @@ fn assemble(
         tree.file(path, content, 0o755, Place::Sorted)?;
     }
     let facts = build_facts(summary, agent_sha256);
-    tree.file(
-        BUILD_FACTS,
-        Content::Bytes(facts.into_bytes()),
-        0o644,
-        Place::Sorted,
-    )?;
+    let stamp = format!("{BUILDER}\n");
+    for (path, text) in [
+        (BUILD_FACTS, facts),
+        (LIVE_STAMP, stamp),
+        (COREOS_FEATURES, COREOS_FEATURES_JSON.to_owned()),
+    ] {
+        let content = Content::Bytes(text.into_bytes());
+        tree.file(path, content, 0o644, Place::Sorted)?;
+    }
     let marker = format!("{} entries before this one\n", tree.len());
     tree.file(
         COMPLETE_MARKER,
@@ -374,7 +391,7 @@ fn build_facts(summary: &Summary, agent_sha256: &str) -> String {
     }
     let facts = Facts {
         format: 1,
-        builder: concat!("landfall-image ", env!("CARGO_PKG_VERSION")),
+        builder: BUILDER,
         kernel_release: &summary.kernel_release,
         // A user's set is named by its path on the build machine. Keep only its file
         // name.

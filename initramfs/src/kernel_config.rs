@@ -86,6 +86,11 @@ impl KernelConfig {
             ("VT_CONSOLE", "nothing is shown on a screen"),
             ("IPV6", "there is no IPv6 unless it is a module"),
             ("PACKET", "there is no DHCP unless it is a module"),
+            (
+                "RD_GZIP",
+                "the kernel ignores what image-customization-controller adds",
+            ),
+            ("RD_XZ", "the kernel ignores what coreos-installer adds"),
         ];
         let unpacks = "the kernel cannot unpack such modules, so init must unpack them";
         if needs.xz_modules || needs.zstd_modules {
@@ -120,6 +125,7 @@ mod tests {
 
     const GOOD: &str = "# Linux\nCONFIG_BLK_DEV_INITRD=y\nCONFIG_BINFMT_ELF=y\nCONFIG_DEVTMPFS=y\nCONFIG_PROC_FS=y\n\
         CONFIG_SYSFS=y\nCONFIG_TMPFS=y\nCONFIG_NET=y\nCONFIG_INET=y\nCONFIG_RD_ZSTD=y\nCONFIG_MODULES=y\nCONFIG_EFI_STUB=y\n\
+        CONFIG_RD_GZIP=y\nCONFIG_RD_XZ=y\n\
         CONFIG_SERIAL_8250_CONSOLE=y\nCONFIG_VT_CONSOLE=y\nCONFIG_IPV6=y\nCONFIG_PACKET=y\nCONFIG_LOCALVERSION=\"=y\"\n";
     const PLAIN: Needs = Needs {
         compression: Compression::Zstd { level: 3 },

@@ -80,6 +80,18 @@ impl OutputFile {
         &mut self.file
     }
 
+    /// Gives this file the content of another one, which must be complete: as a hard
+    /// link, or as a copy if the file system has no hard links.
+    pub fn same_as(&mut self, other: &Self) -> Result<(), PathError> {
+        let (from, to) = (other.temporary_path(), self.temporary_path());
+        let linked = fs::remove_file(to).and_then(|()| fs::hard_link(from, to));
+        let same = linked.or_else(|_| fs::copy(from, to).map(drop));
+        self.file = same
+            .and_then(|()| File::open(to))
+            .map_err(PathError::new("cannot write", &self.path))?;
+        Ok(())
+    }
+
     /// Flushes the file to disk and moves it to its final path. After an error the
     /// temporary file is removed.
     pub fn finish(self) -> Result<(), PathError> {
@@ -222,6 +234,29 @@ mod tests {
         output.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_second_name_takes_no_second_space() {
+        use std::os::unix::fs::MetadataExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ["a", "b/c"].map(|name| dir.path().join(name));
+        for content in ["old", "new"] {
+            let mut outputs = paths
+                .each_ref()
+                .map(|path| OutputFile::create_with_directories(path, true).unwrap());
+            let [first, second] = &mut outputs;
+            first.file().write_all(content.as_bytes()).unwrap();
+            second.same_as(first).unwrap();
+            OutputFile::finish_all(outputs.into()).unwrap();
+            let inodes = paths.each_ref().map(|path| {
+                assert_eq!(fs::read_to_string(path).unwrap(), content);
+                fs::metadata(path).unwrap().ino()
+            });
+            assert_eq!(inodes[0], inodes[1]);
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(dir.path().join("b")).unwrap().count(), 1);
     }
 
     #[test]

@@ -124,6 +124,8 @@ fn what_is_in_the_ramdisk_and_in_which_order() {
         .collect();
     let expected = [
         "init",
+        "etc/coreos-live-initramfs",
+        "etc/coreos/features.json",
         "etc/landfall/build.json",
         "lib/firmware/h/a.bin",
         "lib/modules/6.1-t/kernel/fs/xfs/xfs.ko",
@@ -215,6 +217,7 @@ fn same_input_same_bytes() {
 fn modules_that_name_firmware_are_not_passed_over() {
     let config = "CONFIG_BLK_DEV_INITRD=y\nCONFIG_BINFMT_ELF=y\nCONFIG_DEVTMPFS=y\nCONFIG_PROC_FS=y\nCONFIG_SYSFS=y\n\
         CONFIG_TMPFS=y\nCONFIG_NET=y\nCONFIG_INET=y\nCONFIG_RD_ZSTD=y\nCONFIG_MODULES=y\nCONFIG_EFI_STUB=y\n\
+        CONFIG_RD_GZIP=y\nCONFIG_RD_XZ=y\n\
         CONFIG_SERIAL_8250_CONSOLE=y\nCONFIG_VT_CONSOLE=y\nCONFIG_IPV6=y\n";
     let summary = fixture(Some(config)).build("out", "xfs", false, 0).unwrap();
     let expected = [
