@@ -6,6 +6,7 @@
 //! digest leave out the areas that are overwritten for one host, and the list
 //! itself.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::ops::Range;
@@ -20,12 +21,19 @@ use crate::areas;
 
 /// The path of the list on the medium.
 pub(crate) const PATH: &str = "SHA256SUMS";
-/// The size of the list in bytes: enough for some twenty files, each with 65
+/// The size of the list in bytes: enough for some forty files, each with 65
 /// bytes and a path.
 pub(crate) const SIZE: usize = 4096;
 /// In bytes: the size of the largest list that the builder reads.
 const LIMIT: u32 = 1 << 20;
-const LEFT_OUT: [&str; 3] = [areas::EMBED_PATH, areas::KARGS_PATH, PATH];
+/// The files that may change. An ISO has only one of the paths of kernel arguments.
+const LEFT_OUT: [&str; 5] = [
+    areas::EMBED_PATH,
+    areas::IGNITION_PATH,
+    areas::KARGS_PATH,
+    areas::OLD_KARGS_PATH,
+    PATH,
+];
 const TITLE: &str = "# Check the files of this medium with: sha256sum -c SHA256SUMS\n";
 const WHOLE: &str = "# the whole medium without its areas for hosts: ";
 
@@ -37,9 +45,10 @@ pub(crate) fn write(image: &Path) -> Result<()> {
     let file = open().with_context(writing)?;
     let mut iso = Iso::open(open().with_context(writing)?)?;
     let mut lines = String::new();
+    let mut digests = Digests::of(&file);
     for (path, extent) in iso.all_files()? {
         if !LEFT_OUT.contains(&path.as_str()) {
-            lines += &format!("{}  {path}\n", digest(&file, &[range(extent)])?);
+            lines += &format!("{}  {path}\n", digests.get(extent)?);
         }
     }
     let size = file.metadata().with_context(writing)?.len();
@@ -105,6 +114,7 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
     {
         faults.push(cut_off(whole.size, size));
     }
+    let mut digests = Digests::of(&file);
     let mut listed: Vec<&str> = Vec::new();
     let mut good_files = 0;
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -118,7 +128,7 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
             Ok(extent) if extent.offset + extent.size > size => {
                 faults.push(format!("{path}: cut off"));
             }
-            Ok(extent) => match digest(&file, &[range(extent)])? {
+            Ok(extent) => match digests.get(extent)? {
                 found if found == expected => good_files += 1,
                 found => faults.push(format!(
                     "{path}: damaged or changed, expected sha256 {expected}, found {found}"
@@ -189,7 +199,11 @@ fn range(extent: Extent) -> Range<u64> {
 fn covered(iso: &mut Iso<File>, size: u64) -> Result<Vec<Range<u64>>> {
     let mut gaps = Vec::new();
     for path in LEFT_OUT {
-        gaps.push(range(iso.find(path)?));
+        match iso.find(path) {
+            Ok(extent) => gaps.push(range(extent)),
+            Err(IsoError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     gaps.sort_by_key(|gap| gap.start);
     let mut ranges = Vec::new();
@@ -200,6 +214,32 @@ fn covered(iso: &mut Iso<File>, size: u64) -> Result<Vec<Range<u64>>> {
     }
     ranges.push(start..size.max(start));
     Ok(ranges)
+}
+
+/// The digests of files. Kernel and ramdisk have two paths each, and are read once.
+struct Digests<'a> {
+    image: &'a File,
+    /// By offset and size.
+    known: BTreeMap<(u64, u64), String>,
+}
+
+impl<'a> Digests<'a> {
+    fn of(image: &'a File) -> Self {
+        Self {
+            image,
+            known: BTreeMap::new(),
+        }
+    }
+
+    fn get(&mut self, extent: Extent) -> Result<String> {
+        let key = (extent.offset, extent.size);
+        if let Some(digest) = self.known.get(&key) {
+            return Ok(digest.clone());
+        }
+        let digest = digest(self.image, &[range(extent)])?;
+        self.known.insert(key, digest.clone());
+        Ok(digest)
+    }
 }
 
 fn digest(file: &File, ranges: &[Range<u64>]) -> Result<String> {

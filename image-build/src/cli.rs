@@ -76,8 +76,9 @@ The builder puts `console=tty0 console=ttyS0,115200n8 quiet` before your kernel
 arguments. It omits ttyS0 if you name a console, tty0 if you name a virtual
 terminal, and quiet if you set a log level.
 By default the ISO also boots hosts with Secure Boot; shim and the signed GRUB
-add 4.3 MB. The kernel arguments and an area for a second ramdisk can be
-replaced in the finished ISO; boot/landfall-areas.json in it has their offsets.
+add 4.3 MB. The kernel arguments and two areas for more ramdisks can be
+replaced in the finished ISO; boot/landfall-areas.json in it describes them.
+`coreos-installer iso kargs`, `iso ignition` and `iso network` change them, too.
 With --coreos-image the ISO holds everything that an installation needs: the
 image and its SHA-256. The image is copied through the temporary directory.
 The builder needs the packages xorriso, grub-common, grub-pc-bin, shim-signed
@@ -100,7 +101,7 @@ pub(crate) struct IsoArguments {
     pub(crate) coreos_image: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) coreos: CoreosImageArguments,
-    /// Size in KiB of the area for hosts
+    /// Size in KiB of each ramdisk area
     #[arg(long, value_name = "KIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(4..=65536))]
     pub(crate) embed_kib: u32,
     #[command(flatten)]
@@ -126,7 +127,9 @@ The DHCP server must name the first file: boot.ipxe for iPXE (by HTTP or
 TFTP), undionly.kpxe for BIOS without iPXE (by TFTP; it is iPXE and asks DHCP
 again), shimx64.efi for UEFI firmware (by TFTP; it loads grubx64.efi, which
 reads grub/grub.cfg, also with Secure Boot). The directory must be the root of
-the TFTP server, because Debian's signed GRUB looks for /grub/grub.cfg."
+the TFTP server, because Debian's signed GRUB looks for /grub/grub.cfg.
+All menus load images/ignition.img after the ramdisk. It adds nothing until you
+replace it: coreos-installer pxe ignition wrap -o DIR/images/ignition.img"
 )]
 pub(crate) struct PxeArguments {
     #[command(flatten)]
@@ -218,7 +221,7 @@ Example:
   landfall-image inspect --json landfall.iso | jq .ramdisk.kernel_release
   landfall-image inspect --verify /dev/sdX
 
-Every file of an ISO is compared with SHA256SUMS in the ISO, except the two
+Every file of an ISO is compared with SHA256SUMS in the ISO, except the three
 areas that may be replaced for a host. The exit code is 1 if there is any fault.")]
 pub(crate) struct InspectArguments {
     /// A ramdisk, an ISO, or a USB stick that an ISO was copied to

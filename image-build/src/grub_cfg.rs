@@ -32,13 +32,16 @@ pub(crate) fn find_medium(volume_id: &str) -> String {
 /// The medium's menu. Kernel arguments and per-host files are in areas of their
 /// own, which can be overwritten in place. `landfall.medium=` names the medium that
 /// this host booted from, so that the agent never writes to it.
+///
+/// `load_env` reads the arguments as plain text. They may come from programs that do
+/// not know GRUB's language, and a script would run what they contain.
 pub(crate) fn medium_menu(volume_id: &str) -> String {
     format!(
         "set timeout={TIMEOUT}\nset default=0\n{TERMINALS}\
-         set kargs=\"\"\nsource $prefix/kargs.cfg\n{}",
+         set kargs=\"\"\nload_env --file $prefix/kargs.env kargs\n{}",
         entry(
             &format!("linux /boot/vmlinuz $kargs landfall.medium={volume_id}"),
-            "initrd /boot/initrd.img /boot/embed.img",
+            "initrd /boot/initrd.img /boot/embed.img /images/ignition.img",
             &[
                 "Landfall: this medium cannot be read: the ISO is cut off or damaged,",
                 "or the connection to the virtual medium broke. Copy the ISO again, and",
@@ -100,7 +103,8 @@ pub(crate) fn set_kargs(arguments: &KernelArgs) -> String {
     format!("set kargs=\"{arguments}\"\n")
 }
 
-/// The menu of a network boot. `$net_default_mac` is the card through which GRUB
+/// The menu of a network boot. The second ramdisk is for what an operator adds to
+/// the tree. `$net_default_mac` is the card through which GRUB
 /// was loaded. The agent configures this card first.
 ///
 /// With `http`, GRUB fetches kernel and ramdisk from there. Debian's signed GRUB
@@ -116,8 +120,11 @@ pub(crate) fn network_menu(arguments: &KernelArgs, http: Option<&str>) -> String
         http.unwrap_or_default(),
         entry(
             "linux ${place}vmlinuz $kargs BOOTIF=01-$net_default_mac",
-            "initrd ${place}initrd.img",
-            &["Landfall: cannot load ${place}vmlinuz or ${place}initrd.img"],
+            "initrd ${place}initrd.img ${place}images/ignition.img",
+            &[
+                "Landfall: cannot load ${place}vmlinuz, ${place}initrd.img",
+                "or ${place}images/ignition.img",
+            ],
         ),
     )
 }
@@ -125,6 +132,7 @@ pub(crate) fn network_menu(arguments: &KernelArgs, http: Option<&str>) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::boot_parts;
     use std::process::Command;
 
     fn arguments() -> KernelArgs {
@@ -154,6 +162,36 @@ mod tests {
                 "{script}\n{}",
                 String::from_utf8_lossy(&output.stderr)
             );
+        }
+    }
+
+    /// Under Secure Boot, GRUB may not load modules: the one that Debian signs must
+    /// contain every command.
+    #[test]
+    fn debians_signed_grub_has_the_commands_of_the_menus() {
+        let commands = [
+            "boot",
+            "configfile",
+            "echo",
+            "initrd",
+            "linux",
+            "load_env",
+            "search",
+            "sleep",
+            "test",
+            "true",
+        ];
+        for part in [boot_parts::SIGNED_GRUB_CD, boot_parts::SIGNED_GRUB_NET] {
+            let grub = std::fs::read(part.what).unwrap();
+            for command in commands {
+                // Names are C strings in the read-only data of its modules.
+                let name = [&b"\0"[..], command.as_bytes(), b"\0"].concat();
+                assert!(
+                    grub.windows(name.len()).any(|bytes| bytes == name),
+                    "{}: {command}",
+                    part.what
+                );
+            }
         }
     }
 

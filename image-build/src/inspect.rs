@@ -1,34 +1,29 @@
 //! Reads what is in a ramdisk or an ISO.
 
+mod iso;
+
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use landfall_initramfs::build::BUILD_FACTS;
-use landfall_initramfs::compress::{Segment, unpack_segments};
-use landfall_initramfs::kernel_image::KernelImage;
+use anyhow::{Context as _, Result, bail};
+use landfall_initramfs::build::{BUILD_FACTS, COREOS_FEATURES, LIVE_STAMP};
+use landfall_initramfs::compress::unpack_segments;
 use landfall_initramfs::{digest_writer, newc, path_error};
-use landfall_media_formats::coreos_image::{self, CoreosImage};
-use landfall_media_formats::iso9660::{self, Iso, IsoError};
 use landfall_module_index::IndexContent;
 use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME};
 use landfall_network_plan::{EmbeddedHost, MacAddr, Metal3Hints, NetworkPlan, embedded};
 use serde::Serialize;
 
-use crate::areas::{self, Areas};
 use crate::authorities;
-use crate::checksums;
-use crate::iso_command::digest;
+pub(crate) use iso::IsoContent;
 
 /// In bytes: the size of the largest ramdisk that the builder reads. A full
 /// server ramdisk with all firmware is below 200 MB.
 const MAX_FILE_BYTES: u32 = 2 << 30;
 const MAX_UNPACKED_BYTES: usize = 4 << 30;
-const MAX_DESCRIPTION_BYTES: u32 = 64 << 10;
-/// In bytes: how much of the kernel is read. Its version is at most 64 KiB
-/// behind the boot header.
-const KERNEL_START_BYTES: u32 = 128 << 10;
+/// What coreos-installer puts into a ramdisk (its src/live/embed.rs).
+const IGNITION_CONFIG: &str = "config.ign";
+const FIRST_BOOT_NETWORK: &str = "etc/coreos-firstboot-network/";
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Inspection {
@@ -43,25 +38,6 @@ pub(crate) struct Inspection {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) iso: Option<IsoContent>,
     pub(crate) ramdisk: RamdiskContent,
-}
-
-/// What an ISO holds in addition to its ramdisk.
-#[derive(Debug, Serialize)]
-pub(crate) struct IsoContent {
-    pub(crate) label: String,
-    pub(crate) volume_uuid: String,
-    pub(crate) kernel_release: String,
-    pub(crate) kernel_is_signed: bool,
-    /// The arguments that the kernel arguments area holds now.
-    pub(crate) kernel_args: Option<String>,
-    /// Whether the medium was built with these arguments.
-    pub(crate) kernel_args_are_default: bool,
-    pub(crate) embed_size: usize,
-    /// Paths of the files in the embed area.
-    pub(crate) embedded_files: Vec<String>,
-    /// The image for nodes that do not name one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) coreos_image: Option<CoreosImage>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -80,6 +56,8 @@ pub(crate) struct RamdiskContent {
     pub(crate) configuration: Vec<Member>,
     /// Programs for users who log in to a machine in rescue.
     pub(crate) rescue_layer: Vec<Member>,
+    /// What coreos-installer or image-customization-controller added.
+    pub(crate) ignition: Vec<Member>,
     /// Certificate authorities that the agent trusts.
     pub(crate) authorities: Vec<AuthorityFile>,
     pub(crate) other_files: Vec<Member>,
@@ -121,8 +99,8 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     // An ISO with a disk image may be too large for memory, so it is not read as a
     // whole.
-    if is_iso(&mut file) {
-        return inspect_iso(path, file);
+    if iso::is_iso(&mut file) {
+        return iso::inspect(path, file);
     }
     let bytes = path_error::read_bounded(path, MAX_FILE_BYTES.into())?;
     let sha256 = digest_writer::sha256(&bytes);
@@ -133,11 +111,7 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     let ramdisk = ramdisk(&bytes)
         .with_context(|| format!("{}: expected a ramdisk or an ISO", path.display()))?;
     Ok(Inspection {
-        kind: if ramdisk.adds_hosts_only() {
-            "hosts"
-        } else {
-            "ramdisk"
-        },
+        kind: ramdisk.kind(),
         bytes: size,
         sha256,
         verified_files: None,
@@ -145,47 +119,6 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
         iso: None,
         ramdisk,
     })
-}
-
-fn inspect_iso(path: &Path, file: File) -> Result<Inspection> {
-    let mut iso = Iso::open(file)?;
-    if let Err(error @ IsoError::NotFound(_)) = iso.find(areas::DESCRIPTION_PATH) {
-        return Err(error)
-            .with_context(|| format!("{}: not an ISO of landfall-image", path.display()));
-    }
-    let mut verdict = checksums::verify(path, &mut iso)?;
-    // Of a stick, digest only the part to which the medium was copied.
-    let (size, sha256) = digest(path, verdict.size)?;
-    let mut inspection = Inspection {
-        kind: "iso",
-        bytes: size,
-        sha256,
-        verified_files: verdict.good_files,
-        faults: Vec::new(),
-        iso: None,
-        ramdisk: RamdiskContent::default(),
-    };
-    let image = iso.read("boot/initrd.img", MAX_FILE_BYTES);
-    match image.map_err(Into::into).and_then(|image| ramdisk(&image)) {
-        Ok(ramdisk) => inspection.ramdisk = ramdisk,
-        Err(error) => verdict.faults.push(format!("boot/initrd.img: {error:#}")),
-    }
-    match iso_content(&mut iso) {
-        Ok((content, embedded)) => {
-            inspection.iso = Some(content);
-            // The kernel unpacks the embed area after the ramdisk.
-            for segment in &embedded {
-                for entry in newc::Reader::new(&segment.archive).flatten() {
-                    if is_host(&entry) {
-                        host(&mut inspection.ramdisk, entry.name, entry.data);
-                    }
-                }
-            }
-        }
-        Err(error) => verdict.faults.push(format!("{error:#}")),
-    }
-    inspection.faults = verdict.faults;
-    Ok(inspection)
 }
 
 impl Inspection {
@@ -196,80 +129,24 @@ impl Inspection {
 }
 
 impl RamdiskContent {
-    /// Whether this is the product of `landfall-image hosts`, which must follow a
-    /// whole ramdisk.
-    fn adds_hosts_only(&self) -> bool {
-        let others = [
+    /// `ramdisk`, or what must follow a whole ramdisk: `hosts`, the product of
+    /// `landfall-image hosts`, or `ignition`, that of `coreos-installer pxe ignition
+    /// wrap` and `pxe network wrap`.
+    fn kind(&self) -> &'static str {
+        let groups = [
             &self.modules,
             &self.firmware,
             &self.configuration,
+            &self.rescue_layer,
             &self.other_files,
         ];
-        let has_others = others.iter().any(|members| !members.is_empty());
-        self.init_bytes.is_none() && !self.complete && !has_others && !self.hosts.is_empty()
-    }
-}
-
-fn is_iso(file: &mut File) -> bool {
-    let mut mark = iso9660::MARK;
-    mark.fill(0);
-    let start = file.seek(SeekFrom::Start(iso9660::VOLUME_OFFSET));
-    start.and_then(|_| file.read_exact(&mut mark)).is_ok() && mark == iso9660::MARK
-}
-
-/// The disk image on the ISO.
-fn coreos_image_on(iso: &mut Iso<File>) -> Result<Option<CoreosImage>> {
-    let json = match iso.read(coreos_image::DESCRIPTION, coreos_image::DESCRIPTION_LIMIT) {
-        Ok(json) => json,
-        Err(IsoError::NotFound(_)) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let image = CoreosImage::from_json(&json)
-        .map_err(|reason| anyhow::anyhow!("{}: {reason}", coreos_image::DESCRIPTION))?;
-    let found = iso.find(coreos_image::FILE)?.size;
-    ensure!(
-        found == image.size,
-        "{}: expected {} bytes, found {found}",
-        coreos_image::FILE,
-        image.size
-    );
-    Ok(Some(image))
-}
-
-/// The areas and the image of an ISO. Also returns the archives in the embed
-/// area.
-fn iso_content(iso: &mut Iso<File>) -> Result<(IsoContent, Vec<Segment>)> {
-    let description = iso.read(areas::DESCRIPTION_PATH, MAX_DESCRIPTION_BYTES)?;
-    let areas: Areas =
-        serde_json::from_slice(&description).with_context(|| areas::DESCRIPTION_PATH.to_owned())?;
-    let kernel = KernelImage::parse(&iso.read_start("boot/vmlinuz", KERNEL_START_BYTES)?);
-    let kernel = kernel
-        .map_err(|expected| anyhow::anyhow!("boot/vmlinuz: expected {expected}, found none"))?;
-    let kargs = iso.read(&areas.kargs.path, MAX_DESCRIPTION_BYTES)?;
-    let kernel_args = areas::read_kargs(&kargs).map(str::to_owned);
-    let embed = iso.read(&areas.embed.path, 64 << 20)?;
-    let mut embedded_files = Vec::new();
-    let segments = unpack_segments(&embed, MAX_UNPACKED_BYTES).context("embed area")?;
-    for segment in &segments {
-        for entry in newc::Reader::new(&segment.archive) {
-            let entry = entry?;
-            if entry.is_file() {
-                embedded_files.push(entry.name.to_owned());
-            }
+        let has_files = groups.iter().any(|members| !members.is_empty());
+        match self.init_bytes.is_some() || self.complete || self.build.is_some() || has_files {
+            true => "ramdisk",
+            false if self.hosts.is_empty() => "ignition",
+            false => "hosts",
         }
     }
-    let content = IsoContent {
-        label: iso.label.clone(),
-        volume_uuid: iso.uuid.clone(),
-        kernel_release: kernel.release,
-        kernel_is_signed: kernel.is_signed,
-        kernel_args_are_default: kernel_args.as_deref() == Some(areas.kargs.default.as_str()),
-        kernel_args,
-        embed_size: embed.len(),
-        embedded_files,
-        coreos_image: coreos_image_on(iso)?,
-    };
-    Ok((content, segments))
 }
 
 fn ramdisk(file: &[u8]) -> Result<RamdiskContent> {
@@ -286,7 +163,10 @@ fn ramdisk(file: &[u8]) -> Result<RamdiskContent> {
     find_rescue_layer(&mut content);
     content.unpacked_bytes = all.len() as u64;
     content.unpacked_sha256 = digest_writer::sha256(&all);
-    if content.adds_hosts_only() {
+    if content.kind() != "ramdisk" {
+        if file.iter().all(|&byte| byte == 0) {
+            content.faults.push("there are only zeros".to_owned());
+        }
         return Ok(content);
     }
     if content.init_bytes.is_none() {
@@ -325,6 +205,10 @@ fn add(content: &mut RamdiskContent, entry: newc::Entry<'_>) {
         content.firmware.push(member);
     } else if is_host(&entry) {
         host(content, name, entry.data);
+    } else if name == IGNITION_CONFIG || name.starts_with(FIRST_BOOT_NETWORK) {
+        content.ignition.push(member);
+    } else if matches!(name, LIVE_STAMP | COREOS_FEATURES) {
+        // Every ramdisk has them.
     } else if name.starts_with("etc/") {
         if name.ends_with(".pem") {
             content.authorities.push(AuthorityFile {

@@ -40,7 +40,8 @@ fn text(inspection: &Inspection) -> String {
         }
         None => {}
     }
-    ramdisk_lines(&inspection.ramdisk, &mut lines);
+    let is_whole = matches!(inspection.kind, "iso" | "ramdisk");
+    ramdisk_lines(&inspection.ramdisk, is_whole, &mut lines);
     lines.extend(
         inspection
             .faults
@@ -70,32 +71,41 @@ fn iso_lines(iso: &IsoContent, lines: &mut Vec<String>) {
     };
     let arguments = iso.kernel_args.as_deref().unwrap_or("not readable");
     lines.push(format!("  kargs    {arguments}{changed}"));
-    let embedded = if iso.embedded_files.is_empty() {
-        "empty".to_owned()
-    } else {
-        iso.embedded_files.join(", ")
-    };
-    lines.push(format!(
-        "  embed    {} KiB, {embedded}",
-        iso.embed_size / 1024
-    ));
+    lines.push(area_line("embed", iso.embed_size, &iso.embedded_files));
+    if let Some(size) = iso.ignition_size {
+        lines.push(area_line("ignition", size, &iso.ignition_files));
+    }
 }
 
-fn ramdisk_lines(ramdisk: &RamdiskContent, lines: &mut Vec<String>) {
-    let packing = ramdisk.packing.join(" + ");
+fn area_line(name: &str, size: u64, files: &[String]) -> String {
+    let content = match files {
+        [] => "empty".to_owned(),
+        files => files.join(", "),
+    };
+    format!("  {name:<8} {} KiB, {content}", size / 1024)
+}
+
+/// `is_whole`: the kernel can start it, and it does not only follow another ramdisk.
+fn ramdisk_lines(ramdisk: &RamdiskContent, is_whole: bool, lines: &mut Vec<String>) {
+    let packing = match &ramdisk.packing[..] {
+        [] => "none".to_owned(),
+        packing => packing.join(" + "),
+    };
     lines.push(format!(
         "  ramdisk  {} unpacked, packing {packing}",
         megabytes(ramdisk.unpacked_bytes)
     ));
     lines.push(format!("  content  sha256 {}", ramdisk.unpacked_sha256));
-    lines.push(format!(
-        "  modules  for kernel {}",
-        ramdisk.kernel_release.as_deref().unwrap_or("unknown")
-    ));
+    if is_whole {
+        lines.push(format!(
+            "  modules  for kernel {}",
+            ramdisk.kernel_release.as_deref().unwrap_or("unknown")
+        ));
+    }
     if let Some(bytes) = ramdisk.init_bytes {
         lines.push(format!("  agent    {}", megabytes(bytes)));
     }
-    if ramdisk.authorities.is_empty() {
+    if is_whole && ramdisk.authorities.is_empty() {
         lines.push("  trusts   no https server (no --ca-bundle, no --ca-file)".to_owned());
     }
     lines.extend(ramdisk.authorities.iter().map(|file| {
@@ -112,6 +122,7 @@ fn ramdisk_lines(ramdisk: &RamdiskContent, lines: &mut Vec<String>) {
         ("firmware", &ramdisk.firmware),
         ("config", &ramdisk.configuration),
         ("rescue layer", &ramdisk.rescue_layer),
+        ("ignition", &ramdisk.ignition),
         ("other", &ramdisk.other_files),
     ];
     for (name, members) in groups

@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     };
     // The estimate lacks only some 200 KB of directories and boot sectors.
     let image_bytes = coreos_image.as_ref().map_or(0, |placed| placed.image.size);
-    let files = kernel_bytes + ramdisk.bytes + medium.embed_size as u64 + image_bytes;
+    let files = kernel_bytes + ramdisk.bytes + area_bytes(arguments) + image_bytes;
     free_space::require(directory_of(&output), files, "the ISO")?;
     iso_image::write(&medium, work.path(), output.temporary_path())?;
     let (bytes, sha256) = digest(output.temporary_path(), None)?;
@@ -159,7 +159,7 @@ fn identity(
         kernel_sha256,
         &ramdisk.sha256,
         kernel_args.as_str(),
-        &format!("secure boot {secure_boot}, embed {embed_size}"),
+        &format!("layout 2, secure boot {secure_boot}, embed {embed_size}"),
         &coreos_image.map_or_else(String::new, |placed| placed.image.sha256.hex()),
     ])
 }
@@ -174,14 +174,19 @@ fn require_space(arguments: &IsoArguments, kernel: &Path, output: &OutputFile) -
     let image = arguments.coreos_image.as_deref().map(size);
     let image = image.transpose()?.unwrap_or_default();
     let files = size(kernel)? + image;
-    let embed = u64::from(arguments.embed_kib) * 1024;
+    let areas = area_bytes(arguments);
     // Each file is copied into the work directory, and from there into the ISO.
-    free_space::require(&std::env::temp_dir(), files + embed, "the files of the ISO")?;
+    free_space::require(&std::env::temp_dir(), files + areas, "the files of the ISO")?;
     Ok(free_space::require(
         directory_of(output),
-        files + embed,
+        files + areas,
         "the ISO",
     )?)
+}
+
+/// The size of both areas for further ramdisks.
+fn area_bytes(arguments: &IsoArguments) -> u64 {
+    2 * u64::from(arguments.embed_kib) * 1024
 }
 
 fn directory_of(output: &OutputFile) -> &Path {

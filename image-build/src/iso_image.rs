@@ -15,15 +15,17 @@ use anyhow::{Context as _, Result, bail};
 use landfall_initramfs::temporary;
 use landfall_media_formats::{coreos_image, fat};
 
-use crate::areas::{self, Areas};
+use crate::areas;
 use crate::boot_parts::{self, Part};
 use crate::coreos_image::PlacedImage;
 use crate::kernel_args::KernelArgs;
 use crate::medium_identity::MediumIdentity;
-use crate::{checksums, grub_cfg};
+use crate::{checksums, coreos_layout, grub_cfg};
 
 /// The label of the volume: at most 32 characters of A-Z, 0-9 and `_`.
 pub(crate) const VOLUME_LABEL: &str = "LANDFALL";
+const KERNEL: &str = "boot/vmlinuz";
+const RAMDISK: &str = "boot/initrd.img";
 const BIOS_LOADER: &str = "boot/grub/eltorito.img";
 const EFI_PARTITION: &str = "boot/grub/efi.img";
 
@@ -34,6 +36,7 @@ pub(crate) struct Medium<'a> {
     pub(crate) kernel_args: &'a KernelArgs,
     pub(crate) identity: &'a MediumIdentity,
     pub(crate) secure_boot: bool,
+    /// In bytes: the size of each area for a further ramdisk.
     pub(crate) embed_size: usize,
     pub(crate) epoch: u32,
     pub(crate) coreos_image: Option<&'a PlacedImage>,
@@ -59,7 +62,7 @@ pub(crate) fn required_parts(secure_boot: bool) -> Vec<Part> {
 /// Writes the image to `output`. The directory `work` is for temporary files.
 pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<()> {
     let tree = work.join("tree");
-    fill(medium, work, &tree)?;
+    fill(medium, work, &Tree(&tree))?;
     set_times(&tree, medium.epoch)
         .with_context(|| format!("cannot set the times in {}", tree.display()))?;
     let image_order: &[&str] = match medium.coreos_image {
@@ -93,52 +96,87 @@ pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<(
         .args(["--gpt_disk_guid", &medium.identity.disk_guid])
         .args(["--efi-boot", EFI_PARTITION])
         .args(["-efi-boot-part", "--efi-boot-image"])
-        // Small files first, then the ramdisk, and a disk image of gigabytes last.
-        .args(["--sort-weight", "-1", "/boot/initrd.img"])
+        // Small files first, then the ramdisk, and a disk image of gigabytes last:
+        // image-customization-controller cannot overwrite anything behind 4 GiB.
+        .args(["--sort-weight", "-1", &format!("/{RAMDISK}")])
+        .args(["--sort-weight", "-1"])
+        .arg(format!("/{}", coreos_layout::RAMDISK))
         .args(image_order)
         .arg("-o")
         .args([output, &tree]))?;
     checksums::write(output)
 }
 
-fn fill(medium: &Medium<'_>, work: &Path, tree: &Path) -> Result<()> {
-    let put = |path: &str, bytes: &[u8]| -> Result<()> {
-        let full = tree.join(path);
+/// The directory that becomes the content of the ISO.
+struct Tree<'a>(&'a Path);
+
+impl Tree<'_> {
+    fn path(&self, path: &str) -> Result<PathBuf> {
+        let full = self.0.join(path);
         if let Some(parent) = full.parent() {
             fs::create_dir_all(parent)
                 .with_context(|| format!("cannot make {}", parent.display()))?;
         }
+        Ok(full)
+    }
+
+    fn put(&self, path: &str, bytes: &[u8]) -> Result<()> {
+        let full = self.path(path)?;
         fs::write(&full, bytes).with_context(|| format!("cannot write {}", full.display()))
-    };
-    let copy = |path: &str, from: &Path| -> Result<()> {
-        put(
-            path,
-            &fs::read(from).with_context(|| format!("cannot read {}", from.display()))?,
-        )
-    };
-    copy("boot/vmlinuz", medium.kernel)?;
-    copy("boot/initrd.img", medium.ramdisk)?;
-    put(areas::EMBED_PATH, &vec![0; medium.embed_size])?;
-    put(areas::KARGS_PATH, &areas::kargs_area(medium.kernel_args))?;
-    let areas = Areas::new(medium.kernel_args, medium.embed_size);
-    put(
-        areas::DESCRIPTION_PATH,
-        (serde_json::to_string_pretty(&areas)? + "\n").as_bytes(),
-    )?;
-    put(EFI_PARTITION, &efi_partition(medium, work)?)?;
-    put(checksums::PATH, &vec![b'#'; checksums::SIZE])?;
+    }
+
+    fn copy(&self, path: &str, from: &Path) -> Result<()> {
+        let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+        self.put(path, &bytes)
+    }
+
+    /// Gives a file a second path. xorriso stores the content once.
+    fn link(&self, path: &str, to: &str) -> Result<()> {
+        let full = self.path(path)?;
+        fs::hard_link(self.0.join(to), &full)
+            .with_context(|| format!("cannot link {} to {to}", full.display()))
+    }
+}
+
+fn fill(medium: &Medium<'_>, work: &Path, tree: &Tree<'_>) -> Result<()> {
+    tree.copy(KERNEL, medium.kernel)?;
+    tree.copy(RAMDISK, medium.ramdisk)?;
+    fill_areas(medium, tree)?;
+    tree.link(coreos_layout::KERNEL, KERNEL)?;
+    tree.link(coreos_layout::RAMDISK, RAMDISK)?;
+    tree.put(coreos_layout::ROOTFS, &coreos_layout::empty_ramdisk())?;
+    tree.put(EFI_PARTITION, &efi_partition(medium, work)?)?;
+    tree.put(checksums::PATH, &vec![b'#'; checksums::SIZE])?;
     let menu = grub_cfg::medium_menu(&medium.identity.volume_uuid);
-    put("boot/grub/grub.cfg", menu.as_bytes())?;
+    tree.put("boot/grub/grub.cfg", menu.as_bytes())?;
     if let Some(placed) = medium.coreos_image {
-        put(coreos_image::DESCRIPTION, placed.image.to_json().as_bytes())?;
-        let place = tree.join(coreos_image::FILE);
+        tree.put(coreos_image::DESCRIPTION, placed.image.to_json().as_bytes())?;
+        let place = tree.path(coreos_image::FILE)?;
         fs::rename(&placed.copy, &place)
             .with_context(|| format!("cannot move {}", place.display()))?;
     }
     let mut bios_loader =
         fs::read(boot_parts::BIOS_CD_BOOT.what).context("cannot read GRUB's CD boot sector")?;
     bios_loader.extend(bios_core(medium, work)?);
-    put(BIOS_LOADER, &bios_loader)
+    tree.put(BIOS_LOADER, &bios_loader)
+}
+
+/// Puts the areas into the tree, with their descriptions for our own programs and for
+/// those of CoreOS.
+fn fill_areas(medium: &Medium<'_>, tree: &Tree<'_>) -> Result<()> {
+    let areas = areas::areas(medium.kernel_args, medium.embed_size);
+    let kargs = areas.kargs.file(medium.kernel_args.as_str())?;
+    tree.put(&areas.kargs.path, &kargs)?;
+    for path in [areas::EMBED_PATH, areas::IGNITION_PATH] {
+        tree.put(path, &vec![0; medium.embed_size])?;
+    }
+    let json = serde_json::to_string_pretty(&areas)? + "\n";
+    tree.put(areas::DESCRIPTION_PATH, json.as_bytes())?;
+    for description in coreos_layout::descriptions(&areas.kargs)? {
+        tree.put(description.path, description.json.as_bytes())?;
+        tree.link(description.short_path, description.path)?;
+    }
+    Ok(())
 }
 
 fn bios_core(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
@@ -153,7 +191,7 @@ fn bios_core(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
         "configfile",
     ];
     let modules = modules.iter().chain(&[
-        "boot", "linux", "echo", "test", "true", "sleep", "serial", "terminal",
+        "boot", "linux", "loadenv", "echo", "test", "true", "sleep", "serial", "terminal",
     ]);
     grub_core(
         medium,
@@ -177,7 +215,8 @@ fn efi_partition(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
             "configfile",
         ];
         let modules = modules.iter().chain(&[
-            "boot", "linux", "echo", "test", "true", "sleep", "efi_gop", "efi_uga", "terminal",
+            "boot", "linux", "loadenv", "echo", "test", "true", "sleep", "efi_gop", "efi_uga",
+            "terminal",
         ]);
         let core = grub_core(
             medium,

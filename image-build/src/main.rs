@@ -9,6 +9,7 @@ mod ca_bundle;
 mod checksums;
 mod cli;
 mod coreos_image;
+mod coreos_layout;
 mod coreos_live_command;
 mod disk_image;
 mod epoch;

@@ -9,8 +9,10 @@ use landfall_initramfs::build;
 use landfall_initramfs::output_file::OutputFile;
 use serde::Serialize;
 
+use crate::areas::IGNITION_PATH;
 use crate::cli::PxeArguments;
 use crate::coreos_image;
+use crate::coreos_layout::{self, empty_ramdisk};
 use crate::pxe_tree;
 use crate::ramdisk_command::{build_ramdisk, find_ingredients, ramdisk_lines};
 use crate::report::{Report, megabytes};
@@ -38,6 +40,9 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
     let (files, warnings) = pxe_tree::files(&kernel_args, arguments.base_url.as_ref())?;
     let directory = &arguments.output.output;
     let force = arguments.output.force;
+    if force {
+        report.warnings(&replaced_config(directory));
+    }
     // Creates every file before any work is done, so that a file that must not be
     // replaced is an error now. Other files in the directory stay unchanged: it may
     // be a TFTP root that serves other things too.
@@ -47,6 +52,8 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
     };
     let mut kernel_output = create(pxe_tree::KERNEL)?;
     let mut ramdisk_output = create(pxe_tree::RAMDISK)?;
+    let mut kernel_link = create(coreos_layout::KERNEL)?;
+    let mut ramdisk_link = create(coreos_layout::RAMDISK)?;
     let mut outputs: Vec<OutputFile> = files
         .iter()
         .map(|file| create(file.name))
@@ -66,20 +73,25 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
         &mut ramdisk_output,
         &report,
     )?;
+    kernel_link.same_as(&kernel_output)?;
+    ramdisk_link.same_as(&ramdisk_output)?;
     // A host that boots during the build gets the old tree or the new one. So the
     // menus come last, after the files that they name.
-    let all = [kernel_output, ramdisk_output].into_iter().chain(outputs);
+    let all = [kernel_output, ramdisk_output, kernel_link, ramdisk_link];
+    let all = all.into_iter().chain(outputs);
     OutputFile::finish_all(all.collect())?;
-    let mut summaries = vec![
-        FileSummary {
-            name: pxe_tree::KERNEL.to_owned(),
-            bytes: image.len() as u64,
-        },
-        FileSummary {
-            name: pxe_tree::RAMDISK.to_owned(),
-            bytes: ramdisk.bytes,
-        },
-    ];
+    let image_bytes = image.len() as u64;
+    let mut summaries: Vec<FileSummary> = [
+        (pxe_tree::KERNEL, image_bytes),
+        (pxe_tree::RAMDISK, ramdisk.bytes),
+        (coreos_layout::KERNEL, image_bytes),
+        (coreos_layout::RAMDISK, ramdisk.bytes),
+    ]
+    .map(|(name, bytes)| FileSummary {
+        name: name.to_owned(),
+        bytes,
+    })
+    .into();
     summaries.extend(files.iter().map(|file| FileSummary {
         name: file.name.to_owned(),
         bytes: file.bytes.len() as u64,
@@ -95,6 +107,19 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
         ramdisk,
     };
     report.done(&summary, &text(&summary, directory))
+}
+
+/// Warns if the tree has an Ignition config, which this build replaces.
+fn replaced_config(directory: &Path) -> Vec<String> {
+    let path = directory.join(IGNITION_PATH);
+    let is_empty = fs::read(&path).is_ok_and(|bytes| bytes == empty_ramdisk());
+    if is_empty || !path.exists() {
+        return Vec::new();
+    }
+    let path = path.display();
+    vec![format!(
+        "{path}: its Ignition config will be replaced by an empty one -- write it again: coreos-installer pxe ignition wrap -o {path}"
+    )]
 }
 
 fn write(output: &mut OutputFile, bytes: &[u8]) -> Result<()> {

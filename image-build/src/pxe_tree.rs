@@ -7,6 +7,11 @@
 //! | UEFI, Secure Boot or not  | `shimx64.efi`   | `grubx64.efi`, `grub/grub.cfg`  |
 //! | BIOS without iPXE         | `undionly.kpxe` | `boot.ipxe`, named by DHCP      |
 //!
+//! The tree also has the files of CoreOS' network boot under their names, for menus
+//! that were written for CoreOS. Kernel and ramdisk are hard links. All menus load
+//! `images/ignition.img` after the ramdisk: it adds nothing until `coreos-installer pxe
+//! ignition wrap` or `pxe network wrap` replaces it.
+//!
 //! Under Secure Boot, iPXE cannot be used: the firmware checks what Debian's iPXE
 //! starts against its own keys, and it accepts Debian's kernel only through shim.
 
@@ -14,8 +19,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
+use crate::areas::IGNITION_PATH as IGNITION;
 use crate::base_url::BaseUrl;
 use crate::boot_parts::{self, Part};
+use crate::coreos_layout::{self, empty_ramdisk};
 use crate::grub_cfg;
 use crate::kernel_args::KernelArgs;
 
@@ -28,6 +35,8 @@ pub(crate) struct TreeFile {
 
 pub(crate) const KERNEL: &str = "vmlinuz";
 pub(crate) const RAMDISK: &str = "initrd.img";
+/// The name that the kernel asks iPXE for.
+const IGNITION_NAME: &str = "ignition.img";
 
 /// All files except kernel and ramdisk, and a warning for each file that is left
 /// out.
@@ -79,6 +88,10 @@ pub(crate) fn files(
             )),
         }
     }
+    for name in [coreos_layout::ROOTFS, IGNITION] {
+        let bytes = empty_ramdisk();
+        files.push(TreeFile { name, bytes });
+    }
     files.push(TreeFile {
         name: "grub/grub.cfg",
         bytes: grub_cfg::network_menu(arguments, grub_place.as_deref()).into_bytes(),
@@ -100,19 +113,20 @@ fn read(part: Part) -> Result<Option<Vec<u8>>> {
 }
 
 /// In the iPXE script a relative name stands for the place that the script came
-/// from. `initrd=` is for UEFI, where the kernel asks iPXE for the file of that
-/// name; BIOS kernels ignore it. `netX` is the card through which iPXE booted.
+/// from. `initrd=` is for UEFI, where the kernel asks iPXE for the files of these
+/// names, in this order; BIOS kernels ignore it. `netX` is the card through which iPXE booted.
 fn ipxe_script(arguments: &KernelArgs, base: Option<&BaseUrl>) -> String {
     let place = base.map(BaseUrl::as_url).unwrap_or_default();
     format!(
         "#!ipxe\n\
          :start\n\
          echo Landfall: loading {place}{KERNEL} and {RAMDISK}\n\
-         kernel {place}{KERNEL} initrd={RAMDISK} {arguments} BOOTIF=01-${{netX/mac:hexhyp}} || goto failed\n\
+         kernel {place}{KERNEL} initrd={RAMDISK} initrd={IGNITION_NAME} {arguments} BOOTIF=01-${{netX/mac:hexhyp}} || goto failed\n\
          initrd --name {RAMDISK} {place}{RAMDISK} || goto failed\n\
+         initrd --name {IGNITION_NAME} {place}{IGNITION} || goto failed\n\
          boot || goto failed\n\
          :failed\n\
-         echo Landfall: cannot load {place}{KERNEL} or {RAMDISK}, trying again in 10 seconds\n\
+         echo Landfall: cannot load {place}{KERNEL}, {RAMDISK} or {IGNITION}, trying again in 10 seconds\n\
          imgfree\n\
          sleep 10\n\
          goto start\n"
@@ -129,19 +143,23 @@ mod tests {
         let script = ipxe_script(&arguments, None);
         assert!(script.starts_with("#!ipxe\n"));
         assert!(
-            script.contains("\nkernel vmlinuz initrd=initrd.img a=b BOOTIF=01-${netX/mac:hexhyp} || goto failed\n"),
+            script.contains("\nkernel vmlinuz initrd=initrd.img initrd=ignition.img a=b BOOTIF=01-${netX/mac:hexhyp} || goto failed\n"),
             "{script}"
         );
         let base = "http://192.0.2.1:8080/x".parse().unwrap();
         let script = ipxe_script(&arguments, Some(&base));
         assert!(
-            script.contains("\nkernel http://192.0.2.1:8080/x/vmlinuz initrd=initrd.img a=b"),
+            script.contains(
+                "\nkernel http://192.0.2.1:8080/x/vmlinuz initrd=initrd.img initrd=ignition.img a=b"
+            ),
             "{script}"
         );
         assert!(
             script.contains("\ninitrd --name initrd.img http://192.0.2.1:8080/x/initrd.img ||"),
             "{script}"
         );
+        let more = "\ninitrd --name ignition.img http://192.0.2.1:8080/x/images/ignition.img ||";
+        assert!(script.contains(more), "{script}");
     }
 
     #[test]

@@ -122,9 +122,21 @@ pub fn ipxe_folder(lab: &Lab) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The files directly in a folder, served under their names.
+/// The archive that `landfall-image hosts` makes with these options.
+pub async fn hosts(lab: &Lab, options: &[String]) -> Result<Vec<u8>> {
+    let path = lab.path("hosts.img");
+    let builder = artifacts::builder()?.display().to_string();
+    let to = path.display().to_string();
+    let mut arguments = vec!["hosts", "-o", &to];
+    arguments.extend(options.iter().map(String::as_str));
+    program::run(&builder, &arguments).await?;
+    Ok(std::fs::read(path)?)
+}
+
+/// The files of a network boot, served under their paths in the folder: those
+/// directly in it, and the one with an operator's additions.
 pub fn served(folder: &Path) -> Result<Vec<ServedFile>> {
-    let mut files = Vec::new();
+    let mut files = vec![ServedFile::read(ADDITION, &folder.join(ADDITION))?];
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_file() {
@@ -137,3 +149,7 @@ pub fn served(folder: &Path) -> Result<Vec<ServedFile>> {
     }
     Ok(files)
 }
+
+/// The last ramdisk of a network boot, which adds nothing until an operator replaces
+/// it.
+pub const ADDITION: &str = "images/ignition.img";

@@ -1,11 +1,13 @@
 //! The formats of the media that a host can be booted with: a reader of ISO 9660 and
-//! FAT file systems, and a writer of FAT file systems.
+//! FAT file systems, a writer of FAT file systems, and the files on Landfall's own
+//! media that several programs read.
 //!
 //! The code reads the device directly. A mount would need drivers that must be
 //! loaded first and a mount point, and the kernel would have to trust whatever
 //! somebody has put into a drive. The caller or a constant bounds every length that
 //! a medium gives. The writer returns bytes; nothing here writes to a file.
 
+pub mod areas;
 pub mod coreos_image;
 pub mod fat;
 pub mod iso9660;

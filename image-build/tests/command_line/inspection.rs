@@ -81,18 +81,119 @@ fn what_is_changed_for_a_host_is_no_damage() {
     let fixture = Fixture::new();
     fixture.build("iso", "a.iso", &[]);
     let mut bytes = fs::read(fixture.path("a.iso")).unwrap();
-    let kargs = offset_by_xorriso(&fixture, "boot/grub/kargs.cfg");
-    bytes[kargs..kargs + 4096].fill(b'\n');
-    bytes[kargs..kargs + 13].copy_from_slice(b"set kargs=\"x\"");
+    let kargs = offset_by_xorriso(&fixture, "boot/grub/kargs.env") + 31;
+    bytes[kargs..kargs + 1793].fill(b'#');
+    bytes[kargs..kargs + 2].copy_from_slice(b"x\n");
+    // image-customization-controller writes gzip to the start of the area.
+    let ignition = offset_by_xorriso(&fixture, "images/ignition.img");
+    let config = packed_archive(&fixture, "config.ign", "gzip -9");
+    bytes[ignition..ignition + config.len()].copy_from_slice(&config);
     // A stick is larger than the ISO that was copied to it.
     bytes.resize(bytes.len() + 1_000_000, 0xff);
     fixture.put("b.iso", &bytes);
     assert_eq!(faults(&fixture, &["--verify", "b.iso"]), (0, Vec::new()));
     let iso = fixture.inspect("b.iso");
     assert_eq!(iso["iso"]["kernel_args"], "x");
+    assert_eq!(
+        iso["iso"]["ignition_files"],
+        serde_json::json!(["config.ign"])
+    );
+    assert_eq!(iso["iso"]["ignition_size"], 256 * 1024);
+    let text = fixture.run(&["inspect", "b.iso"]).stdout;
+    let text = String::from_utf8(text).unwrap();
+    assert!(
+        text.contains("  kargs    x (changed since the build)\n"),
+        "{text}"
+    );
+    assert!(text.contains("  ignition 256 KiB, config.ign\n"), "{text}");
     let unchanged = fixture.inspect("a.iso");
     assert_eq!(iso["bytes"], unchanged["bytes"]);
     assert!(unchanged["verified_files"].as_u64().unwrap() > 5);
+}
+
+/// An archive with one file, packed by this program.
+pub fn packed_archive(fixture: &Fixture, name: &str, program: &str) -> Vec<u8> {
+    fixture.put(&format!("packed/{name}"), b"{}");
+    let script = format!("echo {name} | cpio -o -H newc --quiet | {program}");
+    let packed = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(fixture.path("packed"))
+        .output()
+        .unwrap();
+    assert!(packed.status.success());
+    packed.stdout
+}
+
+#[test]
+fn what_grub_or_the_kernel_cannot_read_in_an_area_is_a_fault() {
+    let fixture = Fixture::new();
+    fixture.build("iso", "a.iso", &[]);
+    let good = fs::read(fixture.path("a.iso")).unwrap();
+    let kargs = offset_by_xorriso(&fixture, "boot/grub/kargs.env") + 31;
+    let head = kargs - 31;
+    let ignition = offset_by_xorriso(&fixture, "images/ignition.img");
+    let config = packed_archive(&fixture, "config.ign", "gzip -9");
+    let behind = [&config[..], b"old bytes"].concat();
+    let description = offset_by_xorriso(&fixture, "boot/landfall-areas.json");
+    for (offset, bytes, expected) in [
+        (
+            kargs,
+            &b"dyndbg=\"file a +p\"\n#"[..],
+            "boot/grub/kargs.env: kernel arguments contain `\"`: GRUB does not pass quotes and backslashes on unchanged",
+        ),
+        (
+            head,
+            b"#!GRUB",
+            "boot/grub/kargs.env: expected kernel arguments, found none: the kernel starts without any",
+        ),
+        (ignition, &behind, "images/ignition.img: ramdisk at byte"),
+        (
+            ignition,
+            b"{\"ignition\": {}}",
+            "images/ignition.img: ramdisk at byte 0: expected a newc cpio archive, gzip, xz or zstd, found `{\\\"igniti`",
+        ),
+        (
+            ignition,
+            &config[..config.len() - 20],
+            "images/ignition.img: ramdisk at byte 0: cannot unpack gzip: ",
+        ),
+        (
+            description,
+            b"[",
+            "boot/landfall-areas.json: damaged or changed",
+        ),
+    ] {
+        let mut bad = good.clone();
+        bad[offset..offset + bytes.len()].copy_from_slice(bytes);
+        fixture.put("bad.iso", &bad);
+        let (code, found) = faults(&fixture, &["--verify", "bad.iso"]);
+        assert_eq!(code, 1, "{expected}");
+        assert!(
+            found.iter().any(|fault| fault.starts_with(expected)),
+            "{expected}: {found:?}"
+        );
+    }
+}
+
+/// `coreos-installer pxe ignition wrap` makes such a file.
+#[test]
+fn ramdisks_of_an_ignition_config_alone() {
+    let fixture = Fixture::new();
+    fixture.build("initramfs", "initrd.img", &[]);
+    let mut both = fs::read(fixture.path("initrd.img")).unwrap();
+    let config = packed_archive(&fixture, "config.ign", "xz --check=crc32");
+    fixture.put("ignition.img", &config);
+    both.extend_from_slice(&config);
+    fixture.put("both.img", &both);
+    for (file, kind) in [("ignition.img", "ignition"), ("both.img", "ramdisk")] {
+        assert_eq!(faults(&fixture, &[file]), (0, Vec::new()), "{file}");
+        let inspection = fixture.inspect(file);
+        assert_eq!(inspection["kind"], kind);
+        assert_eq!(inspection["ramdisk"]["ignition"][0]["path"], "config.ign");
+    }
+    fixture.put("zeros.img", &[0; 512]);
+    let expected = (1, vec!["there are only zeros".to_owned()]);
+    assert_eq!(faults(&fixture, &["zeros.img"]), expected);
 }
 
 #[test]

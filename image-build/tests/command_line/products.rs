@@ -1,6 +1,7 @@
 //! Tests the content of ramdisks, ISOs and network trees.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -129,9 +130,9 @@ fn both_areas_can_be_overwritten_in_place() {
     let mut overwrite = |offset: usize, content: &[u8]| {
         bytes[offset..offset + content.len()].copy_from_slice(content)
     };
-    let mut area = b"set kargs=\"after=2\"\n".to_vec();
-    area.resize(4096, b'\n');
-    overwrite(offset_by_xorriso(&fixture, "boot/grub/kargs.cfg"), &area);
+    let mut area = b"# GRUB Environment Block\nkargs=after=2\n".to_vec();
+    area.resize(1849, b'\n');
+    overwrite(offset_by_xorriso(&fixture, "boot/grub/kargs.env"), &area);
 
     fs::create_dir(fixture.path("extra")).unwrap();
     fixture.put("extra/host.json", b"{}");
@@ -147,6 +148,82 @@ fn both_areas_can_be_overwritten_in_place() {
     assert_eq!(iso["kernel_args"], "after=2");
     assert_eq!(iso["kernel_args_are_default"], false);
     assert_eq!(iso["embedded_files"], serde_json::json!(["host.json"]));
+}
+
+/// The files by which coreos-installer and OpenShift's image services know the medium.
+#[test]
+fn an_iso_and_a_network_tree_have_coreos_layout_at_no_cost() {
+    let fixture = Fixture::new();
+    let size = || fs::metadata(fixture.path("a.iso")).unwrap().len();
+    fixture.build("iso", "a.iso", &[]);
+    let with_small_kernel = size();
+    let mut kernel = fs::read(fixture.path("kernel/boot/vmlinuz-6.1-test")).unwrap();
+    kernel.resize(3_000_000, 7);
+    fixture.put("kernel/boot/vmlinuz-6.1-test", &kernel);
+    fixture.build("iso", "a.iso", &["--karg", "a=b", "--force"]);
+    let growth = size() - with_small_kernel;
+    assert!((2_990_000..3_010_000).contains(&growth), "{growth}");
+    for (first, second) in [
+        ("boot/vmlinuz", "images/pxeboot/vmlinuz"),
+        ("boot/initrd.img", "images/pxeboot/initrd.img"),
+        ("coreos/kargs.json", "coreos/kargs.jso"),
+        ("coreos/igninfo.json", "coreos/igninfo.jso"),
+        ("coreos/features.json", "coreos/features.jso"),
+    ] {
+        let [first, second] = [first, second].map(|path| offset_by_xorriso(&fixture, path));
+        assert_eq!(first, second);
+    }
+    let image = fs::read(fixture.path("a.iso")).unwrap();
+    let json = |path: &str| -> Value {
+        let at = offset_by_xorriso(&fixture, path);
+        let text = image[at..].split(|&byte| byte == 0).next().unwrap();
+        serde_json::from_slice(text).unwrap()
+    };
+    let kargs = json("coreos/kargs.json");
+    let default = "console=tty0 console=ttyS0,115200n8 quiet a=b";
+    let area = serde_json::json!({
+        "path": "boot/grub/kargs.env", "offset": 31, "pad": "#", "end": "\n",
+    });
+    let expected = serde_json::json!({"default": default, "files": [area], "size": 1793});
+    assert_eq!(kargs, expected);
+    let at = offset_by_xorriso(&fixture, "boot/grub/kargs.env");
+    assert!(image[at + 31..].starts_with(format!("{default}\n####").as_bytes()));
+    assert!(image[at + 31 + 1793..].starts_with(b"# COREOS_KARG_EMBED_AREA\n"));
+    let areas = json("boot/landfall-areas.json");
+    assert_eq!(areas["format"], 2);
+    assert_eq!(
+        areas["ignition"]["path"],
+        json("coreos/igninfo.json")["file"]
+    );
+    assert_eq!(json("coreos/features.json")["live-initrd-network"], true);
+
+    fixture.build("pxe", "tree", &[]);
+    for (first, second) in [
+        ("tree/vmlinuz", "tree/images/pxeboot/vmlinuz"),
+        ("tree/initrd.img", "tree/images/pxeboot/initrd.img"),
+    ] {
+        let [first, second] = [first, second].map(|path| fs::metadata(fixture.path(path)).unwrap());
+        assert_eq!(first.ino(), second.ino());
+    }
+    for name in ["tree/images/ignition.img", "tree/images/pxeboot/rootfs.img"] {
+        let inspection = fixture.inspect(name);
+        assert_eq!(inspection["kind"], "ignition");
+        assert_eq!(inspection["bytes"], 512);
+    }
+    fixture.put("tree/images/ignition.img", b"a config");
+    let arguments = [
+        "pxe",
+        "--agent",
+        "agent",
+        "--kernel-dir",
+        "kernel",
+        "-o",
+        "tree",
+    ];
+    let again = fixture.run(&[&arguments[..], &["--force"]].concat());
+    let told = String::from_utf8(again.stderr).unwrap();
+    let warning = "warning: tree/images/ignition.img: its Ignition config will be replaced";
+    assert!(told.contains(warning), "{told}");
 }
 
 /// Offset of a file in `a.iso`, in bytes.

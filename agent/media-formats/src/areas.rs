@@ -1,0 +1,310 @@
+//! The files on Landfall's ISO that can be overwritten in place for one host, and the
+//! JSON file that describes them.
+//!
+//! ISO 9660 keeps each of these files in one piece. A program can therefore replace
+//! their bytes without rebuilding the image, and a server even without copying it:
+//!
+//! * Two areas are further ramdisks: archives, then zeros. An area of zeros alone is
+//!   valid too, because the kernel skips zeros. The embed area is for Landfall's own
+//!   programs. The Ignition area is for those of CoreOS, which rewrite all of it
+//!   (coreos-installer) or only its start (image-customization-controller).
+//! * The kernel arguments area is inside an environment block of GRUB, which is plain
+//!   text and no script. It has the form that coreos-installer requires of such areas
+//!   (its src/live/embed.rs): the arguments, a line break, then `#` up to a fixed
+//!   length. The line after it is what assisted-image-service searches for.
+//!
+//! Secure Boot verifies none of them: GRUB checks kernels only.
+
+use std::io::{Read, Seek};
+
+use serde::{Deserialize, Serialize};
+
+use crate::iso9660::{Extent, Iso, IsoError};
+
+/// Path of the JSON file that describes the areas, an [`Areas`].
+pub const DESCRIPTION: &str = "boot/landfall-areas.json";
+pub const EMBED: &str = "boot/embed.img";
+/// image-customization-controller knows this path, so it cannot be another.
+pub const IGNITION: &str = "images/ignition.img";
+pub const KARGS: &str = "boot/grub/kargs.env";
+/// The kernel arguments area of format 1: a script of GRUB.
+pub const KARGS_OF_FORMAT_1: &str = "boot/grub/kargs.cfg";
+
+/// In bytes: the size of the largest description that is read.
+const MAX_DESCRIPTION: u32 = 64 << 10;
+/// In bytes: the size of the largest file of kernel arguments that is read.
+const MAX_KARGS: u32 = 64 << 10;
+/// In bytes: the largest area for a ramdisk; the builder makes none that is larger.
+const MAX_RAMDISK: u32 = 64 << 20;
+
+/// How an environment block of GRUB begins (GRUB's include/grub/lib/envblk.h), and the
+/// name of its only variable.
+const ENVIRONMENT_BLOCK: &str = "# GRUB Environment Block\nkargs=";
+const EMBED_AREA_MARK: &str = "# COREOS_KARG_EMBED_AREA\n";
+
+/// The content of [`DESCRIPTION`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Areas {
+    /// The version of this description: 1 or 2.
+    pub format: u32,
+    pub kargs: KargsArea,
+    pub embed: RamdiskArea,
+    /// Absent in format 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignition: Option<RamdiskArea>,
+}
+
+/// A file that contains the kernel arguments: the texts `before`, the arguments,
+/// `after`, as many `pad` as it takes, and `last`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KargsArea {
+    pub path: String,
+    /// Size of the whole file in bytes.
+    pub size: usize,
+    pub before: String,
+    pub after: String,
+    /// One ASCII character.
+    #[serde(default = "line_break")]
+    pub pad: char,
+    #[serde(default)]
+    pub last: String,
+    /// The arguments that the medium was built with.
+    pub default: String,
+}
+
+fn line_break() -> char {
+    '\n'
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RamdiskArea {
+    pub path: String,
+    /// In bytes.
+    pub size: u64,
+}
+
+/// Where the areas are in an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    pub kargs: Extent,
+    pub embed: Extent,
+    pub ignition: Option<Extent>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AreasError {
+    #[error(transparent)]
+    Iso(#[from] IsoError),
+    #[error("{DESCRIPTION}: {0}")]
+    Json(serde_json::Error),
+    #[error("{DESCRIPTION}: expected format 1 or 2, found {0}: a newer builder made this ISO")]
+    Format(u32),
+    #[error("{DESCRIPTION}: {field}: expected {expected}, found {found}")]
+    Field {
+        field: &'static str,
+        expected: &'static str,
+        found: String,
+    },
+    #[error("{path}: expected {expected} bytes as in {DESCRIPTION}, found {found}")]
+    Size {
+        path: String,
+        expected: u64,
+        found: u64,
+    },
+    #[error("{path}: expected an area within the {volume} bytes of the ISO, found one up to {end}")]
+    Outside { path: String, volume: u64, end: u64 },
+    #[error("{first} and {second} overlap")]
+    Overlap { first: String, second: String },
+}
+
+/// Why kernel arguments cannot be written into their area.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KargsError {
+    #[error("kernel arguments are {found} bytes, expected at most {room}: the area is no larger")]
+    TooLong { found: usize, room: usize },
+    #[error("kernel arguments: expected one line, found a line break or what ends the area")]
+    SeveralLines,
+}
+
+impl Areas {
+    /// The areas of a new medium: `room` bytes for kernel arguments, and two ramdisks
+    /// of `ramdisk` bytes.
+    pub fn new(arguments: &str, room: usize, ramdisk: u64) -> Self {
+        let after = "\n";
+        let area = |path: &str| RamdiskArea {
+            path: path.to_owned(),
+            size: ramdisk,
+        };
+        Self {
+            format: 2,
+            kargs: KargsArea {
+                path: KARGS.to_owned(),
+                size: ENVIRONMENT_BLOCK.len() + room + after.len() + EMBED_AREA_MARK.len(),
+                before: ENVIRONMENT_BLOCK.to_owned(),
+                after: after.to_owned(),
+                pad: '#',
+                last: EMBED_AREA_MARK.to_owned(),
+                default: arguments.to_owned(),
+            },
+            embed: area(EMBED),
+            ignition: Some(area(IGNITION)),
+        }
+    }
+
+    /// Parses and checks the JSON.
+    pub fn from_json(json: &[u8]) -> Result<Self, AreasError> {
+        let areas: Self = serde_json::from_slice(json).map_err(AreasError::Json)?;
+        if !(1..=2).contains(&areas.format) {
+            return Err(AreasError::Format(areas.format));
+        }
+        areas.kargs.check()?;
+        for (field, area) in areas.ramdisks() {
+            if area.size > MAX_RAMDISK.into() {
+                return Err(AreasError::Field {
+                    field,
+                    expected: "at most 64 MiB",
+                    found: format!("{} bytes", area.size),
+                });
+            }
+        }
+        Ok(areas)
+    }
+
+    /// The areas of an ISO, and where they are. Every area is a file of the ISO with
+    /// the described size, and they do not overlap.
+    pub fn of<R: Read + Seek>(iso: &mut Iso<R>) -> Result<(Self, Places), AreasError> {
+        let areas = Self::from_json(&iso.read(DESCRIPTION, MAX_DESCRIPTION)?)?;
+        let kargs = place(iso, &areas.kargs.path, areas.kargs.size as u64)?;
+        let embed = place(iso, &areas.embed.path, areas.embed.size)?;
+        let ignition = match &areas.ignition {
+            Some(area) => Some(place(iso, &area.path, area.size)?),
+            None => None,
+        };
+        let mut all = vec![(&areas.kargs.path, kargs), (&areas.embed.path, embed)];
+        all.extend(areas.ignition.iter().map(|area| &area.path).zip(ignition));
+        all.sort_by_key(|(_, extent)| extent.offset);
+        for pair in all.windows(2) {
+            let [(first, extent), (second, next)] = pair else {
+                continue;
+            };
+            if extent.offset + extent.size > next.offset {
+                return Err(AreasError::Overlap {
+                    first: (*first).clone(),
+                    second: (*second).clone(),
+                });
+            }
+        }
+        let places = Places {
+            kargs,
+            embed,
+            ignition,
+        };
+        Ok((areas, places))
+    }
+
+    fn ramdisks(&self) -> impl Iterator<Item = (&'static str, &RamdiskArea)> {
+        let ignition = self.ignition.iter().map(|area| ("ignition.size", area));
+        [("embed.size", &self.embed)].into_iter().chain(ignition)
+    }
+}
+
+/// A file that must have this size and be inside the volume.
+fn place<R: Read + Seek>(iso: &mut Iso<R>, path: &str, size: u64) -> Result<Extent, AreasError> {
+    let extent = iso.find(path)?;
+    let path = path.to_owned();
+    if extent.size != size {
+        return Err(AreasError::Size {
+            path,
+            expected: size,
+            found: extent.size,
+        });
+    }
+    // No overflow: an ISO gives block numbers of 32 bits.
+    let end = extent.offset + extent.size;
+    if end > iso.size {
+        return Err(AreasError::Outside {
+            path,
+            volume: iso.size,
+            end,
+        });
+    }
+    Ok(extent)
+}
+
+impl RamdiskArea {
+    /// The content of the area.
+    pub fn read<R: Read + Seek>(&self, iso: &mut Iso<R>) -> Result<Vec<u8>, IsoError> {
+        iso.read(&self.path, MAX_RAMDISK)
+    }
+}
+
+impl KargsArea {
+    /// In bytes: the length of the longest arguments.
+    pub fn room(&self) -> usize {
+        self.size - self.before.len() - self.after.len() - self.last.len()
+    }
+
+    /// The content of the file with these arguments.
+    pub fn file(&self, arguments: &str) -> Result<Vec<u8>, KargsError> {
+        let room = self.room();
+        if arguments.len() > room {
+            return Err(KargsError::TooLong {
+                found: arguments.len(),
+                room,
+            });
+        }
+        let mut file = [&*self.before, arguments, &*self.after]
+            .concat()
+            .into_bytes();
+        // The cast is lossless: the character is ASCII.
+        file.resize(self.size - self.last.len(), self.pad as u8);
+        file.extend_from_slice(self.last.as_bytes());
+        match self.arguments(&file) == Some(arguments.trim()) {
+            true => Ok(file),
+            false => Err(KargsError::SeveralLines),
+        }
+    }
+
+    /// The content of the file.
+    pub fn read<R: Read + Seek>(&self, iso: &mut Iso<R>) -> Result<Vec<u8>, IsoError> {
+        iso.read(&self.path, MAX_KARGS)
+    }
+
+    /// The arguments in a file, without the white space around them; `None` if it is
+    /// not in the described form. What follows the arguments is not checked: GRUB does
+    /// not read it, and another program may pad in its own way.
+    pub fn arguments<'a>(&self, file: &'a [u8]) -> Option<&'a str> {
+        let text = std::str::from_utf8(file).ok()?;
+        let (arguments, _) = text.strip_prefix(&self.before)?.split_once(&self.after)?;
+        (!arguments.contains('\n')).then(|| arguments.trim())
+    }
+
+    fn check(&self) -> Result<(), AreasError> {
+        let field = |field, expected, found: String| AreasError::Field {
+            field,
+            expected,
+            found,
+        };
+        let texts = [&self.before, &self.after, &self.last, &self.default];
+        let least: usize = texts.iter().map(|text| text.len()).sum();
+        if self.size < least || self.size > MAX_KARGS as usize {
+            let expected = "room for the default and at most 64 KiB";
+            return Err(field(
+                "kargs.size",
+                expected,
+                format!("{} bytes", self.size),
+            ));
+        }
+        if !self.pad.is_ascii() {
+            let expected = "an ASCII character";
+            return Err(field("kargs.pad", expected, format!("{:?}", self.pad)));
+        }
+        if self.after.is_empty() {
+            return Err(field("kargs.after", "a text", "none".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
