@@ -27,7 +27,7 @@ pub use hardware::{ata_identify, root_device_hint, smbios, uevent, vpd};
 pub use host_manifests::{bare_metal_hosts, openshift_install_config};
 pub use installation::{install_config, stream_metadata};
 pub use kernel_command_line::kernel_command_line;
-pub use media::medium;
+pub use media::{iso_areas, medium};
 pub use modules::{modinfo, module_index, newc};
 pub use network::{dhcp, dhcpv6, nd_user_option};
 pub use network_plan::{embedded_host, keyfile, network_data, nmstate};

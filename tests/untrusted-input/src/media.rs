@@ -1,7 +1,10 @@
-//! The file systems of media that the agent reads.
+//! The file systems of media that the agent reads, and the ISOs that the builder reads.
 
+use landfall_initramfs::compress::unpack_segments;
+use landfall_initramfs::newc::Reader;
 use landfall_media_formats::Medium;
-use landfall_media_formats::iso9660::VOLUME_OFFSET;
+use landfall_media_formats::areas::Areas;
+use landfall_media_formats::iso9660::{Iso, VOLUME_OFFSET};
 use std::io::Cursor;
 
 /// The first byte chooses between a FAT file system and an ISO. The input of an ISO
@@ -26,4 +29,42 @@ pub fn medium(data: &[u8]) {
         }
     }
     let _ = medium.files("etc/a");
+}
+
+/// An ISO of the builder, as `landfall-image inspect` reads it: from its first volume
+/// descriptor, because the reader ignores everything before it.
+pub fn iso_areas(data: &[u8]) {
+    /// In bytes: what is unpacked of an area.
+    const LIMIT: usize = 1 << 20;
+    let mut image = vec![0; VOLUME_OFFSET as usize];
+    image.extend_from_slice(data);
+    let Ok(mut iso) = Iso::open(Cursor::new(&image)) else {
+        return;
+    };
+    let Ok((areas, places)) = Areas::of(&mut iso) else {
+        return;
+    };
+    assert_eq!(places.kargs.size, areas.kargs.size as u64);
+    if let Ok(file) = areas.kargs.read(&mut iso) {
+        let arguments = areas.kargs.arguments(&file).unwrap_or_default();
+        if let Ok(written) = areas.kargs.file(arguments) {
+            assert_eq!(written.len(), areas.kargs.size);
+            assert_eq!(areas.kargs.arguments(&written), Some(arguments));
+        }
+    }
+    for area in [&areas.embed].into_iter().chain(&areas.ignition) {
+        let Ok(bytes) = area.read(&mut iso) else {
+            continue;
+        };
+        assert_eq!(bytes.len() as u64, area.size);
+        let Ok(segments) = unpack_segments(&bytes, LIMIT) else {
+            continue;
+        };
+        let unpacked: usize = segments.iter().map(|segment| segment.archive.len()).sum();
+        assert!(unpacked <= LIMIT);
+        for segment in &segments {
+            assert!(segment.offset + segment.stored <= bytes.len());
+            assert!(Reader::new(&segment.archive).count() <= LIMIT);
+        }
+    }
 }

@@ -35,6 +35,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("image", image),
     ("image_signature", image_signature),
     ("install_config", install_config),
+    ("iso_areas", iso_areas),
     ("kernel_command_line", kernel_command_line),
     ("keyfile", keyfile),
     ("lookup_answer", lookup_answer),
