@@ -18,7 +18,7 @@ ORACLE_SEED ?= 1
 ORACLE_LINES ?= 10000
 RUNS ?= 5
 
-.PHONY: help setup build live-agent live-system image peer peers installers ironic rescue demo lab bench test test-all test-unit test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-fresh fuzz nm-oracle nmstate-oracle docs lint clean
+.PHONY: help setup build live-agent live-system image peer peers installers ironic rescue demo lab bench test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-fresh fuzz nm-oracle nmstate-oracle docs lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ peer: setup ## The ramdisk of the switch that tests of VLANs and bonds need
 peers: ## coreos-installer from its published crate, built once: out/peers
 	tests/peers.sh -o out/peers
 
+test-coreos-media: setup peers ## coreos-installer's commands on our ISO, PXE tree and ramdisk
+	cargo test -p landfall-image --test command_line -- --ignored coreos_installer
+
 installers: setup peers ## The ramdisk that compares coreos-installer with the agent
 	tests/installers/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --coreos-installer out/peers/coreos-installer/bin/coreos-installer -o out/installers
@@ -91,7 +94,7 @@ bench: build image peers ## Measure run times and print tables (docs/benchmarks.
 
 test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass
 
-test-all: test-unit fuzz nm-oracle test-e2e-all test-ironic test-conductors test-fresh ## Every test
+test-all: test-unit fuzz nm-oracle test-coreos-media test-e2e-all test-ironic test-conductors test-fresh ## Every test
 
 # All tests with --workspace: with -p, cargo would choose other features for the same
 # crates and compile them again.
