@@ -8,6 +8,7 @@ mod boot_ways;
 mod cleaning;
 mod conductor;
 mod coreos_installer;
+mod coreos_media;
 mod disk_faults;
 mod early;
 mod embedded_plans;

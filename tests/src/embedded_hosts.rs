@@ -32,6 +32,17 @@ pub fn folder(lab: &Lab) -> Result<Vec<String>> {
     Ok(vec!["--hosts".to_owned(), folder.display().to_string()])
 }
 
+/// Builder options for the test's host alone, without a name: network_data.
+pub fn one(lab: &Lab) -> Result<Vec<String>> {
+    let file = lab.path("network_data.json");
+    let document = network_data(MAC, &GUEST_V4.to_string());
+    fs::write(&file, format!("{document:#}\n"))?;
+    Ok(vec![
+        "--network-data".to_owned(),
+        file.display().to_string(),
+    ])
+}
+
 /// Builder options for an agent-config.yaml. It names each host's NIC with a name
 /// that the test's host does not have.
 pub fn agent_config(lab: &Lab) -> Result<Vec<String>> {
