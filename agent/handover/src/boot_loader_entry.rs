@@ -1,12 +1,11 @@
 //! Edits the kernel arguments of the boot loader entry that boots by default (Boot
 //! Loader Specification, type 1, in the form that ostree writes).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use landfall_report::failure::Result;
 
-use crate::file_in_boot::{inside, problem, read, read_if_there, replace};
+use crate::boot_files::BootFiles;
 use crate::grub_environment::Environment;
 use crate::kernel_args::{self, EditError, Step};
 
@@ -27,7 +26,7 @@ const KERNEL_LIMIT: usize = 2047;
 pub struct Edit {
     path: PathBuf,
     text: String,
-    environment: Option<(PathBuf, Vec<u8>)>,
+    environment: Option<Vec<u8>>,
 }
 
 /// Edits the arguments of the last entry by name, which boots by default because
@@ -39,10 +38,9 @@ pub struct Edit {
 /// # Errors
 /// If there is no entry, it has no or several `options` lines, a step fails, or the
 /// environment that it needs cannot be edited.
-pub fn prepare(boot: &Path, steps: &[Step]) -> Result<Edit> {
-    let path = last_entry(boot)?;
-    let old = read(&path, SIZE_LIMIT)?;
-    let failed = |reason: &dyn std::fmt::Display| problem(&path, reason);
+pub fn prepare(boot: &(impl BootFiles + ?Sized), steps: &[Step]) -> Result<Edit> {
+    let (path, old) = last_text(boot)?;
+    let failed = |reason: &dyn std::fmt::Display| boot.problem(&path, reason);
     let entry = Entry::parse(&old).map_err(|reason| failed(&reason))?;
     let variables: Vec<&str> = entry
         .options
@@ -55,7 +53,7 @@ pub fn prepare(boot: &Path, steps: &[Step]) -> Result<Edit> {
     } else {
         read_environment(boot)?
     };
-    let Some((environment_path, mut environment)) = environment else {
+    let Some(mut environment) = environment else {
         let text = entry
             .with_arguments(&mut [], steps)
             .map_err(|reason| failed(&reason))?;
@@ -77,11 +75,11 @@ pub fn prepare(boot: &Path, steps: &[Step]) -> Result<Edit> {
     }
     let block = environment
         .to_bytes()
-        .map_err(|reason| problem(&environment_path, &reason))?;
+        .map_err(|reason| boot.problem(Path::new(ENVIRONMENT), &reason))?;
     Ok(Edit {
         path,
         text,
-        environment: Some((environment_path, block)),
+        environment: Some(block),
     })
 }
 
@@ -91,48 +89,65 @@ impl Edit {
     /// # Errors
     /// If the file system rejects a write. Each file then has either its old or its
     /// new content.
-    pub fn write(&self) -> Result<()> {
-        if let Some((path, block)) = &self.environment {
-            replace(path, block)?;
+    pub fn write(&self, boot: &(impl BootFiles + ?Sized)) -> Result<()> {
+        if let Some(block) = &self.environment {
+            boot.replace(Path::new(ENVIRONMENT), block)?;
         }
-        replace(&self.path, self.text.as_bytes())
+        boot.replace(&self.path, self.text.as_bytes())
     }
 }
 
-/// The entry that boots by default, in a mounted boot partition.
+/// The path of the entry that boots by default.
 ///
 /// # Errors
 /// If there is no entry.
-pub fn last_entry(boot: &Path) -> Result<PathBuf> {
-    let directory = inside(boot, Path::new(ENTRIES))?;
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(&directory).map_err(|e| problem(&directory, &e))? {
-        let path = entry.map_err(|e| problem(&directory, &e))?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "conf")
-        {
-            entries.push(path);
-        }
-    }
-    let last = entries
-        .into_iter()
+pub fn last_entry(boot: &(impl BootFiles + ?Sized)) -> Result<PathBuf> {
+    let directory = Path::new(ENTRIES);
+    let paths = boot.names(directory)?.into_iter();
+    paths
+        .map(|name| directory.join(name))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "conf")
+        })
         .max()
-        .ok_or_else(|| problem(&directory, &"expected a boot loader entry, found none"))?;
-    inside(boot, last.strip_prefix(boot).unwrap_or(&last))
+        .ok_or_else(|| boot.problem(directory, &"expected a boot loader entry, found none"))
 }
 
-/// The environment block of the boot partition, with its path. `None` if the image
-/// has no such file; GRUB then gets the variables from elsewhere.
-pub(super) fn read_environment(boot: &Path) -> Result<Option<(PathBuf, Environment)>> {
-    let found = read_if_there(boot, Path::new(ENVIRONMENT), SIZE_LIMIT).map_err(|failure| {
+/// The entry that boots by default: its path and its text.
+fn last_text(boot: &(impl BootFiles + ?Sized)) -> Result<(PathBuf, String)> {
+    let path = last_entry(boot)?;
+    match boot.read_if_there(&path, SIZE_LIMIT)? {
+        Some(text) => Ok((path, text)),
+        None => Err(boot.problem(&path, &"expected a boot loader entry, found a broken link")),
+    }
+}
+
+/// The kernel arguments of the entry that boots by default, with the names of GRUB's
+/// variables in them.
+///
+/// # Errors
+/// If there is no entry, or it has no or several `options` lines.
+pub fn options(boot: &(impl BootFiles + ?Sized)) -> Result<String> {
+    let (path, text) = last_text(boot)?;
+    match Entry::parse(&text) {
+        Ok(entry) => Ok(entry.options.to_owned()),
+        Err(reason) => Err(boot.problem(&path, &reason)),
+    }
+}
+
+/// The environment block of the boot partition. `None` if the image has no such
+/// file; GRUB then gets the variables from elsewhere.
+pub(super) fn read_environment(boot: &(impl BootFiles + ?Sized)) -> Result<Option<Environment>> {
+    let path = Path::new(ENVIRONMENT);
+    let found = boot.read_if_there(path, SIZE_LIMIT).map_err(|failure| {
         failure.hint("the entry takes kernel arguments from GRUB's environment, which must be in the boot partition to be edited")
     })?;
-    let Some((path, text)) = found else {
+    let Some(text) = found else {
         return Ok(None);
     };
-    let environment = Environment::parse(&text).map_err(|e| problem(&path, &e))?;
-    Ok(Some((path, environment)))
+    let environment = Environment::parse(&text).map_err(|e| boot.problem(path, &e))?;
+    Ok(Some(environment))
 }
 
 /// Why an entry cannot be edited.
@@ -199,6 +214,7 @@ pub fn edit_text(text: &str, steps: &[Step]) -> std::result::Result<String, Entr
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::process::Command;
 
     use super::*;
@@ -245,7 +261,7 @@ mod tests {
         nix::unistd::mkfifo(&entries.join("a.conf"), mode).unwrap();
         let (sender, outcome) = std::sync::mpsc::channel();
         let root = boot.path().to_owned();
-        std::thread::spawn(move || sender.send(prepare(&root, &[change(&["a"], &[])])));
+        std::thread::spawn(move || sender.send(prepare(root.as_path(), &[change(&["a"], &[])])));
         let failure = outcome
             .recv_timeout(std::time::Duration::from_secs(10))
             .expect("it waits for ever")
@@ -263,9 +279,9 @@ mod tests {
         // A scratch file outside the partition would replace this file.
         let other = outside.path().join(".landfall-new");
         fs::write(&other, "not ours").unwrap();
-        prepare(&boot, &[change(&["y"], &[])])
+        prepare(boot.as_path(), &[change(&["y"], &[])])
             .unwrap()
-            .write()
+            .write(boot.as_path())
             .unwrap();
         assert_eq!(
             fs::read_to_string(boot.join("a.conf")).unwrap(),
@@ -303,7 +319,8 @@ mod tests {
             Step::Platform("qemu".to_owned()),
             change(&["nosmt"], &["console=tty0"]),
         ];
-        prepare(boot.path(), &steps).unwrap().write().unwrap();
+        let edit = prepare(boot.path(), &steps).unwrap();
+        edit.write(boot.path()).unwrap();
         assert_eq!(
             grub_editenv(&["list"]),
             "saved_entry=1\nkernelopts=root=x ro ignition.platform.id=qemu\nboot_success=0\n"

@@ -4,8 +4,9 @@
 //! differ between images, udev does not run in the ramdisk, and /dev/disk/by-label
 //! could point to the boot partition of another disk.
 
+use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,24 @@ pub struct BootPartition {
 /// # Errors
 /// If there is none or more than one.
 pub fn find(disk: &Path, table: &Table) -> Result<BootPartition> {
-    let mut labelled: Vec<BootPartition> = partitions(disk, table)?
+    let name = disk.display();
+    let file = File::open(disk).map_err(|e| Failure::deployment(format!("{name}: {e}")))?;
+    find_in(&name, table, |offset, buffer| {
+        file.read_exact_at(buffer, offset)
+    })
+}
+
+/// As [`find`], for a disk that `read` reads: it fills a buffer from an offset in
+/// bytes on. `disk` is its name in errors.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_in(
+    disk: &dyn Display,
+    table: &Table,
+    read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
+) -> Result<BootPartition> {
+    let mut labelled: Vec<BootPartition> = partitions(disk, table, read)?
         .into_iter()
         .filter(|found| found.file_system.label == LABEL)
         .collect();
@@ -36,12 +54,10 @@ pub fn find(disk: &Path, table: &Table) -> Result<BootPartition> {
         (Some(found), 0) => Ok(found),
         // Both errors use coreos-installer's words, because people search for them.
         (Some(_), _) => Err(Failure::deployment(format!(
-            "found multiple devices on {} with label {LABEL:?}",
-            disk.display()
+            "found multiple devices on {disk} with label {LABEL:?}"
         ))),
         (None, _) => Err(Failure::deployment(format!(
-            "couldn't find boot device for {}: no file system labelled {LABEL:?} on its partitions",
-            disk.display()
+            "couldn't find boot device for {disk}: no file system labelled {LABEL:?} on its partitions"
         ))
         .hint("install_coreos needs a CoreOS image; use write_image for others")),
     }
@@ -79,18 +95,20 @@ fn labelled_boot(node: &Path) -> bool {
 }
 
 /// The partitions of a disk whose file system the agent knows.
-fn partitions(disk: &Path, table: &Table) -> Result<Vec<BootPartition>> {
-    let failed =
-        |e: &dyn std::fmt::Display| Failure::deployment(format!("{}: {e}", disk.display()));
-    let file = File::open(disk).map_err(|e| failed(&e))?;
+fn partitions(
+    disk: &dyn Display,
+    table: &Table,
+    read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
+) -> Result<Vec<BootPartition>> {
     let mut partitions = Vec::new();
     for partition in table.partitions() {
         let mut start = vec![0; file_system::PROBE_LEN];
         let len = partition.len.min(start.len() as u64);
         // The cast is lossless: at most PROBE_LEN.
         start.truncate(len as usize);
-        file.read_exact_at(&mut start, partition.offset)
-            .map_err(|e| failed(&format!("partition {}: {e}", partition.number)))?;
+        read(partition.offset, &mut start).map_err(|e| {
+            Failure::deployment(format!("{disk}: partition {}: {e}", partition.number))
+        })?;
         if let Some(file_system) = file_system::identify(&start) {
             partitions.push(BootPartition {
                 partition: partition.clone(),

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use landfall_report::failure::{Failure, Result};
 
-use crate::file_in_boot::{create, make_directory};
+use crate::boot_files::BootFiles;
 
-const DIRECTORY: &str = "coreos-firstboot-network";
+/// The directory of the files in the boot partition.
+pub const DIRECTORY: &str = "coreos-firstboot-network";
 
 /// CoreOS copies the files to a directory where NetworkManager reads no other names
 /// (nm-settings-keyfile(5)).
@@ -66,14 +67,14 @@ pub fn check(files: &[(String, Vec<u8>)]) -> Result<()> {
 ///
 /// # Errors
 /// If a file exists already, or the file system rejects it.
-pub fn write(boot: &Path, files: &[(String, Vec<u8>)]) -> Result<()> {
+pub fn write(boot: &(impl BootFiles + ?Sized), files: &[(String, Vec<u8>)]) -> Result<()> {
     if files.is_empty() {
         return Ok(());
     }
-    let directory = boot.join(DIRECTORY);
-    make_directory(&directory, 0o755)?;
+    let directory = Path::new(DIRECTORY);
+    boot.make_directory(directory, 0o755)?;
     for (name, content) in files {
-        create(&directory.join(name), content)?;
+        boot.create(&directory.join(name), content)?;
     }
     Ok(())
 }

@@ -1,13 +1,11 @@
 //! Sets kernel arguments for the first boot only, mostly for the network. It adds a
 //! line to `ignition.firstboot`, which the grub.cfg of the image sources.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::path::Path;
 
 use landfall_report::failure::{Failure, Result};
 
-use crate::file_in_boot::{self, problem};
+use crate::boot_files::BootFiles;
 use crate::grub_words;
 
 /// The marker of the first boot, which is empty in the image. If the file
@@ -43,23 +41,17 @@ pub fn line(arguments: &str) -> Result<String> {
 
 /// Fails if the file does not exist or is not a regular file: then the image has no
 /// first boot that could use the arguments.
-pub fn check(boot: &Path) -> Result<()> {
-    open(boot).map(drop)
+pub fn check(boot: &(impl BootFiles + ?Sized)) -> Result<()> {
+    let found = boot.require_file(Path::new(FILE));
+    found.map_err(|failure| {
+        failure.hint("is this a CoreOS image? Its boot partition holds that file")
+    })
 }
 
 /// Appends the line to the file, which must exist.
-pub fn append(boot: &Path, line: &str) -> Result<()> {
-    let mut file = open(boot)?;
-    file.write_all(line.as_bytes())
-        .and_then(|()| file.sync_all())
-        .map_err(|e| problem(&boot.join(FILE), &e))
-}
-
-fn open(boot: &Path) -> Result<File> {
-    let path = boot.join(FILE);
-    file_in_boot::open(&path, OpenOptions::new().append(true)).map_err(|e| {
-        problem(&path, &e).hint("is this a CoreOS image? Its boot partition holds that file")
-    })
+pub fn append(boot: &(impl BootFiles + ?Sized), line: &str) -> Result<()> {
+    check(boot)?;
+    boot.append(Path::new(FILE), line.as_bytes())
 }
 
 #[cfg(test)]
@@ -113,7 +105,7 @@ mod tests {
         nix::unistd::mkfifo(&boot.path().join(FILE), mode).unwrap();
         let (sender, outcome) = std::sync::mpsc::channel();
         let root = boot.path().to_owned();
-        std::thread::spawn(move || sender.send(check(&root)));
+        std::thread::spawn(move || sender.send(check(root.as_path())));
         let checked = outcome.recv_timeout(std::time::Duration::from_secs(10));
         assert!(checked.expect("it waits for ever").is_err());
     }

@@ -33,7 +33,7 @@ pub struct NextBoot {
 /// # Errors
 /// If a part is missing, or only GRUB can interpret it.
 pub fn read(boot: &Path) -> Result<NextBoot> {
-    let path = last_entry(boot)?;
+    let path = inside(boot, &last_entry(boot)?)?;
     let text = file_in_boot::read(&path, LIMIT)?;
     let entry = Entry::parse(&text).map_err(|reason| problem(&path, &reason))?;
     let first_boot = first_boot(boot)?;
@@ -49,7 +49,7 @@ pub fn read(boot: &Path) -> Result<NextBoot> {
         Ok(_) => None,
         Err(_) => read_environment(boot)?,
     };
-    let value_of = |name: &str| own(name).or_else(|| environment.as_ref()?.1.get(name));
+    let value_of = |name: &str| own(name).or_else(|| environment.as_ref()?.get(name));
     let expand = |text: &str| expand(text, value_of).map_err(|reason| problem(&path, &reason));
     let initrds = expand(&entry.initrds)?;
     let file = |path: &str| inside(boot, Path::new(path.trim_start_matches('/')));

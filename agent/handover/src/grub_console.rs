@@ -1,11 +1,11 @@
 //! Sets the consoles of GRUB. They are a block of its configuration, between two
 //! marker lines that coreos-assembler writes for installers.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use landfall_report::failure::Result;
 
-use crate::file_in_boot::{problem, read_if_there, replace};
+use crate::boot_files::BootFiles;
 
 /// Newer images have the block in a separate file.
 const FILES: [&str; 2] = ["grub2/console.cfg", "grub2/grub.cfg"];
@@ -17,7 +17,7 @@ const END: &str = "# CONSOLE-SETTINGS-END";
 /// The new configuration; [`Edit::write`] writes it.
 #[derive(Debug)]
 pub struct Edit {
-    path: PathBuf,
+    path: &'static Path,
     text: String,
 }
 
@@ -25,17 +25,17 @@ pub struct Edit {
 ///
 /// # Errors
 /// If the image has no such file, or the file has no such block.
-pub fn prepare(boot: &Path, commands: &[String]) -> Result<Edit> {
-    for name in FILES {
-        if let Some((path, text)) = read_if_there(boot, Path::new(name), SIZE_LIMIT)? {
+pub fn prepare(boot: &(impl BootFiles + ?Sized), commands: &[String]) -> Result<Edit> {
+    for path in FILES.map(Path::new) {
+        if let Some(text) = boot.read_if_there(path, SIZE_LIMIT)? {
             return match with_commands(&text, commands) {
                 Ok(text) => Ok(Edit { path, text }),
-                Err(reason) => Err(problem(&path, &reason)),
+                Err(reason) => Err(boot.problem(path, &reason)),
             };
         }
     }
     let reason = format!("expected GRUB's configuration in {}", FILES.join(" or "));
-    Err(problem(boot, &reason))
+    Err(boot.problem(Path::new(""), &reason))
 }
 
 impl Edit {
@@ -44,8 +44,8 @@ impl Edit {
     /// # Errors
     /// If the file system rejects a change. The file then has either its old or its
     /// new content.
-    pub fn write(&self) -> Result<()> {
-        replace(&self.path, self.text.as_bytes())
+    pub fn write(&self, boot: &(impl BootFiles + ?Sized)) -> Result<()> {
+        boot.replace(self.path, self.text.as_bytes())
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
         let edit = || {
             prepare(boot.path(), &commands(&["serial"]))
                 .unwrap()
-                .write()
+                .write(boot.path())
         };
         edit().unwrap();
         assert!(changed(&old));

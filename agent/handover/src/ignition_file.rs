@@ -1,14 +1,13 @@
 //! Writes the Ignition config where the `metal` provider reads it on the first
 //! boot, and adds the host name to it, as OpenShift's agent does.
 
-use std::fs;
 use std::path::Path;
 
 use landfall_report::failure::{Failure, Result};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
-use crate::file_in_boot::{create, make_directory, problem};
+use crate::boot_files::BootFiles;
 
 const DIRECTORY: &str = "ignition";
 const FILE: &str = "ignition/config.ign";
@@ -29,22 +28,18 @@ pub fn check(config: &[u8]) -> Result<()> {
 
 /// Fails if the partition already has a config, because two deployments must not
 /// mix.
-pub fn check_absent(boot: &Path) -> Result<()> {
-    let path = boot.join(FILE);
-    match fs::symlink_metadata(&path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(e) => Err(problem(&path, &e)),
-        Ok(_) => Err(problem(
-            &path,
-            &"the image holds an Ignition config already",
-        )),
+pub fn check_absent(boot: &(impl BootFiles + ?Sized)) -> Result<()> {
+    let path = Path::new(FILE);
+    if boot.exists(path)? {
+        return Err(boot.problem(path, &"the image holds an Ignition config already"));
     }
+    Ok(())
 }
 
 /// Writes exactly these bytes. Fails if the file exists.
-pub fn write(boot: &Path, config: &[u8]) -> Result<()> {
-    make_directory(&boot.join(DIRECTORY), 0o700)?;
-    create(&boot.join(FILE), config)
+pub fn write(boot: &(impl BootFiles + ?Sized), config: &[u8]) -> Result<()> {
+    boot.make_directory(Path::new(DIRECTORY), 0o700)?;
+    boot.create(Path::new(FILE), config)
 }
 
 /// Adds a file `/etc/hostname` to the config, as ironic-agent-image does if the

@@ -11,6 +11,7 @@ use landfall_disk::tables::gpt::Table;
 use landfall_report::failure::Result;
 use nix::mount::MsFlags;
 
+use crate::boot_files::BootFiles;
 use crate::console::{self, Console};
 use crate::file_in_boot::problem;
 use crate::kernel_args::{self, METAL, Step};
@@ -151,11 +152,16 @@ fn change_mounted(
         .map_err(|e| problem(node, &format!("cannot unmount it: {e}")))
 }
 
-/// Makes the changes in a mounted boot file system. Everything that can be rejected
+/// Makes the changes in a boot file system. Everything that can be rejected
 /// is checked before the first write. The Ignition config is written last: if this
 /// is interrupted, the system comes up without its config, and the operator notices
 /// that. A system with its config but without its network could pass unnoticed.
-fn apply(boot: &Path, changes: &CoreosChanges) -> Result<()> {
+///
+/// The changes must have passed [`CoreosChanges::check`].
+///
+/// # Errors
+/// If a change cannot be made.
+pub fn apply(boot: &(impl BootFiles + ?Sized), changes: &CoreosChanges) -> Result<()> {
     let table = if changes.platform.is_some() || !changes.consoles.is_empty() {
         PlatformTable::read(boot)?
     } else {
@@ -183,10 +189,10 @@ fn apply(boot: &Path, changes: &CoreosChanges) -> Result<()> {
     }
 
     if let Some(edit) = kargs {
-        edit.write()?;
+        edit.write(boot)?;
     }
     if let Some(edit) = grub {
-        edit.write()?;
+        edit.write(boot)?;
     }
     firstboot_keyfiles::write(boot, &changes.network_keyfiles)?;
     if let Some(line) = firstboot {

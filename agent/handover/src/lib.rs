@@ -1,8 +1,9 @@
 //! Prepares the first boot of the installed system, once the image is on the disk.
 
 pub mod boot_entries;
+pub mod boot_files;
 pub mod boot_loader_entry;
-mod boot_partition;
+pub mod boot_partition;
 pub mod console;
 pub mod efi_device_path;
 pub mod efi_entry;

@@ -7,7 +7,7 @@ use std::path::Path;
 use landfall_report::failure::Result;
 use serde::Deserialize;
 
-use crate::file_in_boot::{problem, read_if_there};
+use crate::boot_files::BootFiles;
 
 const FILE: &str = "coreos/platforms.json";
 /// In bytes; twenty platforms have 4 KB.
@@ -38,12 +38,11 @@ impl PlatformTable {
     ///
     /// # Errors
     /// If the file exists but cannot be read or parsed.
-    pub fn read(boot: &Path) -> Result<Self> {
-        match read_if_there(boot, Path::new(FILE), SIZE_LIMIT)? {
+    pub fn read(boot: &(impl BootFiles + ?Sized)) -> Result<Self> {
+        let path = Path::new(FILE);
+        match boot.read_if_there(path, SIZE_LIMIT)? {
             None => Ok(Self::default()),
-            Some((path, text)) => {
-                Self::parse(&text).map_err(|error| problem(&path, &error.to_string()))
-            }
+            Some(text) => Self::parse(&text).map_err(|error| boot.problem(path, &error)),
         }
     }
 

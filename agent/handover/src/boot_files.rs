@@ -1,0 +1,128 @@
+//! The files of a boot partition, which the agent mounts and the builder changes in
+//! an image file.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use landfall_report::failure::{Failure, Result};
+
+use crate::file_in_boot::{self, inside};
+
+/// Access to the files of a boot partition. All paths are relative to its root.
+/// None leads out of it, whatever links the image has.
+pub trait BootFiles {
+    /// The failure of an operation on this path.
+    fn problem(&self, path: &Path, reason: &dyn Display) -> Failure;
+
+    /// The text of a file; `None` if there is no such file. Follows links.
+    ///
+    /// # Errors
+    /// If this is not a regular file, not UTF-8, or longer than `limit` bytes.
+    fn read_if_there(&self, path: &Path, limit: u64) -> Result<Option<String>>;
+
+    /// The names in a directory, in any order. Follows links.
+    ///
+    /// # Errors
+    /// If there is no such directory.
+    fn names(&self, directory: &Path) -> Result<Vec<OsString>>;
+
+    /// Whether something has this name, even a link that leads nowhere.
+    ///
+    /// # Errors
+    /// If the partition cannot be read.
+    fn exists(&self, path: &Path) -> Result<bool>;
+
+    /// Fails if this is not a regular file. Does not follow a last link.
+    ///
+    /// # Errors
+    /// If there is no such file, or it is something else.
+    fn require_file(&self, path: &Path) -> Result<()>;
+
+    /// Replaces the content of a file and keeps its mode, owner and SELinux label.
+    /// Follows links.
+    ///
+    /// # Errors
+    /// If the file system rejects a change. The file then has either its old or its
+    /// new content.
+    fn replace(&self, path: &Path, content: &[u8]) -> Result<()>;
+
+    /// Adds to the end of a regular file. Does not follow a last link.
+    ///
+    /// # Errors
+    /// If there is no such file, or the file system rejects the change.
+    fn append(&self, path: &Path, content: &[u8]) -> Result<()>;
+
+    /// Creates a directory with this mode, or accepts an existing directory as it is.
+    ///
+    /// # Errors
+    /// If the file system rejects it, or something else has the name.
+    fn make_directory(&self, path: &Path, mode: u32) -> Result<()>;
+
+    /// Creates a file that only root can read.
+    ///
+    /// # Errors
+    /// If something has the name already, or the file system rejects it.
+    fn create(&self, path: &Path, content: &[u8]) -> Result<()>;
+}
+
+/// The mount point of a boot partition.
+impl BootFiles for Path {
+    fn problem(&self, path: &Path, reason: &dyn Display) -> Failure {
+        if path.as_os_str().is_empty() {
+            return file_in_boot::problem(self, reason);
+        }
+        file_in_boot::problem(&self.join(path), reason)
+    }
+
+    fn read_if_there(&self, path: &Path, limit: u64) -> Result<Option<String>> {
+        let found = file_in_boot::read_if_there(self, path, limit)?;
+        Ok(found.map(|(_, text)| text))
+    }
+
+    fn names(&self, directory: &Path) -> Result<Vec<OsString>> {
+        let entries = fs::read_dir(inside(self, directory)?);
+        entries
+            .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect())
+            .map_err(|e: io::Error| self.problem(directory, &e))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        match fs::symlink_metadata(self.join(path)) {
+            Ok(_) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(self.problem(path, &e)),
+        }
+    }
+
+    fn require_file(&self, path: &Path) -> Result<()> {
+        self.append(path, b"")
+    }
+
+    fn replace(&self, path: &Path, content: &[u8]) -> Result<()> {
+        file_in_boot::replace(&inside(self, path)?, content)
+    }
+
+    fn append(&self, path: &Path, content: &[u8]) -> Result<()> {
+        file_in_boot::open(&self.join(path), OpenOptions::new().append(true))
+            .and_then(|mut file| {
+                file.write_all(content)?;
+                if content.is_empty() {
+                    Ok(())
+                } else {
+                    file.sync_all()
+                }
+            })
+            .map_err(|e| self.problem(path, &e))
+    }
+
+    fn make_directory(&self, path: &Path, mode: u32) -> Result<()> {
+        file_in_boot::make_directory(&self.join(path), mode)
+    }
+
+    fn create(&self, path: &Path, content: &[u8]) -> Result<()> {
+        file_in_boot::create(&self.join(path), content)
+    }
+}
