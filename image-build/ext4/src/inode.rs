@@ -1,0 +1,250 @@
+//! Inodes (Documentation/filesystems/ext4/inodes.rst).
+
+use crate::checksums::crc32c;
+use crate::error::{Result, unsupported};
+use crate::fields::{
+    put_u16, put_u32, put_u32_in_halves, put_u64_in_halves, u16_at, u32_at, u32_in_halves,
+    u64_in_halves,
+};
+use crate::superblock::Superblock;
+
+mod field {
+    pub const MODE: usize = 0x00;
+    pub const SIZE: usize = 0x04;
+    pub const ACCESS_TIME: usize = 0x08;
+    pub const CHANGE_TIME: usize = 0x0c;
+    pub const CONTENT_TIME: usize = 0x10;
+    pub const DELETION_TIME: usize = 0x14;
+    pub const LINKS: usize = 0x1a;
+    pub const SECTORS: usize = 0x1c;
+    pub const FLAGS: usize = 0x20;
+    pub const MAP: usize = 0x28;
+    pub const GENERATION: usize = 0x64;
+    pub const ATTRIBUTES: usize = 0x68;
+    pub const SIZE_HIGH: usize = 0x6c;
+    pub const SECTORS_HIGH: usize = 0x74;
+    pub const ATTRIBUTES_HIGH: usize = 0x76;
+    pub const CHECKSUM: usize = 0x7c;
+    pub const EXTRA_SIZE: usize = 0x80;
+    pub const CHECKSUM_HIGH: usize = 0x82;
+    pub const CHANGE_TIME_EXTRA: usize = 0x84;
+    pub const CONTENT_TIME_EXTRA: usize = 0x88;
+    pub const CREATION_TIME: usize = 0x90;
+}
+
+pub(crate) const ROOT: u32 = 2;
+/// In bytes: the part that every inode has.
+pub(crate) const SMALLEST: usize = 128;
+/// In bytes: the map of the blocks, or the target of a short symbolic link.
+pub(crate) const MAP_LEN: usize = 60;
+
+pub(crate) mod flag {
+    pub const INDEXED: u32 = 0x1000;
+    pub const EXTENTS: u32 = 0x8_0000;
+    /// Flags of a file that this crate may change: synchronous updates, no dump,
+    /// no access time, indexed directory, journalled data, top directory, extents.
+    pub const PLAIN: u32 = 0x8 | 0x40 | 0x80 | INDEXED | 0x4000 | 0x1_0000 | 0x2_0000 | EXTENTS;
+}
+
+/// What an inode is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Directory,
+    Link,
+    /// A device, a FIFO or a socket.
+    Other,
+}
+
+impl Kind {
+    /// For error messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "a regular file",
+            Self::Directory => "a directory",
+            Self::Link => "a symbolic link",
+            Self::Other => "a special file",
+        }
+    }
+
+    /// The type in a directory entry.
+    pub(crate) fn entry_type(self) -> u8 {
+        match self {
+            Self::File => 1,
+            Self::Directory => 2,
+            Self::Link => 7,
+            Self::Other => 0,
+        }
+    }
+
+    fn mode(self) -> u16 {
+        match self {
+            Self::File => 0x8000,
+            Self::Directory => 0x4000,
+            Self::Link => 0xa000,
+            Self::Other => 0,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Inode {
+    pub number: u32,
+    pub raw: Vec<u8>,
+}
+
+impl Inode {
+    /// A new inode of root without content. `permissions` are the lowest 12 bits of
+    /// its mode.
+    pub fn new(number: u32, kind: Kind, permissions: u16, superblock: &Superblock) -> Self {
+        let mut raw = vec![0; superblock.inode_size];
+        put_u16(&mut raw, field::MODE, kind.mode() | permissions & 0o7777);
+        put_u16(&mut raw, field::LINKS, 1);
+        put_u32(&mut raw, field::FLAGS, flag::EXTENTS);
+        let time = superblock.write_time();
+        put_u32(&mut raw, field::ACCESS_TIME, time);
+        if raw.len() > SMALLEST {
+            let extra = superblock.wanted_extra_size();
+            put_u16(&mut raw, field::EXTRA_SIZE, extra);
+            if SMALLEST + usize::from(extra) >= field::CREATION_TIME + 4 {
+                put_u32(&mut raw, field::CREATION_TIME, time);
+            }
+        }
+        let mut inode = Self { number, raw };
+        inode.touch(superblock);
+        inode
+    }
+
+    pub fn name(&self) -> String {
+        format!("inode {}", self.number)
+    }
+
+    pub fn kind(&self) -> Kind {
+        match u16_at(&self.raw, field::MODE) & 0xf000 {
+            0x8000 => Kind::File,
+            0x4000 => Kind::Directory,
+            0xa000 => Kind::Link,
+            _ => Kind::Other,
+        }
+    }
+
+    pub fn size(&self) -> u64 {
+        u64_in_halves(&self.raw, field::SIZE, Some(field::SIZE_HIGH))
+    }
+
+    pub fn set_size(&mut self, size: u64) {
+        put_u64_in_halves(&mut self.raw, field::SIZE, Some(field::SIZE_HIGH), size);
+    }
+
+    pub fn links(&self) -> u16 {
+        u16_at(&self.raw, field::LINKS)
+    }
+
+    pub fn set_links(&mut self, links: u16) {
+        put_u16(&mut self.raw, field::LINKS, links);
+    }
+
+    pub fn flags(&self) -> u32 {
+        u32_at(&self.raw, field::FLAGS)
+    }
+
+    pub fn map(&self) -> &[u8] {
+        &self.raw[field::MAP..field::MAP + MAP_LEN]
+    }
+
+    pub fn map_mut(&mut self) -> &mut [u8] {
+        &mut self.raw[field::MAP..field::MAP + MAP_LEN]
+    }
+
+    /// The block with the extended attributes that are not in the inode; 0 if there
+    /// is none.
+    pub fn attribute_block(&self) -> u64 {
+        let high = u64::from(u16_at(&self.raw, field::ATTRIBUTES_HIGH));
+        u64::from(u32_at(&self.raw, field::ATTRIBUTES)) | high << 32
+    }
+
+    pub fn set_attribute_block(&mut self, block: u64) {
+        let [a, b, c, d, e, f, ..] = block.to_le_bytes();
+        self.raw[field::ATTRIBUTES..field::ATTRIBUTES + 4].copy_from_slice(&[a, b, c, d]);
+        self.raw[field::ATTRIBUTES_HIGH..field::ATTRIBUTES_HIGH + 2].copy_from_slice(&[e, f]);
+    }
+
+    /// Sets the space that the inode takes, in blocks.
+    pub fn set_blocks(&mut self, blocks: u64, superblock: &Superblock) {
+        let sectors = blocks * (superblock.block_size as u64 / 512);
+        let [a, b, c, d, e, f, ..] = sectors.to_le_bytes();
+        self.raw[field::SECTORS..field::SECTORS + 4].copy_from_slice(&[a, b, c, d]);
+        self.raw[field::SECTORS_HIGH..field::SECTORS_HIGH + 2].copy_from_slice(&[e, f]);
+    }
+
+    /// In bytes: the length of the fields after the first 128 bytes.
+    pub fn extra_size(&self) -> usize {
+        if self.raw.len() == SMALLEST {
+            return 0;
+        }
+        let size = usize::from(u16_at(&self.raw, field::EXTRA_SIZE));
+        size.min(self.raw.len() - SMALLEST)
+    }
+
+    /// Marks the content as changed at the time when the file system was last
+    /// written. The clock of this machine would give other bytes on every run.
+    pub fn touch(&mut self, superblock: &Superblock) {
+        let time = superblock.write_time();
+        put_u32(&mut self.raw, field::CHANGE_TIME, time);
+        put_u32(&mut self.raw, field::CONTENT_TIME, time);
+        let extra = SMALLEST + self.extra_size();
+        for at in [field::CHANGE_TIME_EXTRA, field::CONTENT_TIME_EXTRA] {
+            if at + 4 <= extra {
+                put_u32(&mut self.raw, at, 0);
+            }
+        }
+    }
+
+    /// Fails if the inode is not a plain one with extents.
+    pub fn require_plain(&self) -> Result<()> {
+        let reason = if self.flags() & flag::EXTENTS == 0 {
+            "it has a block map instead of extents"
+        } else if self.flags() & !flag::PLAIN != 0 {
+            "it is immutable, encrypted, verified or otherwise special"
+        } else if self.links() == 0 || u32_at(&self.raw, field::DELETION_TIME) != 0 {
+            "it is deleted"
+        } else {
+            return Ok(());
+        };
+        Err(unsupported(self.name(), reason))
+    }
+
+    /// The start value for the checksums of the blocks that belong to this inode.
+    pub fn seed(&self, superblock: &Superblock) -> u32 {
+        let seed = crc32c(superblock.seed, &self.number.to_le_bytes());
+        let generation = &self.raw[field::GENERATION..field::GENERATION + 4];
+        crc32c(seed, generation)
+    }
+
+    fn checksum_high(&self) -> Option<usize> {
+        (self.extra_size() >= 4).then_some(field::CHECKSUM_HIGH)
+    }
+
+    /// The checksum, without the part for which the inode has no room.
+    fn computed_checksum(&self, superblock: &Superblock) -> u32 {
+        let mut raw = self.raw.clone();
+        put_u32_in_halves(&mut raw, field::CHECKSUM, self.checksum_high(), 0);
+        let checksum = crc32c(self.seed(superblock), &raw);
+        match self.checksum_high() {
+            Some(_) => checksum,
+            None => checksum & 0xffff,
+        }
+    }
+
+    pub fn has_right_checksum(&self, superblock: &Superblock) -> bool {
+        let found = u32_in_halves(&self.raw, field::CHECKSUM, self.checksum_high());
+        found == self.computed_checksum(superblock)
+    }
+
+    pub fn seal(&mut self, superblock: &Superblock) {
+        let checksum = self.computed_checksum(superblock);
+        let high = self.checksum_high();
+        put_u32_in_halves(&mut self.raw, field::CHECKSUM, high, checksum);
+    }
+}
