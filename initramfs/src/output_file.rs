@@ -18,6 +18,8 @@ pub struct OutputFile {
     file: File,
     temporary: TemporaryPath,
     replace: bool,
+    /// Permission bits of the finished file.
+    mode: u32,
     directories: NewDirectories,
 }
 
@@ -60,6 +62,9 @@ impl OutputFile {
             file,
             temporary,
             replace,
+            // Temporary files are private, but an image server must be able to read the
+            // result.
+            mode: 0o644,
             directories,
         })
     }
@@ -74,6 +79,11 @@ impl OutputFile {
     #[must_use]
     pub fn temporary_path(&self) -> &Path {
         self.temporary.path()
+    }
+
+    /// Sets the permission bits of the finished file, 0644 by default.
+    pub fn set_mode(&mut self, mode: u32) {
+        self.mode = mode;
     }
 
     pub fn file(&mut self) -> &mut File {
@@ -126,9 +136,7 @@ impl OutputFile {
 
     fn complete(&self) -> Result<(), PathError> {
         use std::os::unix::fs::PermissionsExt as _;
-        // Temporary files are private, but an image server must be able to read the
-        // result.
-        fs::set_permissions(self.temporary.path(), fs::Permissions::from_mode(0o644))
+        fs::set_permissions(self.temporary.path(), fs::Permissions::from_mode(self.mode))
             .map_err(PathError::new("cannot set the permissions of", &self.path))?;
         self.file
             .sync_all()

@@ -52,7 +52,8 @@ impl TemporaryPath {
         Ok(Self(path))
     }
 
-    pub(crate) fn file(directory: &Path, prefix: &str) -> io::Result<(File, Self)> {
+    /// Makes a file in this directory.
+    pub fn file(directory: &Path, prefix: &str) -> io::Result<(File, Self)> {
         let mut list = locked();
         let file = tempfile::Builder::new()
             .prefix(prefix)
