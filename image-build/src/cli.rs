@@ -1,5 +1,7 @@
 //! Defines the command line.
 
+mod kargs;
+
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -14,6 +16,8 @@ use crate::base_url::BaseUrl;
 use crate::ca_bundle::CaBundle;
 use crate::coreos_image::image_digest;
 use crate::live_ignition::FileUrl;
+
+pub(crate) use kargs::KargsArguments;
 
 const KERNEL: &str = "KERNEL (one of)";
 const HOSTS: &str = "EACH HOST'S OWN NETWORK";
@@ -38,6 +42,7 @@ pub(crate) enum Command {
     Pxe(PxeArguments),
     Hosts(HostsArguments),
     CoreosLive(CoreosLiveArguments),
+    Kargs(KargsArguments),
     Inspect(InspectArguments),
 }
 

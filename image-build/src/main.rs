@@ -4,6 +4,7 @@
 mod areas;
 mod authorities;
 mod base_url;
+mod boot_image;
 mod boot_parts;
 mod ca_bundle;
 mod checksums;
@@ -20,12 +21,14 @@ mod inspect;
 mod inspect_command;
 mod iso_command;
 mod iso_image;
+mod kargs_command;
 mod kernel_args;
 mod live_ignition;
 mod medium_identity;
 mod pxe_command;
 mod pxe_tree;
 mod ramdisk_command;
+mod repack;
 mod report;
 mod site_configuration;
 
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Pxe(arguments) => pxe_command::run(&arguments),
         Command::Hosts(arguments) => hosts_command::run(&arguments),
         Command::CoreosLive(arguments) => coreos_live_command::run(&arguments),
+        Command::Kargs(arguments) => kargs_command::run(&arguments),
         Command::Inspect(arguments) => inspect_command::run(&arguments),
     };
     match result {

@@ -16,6 +16,7 @@ mod fast_track;
 mod first_boot_network;
 mod https;
 mod image_faults;
+mod image_kargs;
 mod images;
 mod live_disks;
 mod live_system;

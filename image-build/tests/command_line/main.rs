@@ -10,5 +10,6 @@ mod fixture;
 mod hosts;
 mod inputs;
 mod inspection;
+mod kargs;
 mod products;
 mod stopped;

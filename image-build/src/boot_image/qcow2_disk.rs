@@ -1,0 +1,277 @@
+//! Reads and changes the disk in a qcow2 file in any order (QEMU,
+//! docs/interop/qcow2.txt). Clusters that have a place of their own are changed
+//! there; others get one at the end of the file.
+//!
+//! The agent's reader for qcow2 cannot be used: it takes the file as a stream.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use landfall_disk::image::qcow2::header::Header;
+use landfall_disk::image::qcow2::tables::{self, Cluster};
+use landfall_disk::image::qcow2::unpack::Unpacker;
+
+use super::refcounts::Refcounts;
+
+/// In bytes: the fields of the header that are read.
+const HEADER: usize = 105;
+/// In an entry of the L1 or L2 table: nothing else refers to the cluster.
+const COPIED: u64 = 1 << 63;
+/// In an entry: the place in the file.
+const PLACE: u64 = 0x00ff_ffff_ffff_fe00;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Qcow2Error {
+    #[error(transparent)]
+    File(#[from] io::Error),
+    #[error("qcow2: {0}")]
+    Format(String),
+    #[error(
+        "qcow2: it has {0}, which this program cannot keep up to date -- convert it: qemu-img convert -O qcow2 IN OUT"
+    )]
+    Unsupported(&'static str),
+    #[error("qcow2: {0} -- check it with qemu-img check")]
+    Damaged(&'static str),
+    #[error("byte {offset} is beyond the end of the disk ({size} bytes)")]
+    BeyondDisk { offset: u64, size: u64 },
+}
+
+pub(super) type Result<T> = std::result::Result<T, Qcow2Error>;
+
+pub(super) struct Qcow2Disk {
+    file: File,
+    header: Header,
+    refcounts: Refcounts,
+    /// The compressed cluster that was read last: its number, and its content.
+    unpacked: RefCell<Option<(u64, Vec<u8>)>>,
+}
+
+impl Qcow2Disk {
+    pub(super) fn open(file: File) -> Result<Self> {
+        let mut start = [0; HEADER];
+        let len = file.metadata()?.len().min(HEADER as u64) as usize;
+        file.read_exact_at(&mut start[..len], 0)?;
+        let header = Header::parse(&start[..len]).map_err(Qcow2Error::Format)?;
+        if let Some(suspicion) = header.suspicion {
+            return Err(Qcow2Error::Format(format!("the image {suspicion}")));
+        }
+        if u32_at(&start, 60) != 0 {
+            return Err(Qcow2Error::Unsupported("snapshots"));
+        }
+        if header.subclusters {
+            return Err(Qcow2Error::Unsupported("subclusters"));
+        }
+        if header.version >= 3 && u64_at(&start, 88) != 0 {
+            return Err(Qcow2Error::Unsupported("bitmaps"));
+        }
+        let order = if header.version >= 3 {
+            u32_at(&start, 96)
+        } else {
+            4
+        };
+        if order != 4 {
+            return Err(Qcow2Error::Unsupported("refcounts of other than 16 bits"));
+        }
+        let refcounts = Refcounts::read(
+            &file,
+            header.cluster_size(),
+            u64_at(&start, 48),
+            u32_at(&start, 56),
+        )?;
+        Ok(Self {
+            file,
+            header,
+            refcounts,
+            unpacked: RefCell::new(None),
+        })
+    }
+
+    /// In bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.header.size
+    }
+
+    pub(super) fn finish(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.check(offset, buffer.len())?;
+        let mut at = offset;
+        let mut rest = buffer;
+        while !rest.is_empty() {
+            let (number, within) = self.split(at);
+            let len = rest
+                .len()
+                .min((self.header.cluster_size() - within) as usize);
+            let (part, after) = rest.split_at_mut(len);
+            match self.cluster(number)?.1 {
+                Cluster::Zeros => part.fill(0),
+                Cluster::Plain { host, .. } => self.file.read_exact_at(part, host + within)?,
+                Cluster::Compressed { host, len } => {
+                    self.unpack(number, host, len)?;
+                    if let Some((_, content)) = &*self.unpacked.borrow() {
+                        part.copy_from_slice(&content[within as usize..][..part.len()]);
+                    }
+                }
+            }
+            at += len as u64;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.check(offset, bytes.len())?;
+        let mut at = offset;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (number, within) = self.split(at);
+            let len = rest
+                .len()
+                .min((self.header.cluster_size() - within) as usize);
+            let (part, after) = rest.split_at(len);
+            self.write_within(number, within, part)?;
+            at += len as u64;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn check(&self, offset: u64, len: usize) -> Result<()> {
+        let size = self.size();
+        if offset
+            .checked_add(len as u64)
+            .is_some_and(|end| end <= size)
+        {
+            return Ok(());
+        }
+        Err(Qcow2Error::BeyondDisk { offset, size })
+    }
+
+    /// The number of the cluster with this byte of the disk, and the place in it.
+    fn split(&self, offset: u64) -> (u64, u64) {
+        let size = self.header.cluster_size();
+        (offset / size, offset % size)
+    }
+
+    /// The place in the file of an L1 entry, and the entry.
+    fn l1_entry(&self, number: u64) -> Result<(u64, u64)> {
+        let index = number * self.header.cluster_size() / self.header.l2_coverage();
+        let place = self.header.l1_offset + index * 8;
+        Ok((place, read_u64(&self.file, place)?))
+    }
+
+    /// The entry of a cluster in the L2 table: as it is, and its meaning.
+    fn cluster(&self, number: u64) -> Result<(u64, Cluster)> {
+        let (_, l1_entry) = self.l1_entry(number)?;
+        let table = tables::l1_entry(&self.header, l1_entry).map_err(Qcow2Error::Format)?;
+        let Some(table) = table else {
+            return Ok((0, Cluster::Zeros));
+        };
+        let entry = read_u64(&self.file, table + self.place_in_l2(number))?;
+        let cluster = tables::l2_entry(&self.header, entry, 0).map_err(Qcow2Error::Format)?;
+        Ok((entry, cluster))
+    }
+
+    /// In bytes from the start of an L2 table.
+    fn place_in_l2(&self, number: u64) -> u64 {
+        number % (self.header.cluster_size() / 8) * 8
+    }
+
+    fn unpack(&self, number: u64, host: u64, len: u64) -> Result<()> {
+        let mut unpacked = self.unpacked.borrow_mut();
+        if unpacked.as_ref().is_some_and(|(last, _)| *last == number) {
+            return Ok(());
+        }
+        // The last one may be shorter than its entry says.
+        let available = self.file.metadata()?.len().saturating_sub(host);
+        let mut packed = vec![0; len.min(available) as usize];
+        self.file.read_exact_at(&mut packed, host)?;
+        let mut content = vec![0; self.header.cluster_size() as usize];
+        Unpacker::new(self.header.compression)
+            .unpack(&packed, &mut content)
+            .map_err(|reason| Qcow2Error::Format(format!("a compressed cluster: {reason}")))?;
+        *unpacked = Some((number, content));
+        Ok(())
+    }
+
+    fn write_within(&mut self, number: u64, within: u64, part: &[u8]) -> Result<()> {
+        let (entry, cluster) = self.cluster(number)?;
+        if let Cluster::Plain { host, .. } = cluster {
+            require_copied(entry)?;
+            return Ok(self.file.write_all_at(part, host + within)?);
+        }
+        let size = self.header.cluster_size();
+        let mut content = vec![0; size as usize];
+        let mut released = None;
+        if let Cluster::Compressed { host, len } = cluster {
+            self.unpack(number, host, len)?;
+            if let Some((_, unpacked)) = self.unpacked.take() {
+                content = unpacked;
+            }
+            released = Some((host, len));
+        }
+        content[within as usize..][..part.len()].copy_from_slice(part);
+        let kept = entry & PLACE;
+        let host = if released.is_none() && kept != 0 {
+            // Zeros with a place that is already theirs.
+            require_copied(entry)?;
+            kept
+        } else {
+            self.refcounts.allocate(&self.file)?
+        };
+        self.file.write_all_at(&content, host)?;
+        let table = self.own_l2_table(number)?;
+        let place = table + self.place_in_l2(number);
+        self.file
+            .write_all_at(&(host | COPIED).to_be_bytes(), place)?;
+        if let Some((host, len)) = released {
+            self.refcounts.release(&self.file, host, len)?;
+        }
+        Ok(())
+    }
+
+    /// The place of the L2 table for this cluster. Makes one if there is none.
+    fn own_l2_table(&mut self, number: u64) -> Result<u64> {
+        let (place, entry) = self.l1_entry(number)?;
+        if entry & PLACE != 0 {
+            require_copied(entry)?;
+            return Ok(entry & PLACE);
+        }
+        let table = self.refcounts.allocate(&self.file)?;
+        let empty = vec![0; self.header.cluster_size() as usize];
+        self.file.write_all_at(&empty, table)?;
+        self.file
+            .write_all_at(&(table | COPIED).to_be_bytes(), place)?;
+        Ok(table)
+    }
+}
+
+fn require_copied(entry: u64) -> Result<()> {
+    if entry & COPIED != 0 {
+        return Ok(());
+    }
+    Err(Qcow2Error::Damaged("a cluster has more than one use"))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut value = [0; 4];
+    value.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_be_bytes(value)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) << 32 | u64::from(u32_at(bytes, at + 4))
+}
+
+pub(super) fn read_u64(file: &File, place: u64) -> Result<u64> {
+    let mut value = [0; 8];
+    file.read_exact_at(&mut value, place)?;
+    Ok(u64::from_be_bytes(value))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! Runs the sub-command `landfall-image kargs`.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use landfall_disk::image::decode::Packing;
+use landfall_handover::install_coreos::CoreosChanges;
+use landfall_initramfs::output_file::OutputFile;
+use landfall_initramfs::temporary::TemporaryPath;
+use serde::Serialize;
+
+use crate::boot_image::{BootImage, BootSettings};
+use crate::cli::KargsArguments;
+use crate::repack::{self, Measured};
+use crate::report::{Report, megabytes};
+
+/// In bytes: what is read of a keyfile. The handover has a smaller limit.
+const MOST_KEYFILE: u64 = 1 << 20;
+/// `COMMAND_LINE_SIZE` of x86_64 without the final NUL.
+const KERNEL_LIMIT: usize = 2047;
+
+#[derive(Serialize)]
+struct Settings {
+    kernel_args: String,
+    network_keyfiles: Vec<String>,
+}
+
+impl From<BootSettings> for Settings {
+    fn from(found: BootSettings) -> Self {
+        Self {
+            kernel_args: found.kernel_args,
+            network_keyfiles: found.network_keyfiles,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct FileDigest {
+    bytes: u64,
+    sha256: String,
+}
+
+impl From<Measured> for FileDigest {
+    fn from((bytes, sha256): Measured) -> Self {
+        Self { bytes, sha256 }
+    }
+}
+
+#[derive(Serialize)]
+struct Summary {
+    path: PathBuf,
+    /// `raw` or `qcow2`.
+    format: &'static str,
+    /// `none`, `gzip`, `xz` or `zstd`.
+    packing: String,
+    #[serde(flatten)]
+    file: FileDigest,
+    /// The same as the file itself, if it is not packed.
+    unpacked: FileDigest,
+    #[serde(flatten)]
+    settings: Settings,
+}
+
+pub(crate) fn run(arguments: &KargsArguments) -> Result<()> {
+    let report = Report::new(arguments.json);
+    let changes = changes(arguments)?;
+    let image = &arguments.image;
+    if changes.is_empty() {
+        ensure!(
+            arguments.output.is_none() && !arguments.in_place,
+            "expected a change, such as --append, found none -- without -o and --in-place this command shows the settings of the image"
+        );
+        return show(image, &report);
+    }
+    changes.check()?;
+    let target = match (&arguments.output, arguments.in_place) {
+        (Some(path), false) => path.clone(),
+        // The link stays, and the file behind it is replaced.
+        (None, true) => {
+            fs::canonicalize(image).with_context(|| format!("cannot read {}", image.display()))?
+        }
+        _ => bail!("expected -o FILE for the changed image, or --in-place to replace IMAGE"),
+    };
+    let (file, packing) = open(image)?;
+    let mut output = OutputFile::create(&target, arguments.force || arguments.in_place)?;
+    // A private image stays private: a keyfile may hold a password.
+    let metadata = file.metadata();
+    let metadata = metadata.with_context(|| format!("cannot read {}", image.display()))?;
+    output.set_mode(metadata.permissions().mode() & 0o777);
+    let summary = if packing == Packing::Raw {
+        change_plain(image, &file, &mut output, &changes, &report)?
+    } else {
+        change_packed(image, &file, packing, &mut output, &changes, &report)?
+    };
+    let len = summary.settings.kernel_args.len();
+    if len > KERNEL_LIMIT {
+        report.warnings(&[format!(
+            "the kernel arguments have {len} bytes: on x86_64 the kernel ignores everything after byte {KERNEL_LIMIT}"
+        )]);
+    }
+    output.finish()?;
+    report.done(&summary, &summary.text())
+}
+
+fn changes(arguments: &KargsArguments) -> Result<CoreosChanges> {
+    let keyfiles = arguments.network_keyfile.iter();
+    Ok(CoreosChanges {
+        append_kargs: arguments.append.clone(),
+        delete_kargs: arguments.delete.clone(),
+        platform: arguments.platform.clone(),
+        consoles: arguments.console.clone(),
+        firstboot_args: arguments.firstboot_args.clone(),
+        network_keyfiles: keyfiles.map(|path| keyfile(path)).collect::<Result<_>>()?,
+        ignition: None,
+    })
+}
+
+/// The name and the content of a keyfile.
+fn keyfile(path: &Path) -> Result<(String, Vec<u8>)> {
+    let reading = || format!("cannot read {}", path.display());
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.with_context(|| format!("{}: expected a file name", path.display()))?;
+    let mut content = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MOST_KEYFILE).read_to_end(&mut content))
+        .with_context(reading)?;
+    Ok((name.to_owned(), content))
+}
+
+fn open(image: &Path) -> Result<(File, Packing)> {
+    let reading = || format!("cannot read {}", image.display());
+    let file = File::open(image).with_context(reading)?;
+    ensure!(
+        file.metadata().with_context(reading)?.is_file(),
+        "{}: expected a regular file, found something else",
+        image.display()
+    );
+    let packing = repack::packing_of(image, &file)?;
+    Ok((file, packing))
+}
+
+fn show(image: &Path, report: &Report) -> Result<()> {
+    let (file, packing) = open(image)?;
+    let scratch =
+        TemporaryPath::directory("landfall-kargs-").context("cannot make a temporary directory")?;
+    let file = if packing == Packing::Raw {
+        file
+    } else {
+        let path = scratch.path().join("disk");
+        let mut unpacked =
+            File::create_new(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        repack::unpack(image, &file, &mut unpacked, report)?;
+        File::open(&path).with_context(|| format!("cannot read {}", path.display()))?
+    };
+    let settings = Settings::from(BootImage::open(file, image)?.settings()?);
+    report.done(&settings, &settings.text())
+}
+
+/// Changes a copy in the place of the output.
+fn change_plain(
+    image: &Path,
+    file: &File,
+    output: &mut OutputFile,
+    changes: &CoreosChanges,
+    report: &Report,
+) -> Result<Summary> {
+    let path = output.path().to_owned();
+    report.stage("copying the image");
+    repack::unpack(image, file, output.file(), report)?;
+    let (format, settings) = change(output.file(), image, changes, report)?;
+    let measured = repack::measure(output.file(), report)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Summary {
+        path,
+        format,
+        packing: "none".to_owned(),
+        unpacked: measured.clone().into(),
+        file: measured.into(),
+        settings,
+    })
+}
+
+/// Changes an unpacked copy next to the output, and packs it.
+fn change_packed(
+    image: &Path,
+    file: &File,
+    packing: Packing,
+    output: &mut OutputFile,
+    changes: &CoreosChanges,
+    report: &Report,
+) -> Result<Summary> {
+    let path = output.path().to_owned();
+    let directory = output.temporary_path().parent().unwrap_or(Path::new("."));
+    let (mut unpacked, _scratch) = TemporaryPath::file(directory, ".landfall-kargs-")
+        .with_context(|| format!("cannot make a file in {}", directory.display()))?;
+    report.stage("unpacking the image");
+    repack::unpack(image, file, &mut unpacked, report)?;
+    let (format, settings) = change(&unpacked, image, changes, report)?;
+    report.stage("packing the image");
+    let (unpacked, packed) = repack::pack(&mut unpacked, packing, output.file(), report)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Summary {
+        path,
+        format,
+        packing: packing.to_string(),
+        file: packed.into(),
+        unpacked: unpacked.into(),
+        settings,
+    })
+}
+
+fn change(
+    disk: &File,
+    image: &Path,
+    changes: &CoreosChanges,
+    report: &Report,
+) -> Result<(&'static str, Settings)> {
+    report.stage("changing the boot partition");
+    let disk = disk.try_clone().context("cannot open the copy")?;
+    let mut opened = BootImage::open(disk, image)?;
+    let settings = opened
+        .change(changes)
+        .with_context(|| format!("cannot change {}", image.display()))?;
+    Ok((opened.format(), settings.into()))
+}
+
+impl Settings {
+    fn text(&self) -> String {
+        let keyfiles = match self.network_keyfiles.as_slice() {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        };
+        format!("  kargs    {}\n  keyfiles {keyfiles}", self.kernel_args)
+    }
+}
+
+impl Summary {
+    fn text(&self) -> String {
+        let packing = match self.packing.as_str() {
+            "none" => String::new(),
+            packing => format!(" in {packing}"),
+        };
+        let unpacked = if packing.is_empty() {
+            String::new()
+        } else {
+            let FileDigest { bytes, sha256 } = &self.unpacked;
+            format!("\n  unpacked {}, sha256 {sha256}", megabytes(*bytes))
+        };
+        format!(
+            "{}: {} ({}{packing})\n{}\n  sha256   {}{unpacked}",
+            self.path.display(),
+            megabytes(self.file.bytes),
+            self.format,
+            self.settings.text(),
+            self.file.sha256,
+        )
+    }
+}
