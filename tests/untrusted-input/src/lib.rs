@@ -5,6 +5,7 @@
 //! If a format has a checksum, the function corrects it first: a fuzzer cannot
 //! guess one, so it would never reach the code behind the check.
 
+mod boot_image;
 mod disk;
 mod handover;
 mod hardware;
@@ -18,6 +19,7 @@ mod network_plan;
 mod service;
 mod settings;
 
+pub use boot_image::ext4;
 pub use disk::{
     checksum, config_drive, download_answer, file_system, gpt, image, image_signature, qcow2,
     unpack,

@@ -25,6 +25,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("download_answer", download_answer),
     ("efi", efi),
     ("embedded_host", embedded_host),
+    ("ext4", ext4),
     ("file_system", file_system),
     ("gpt", gpt),
     ("grub_choice", grub_choice),
