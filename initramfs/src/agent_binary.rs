@@ -47,6 +47,13 @@ pub fn read(path: &Path) -> Result<Vec<u8>, AgentError> {
     Ok(bytes)
 }
 
+/// What makes a program depend on more than the kernel of an x86-64 machine;
+/// `None` if nothing does.
+#[must_use]
+pub fn fault_of_static_program(program: &[u8]) -> Option<String> {
+    check(program).err()
+}
+
 fn check(bytes: &[u8]) -> Result<(), String> {
     let broken = |error: object::read::Error| format!("a broken ELF file ({error})");
     if !bytes.starts_with(b"\x7fELF\x02\x01") {

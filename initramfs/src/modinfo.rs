@@ -29,6 +29,8 @@ pub struct ModInfo {
     /// The version text of the module. Its first word is the release of the kernel
     /// that the module was built for.
     pub vermagic: Option<String>,
+    /// The licence in the words of the kernel, such as `GPL v2`.
+    pub license: Option<String>,
 }
 
 /// Why a module file cannot be read.
@@ -115,6 +117,7 @@ impl ModInfo {
             "alias" => self.aliases.push(value.to_owned()),
             "firmware" => self.firmware.push(value.to_owned()),
             "vermagic" => self.vermagic = Some(value.to_owned()),
+            "license" => self.license = Some(value.to_owned()),
             _ => {}
         }
     }
@@ -186,6 +189,7 @@ mod tests {
             aliases: strings(&["pci:v00008086d*", "fs-x"]),
             firmware: strings(&["a/b.bin"]),
             vermagic: Some("6.1.0 SMP mod_unload ".into()),
+            license: Some("GPL".into()),
         }
     }
 

@@ -268,6 +268,20 @@ mod tests {
     }
 
     #[test]
+    fn modes() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        OutputFile::create(&path, true).unwrap().finish().unwrap();
+        assert_eq!(mode(), 0o644);
+        let mut output = OutputFile::create(&path, true).unwrap();
+        output.set_mode(0o755);
+        output.finish().unwrap();
+        assert_eq!(mode(), 0o755);
+    }
+
+    #[test]
     fn dropped_it_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         drop(OutputFile::create(&dir.path().join("out.img"), false).unwrap());
