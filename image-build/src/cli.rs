@@ -16,6 +16,7 @@ use crate::base_url::BaseUrl;
 use crate::ca_bundle::CaBundle;
 use crate::coreos_image::image_digest;
 use crate::live_ignition::FileUrl;
+use crate::release_command::ReleaseArguments;
 
 pub(crate) use kargs::KargsArguments;
 
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     CoreosLive(CoreosLiveArguments),
     Kargs(KargsArguments),
     Inspect(InspectArguments),
+    Release(ReleaseArguments),
 }
 
 /// Build the ramdisk: agent, kernel modules and firmware in one file.

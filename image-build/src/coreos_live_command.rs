@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use landfall_boot_params::BootParams;
@@ -41,6 +41,18 @@ struct Summary {
     configuration: Vec<String>,
 }
 
+/// Fails if the bytes are not those of an agent with the feature live-system.
+pub(crate) fn require_live_feature(path: &Path, agent: &[u8]) -> Result<()> {
+    ensure!(
+        agent
+            .windows(LIVE_FEATURE.len())
+            .any(|part| part == LIVE_FEATURE),
+        "{}: expected an agent with the feature live-system, found a file without it -- build the agent with: make live-agent",
+        path.display()
+    );
+    Ok(())
+}
+
 pub(crate) fn run(arguments: &CoreosLiveArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
     let mut output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
@@ -50,13 +62,7 @@ pub(crate) fn run(arguments: &CoreosLiveArguments) -> Result<()> {
     report.warnings(&hosts.warnings);
     let agent = fs::read(&arguments.agent)
         .with_context(|| format!("cannot read {}", arguments.agent.display()))?;
-    ensure!(
-        agent
-            .windows(LIVE_FEATURE.len())
-            .any(|part| part == LIVE_FEATURE),
-        "{}: expected an agent with the feature live-system, found a file without it -- build the agent with: make live-agent",
-        arguments.agent.display()
-    );
+    require_live_feature(&arguments.agent, &agent)?;
     let agent_sha512 = digest_writer::hex(&Sha512::digest(&agent));
     let mut files = Vec::new();
     files.extend(ironic_file(arguments, &report));

@@ -29,6 +29,18 @@ pub(crate) fn find_medium(volume_id: &str) -> String {
     )
 }
 
+/// The first script of the loaders in `esp.img`. Ironic puts that file on each ISO
+/// that it makes, as this path, and the menu where `[DEFAULT]grub_config_path` says
+/// (`create_esp_image_for_uefi` in ironic/common/images.py).
+pub(crate) fn find_ironics_medium() -> &'static str {
+    "search --no-floppy --set=root --file /boot/grub/efiboot.img\n\
+     set prefix=($root)/boot/grub\n\
+     if [ -e \"$prefix/grub.cfg\" ]; then\n\
+     \x20 configfile $prefix/grub.cfg\n\
+     fi\n\
+     configfile ($root)/EFI/BOOT/grub.cfg\n"
+}
+
 /// The medium's menu. Kernel arguments and per-host files are in areas of their
 /// own, which can be overwritten in place. `landfall.medium=` names the medium that
 /// this host booted from, so that the agent never writes to it.
@@ -144,6 +156,7 @@ mod tests {
     fn grub_itself_accepts_the_scripts() {
         let scripts = [
             find_medium("2023-11-14-22-13-20-00"),
+            find_ironics_medium().to_owned(),
             medium_menu("2023-11-14-22-13-20-00"),
             set_kargs(&arguments()),
             network_menu(&arguments(), None),

@@ -69,20 +69,25 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
 
     report.stage("writing the ISO");
     let (kernel_bytes, kernel_sha256) = digest(kernel, None)?;
+    let secure_boot = !arguments.no_secure_boot;
+    let embed_size = arguments.embed_kib as usize * 1024;
+    let image_sha256 = coreos_image
+        .as_ref()
+        .map(|placed| placed.image.sha256.hex());
     let identity = identity(
-        arguments,
-        &kernel_sha256,
-        &ramdisk,
+        [&kernel_sha256, &ramdisk.sha256],
         &kernel_args,
-        coreos_image.as_ref(),
+        secure_boot,
+        embed_size,
+        image_sha256.as_deref(),
     );
     let medium = Medium {
         kernel,
         ramdisk: &ramdisk_path,
         kernel_args: &kernel_args,
         identity: &identity,
-        secure_boot: !arguments.no_secure_boot,
-        embed_size: arguments.embed_kib as usize * 1024,
+        secure_boot,
+        embed_size,
         epoch: epoch::from_environment()?,
         coreos_image: coreos_image.as_ref(),
     };
@@ -129,38 +134,47 @@ fn ramdisk(
     let mut ramdisk = build_ramdisk(&arguments.ramdisk, ingredients, &mut output, report)?;
     output.finish()?;
     ramdisk.path = "boot/initrd.img".into();
-    let image = KernelImage::read(&ingredients.kernel.image)?;
-    if !image.has_efi_stub {
-        ramdisk.warnings.push(format!(
-            "kernel {} has no EFI stub: UEFI hosts cannot start it",
-            image.release
-        ));
-    } else if !arguments.no_secure_boot && !image.is_signed {
-        ramdisk.warnings.push(format!(
-            "kernel {} is not signed: hosts with Secure Boot refuse it",
-            image.release
-        ));
-    }
+    let secure_boot = !arguments.no_secure_boot;
+    ramdisk
+        .warnings
+        .extend(kernel_warning(&ingredients.kernel.image, secure_boot)?);
     report.warnings(&ramdisk.warnings);
     Ok(ramdisk)
 }
 
-/// The identity of the medium, which depends on everything on it.
-fn identity(
-    arguments: &IsoArguments,
-    kernel_sha256: &str,
-    ramdisk: &build::Summary,
+/// Names the hosts that cannot start the kernel.
+pub(crate) fn kernel_warning(kernel: &Path, secure_boot: bool) -> Result<Option<String>> {
+    let image = KernelImage::read(kernel)?;
+    let release = &image.release;
+    Ok(if !image.has_efi_stub {
+        Some(format!(
+            "kernel {release} has no EFI stub: UEFI hosts cannot start it"
+        ))
+    } else if secure_boot && !image.is_signed {
+        Some(format!(
+            "kernel {release} is not signed: hosts with Secure Boot refuse it"
+        ))
+    } else {
+        None
+    })
+}
+
+/// The identity of the medium, which depends on everything on it: the digests of
+/// kernel and ramdisk, the kernel arguments, and the digest of the CoreOS image.
+pub(crate) fn identity(
+    digests: [&str; 2],
     kernel_args: &KernelArgs,
-    coreos_image: Option<&PlacedImage>,
+    secure_boot: bool,
+    embed_size: usize,
+    coreos_image: Option<&str>,
 ) -> MediumIdentity {
-    let secure_boot = !arguments.no_secure_boot;
-    let embed_size = arguments.embed_kib as usize * 1024;
+    let [kernel, ramdisk] = digests;
     MediumIdentity::of(&[
-        kernel_sha256,
-        &ramdisk.sha256,
+        kernel,
+        ramdisk,
         kernel_args.as_str(),
         &format!("layout 2, secure boot {secure_boot}, embed {embed_size}"),
-        &coreos_image.map_or_else(String::new, |placed| placed.image.sha256.hex()),
+        coreos_image.unwrap_or_default(),
     ])
 }
 

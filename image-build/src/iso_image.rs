@@ -242,7 +242,7 @@ fn efi_partition(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
 }
 
 /// The smallest EFI system partition with these files, which all have 8.3 names.
-fn fat_image(files: &[(&str, Vec<u8>)], serial: u32) -> Result<Vec<u8>> {
+pub(crate) fn fat_image(files: &[(&str, Vec<u8>)], serial: u32) -> Result<Vec<u8>> {
     let layout = fat::Layout {
         label: VOLUME_LABEL,
         serial,

@@ -13,6 +13,7 @@ mod coreos_image;
 mod coreos_layout;
 mod coreos_live_command;
 mod disk_image;
+mod downloader;
 mod epoch;
 mod grub_cfg;
 mod hosts;
@@ -28,12 +29,14 @@ mod medium_identity;
 mod pxe_command;
 mod pxe_tree;
 mod ramdisk_command;
+mod release_command;
 mod repack;
 mod report;
 mod site_configuration;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser as _;
 use landfall_initramfs::temporary;
 
@@ -45,7 +48,10 @@ fn main() -> ExitCode {
             "cannot catch Ctrl-C and SIGTERM: {error}; if you stop the builder, its temporary files remain"
         ));
     }
-    let result = match Cli::parse().command {
+    if downloader::is_called() {
+        return ended(downloader::run());
+    }
+    ended(match Cli::parse().command {
         Command::Initramfs(arguments) => ramdisk_command::run(&arguments),
         Command::Iso(arguments) => iso_command::run(&arguments),
         Command::Pxe(arguments) => pxe_command::run(&arguments),
@@ -53,7 +59,11 @@ fn main() -> ExitCode {
         Command::CoreosLive(arguments) => coreos_live_command::run(&arguments),
         Command::Kargs(arguments) => kargs_command::run(&arguments),
         Command::Inspect(arguments) => inspect_command::run(&arguments),
-    };
+        Command::Release(arguments) => release_command::run(&arguments),
+    })
+}
+
+fn ended(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

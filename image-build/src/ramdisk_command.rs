@@ -32,9 +32,9 @@ pub(crate) fn run(arguments: &InitramfsArguments) -> Result<()> {
 pub(crate) struct Ingredients {
     pub(crate) kernel: Kernel,
     module_set: ModuleSet,
-    site: SiteConfiguration,
+    pub(crate) site: SiteConfiguration,
     hosts: Hosts,
-    rescue_layer: Option<RescueLayer>,
+    pub(crate) rescue_layer: Option<RescueLayer>,
 }
 
 /// Finds the ingredients for any command that builds a ramdisk.

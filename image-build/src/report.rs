@@ -60,6 +60,11 @@ pub(crate) fn interrupted(signal: &str) {
     ));
 }
 
+/// One line of progress, for a program without a [`Report`].
+pub(crate) fn say(text: &str) {
+    message(text);
+}
+
 pub(crate) fn warn(text: &str) {
     message(&format!("warning: {text}"));
 }

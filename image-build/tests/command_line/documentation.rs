@@ -11,8 +11,12 @@ use crate::fixture::Fixture;
 /// The paths of README.md and of all pages of docs.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let docs = fs::read_dir(root.join("docs")).unwrap();
-    let docs = docs.map(|entry| entry.unwrap().path());
+    let directories = [root.join("docs"), root.join("docs/platforms")];
+    let docs = directories.iter().flat_map(|directory| {
+        let entries = fs::read_dir(directory).unwrap();
+        entries.map(|entry| entry.unwrap().path())
+    });
+    let docs = docs.filter(|path| path.is_file());
     let mut pages: Vec<PathBuf> = [root.join("README.md")].into_iter().chain(docs).collect();
     pages.sort();
     pages

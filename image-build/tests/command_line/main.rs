@@ -12,4 +12,5 @@ mod inputs;
 mod inspection;
 mod kargs;
 mod products;
+mod release;
 mod stopped;

@@ -1,0 +1,328 @@
+//! Puts kernel and ramdisk where Ironic's web server and conductor look for them.
+//!
+//! The files are in a folder of their own, and links lead to them, as metal3's
+//! downloader does it. A file is never changed in place: Ironic makes hard links to
+//! it, so running deployments would get the other content. A folder and a link
+//! appear by a rename, so there is no moment without a ramdisk.
+//!
+//! Ironic fetches a file again if `Last-Modified` is newer than its copy
+//! (`ironic/drivers/modules/image_cache.py`). So the files have the time of the
+//! copy, not that of the build.
+//!
+//! The volume may be on NFS: only plain writes, renames and symbolic links are
+//! used, no locks. Two containers at once do no harm, because each has names of its
+//! own until it renames.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use landfall_initramfs::digest_writer::{self, DigestWriter};
+use landfall_initramfs::path_error::PathError;
+
+use super::request::Request;
+use super::{KERNEL, RAMDISK};
+
+/// The file that metal3's downloader keeps the answer of its server in.
+const HEADERS: &str = "ironic-python-agent.headers";
+/// The beginning of the name of a finished folder.
+const FOLDER: &str = "landfall-";
+/// The beginning of the names of what is not finished.
+const UNFINISHED: &str = ".landfall-";
+/// How old something unfinished must be to be a leftover of a container that was
+/// killed, and not the work of another one.
+const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
+/// In bytes: how much is copied at once.
+const COPY_BYTES: usize = 1 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PublishError {
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error("{path}: expected a link or a file, found a directory -- remove it")]
+    Directory { path: PathBuf },
+}
+
+impl PublishError {
+    pub(super) fn io_error(&self) -> Option<&io::Error> {
+        match self {
+            Self::Path(error) => Some(&error.source),
+            Self::Directory { .. } => None,
+        }
+    }
+}
+
+/// The kernel and the ramdisk in the image.
+#[derive(Debug)]
+pub(super) struct Ramdisk {
+    /// Path and digest of kernel and ramdisk.
+    files: [(PathBuf, String); 2],
+    /// In bytes: the size of both together.
+    pub(super) size: u64,
+    /// The digest of both together.
+    sha256: String,
+}
+
+impl Ramdisk {
+    /// Reads and digests the files.
+    pub(super) fn read(directory: &Path) -> Result<Self, PathError> {
+        let read = |name: &str| -> Result<(PathBuf, u64, String), PathError> {
+            let path = directory.join(name);
+            let (size, sha256) = digest(&path)?;
+            Ok((path, size, sha256))
+        };
+        let (kernel, kernel_size, kernel_sha256) = read(KERNEL)?;
+        let (ramdisk, ramdisk_size, ramdisk_sha256) = read(RAMDISK)?;
+        Ok(Self {
+            sha256: digest_writer::sha256(format!("{kernel_sha256}{ramdisk_sha256}").as_bytes()),
+            files: [(kernel, kernel_sha256), (ramdisk, ramdisk_sha256)],
+            size: kernel_size + ramdisk_size,
+        })
+    }
+
+    fn folder(&self) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        format!("{FOLDER}{version}-{}", &self.sha256[..16])
+    }
+
+    /// An answer that metal3's downloader can read when a site goes back to it. Its
+    /// server does not know the ETag and sends the whole file. Without it, the
+    /// file of an earlier download stays, and the downloader fails on an answer 304.
+    fn headers(&self) -> String {
+        format!(
+            "HTTP/1.1 200 OK\r\nETag: \"sha256-{}\"\r\n\r\n",
+            self.sha256
+        )
+    }
+}
+
+/// Publishes the ramdisk and reports what it did. If everything is there already,
+/// it writes nothing, so that a full or read-only volume is no fault.
+pub(super) fn publish(
+    ramdisk: &Ramdisk,
+    request: &Request,
+    say: &dyn Fn(&str),
+) -> Result<(), PublishError> {
+    let images = request.shared.join("html/images");
+    let folder = ramdisk.folder();
+    let before = linked_folders(&images);
+    let mut changed = false;
+    let place = images.join(&folder);
+    let is_there = is_whole(ramdisk, &place);
+    if !is_there || (!before.contains(&folder) && touch(&place).is_err()) {
+        make_directories(&images)?;
+        place_folder(ramdisk, &images, &folder)?;
+        changed = true;
+    }
+    // Headers first: if the container is killed after any of these, metal3's
+    // downloader still works. The kernel comes before the ramdisk, as there.
+    for name in [HEADERS, KERNEL, RAMDISK] {
+        let link = match name.rsplit_once('.') {
+            Some((stem, ending)) => format!("{stem}{}.{ending}", request.suffix),
+            None => name.to_owned(),
+        };
+        changed |= switch_link(&images, &link, &format!("{folder}/{name}"))?;
+    }
+    if changed {
+        sync(&images)?;
+        let mut kept = before;
+        kept.extend(linked_folders(&images));
+        kept.insert(folder.clone());
+        for problem in remove_old(&images, &kept) {
+            say(&format!("warning: {problem}"));
+        }
+    }
+    let done = if changed { "now" } else { "still" };
+    say(&format!(
+        "{}: ironic-python-agent{}.kernel and .initramfs are {done} those of {folder}",
+        images.display(),
+        request.suffix
+    ));
+    Ok(())
+}
+
+fn make_directories(images: &Path) -> Result<(), PathError> {
+    fs::create_dir_all(images).map_err(PathError::new("cannot make", images))
+}
+
+/// Whether the folder has these files with this content.
+fn is_whole(ramdisk: &Ramdisk, folder: &Path) -> bool {
+    let names = [KERNEL, RAMDISK].into_iter();
+    let same_files = names.zip(&ramdisk.files).all(|(name, (_, sha256))| {
+        let path = folder.join(name);
+        let is_file = path.symlink_metadata().is_ok_and(|data| data.is_file());
+        is_file && digest(&path).is_ok_and(|(_, found)| found == *sha256)
+    });
+    let headers = ramdisk.headers();
+    let mut found = Vec::new();
+    let file = File::open(folder.join(HEADERS));
+    let read = file.and_then(|file| {
+        let limit = headers.len() as u64 + 1;
+        file.take(limit).read_to_end(&mut found)
+    });
+    same_files && read.is_ok() && found == headers.as_bytes()
+}
+
+/// Gives the files of an earlier start the present time, because Ironic has the
+/// files of another version in its cache.
+fn touch(folder: &Path) -> io::Result<()> {
+    for name in [KERNEL, RAMDISK] {
+        File::open(folder.join(name))?.set_modified(SystemTime::now())?;
+    }
+    Ok(())
+}
+
+/// Copies the files into a new folder and moves it to its name.
+fn place_folder(ramdisk: &Ramdisk, images: &Path, name: &str) -> Result<(), PathError> {
+    let making = || PathError::new("cannot make a folder in", images);
+    let temporary = tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .tempdir_in(images)
+        .map_err(making())?;
+    let path = temporary.path();
+    for (name, (source, _)) in [KERNEL, RAMDISK].into_iter().zip(&ramdisk.files) {
+        let mut input = File::open(source).map_err(PathError::new("cannot open", source))?;
+        write(&path.join(name), &mut input)?;
+    }
+    write(&path.join(HEADERS), &mut ramdisk.headers().as_bytes())?;
+    set_mode(path, 0o755)?;
+    sync(path)?;
+    let place = images.join(name);
+    // A damaged folder cannot be replaced by a rename, because it is not empty.
+    let aside = path.with_extension("damaged");
+    let moved = place.symlink_metadata().is_ok() && fs::rename(&place, &aside).is_ok();
+    fs::rename(path, &place).map_err(PathError::new("cannot make", &place))?;
+    // The temporary name no longer exists.
+    let _ = temporary.keep();
+    if moved {
+        let _ = fs::remove_dir_all(&aside).or_else(|_| fs::remove_file(&aside));
+    }
+    Ok(())
+}
+
+/// Writes a file and forces it to the disk: a full NFS or quota may show only then.
+fn write(path: &Path, input: &mut dyn Read) -> Result<(), PathError> {
+    let writing = || PathError::new("cannot write", path);
+    let mut file = File::create_new(path).map_err(writing())?;
+    let mut buffer = vec![0; COPY_BYTES];
+    // Not `io::copy`: it uses copy_file_range, which some network file systems
+    // refuse.
+    loop {
+        let read = input.read(&mut buffer).map_err(writing())?;
+        if read == 0 {
+            break;
+        }
+        file.write_all(&buffer[..read]).map_err(writing())?;
+    }
+    set_mode(path, 0o644)?;
+    file.sync_all().map_err(writing())
+}
+
+/// Sets the mode, whatever the umask. A volume that refuses this is usable if the
+/// mode is enough anyway.
+fn set_mode(path: &Path, mode: u32) -> Result<(), PathError> {
+    let result = fs::set_permissions(path, Permissions::from_mode(mode));
+    let is_enough = path
+        .metadata()
+        .is_ok_and(|data| data.permissions().mode() & mode == mode);
+    match result {
+        Err(error) if !is_enough => {
+            Err(PathError::new("cannot set the permissions of", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Forces a directory to the disk.
+fn sync(directory: &Path) -> Result<(), PathError> {
+    let file = File::open(directory).map_err(PathError::new("cannot open", directory))?;
+    match file.sync_all() {
+        // Some network file systems do not support this for directories.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        result => result.map_err(PathError::new("cannot write", directory)),
+    }
+}
+
+/// Makes the link, or replaces a link or file of that name. Returns whether it had
+/// to.
+fn switch_link(images: &Path, name: &str, target: &str) -> Result<bool, PublishError> {
+    let path = images.join(name);
+    if fs::read_link(&path).is_ok_and(|found| found == Path::new(target)) {
+        return Ok(false);
+    }
+    if path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
+        return Err(PublishError::Directory { path });
+    }
+    let making = || PathError::new("cannot make", &path);
+    let temporary = tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .make_in(images, |path| symlink(target, path))
+        .map_err(making())?;
+    let persisted = temporary.into_temp_path().persist(&path);
+    persisted.map_err(|error| making()(error.error))?;
+    Ok(true)
+}
+
+/// The folders of ours that any of the links leads to.
+fn linked_folders(images: &Path) -> BTreeSet<String> {
+    let names = names(images).into_iter();
+    let targets = names.filter_map(|name| fs::read_link(images.join(name)).ok());
+    let folders = targets.filter_map(|target| {
+        let first = target.iter().next()?.to_str()?;
+        first.starts_with(FOLDER).then(|| first.to_owned())
+    });
+    folders.collect()
+}
+
+/// Removes folders that are not kept, and leftovers. Returns what could not be
+/// removed.
+fn remove_old(images: &Path, kept: &BTreeSet<String>) -> Vec<String> {
+    let mut problems = Vec::new();
+    for name in names(images) {
+        let path = images.join(&name);
+        let is_folder = path.symlink_metadata().is_ok_and(|data| data.is_dir());
+        let is_old = name.starts_with(FOLDER) && is_folder && !kept.contains(&name);
+        if !(is_old || name.starts_with(UNFINISHED) && is_leftover(images, &path)) {
+            continue;
+        }
+        let removed = match is_folder {
+            true => fs::remove_dir_all(&path),
+            false => fs::remove_file(&path),
+        };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                problems.push(format!("cannot remove {}: {error}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    problems
+}
+
+/// Whether a file is so old that nobody works on it. The directory was changed just
+/// now, so its time is the present time on the clock of the file system.
+fn is_leftover(images: &Path, path: &Path) -> bool {
+    let time = |path: &Path| path.symlink_metadata().and_then(|data| data.modified());
+    let age = time(images).and_then(|now| {
+        let age = now.duration_since(time(path)?);
+        age.map_err(io::Error::other)
+    });
+    age.is_ok_and(|age| age > LEFTOVER_AGE)
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = directory.read_dir().into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.collect()
+}
+
+/// Size and digest of a file.
+fn digest(path: &Path) -> Result<(u64, String), PathError> {
+    let mut file = File::open(path).map_err(PathError::new("cannot open", path))?;
+    let mut digest = DigestWriter::new(io::sink());
+    io::copy(&mut file, &mut digest).map_err(PathError::new("cannot read", path))?;
+    Ok(digest.finish())
+}

@@ -1,0 +1,302 @@
+//! Runs the sub-command `landfall-image release`.
+
+mod arguments;
+mod bill_of_materials;
+mod builder_package;
+mod containers;
+mod dpkg;
+mod esp_image;
+mod outputs;
+mod programs;
+mod ramdisk_content;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use flate2::{Compression, GzBuilder};
+use landfall_initramfs::build;
+use landfall_initramfs::output_file::OutputFile;
+use landfall_initramfs::temporary::TemporaryPath;
+use landfall_release::crate_list::CrateList;
+use landfall_release::debian_package::DebianPackage;
+use landfall_release::flavor_branch::FlavorBranch;
+use landfall_release::oci::{Blob, Manifest};
+use landfall_release::tar_tree::{Content, Naming, TarTree};
+use serde::Serialize;
+
+pub(crate) use arguments::ReleaseArguments;
+
+use crate::cli::CoreosImageArguments;
+use crate::iso_command::{self, digest};
+use crate::iso_image::{self, Medium};
+use crate::kernel_args::KernelArgs;
+use crate::ramdisk_command::{Ingredients, build_ramdisk, find_ingredients, ramdisk_lines};
+use crate::report::{Report, megabytes};
+use crate::{boot_parts, coreos_image, epoch};
+use outputs::{Made, Outputs};
+use programs::Programs;
+use ramdisk_content::RamdiskContent;
+
+/// The crates of the workspace, as the build script recorded them.
+const CRATES: &str = include_str!(concat!(env!("OUT_DIR"), "/crates.json"));
+/// In bytes: the area for hosts in the ISO, the default of `landfall-image iso`.
+const EMBED_BYTES: usize = 256 << 10;
+const BILL_OF_MATERIALS: &str = "sbom.cdx.json";
+
+#[derive(Serialize)]
+struct ReleaseSummary {
+    path: PathBuf,
+    files: Vec<Made>,
+    /// What is not in the release, and why.
+    left_out: Vec<String>,
+    kernel_args: String,
+    ramdisk: build::Summary,
+}
+
+/// Kernel and ramdisk, which most files of the release hold.
+struct Built {
+    kernel: Blob,
+    ramdisk: Blob,
+    epoch: u32,
+}
+
+pub(crate) fn run(arguments: &ReleaseArguments) -> Result<()> {
+    let report = Report::new(arguments.output.json);
+    // Reject wrong input before the work begins.
+    let kernel_args = coreos_image::kernel_args(
+        &arguments.kernel_args.karg,
+        None,
+        &CoreosImageArguments::default(),
+    )?;
+    report.warnings(&kernel_args.warnings());
+    let names = names(arguments)?;
+    let parts = [&iso_image::required_parts(true)[..], &esp_image::PARTS].concat();
+    boot_parts::require(&parts, "")?;
+    let crates = CrateList::parse(CRATES)?;
+    ensure!(
+        !crates.is_empty(),
+        "this landfall-image was built without the list of its crates, so it cannot write an SBOM: build it with `cargo build` in a checkout, where `cargo metadata --locked` works"
+    );
+    let programs = Programs::check(arguments)?;
+    let packages = DebianPackage::read_all(&arguments.builder_packages)?;
+    let output = &arguments.output;
+    let mut outputs = Outputs::new(&output.output, output.force, &report)?;
+    let work =
+        TemporaryPath::directory("landfall-release-").context("cannot make a work directory")?;
+    let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
+
+    let (built, summary) = build(arguments, &ingredients, work.path(), &report)?;
+    let release = Release {
+        names: &names,
+        programs: &programs,
+        crates: &crates,
+        packages: &packages,
+        ingredients: &ingredients,
+        kernel_args: &kernel_args,
+        built: &built,
+        work: work.path(),
+    };
+    release.ramdisk_files(&mut outputs)?;
+    release.boot_media(&mut outputs)?;
+    let own = release.programs(&mut outputs)?;
+    release.containers(&own, &mut outputs)?;
+    report.stage("listing what the release is made of");
+    let source = arguments.ramdisk.kernel()?;
+    let firmware = arguments.ramdisk.firmware_dir.as_deref();
+    let bill = release.bill_of_materials(&source, firmware, outputs.made())?;
+    outputs.copy(BILL_OF_MATERIALS, &Content::Bytes(bill))?;
+    let files = outputs.finish()?;
+
+    let left_out = left_out(arguments);
+    report.warnings(&left_out);
+    let summary = ReleaseSummary {
+        path: output.output.clone(),
+        files,
+        left_out,
+        kernel_args: kernel_args.to_string(),
+        ramdisk: summary,
+    };
+    report.done(&summary, &text(&summary))
+}
+
+/// The names of the ramdisk, each once.
+fn names(arguments: &ReleaseArguments) -> Result<Vec<FlavorBranch>> {
+    let mut names = arguments.names.clone();
+    names.sort();
+    for pair in names.windows(2) {
+        ensure!(
+            pair[0] != pair[1],
+            "--name {}: expected each name once, found it twice",
+            pair[0]
+        );
+    }
+    Ok(names)
+}
+
+fn left_out(arguments: &ReleaseArguments) -> Vec<String> {
+    let mut left_out = Vec::new();
+    if arguments.live_agent.is_none() {
+        left_out.push(
+            "oci/landfall-agent.tar is left out: it needs the agent for live systems (--live-agent)"
+                .to_owned(),
+        );
+    }
+    if arguments.builder_packages.is_empty() {
+        left_out.push(
+            "oci/landfall-image.tar is left out: it needs Debian packages (--builder-packages)"
+                .to_owned(),
+        );
+    }
+    left_out
+}
+
+/// Builds the ramdisk, which all of the release has in common.
+fn build(
+    arguments: &ReleaseArguments,
+    ingredients: &Ingredients,
+    work: &Path,
+    report: &Report,
+) -> Result<(Built, build::Summary)> {
+    let path = work.join("initrd.img");
+    let mut output = OutputFile::create(&path, false)?;
+    let mut summary = build_ramdisk(&arguments.ramdisk, ingredients, &mut output, report)?;
+    output.finish()?;
+    summary.path = "initrd.img".into();
+    let kernel = &ingredients.kernel.image;
+    summary
+        .warnings
+        .extend(iso_command::kernel_warning(kernel, true)?);
+    report.warnings(&summary.warnings);
+    let blob = |path: &Path| -> Result<Blob> {
+        let (_, sha256) = digest(path, None)?;
+        let content = Content::on_disk(path)?;
+        Ok(Blob { content, sha256 })
+    };
+    let built = Built {
+        kernel: blob(kernel)?,
+        ramdisk: blob(&path)?,
+        epoch: epoch::from_environment()?,
+    };
+    Ok((built, summary))
+}
+
+/// Everything that the files of the release are made of.
+struct Release<'a> {
+    names: &'a [FlavorBranch],
+    programs: &'a Programs,
+    crates: &'a CrateList,
+    packages: &'a [DebianPackage],
+    ingredients: &'a Ingredients,
+    kernel_args: &'a KernelArgs,
+    built: &'a Built,
+    work: &'a Path,
+}
+
+impl Release<'_> {
+    /// The layout of <https://tarballs.opendev.org/openstack/ironic-python-agent>,
+    /// which every platform copies.
+    fn ramdisk_files(&self, outputs: &mut Outputs<'_>) -> Result<()> {
+        for name in self.names {
+            let stem = name.stem();
+            let mut tree = TarTree::default();
+            for (ending, blob) in [
+                ("kernel", &self.built.kernel),
+                ("initramfs", &self.built.ramdisk),
+            ] {
+                let file = format!("{stem}.{ending}");
+                outputs.copy(&format!("dib/files/{file}"), &blob.content)?;
+                outputs.checksum_of_last()?;
+                tree.file(&file, blob.content.clone(), 0o644)?;
+            }
+            outputs.write(&format!("dib/{stem}.tar.gz"), |out| {
+                let mut packer = GzBuilder::new().mtime(0).write(out, Compression::default());
+                tree.write(&mut packer, Naming::Plain, self.built.epoch)?;
+                packer.finish()?;
+                Ok(())
+            })?;
+            outputs.checksum_of_last()?;
+        }
+        Ok(())
+    }
+
+    fn boot_media(&self, outputs: &mut Outputs<'_>) -> Result<()> {
+        let ramdisk = self.work.join("initrd.img");
+        let digests = [&*self.built.kernel.sha256, &*self.built.ramdisk.sha256];
+        let identity = iso_command::identity(digests, self.kernel_args, true, EMBED_BYTES, None);
+        let medium = Medium {
+            kernel: &self.ingredients.kernel.image,
+            ramdisk: &ramdisk,
+            kernel_args: self.kernel_args,
+            identity: &identity,
+            secure_boot: true,
+            embed_size: EMBED_BYTES,
+            epoch: self.built.epoch,
+            coreos_image: None,
+        };
+        let work = self.work.join("iso");
+        std::fs::create_dir(&work).context("cannot make a work directory")?;
+        outputs.write_at("landfall.iso", |path| {
+            iso_image::write(&medium, &work, path)
+        })?;
+        outputs.copy("esp.img", &Content::Bytes(esp_image::build()?))
+    }
+
+    /// The programs and the package of the builder. Returns the files of the
+    /// package.
+    fn programs(&self, outputs: &mut Outputs<'_>) -> Result<TarTree> {
+        for (name, path) in [
+            ("landfall-agent", &self.programs.agent),
+            ("landfall-image", &self.programs.builder),
+        ] {
+            outputs.copy(name, &Content::on_disk(path)?)?;
+            outputs.make_last_executable();
+        }
+        let mut crates = self.crates.program("landfall-image")?;
+        crates.extend(self.crates.program("landfall-agent")?);
+        crates.sort_by_key(|one| one.id());
+        crates.dedup();
+        let epoch = self.built.epoch;
+        let tree = builder_package::tree(self.programs, &crates, self.work, epoch)?;
+        outputs.write(&builder_package::file_name(), |out| {
+            builder_package::write(out, &tree, self.work, epoch)
+        })?;
+        Ok(tree)
+    }
+
+    fn containers(&self, own: &TarTree, outputs: &mut Outputs<'_>) -> Result<()> {
+        let Self { built, work, .. } = *self;
+        let epoch = built.epoch;
+        let mut write = |name: &str, manifests: &[Manifest]| -> Result<()> {
+            outputs.write(name, |out| containers::write(out, manifests, epoch))?;
+            outputs.name_images(containers::images(manifests));
+            Ok(())
+        };
+        let downloader = containers::downloader(built, self.programs, work)?;
+        write("oci/landfall-downloader.tar", &[downloader])?;
+        write("oci/landfall-ramdisk.tar", &containers::artifacts(built)?)?;
+        if let Some(agent) = &self.programs.live_agent {
+            let files = &self.ingredients.site.files;
+            let agent = containers::agent(agent, files, work, epoch)?;
+            write("oci/landfall-agent.tar", &[agent])?;
+        }
+        if !self.packages.is_empty() {
+            let builder = containers::builder(self.packages, own, work, epoch)?;
+            write("oci/landfall-image.tar", &[builder])?;
+        }
+        Ok(())
+    }
+}
+
+fn text(summary: &ReleaseSummary) -> String {
+    let mut text = format!("{}:\n", summary.path.display());
+    for made in &summary.files {
+        if made.name.ends_with(".sha256") {
+            continue;
+        }
+        text += &format!("  {} ({})\n", made.name, megabytes(made.bytes));
+        for image in &made.images {
+            text += &format!("    {} {}\n", image.name, image.digest);
+        }
+    }
+    text + &ramdisk_lines(&summary.ramdisk)
+}

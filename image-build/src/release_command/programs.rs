@@ -1,0 +1,70 @@
+//! The programs that a release publishes. All must be static: containers without a
+//! dynamic loader run them, and so do systems with another libc.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use landfall_initramfs::{agent_binary, path_error};
+
+use super::ReleaseArguments;
+use crate::coreos_live_command::require_live_feature;
+
+/// In bytes: the size limit of a program. A debug build with symbols is 150 MB.
+const MAX_PROGRAM_BYTES: u64 = 1 << 30;
+
+#[derive(Debug)]
+pub(super) struct Programs {
+    /// The agent of the ramdisk.
+    pub(super) agent: PathBuf,
+    /// The agent with the feature live-system.
+    pub(super) live_agent: Option<PathBuf>,
+    pub(super) builder: PathBuf,
+}
+
+impl Programs {
+    pub(super) fn check(arguments: &ReleaseArguments) -> Result<Self> {
+        let agent = &arguments.ramdisk.agent;
+        agent_binary::read(agent)?;
+        if let Some(live) = &arguments.live_agent {
+            require_live_feature(live, &agent_binary::read(live)?)?;
+        }
+        let builder = match &arguments.builder {
+            Some(path) => path.clone(),
+            None => std::env::current_exe().context("cannot find the builder's own file")?,
+        };
+        require_static(&builder)?;
+        Ok(Self {
+            agent: agent.clone(),
+            live_agent: arguments.live_agent.clone(),
+            builder,
+        })
+    }
+}
+
+fn require_static(program: &Path) -> Result<()> {
+    let bytes = path_error::read_bounded(program, MAX_PROGRAM_BYTES)?;
+    if let Some(fault) = agent_binary::fault_of_static_program(&bytes) {
+        bail!(
+            "{}: expected landfall-image, a static x86-64 program, found {fault}",
+            program.display()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_with_a_dynamic_loader_is_refused() {
+        require_static(&std::env::current_exe().unwrap()).unwrap();
+        let error = require_static(Path::new("/bin/sh"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("/bin/sh: expected landfall-image, a static x86-64 program, found a dynamically linked one"),
+            "{error}"
+        );
+    }
+}

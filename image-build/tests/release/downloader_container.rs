@@ -1,0 +1,109 @@
+//! The downloader image, run as metal3's manifests and scripts run it.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::path::Path;
+
+use crate::podman::Podman;
+use crate::{output, release};
+
+const IMAGE: &str = "localhost/landfall-downloader:0.1.0";
+const PROGRAM: &str = "/usr/local/bin/get-resource.sh";
+
+fn same(a: &Path, b: &Path) -> bool {
+    fs::read(a).unwrap() == fs::read(b).unwrap()
+}
+
+/// Checks what Ironic's web server and conductor find.
+fn published(shared: &Path, suffix: &str, uid: u32) {
+    let images = shared.join("html/images");
+    let files = release().join("dib/files");
+    for ending in ["kernel", "initramfs"] {
+        let link = images.join(format!("ironic-python-agent{suffix}.{ending}"));
+        assert!(fs::read_link(&link).unwrap().is_relative());
+        let upstream = files.join(format!("ipa-centos9-master.{ending}"));
+        assert!(same(&link, &upstream), "{ending}");
+        assert_eq!(fs::metadata(&link).unwrap().uid(), uid);
+    }
+    let headers = images.join(format!("ironic-python-agent{suffix}.headers"));
+    assert!(fs::read_to_string(headers).unwrap().contains("ETag: "));
+}
+
+#[test]
+fn it_runs_as_every_platform_runs_it() {
+    let podman = Podman::with_image("landfall-downloader.tar", IMAGE);
+    for (name, uid, arguments, command, suffix) in [
+        // baremetal-operator: command replaces the entry point; uid and group of the
+        // pod, fsGroup gives the volume to the group.
+        (
+            "baremetal-operator",
+            997,
+            &["--user=997:994", "--entrypoint", PROGRAM][..],
+            &[][..],
+            "",
+        ),
+        // ironic-standalone-operator: the entry point.
+        (
+            "ironic-standalone-operator",
+            997,
+            &[
+                "--user=997:994",
+                "--env=IPA_BRANCH=master",
+                "--env=IPA_ARCH=x86_64",
+            ],
+            &[],
+            "_x86_64",
+        ),
+        // SUSE Edge.
+        (
+            "suse-edge",
+            10475,
+            &[
+                "--user=10475:10475",
+                "--entrypoint",
+                PROGRAM,
+                "--env=IPA_BASEURI=http://192.0.2.1/dib",
+            ],
+            &[],
+            "",
+        ),
+        // run_local_ironic.sh: root, and the path as an argument.
+        ("run_local_ironic.sh", 0, &[], &[PROGRAM], ""),
+    ] {
+        let shared = tempfile::tempdir().unwrap();
+        if uid != 0 {
+            chown(shared.path(), Some(uid), Some(uid)).unwrap();
+        }
+        let start = || {
+            let mut run = podman.run(shared.path(), "/shared");
+            run.args(["--read-only", "--read-only-tmpfs=false", "--cap-drop=all"]);
+            run.args(["--security-opt=no-new-privileges"])
+                .args(arguments);
+            output(run.arg(IMAGE).args(command))
+        };
+        let first = start();
+        let told = String::from_utf8_lossy(&first.stderr);
+        assert!(first.status.success(), "{name}: {told}");
+        assert!(
+            told.contains(" are now those of landfall-0.1.0-"),
+            "{name}: {told}"
+        );
+        published(shared.path(), suffix, uid);
+        let second = start();
+        let told = String::from_utf8_lossy(&second.stderr);
+        assert!(second.status.success(), "{name}: {told}");
+        assert!(told.contains(" are still those of "), "{name}: {told}");
+    }
+}
+
+#[test]
+fn a_volume_of_another_user_is_named() {
+    let podman = Podman::with_image("landfall-downloader.tar", IMAGE);
+    let shared = tempfile::tempdir().unwrap();
+    let mut run = podman.run(shared.path(), "/shared");
+    run.args(["--cap-drop=all", "--user=997:994", IMAGE]);
+    let failed = output(&mut run);
+    let told = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1), "{told}");
+    assert!(told.contains("uid 997 cannot write to /shared"), "{told}");
+}

@@ -1,0 +1,54 @@
+//! Judges the result of `make release` with the programs that its users have:
+//! podman, skopeo, dpkg, and the validator of CycloneDX.
+//!
+//! `make test-release` runs it. It needs root, because it runs containers.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
+
+mod agent_container;
+mod artifacts;
+mod builder_container;
+mod documents;
+mod downloader_container;
+mod podman;
+mod same_bytes;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// The top directory of the repository.
+fn repository() -> PathBuf {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    directory.canonicalize().unwrap()
+}
+
+/// The directory that `make release` made.
+fn release() -> PathBuf {
+    let directory = repository().join("out/release");
+    assert!(
+        directory.join("SHA256SUMS").exists(),
+        "run `make release` first"
+    );
+    directory
+}
+
+/// Runs a command that must succeed, and returns its standard output.
+fn run(command: &mut Command) -> String {
+    let output = output(command);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {told}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn output(command: &mut Command) -> Output {
+    let output = command.output();
+    output.unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// The JSON file that an SBOM is.
+fn bill() -> Value {
+    let text = std::fs::read(release().join("sbom.cdx.json")).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}

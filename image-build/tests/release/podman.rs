@@ -1,0 +1,68 @@
+//! Runs containers of the release with podman, with storage of its own.
+
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::{release, run};
+
+/// podman with images in a temporary directory.
+pub struct Podman(TempDir);
+
+impl Podman {
+    /// Loads an archive of the release; the image gets this name.
+    pub fn with_image(archive: &str, image: &str) -> Self {
+        let podman = Self(tempfile::tempdir().unwrap());
+        let file = release().join("oci").join(archive);
+        run(podman
+            .command()
+            .args(["load", "--quiet", "--input"])
+            .arg(file));
+        // The name that the archive gives to the image.
+        run(podman.command().args(["image", "exists", image]));
+        podman
+    }
+
+    /// The driver vfs works on any file system. runc, because crun refuses cgroups of
+    /// both versions together.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new("podman");
+        let place = |name: &str| self.0.path().join(name);
+        command
+            .arg("--root")
+            .arg(place("root"))
+            .arg("--runroot")
+            .arg(place("run"))
+            .arg("--tmpdir")
+            .arg(place("tmp"))
+            .args(["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs"])
+            .args(["--events-backend", "none", "--runtime", "runc"]);
+        command
+    }
+
+    /// `podman run` with this directory of the host in the container.
+    pub fn run(&self, host: &Path, inside: &str) -> Command {
+        let mut command = self.command();
+        command
+            .args(["run", "--rm", "--network", "none"])
+            // Limits that a container with tests in it may set: podman's own are
+            // higher than those of its host there.
+            .args([
+                "--ulimit",
+                "nofile=1024:1024",
+                "--ulimit",
+                "nproc=1024:1024",
+            ])
+            .arg("--volume")
+            .arg(format!("{}:{inside}", host.display()));
+        command
+    }
+}
+
+impl Drop for Podman {
+    fn drop(&mut self) {
+        // Layers belong to root and to users of the container.
+        let _ = self.command().args(["system", "reset", "--force"]).output();
+    }
+}
