@@ -8,6 +8,7 @@ SHELL := /bin/bash
 target_dir := $(or $(CARGO_TARGET_DIR),target)/x86_64-unknown-linux-gnu
 agent := $(target_dir)/release/landfall-agent
 builder := $(target_dir)/debug/landfall-image
+release_builder := $(target_dir)/release/landfall-image
 
 BOOT ?= iso
 FIRMWARE ?= uefi
@@ -17,8 +18,10 @@ LIFE ?=
 ORACLE_SEED ?= 1
 ORACLE_LINES ?= 10000
 RUNS ?= 5
+RELEASE_NAMES ?= centos9-master debian-master
+RELEASE_OPTIONS ?= --module-set server
 
-.PHONY: help setup build live-agent live-system image peer peers installers ironic rescue demo lab bench test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-fresh fuzz nm-oracle nmstate-oracle docs lint clean
+.PHONY: help setup build live-agent live-system image peer peers installers ironic rescue release demo lab bench test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-fresh test-release fuzz nm-oracle nmstate-oracle docs lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +30,7 @@ help: ## Show this help
 	@echo '  make test-e2e TEST=NAME                     (default: all; tests/e2e)'
 	@echo '  make test-ironic LIFE=NAME                  (default: all; tests/ironic/lives.rs)'
 	@echo '  make bench RUNS=N                           (default: 5)'
+	@echo '  make release RELEASE_NAMES="FLAVOR-BRANCH ..." RELEASE_OPTIONS="OPTION ..."'
 	@echo '  make nm-oracle ORACLE_SEED=N ORACLE_LINES=N (default: 1, 10000)'
 	@echo '  make fuzz FUZZ_SECONDS=N                    (default: 60, for each target)'
 
@@ -80,6 +84,19 @@ rescue: build ## The ramdisk with the rescue layer: out/rescue
 	$(builder) initramfs --agent $(agent) --kernel-deb out/packages/linux-image-*.deb \
 	  --rescue-layer -o out/rescue/initrd.img --force
 
+# The agent for live systems first: both agents share a name in cargo's folder. The
+# command is kept for the test that runs it again.
+release: setup live-agent build ## All files that sites and platforms fetch: out/release
+	cargo build --release -p landfall-image
+	tests/release/packages.sh -o out/release-packages
+	rm -rf out/release
+	printf '%s\n' $(release_builder) release --agent $(agent) \
+	  --live-agent out/live-system/landfall-agent \
+	  --kernel-deb out/packages/generic/linux-image-*.deb $(RELEASE_OPTIONS) \
+	  $(addprefix --name ,$(RELEASE_NAMES)) --builder-packages out/release-packages \
+	  > out/release.command
+	xargs -d '\n' -a out/release.command sh -c 'exec "$$@" -o out/release' sh
+
 demo: build image ## Install a virtual host from scratch and watch it
 	cargo run -q -p landfall-tests --bin demo -- --boot $(BOOT) --firmware $(FIRMWARE)
 
@@ -94,7 +111,7 @@ bench: build image peers ## Measure run times and print tables (docs/benchmarks.
 
 test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass
 
-test-all: test-unit fuzz nm-oracle test-coreos-media test-e2e-all test-ironic test-conductors test-fresh ## Every test
+test-all: test-unit fuzz nm-oracle test-coreos-media test-e2e-all test-ironic test-conductors test-release test-fresh ## Every test
 
 # All tests with --workspace: with -p, cargo would choose other features for the same
 # crates and compile them again.
@@ -124,6 +141,10 @@ test-conductors: build image ironic ## One scenario under each older Ironic that
 
 test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, with nothing cached
 	tests/fresh-machine.sh
+
+test-release: release ironic ## The release in podman, skopeo, Ironic's image code and the validator of its SBOM
+	tests/release/judges.sh -o out/judges
+	cargo test -p landfall-image --test release
 
 # RUSTC_BOOTSTRAP: the sanitizers are unstable, and the compiler that is pinned
 # has them: no second toolchain. cargo-fuzz passes its flags in RUSTFLAGS, which

@@ -1,11 +1,13 @@
 //! The artefacts for `oci://`, as skopeo pushes them.
 
 use std::fs;
-use std::process::Command;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{release, run};
+use crate::{output, release, repository, run};
 
 /// Copies an artefact out of its archive, as `skopeo copy ... docker://` does, and
 /// compares what Ironic compares: the digest of the manifest and that of its layer.
@@ -33,6 +35,71 @@ fn skopeo_copies_kernel_and_ramdisk() {
         assert!(layer == fs::read(upstream).unwrap(), "{name}");
         let empty = "application/vnd.oci.empty.v1+json";
         assert_eq!(manifest["config"]["mediaType"], empty);
+    }
+}
+
+/// Debian's registry on a free port of this machine, with its files in a directory.
+struct Registry(Child);
+
+impl Registry {
+    fn start(directory: &std::path::Path) -> (Self, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        drop(listener);
+        let configuration = directory.join("registry.yml");
+        let text = format!(
+            "version: 0.1\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: {address}}}\n",
+            directory.display()
+        );
+        fs::write(&configuration, text).unwrap();
+        let program = "out/judges/registry/usr/bin/docker-registry";
+        let mut command = Command::new(repository().join(program));
+        command.arg("serve").arg(configuration);
+        let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
+        (Self(silent.spawn().unwrap()), address)
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn ironic_fetches_both_from_a_registry() {
+    let work = tempfile::tempdir().unwrap();
+    let (_registry, address) = Registry::start(work.path());
+    let archive = release().join("oci/landfall-ramdisk.tar");
+    for (name, ending) in [("kernel", "kernel"), ("ramdisk", "initramfs")] {
+        let digest = work.path().join("digest");
+        let push = || {
+            let mut skopeo = Command::new("skopeo");
+            skopeo
+                .args(["copy", "--quiet", "--preserve-digests", "--digestfile"])
+                .arg(&digest)
+                .arg("--dest-tls-verify=false")
+                .arg(format!("oci-archive:{}:{name}", archive.display()))
+                .arg(format!("docker://{address}/landfall/ipa:{name}"));
+            output(&mut skopeo).status.success()
+        };
+        let end = Instant::now() + Duration::from_secs(30);
+        while !push() {
+            assert!(Instant::now() < end, "the registry takes nothing");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let digest = fs::read_to_string(digest).unwrap();
+        let fetched = work.path().join(name);
+        let kind = run(
+            Command::new(repository().join("out/ironic/venv/bin/python"))
+                .arg(repository().join("tests/release/fetch_with_ironic.py"))
+                .arg(format!("oci://{address}/landfall/ipa@{}", digest.trim()))
+                .arg(&fetched),
+        );
+        assert_eq!(kind.trim(), "artifact");
+        let upstream = release().join(format!("dib/files/ipa-centos9-master.{ending}"));
+        assert!(fs::read(fetched).unwrap() == fs::read(upstream).unwrap());
     }
 }
 
