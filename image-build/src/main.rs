@@ -23,7 +23,6 @@ mod inspect_command;
 mod iso_command;
 mod iso_image;
 mod kargs_command;
-mod kernel_args;
 mod live_ignition;
 mod medium_identity;
 mod pxe_command;
@@ -38,6 +37,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser as _;
+// As `crate::kernel_args`: the image service uses it too.
+use landfall_host_media::kernel_args;
 use landfall_initramfs::temporary;
 
 use crate::cli::{Cli, Command};

@@ -28,6 +28,8 @@ pub mod packet_socket;
 pub mod private_file;
 pub mod route_group;
 pub mod scsi_generic;
+#[cfg(feature = "sealed-file")]
+pub mod sealed_file;
 pub mod service_notify;
 pub mod state_file;
 pub mod sysfs;

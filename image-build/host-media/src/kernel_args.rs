@@ -16,7 +16,7 @@ const COMMAND_LINE_SIZE: usize = 2048;
 /// `initrd=` (iPXE), `BOOTIF=` (both), `landfall.medium=` (our ISO).
 const LOADER_SHARE: usize = 256;
 /// In bytes: the length of the longest text that the builder accepts.
-pub(crate) const MAX_BYTES: usize = COMMAND_LINE_SIZE - LOADER_SHARE;
+pub const MAX_BYTES: usize = COMMAND_LINE_SIZE - LOADER_SHARE;
 
 /// The console on the screen. The builder adds it even if the user gives a
 /// serial console, because an operator at the BMC's remote screen would see
@@ -31,7 +31,7 @@ const QUIET: &str = "quiet";
 
 /// Why arguments cannot be passed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum KernelArgsError {
+pub enum KernelArgsError {
     #[error("kernel argument `{argument}`: {character} cannot be passed through GRUB and iPXE")]
     BadCharacter { argument: String, character: String },
     #[error("kernel argument `{argument}`: `{word}` is a command in an iPXE script")]
@@ -44,14 +44,14 @@ pub(crate) enum KernelArgsError {
 
 /// Arguments that are safe in both scripts, separated by single spaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KernelArgs(String);
+pub struct KernelArgs(String);
 
 impl KernelArgs {
     /// Puts the defaults before the given texts. A text holds one or more
     /// arguments. The defaults are the screen unless a virtual terminal is given,
     /// the first serial port unless any console is given, and `quiet` unless a log
     /// level is given.
-    pub(crate) fn with_defaults(texts: &[String]) -> Result<Self, KernelArgsError> {
+    pub fn with_defaults(texts: &[String]) -> Result<Self, KernelArgsError> {
         let given = Self::exactly(texts)?;
         let mut words: Vec<&str> = Vec::new();
         let mut consoles = given.values("console").peekable();
@@ -79,7 +79,7 @@ impl KernelArgs {
     }
 
     /// The given texts without defaults.
-    pub(crate) fn exactly(texts: &[String]) -> Result<Self, KernelArgsError> {
+    pub fn exactly(texts: &[String]) -> Result<Self, KernelArgsError> {
         for text in texts {
             check(text)?;
         }
@@ -96,7 +96,7 @@ impl KernelArgs {
 
     /// What the agent would warn about or ignore. The parsers are those with which
     /// the agent reads the command line in the ramdisk.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    pub fn warnings(&self) -> Vec<String> {
         let line = CommandLine::parse(&self.0);
         let params = BootParams::from_command_line(&line);
         let mut warnings = params.not_supported_yet();
@@ -108,7 +108,7 @@ impl KernelArgs {
         warnings
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 

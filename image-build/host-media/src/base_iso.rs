@@ -1,0 +1,222 @@
+//! A base ISO: where its areas, its kernel and its ramdisk are.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+
+use bytes::Bytes;
+use landfall_media_formats::areas::{Areas, AreasError, DESCRIPTION, Places};
+use landfall_media_formats::iso9660::{Extent, Iso, IsoError};
+
+use crate::archive::{self, ArchiveError, HostFile};
+use crate::host_image::{HostImage, Segment};
+use crate::host_version::{HostError, HostVersion};
+use crate::kernel_args::KernelArgs;
+
+const KERNEL: &str = "boot/vmlinuz";
+const RAMDISK: &str = "boot/initrd.img";
+
+/// Why a file cannot be a base.
+#[derive(Debug, thiserror::Error)]
+pub enum BaseError {
+    #[error(transparent)]
+    Iso(#[from] IsoError),
+    #[error("expected an ISO of landfall-image, found no {DESCRIPTION}")]
+    NotOurs,
+    #[error(transparent)]
+    Areas(#[from] AreasError),
+    #[error("the ISO is cut off: expected {expected} bytes, found {found}")]
+    CutOff { expected: u64, found: u64 },
+    #[error("{0} and {1} share bytes of the ISO")]
+    Overlap(String, String),
+    #[error("{path}: expected kernel arguments as {DESCRIPTION} describes them, found other text")]
+    Kargs { path: String },
+    #[error("{path}: expected archives of landfall-image -- --reset removes them")]
+    Embedded {
+        path: String,
+        #[source]
+        source: ArchiveError,
+    },
+    #[error("cannot read the base")]
+    Io(#[from] std::io::Error),
+}
+
+#[derive(Debug, Clone)]
+pub struct BaseIso {
+    size: u64,
+    areas: Areas,
+    places: Places,
+    /// The arguments in the area now.
+    current_args: String,
+    /// The files in the embed area now.
+    files: Vec<HostFile>,
+    kernel: Extent,
+    ramdisk: Extent,
+}
+
+impl BaseIso {
+    /// Reads the description of the areas, and their present content.
+    ///
+    /// # Errors
+    /// If the image is no ISO of landfall-image, is cut off, or its parts contradict
+    /// each other.
+    pub fn open(image: impl Read + Seek) -> Result<Self, BaseError> {
+        Self::open_with(image, false)
+    }
+
+    /// Like [`BaseIso::open`], for a version without what the areas hold: content that
+    /// cannot be read counts as none.
+    ///
+    /// # Errors
+    /// As for [`BaseIso::open`].
+    pub fn open_to_reset(image: impl Read + Seek) -> Result<Self, BaseError> {
+        Self::open_with(image, true)
+    }
+
+    fn open_with(mut image: impl Read + Seek, may_be_foreign: bool) -> Result<Self, BaseError> {
+        let size = image.seek(SeekFrom::End(0))?;
+        let mut iso = Iso::open(image)?;
+        if size < iso.size {
+            let (expected, found) = (iso.size, size);
+            return Err(BaseError::CutOff { expected, found });
+        }
+        let (areas, places) = match Areas::of(&mut iso) {
+            Err(AreasError::Iso(IsoError::NotFound(path))) if path == DESCRIPTION => {
+                return Err(BaseError::NotOurs);
+            }
+            areas => areas?,
+        };
+        let [kernel, ramdisk] = [KERNEL, RAMDISK].map(|path| iso.find(path));
+        let (kernel, ramdisk) = (kernel?, ramdisk?);
+        let mut parts = vec![
+            (&*areas.kargs.path, places.kargs),
+            (&areas.embed.path, places.embed),
+            (KERNEL, kernel),
+            (RAMDISK, ramdisk),
+        ];
+        let ignition = areas.ignition.as_ref().map(|area| &*area.path);
+        parts.extend(ignition.zip(places.ignition));
+        if let Some(expected) = parts.iter().map(|(_, place)| range(*place).end).max()
+            && expected > size
+        {
+            let found = size;
+            return Err(BaseError::CutOff { expected, found });
+        }
+        apart(parts)?;
+        let text = areas.kargs.read(&mut iso)?;
+        let arguments = areas.kargs.arguments(&text);
+        let current_args = arguments.map(str::to_owned).ok_or_else(|| {
+            let path = areas.kargs.path.clone();
+            BaseError::Kargs { path }
+        })?;
+        let files = match archive::read(&areas.embed.read(&mut iso)?) {
+            Err(_) if may_be_foreign => Vec::new(),
+            embedded => embedded.map_err(|source| BaseError::Embedded {
+                path: areas.embed.path.clone(),
+                source,
+            })?,
+        };
+        Ok(Self {
+            size,
+            areas,
+            places,
+            current_args,
+            files,
+            kernel,
+            ramdisk,
+        })
+    }
+
+    /// In bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Where the kernel is in the ISO.
+    #[must_use]
+    pub fn kernel(&self) -> Range<u64> {
+        range(self.kernel)
+    }
+
+    /// Where the ramdisk is in the ISO.
+    #[must_use]
+    pub fn ramdisk(&self) -> Range<u64> {
+        range(self.ramdisk)
+    }
+
+    /// The kernel arguments of a host.
+    ///
+    /// # Errors
+    /// If the host's change cannot be made.
+    pub fn kernel_args(&self, host: &HostVersion) -> Result<KernelArgs, HostError> {
+        let edit = host.kargs();
+        Ok(edit.apply(&self.current_args, &self.areas.kargs.default)?)
+    }
+
+    /// The files of a host: those in the area of the ISO, replaced and extended by
+    /// its own.
+    #[must_use]
+    pub fn files(&self, host: &HostVersion) -> Vec<HostFile> {
+        host.files_on(&self.files)
+    }
+
+    /// The host's version of the ISO.
+    ///
+    /// # Errors
+    /// If the host's content does not fit into the areas.
+    pub fn of_host(&self, host: &HostVersion, epoch: u32) -> Result<HostImage, HostError> {
+        let mut changes = Vec::new();
+        if !host.kargs().is_empty() {
+            let line = self.kernel_args(host)?;
+            let file = self.areas.kargs.file(line.as_str())?;
+            changes.push((self.places.kargs, Bytes::from(file)));
+        }
+        let files = self.files(host);
+        if files != self.files || host.drops_files_of_base() {
+            let content = match files.as_slice() {
+                [] => Bytes::new(),
+                files => archive::write(files, None, epoch)?.into(),
+            };
+            let (room, found) = (self.places.embed.size, content.len() as u64);
+            if found > room {
+                let path = self.areas.embed.path.clone();
+                return Err(HostError::TooLarge { path, room, found });
+            }
+            changes.push((self.places.embed, content));
+        }
+        if host.drops_files_of_base() {
+            // What programs of CoreOS have put there.
+            changes.extend(self.places.ignition.map(|place| (place, Bytes::new())));
+        }
+        changes.sort_by_key(|(place, _)| place.offset);
+        let mut image = HostImage::default();
+        for (place, content) in changes {
+            image.push(Segment::Base(image.size()..place.offset));
+            let len = place.size - content.len() as u64;
+            image.push(Segment::Own(content));
+            image.push(Segment::Fill { byte: 0, len });
+        }
+        image.push(Segment::Base(image.size()..self.size));
+        Ok(image)
+    }
+}
+
+fn range(place: Extent) -> Range<u64> {
+    place.offset..place.offset + place.size
+}
+
+/// Fails if two files share bytes: then a host's content would overwrite a part of
+/// the other file.
+fn apart(mut sorted: Vec<(&str, Extent)>) -> Result<(), BaseError> {
+    sorted.sort_by_key(|(_, place)| place.offset);
+    for pair in sorted.windows(2) {
+        let [(first, before), (second, after)] = [pair[0], pair[1]];
+        if range(before).end > after.offset && after.size > 0 {
+            return Err(BaseError::Overlap(first.to_owned(), second.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

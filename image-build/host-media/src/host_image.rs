@@ -1,0 +1,169 @@
+//! One host's version of a base, as a list of segments.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+/// A piece of a host's version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Segment {
+    /// These bytes of the base file.
+    Base(Range<u64>),
+    /// Bytes of the host.
+    Own(Bytes),
+    /// The same byte, `len` times: the unused rest of an area.
+    Fill { byte: u8, len: u64 },
+}
+
+impl Segment {
+    /// In bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Base(range) => range.end - range.start,
+            Self::Own(bytes) => bytes.len() as u64,
+            Self::Fill { len, .. } => *len,
+        }
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A part of the segment. `range` must lie in it.
+    fn part(&self, range: Range<u64>) -> Self {
+        match self {
+            Self::Base(base) => Self::Base(base.start + range.start..base.start + range.end),
+            // The casts are lossless: the range is within bytes in memory.
+            Self::Own(bytes) => Self::Own(bytes.slice(range.start as usize..range.end as usize)),
+            Self::Fill { byte, .. } => Self::Fill {
+                byte: *byte,
+                len: range.end - range.start,
+            },
+        }
+    }
+}
+
+/// The segments of a whole image, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostImage {
+    segments: Vec<Segment>,
+    size: u64,
+}
+
+impl HostImage {
+    /// Appends a segment, unless it is empty.
+    pub fn push(&mut self, segment: Segment) {
+        if !segment.is_empty() {
+            self.size += segment.len();
+            self.segments.push(segment);
+        }
+    }
+
+    /// In bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The segments with their offsets in the image.
+    pub fn placed(&self) -> impl Iterator<Item = (u64, &Segment)> {
+        self.segments.iter().scan(0, |at, segment| {
+            let offset = *at;
+            *at += segment.len();
+            Some((offset, segment))
+        })
+    }
+
+    /// The part of the image in `range`. What lies behind the end of the image is
+    /// left out.
+    #[must_use]
+    pub fn slice(&self, range: Range<u64>) -> Vec<Segment> {
+        let part = |(offset, segment): (u64, &Segment)| {
+            let start = range.start.max(offset);
+            let end = range.end.min(offset + segment.len());
+            (start < end).then(|| segment.part(start - offset..end - offset))
+        };
+        self.placed().filter_map(part).collect()
+    }
+
+    /// The bytes of the image, for tests and small images. `base` is the base file.
+    /// `None` if the base is shorter than it was.
+    #[must_use]
+    pub fn to_vec(&self, base: &[u8]) -> Option<Vec<u8>> {
+        let mut all = Vec::new();
+        for segment in &self.segments {
+            match segment {
+                Segment::Base(range) => {
+                    let start = usize::try_from(range.start).ok()?;
+                    let end = usize::try_from(range.end).ok()?;
+                    all.extend_from_slice(base.get(start..end)?);
+                }
+                Segment::Own(bytes) => all.extend_from_slice(bytes),
+                Segment::Fill { byte, len } => {
+                    all.resize(all.len() + usize::try_from(*len).ok()?, *byte);
+                }
+            }
+        }
+        Some(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn image() -> (Vec<u8>, HostImage) {
+        let base: Vec<u8> = (0..200).collect();
+        let mut image = HostImage::default();
+        for segment in [
+            Segment::Base(0..70),
+            Segment::Own(Bytes::from_static(b"own bytes")),
+            Segment::Base(5..5),
+            Segment::Fill { byte: 7, len: 21 },
+            Segment::Base(100..200),
+        ] {
+            image.push(segment);
+        }
+        (base, image)
+    }
+
+    #[test]
+    fn empty_segments_are_left_out() {
+        let (base, image) = image();
+        assert_eq!(image.segments().len(), 4);
+        assert_eq!(image.size(), 200);
+        assert_eq!(image.to_vec(&base).unwrap().len(), 200);
+        assert_eq!(image.to_vec(&base[..199]), None);
+        let offsets: Vec<u64> = image.placed().map(|(offset, _)| offset).collect();
+        assert_eq!(offsets, [0, 70, 79, 100]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same_bytes(mut cuts in proptest::collection::vec(0u64..=200, 0..8)) {
+            let (base, image) = image();
+            cuts.extend([0, 200]);
+            cuts.sort_unstable();
+            let mut joined = HostImage::default();
+            for pair in cuts.windows(2) {
+                image.slice(pair[0]..pair[1]).into_iter().for_each(|part| joined.push(part));
+            }
+            prop_assert_eq!(joined.to_vec(&base), image.to_vec(&base));
+        }
+
+        #[test]
+        fn what_lies_behind_the_end_is_left_out(start in 0u64..400, len in 0u64..400) {
+            let (_, image) = image();
+            let found: u64 = image.slice(start..start + len).iter().map(Segment::len).sum();
+            prop_assert_eq!(found, (start + len).min(200).saturating_sub(start.min(200)));
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The base files in memory, and what is known about them.
+
+use std::fs::File;
+use std::io::{self, Cursor};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use landfall_host_media::{BaseError, BaseIso, BaseRamdisk, HostError, HostImage, HostVersion};
+use landfall_sys::sealed_file::SealedFile;
+use sha2::{Digest as _, Sha256};
+
+/// The time stamp of everything in the hosts' archives. It does not depend on when
+/// or where the service runs, so all copies make the same bytes.
+const EPOCH: u32 = 0;
+
+/// The files that the service is started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseFiles {
+    pub iso: PathBuf,
+    /// A ramdisk for network boot; by default the ISO's.
+    pub ramdisk: Option<PathBuf>,
+    /// Its kernel; by default the ISO's.
+    pub kernel: Option<PathBuf>,
+}
+
+/// Why the base files cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", path.display())]
+pub struct LoadError {
+    pub path: PathBuf,
+    #[source]
+    pub source: BaseError,
+}
+
+/// A file in memory that nobody can change.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory {
+    pub(crate) file: Arc<SealedFile>,
+    /// All bytes of the file. A slice of it keeps the file alive.
+    pub(crate) bytes: Bytes,
+    sha256: [u8; 32],
+}
+
+/// `Bytes` wants an owner that is its bytes.
+struct Owner(Arc<SealedFile>);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl Memory {
+    fn read(path: &Path) -> Result<Self, LoadError> {
+        let load = || -> io::Result<Self> {
+            let mut digest = Sha256::new();
+            let file = File::open(path)?;
+            let file = SealedFile::copy_of(file, |piece| digest.update(piece))?;
+            let file = Arc::new(file);
+            Ok(Self {
+                bytes: Bytes::from_owner(Owner(Arc::clone(&file))),
+                file,
+                sha256: digest.finalize().into(),
+            })
+        };
+        load().map_err(|source| LoadError {
+            path: path.to_owned(),
+            source: source.into(),
+        })
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}
+
+/// A base ISO, a base ramdisk and their kernel.
+#[derive(Debug)]
+pub struct Base {
+    pub(crate) iso_file: Memory,
+    iso: BaseIso,
+    pub(crate) ramdisk_file: Memory,
+    ramdisk: BaseRamdisk,
+    pub(crate) kernel_file: Memory,
+    pub(crate) kernel: Range<u64>,
+    digest: [u8; 32],
+    kernel_digest: [u8; 32],
+}
+
+impl Base {
+    /// Copies the files into memory and checks them. This takes about a second for
+    /// each gigabyte.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or is no base.
+    pub fn load(files: &BaseFiles) -> Result<Self, LoadError> {
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |source: BaseError| LoadError { path, source }
+        };
+        let iso_file = Memory::read(&files.iso)?;
+        let iso = BaseIso::open(Cursor::new(&iso_file.bytes)).map_err(at(&files.iso))?;
+        let (ramdisk_file, place, path) = match &files.ramdisk {
+            Some(path) => {
+                let file = Memory::read(path)?;
+                let all = 0..file.size();
+                (file, all, path)
+            }
+            None => (iso_file.clone(), iso.ramdisk(), &files.iso),
+        };
+        let mut image = Cursor::new(&ramdisk_file.bytes);
+        let ramdisk = BaseRamdisk::open(&mut image, place).map_err(at(path))?;
+        let (kernel_file, kernel) = match &files.kernel {
+            Some(path) => {
+                let file = Memory::read(path)?;
+                let all = 0..file.size();
+                (file, all)
+            }
+            None => (iso_file.clone(), iso.kernel()),
+        };
+        // The casts are lossless: the range is within bytes in memory.
+        let bytes = &kernel_file.bytes[kernel.start as usize..kernel.end as usize];
+        let kernel_digest: [u8; 32] = Sha256::digest(bytes).into();
+        let mut digest = Sha256::new();
+        // The first part changes when the bytes that the service makes change.
+        digest.update(b"landfall-image-service 1");
+        for part in [&iso_file.sha256, &ramdisk_file.sha256, &kernel_digest] {
+            digest.update(part);
+        }
+        Ok(Self {
+            iso_file,
+            iso,
+            ramdisk_file,
+            ramdisk,
+            kernel_file,
+            kernel,
+            digest: digest.finalize().into(),
+            kernel_digest,
+        })
+    }
+
+    /// In bytes: what the base files take in memory.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let mut files = vec![&self.iso_file];
+        for file in [&self.ramdisk_file, &self.kernel_file] {
+            if !files
+                .iter()
+                .any(|known| Arc::ptr_eq(&known.file, &file.file))
+            {
+                files.push(file);
+            }
+        }
+        files.into_iter().map(Memory::size).sum()
+    }
+
+    pub(crate) fn iso_of(&self, host: &HostVersion) -> Result<HostImage, HostError> {
+        self.iso.of_host(host, EPOCH)
+    }
+
+    pub(crate) fn ramdisk_of(&self, host: &HostVersion) -> Result<HostImage, HostError> {
+        // What a site put into the area of the ISO belongs to its network boots, too.
+        let of_iso = self.iso.files(&HostVersion::default());
+        self.ramdisk.of_host(&of_iso, host, EPOCH)
+    }
+
+    /// The iPXE script of a host. Its names are relative to its own URL. `initrd=` is
+    /// for UEFI, where the kernel asks iPXE for the file of that name; `netX` is the
+    /// card through which iPXE booted.
+    pub(crate) fn script_of(&self, name: &str, host: &HostVersion) -> Result<String, HostError> {
+        let arguments = self.iso.kernel_args(host)?;
+        Ok(format!(
+            "#!ipxe\n\
+             :start\n\
+             echo Landfall: loading vmlinuz and {name}.initramfs\n\
+             kernel vmlinuz initrd=initrd.img {arguments} BOOTIF=01-${{netX/mac:hexhyp}} || goto failed\n\
+             initrd --name initrd.img {name}.initramfs || goto failed\n\
+             boot || goto failed\n\
+             :failed\n\
+             echo Landfall: cannot load vmlinuz or {name}.initramfs, trying again in 10 seconds\n\
+             imgfree\n\
+             sleep 10\n\
+             goto start\n"
+        ))
+    }
+
+    /// Identifies the content of a host: the base, and what the host has in addition.
+    pub(crate) fn id_of(&self, host: &HostVersion) -> String {
+        let mut digest = Sha256::new();
+        digest.update(self.digest);
+        digest.update(host.digest());
+        base32(&digest.finalize()[..16])
+    }
+
+    pub(crate) fn kernel_id(&self) -> String {
+        base32(&self.kernel_digest[..16])
+    }
+}
+
+/// Lower-case base32 without padding (RFC 4648, section 6): it is short, and valid in
+/// every part of a URL and in names that ignore case.
+fn base32(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let bit = |at: usize| bytes.get(at / 8).map_or(0, |byte| byte >> (7 - at % 8) & 1);
+    (0..(bytes.len() * 8).div_ceil(5))
+        .map(|digit| {
+            let value = (0..5).fold(0, |value, at| value << 1 | bit(digit * 5 + at));
+            char::from(DIGITS[usize::from(value)])
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The test vectors of RFC 4648, section 10.
+    #[test]
+    fn base32_as_the_rfc_writes_it() {
+        for (bytes, expected) in [
+            ("", ""),
+            ("f", "my"),
+            ("fo", "mzxq"),
+            ("foo", "mzxw6"),
+            ("foob", "mzxw6yq"),
+            ("fooba", "mzxw6ytb"),
+            ("foobar", "mzxw6ytboi"),
+        ] {
+            assert_eq!(base32(bytes.as_bytes()), expected);
+        }
+        assert_eq!(base32(&[0; 16]).len(), crate::request_path::ID_LEN);
+    }
+}

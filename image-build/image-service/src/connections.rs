@@ -1,0 +1,192 @@
+//! The open connections, and which of them gives way when there are too many.
+//!
+//! A load balancer opens all its connections from one address, so there is no limit
+//! for an address. A client that is served keeps its place; one that neither asks
+//! nor reads loses it first.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::base::Memory;
+use crate::metrics::Metrics;
+
+/// A connection that was quiet for less than this does not give way.
+const GIVES_WAY_AFTER: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(crate) struct Connections {
+    most: usize,
+    start: Instant,
+    metrics: Metrics,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    open: HashMap<u64, Arc<Connection>>,
+    next: u64,
+}
+
+/// One connection. The handlers of its requests receive it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) client: IpAddr,
+    start: Instant,
+    /// Milliseconds from `start` to the last time when the client took bytes of an
+    /// answer. What a client sends does not count: a client that sends a request
+    /// byte by byte makes no progress.
+    progress: AtomicU64,
+    close: Notify,
+    /// The file that is being sent, for sendfile(2).
+    sending: Mutex<Option<Memory>>,
+}
+
+impl Connection {
+    pub(crate) fn made_progress(&self) {
+        self.progress.store(millis(self.start), Ordering::Relaxed);
+    }
+
+    /// How long the client has taken no bytes.
+    pub(crate) fn quiet(&self) -> Duration {
+        let since = self.progress.load(Ordering::Relaxed);
+        Duration::from_millis(millis(self.start).saturating_sub(since))
+    }
+
+    /// Returns when the connection must make room for another one.
+    pub(crate) async fn must_close(&self) {
+        self.close.notified().await;
+    }
+
+    pub(crate) fn set_sending(&self, memory: &Memory) {
+        *self.sending.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory.clone());
+    }
+
+    pub(crate) fn sending(&self) -> Option<Memory> {
+        let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        sending.clone()
+    }
+}
+
+fn millis(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Connections {
+    pub(crate) fn new(most: usize, metrics: Metrics) -> Self {
+        Self {
+            most,
+            start: Instant::now(),
+            metrics,
+            table: Mutex::default(),
+        }
+    }
+
+    /// Adds a connection. If there are too many, closes the one that has been quiet
+    /// for the longest time. `None` if all of them are being served.
+    pub(crate) fn enter(self: &Arc<Self>, client: IpAddr) -> Option<Place> {
+        let mut table = self.lock();
+        if table.open.len() >= self.most {
+            let quietest = table
+                .open
+                .iter()
+                .max_by_key(|(_, connection)| connection.quiet())
+                .filter(|(_, connection)| connection.quiet() >= GIVES_WAY_AFTER)
+                .map(|(number, _)| *number);
+            let quietest = quietest.and_then(|number| table.open.remove(&number));
+            let Some(quietest) = quietest else {
+                self.metrics.closed("too many");
+                return None;
+            };
+            quietest.close.notify_one();
+            self.metrics.closed("gave way");
+        }
+        let connection = Arc::new(Connection {
+            client: client.to_canonical(),
+            start: self.start,
+            progress: AtomicU64::new(millis(self.start)),
+            close: Notify::new(),
+            sending: Mutex::default(),
+        });
+        let number = table.next;
+        table.next += 1;
+        table.open.insert(number, Arc::clone(&connection));
+        self.metrics.connections.inc();
+        Some(Place {
+            number,
+            connection,
+            connections: Arc::clone(self),
+        })
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of one connection. It is freed on drop.
+#[derive(Debug)]
+pub(crate) struct Place {
+    number: u64,
+    pub(crate) connection: Arc<Connection>,
+    connections: Arc<Connections>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.lock().open.remove(&self.number);
+        self.connections.metrics.connections.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn the_quietest_gives_way_and_who_is_served_stays() {
+        let mut connections = Connections::new(3, Metrics::default());
+        // As if the service had been running for an hour.
+        connections.start = Instant::now()
+            .checked_sub(Duration::from_secs(3600))
+            .unwrap();
+        let connections = Arc::new(connections);
+        let places: Vec<Place> = (0..3).map(|_| connections.enter(CLIENT).unwrap()).collect();
+        assert!(connections.enter(CLIENT).is_none(), "all are fresh");
+        let quiet_for = |place: &Place, seconds: u64| {
+            let now = millis(connections.start);
+            place
+                .connection
+                .progress
+                .store(now - seconds * 1000, Ordering::Relaxed);
+        };
+        quiet_for(&places[0], 20);
+        quiet_for(&places[1], 30);
+        let _new = connections.enter(CLIENT).unwrap();
+        let closed = |place: &Place| {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            std::pin::pin!(place.connection.must_close())
+                .poll(&mut context)
+                .is_ready()
+        };
+        assert_eq!(
+            places.iter().map(closed).collect::<Vec<_>>(),
+            [false, true, false]
+        );
+        places[0].connection.made_progress();
+        assert!(connections.enter(CLIENT).is_none());
+        drop(places);
+        assert_eq!(connections.lock().open.len(), 1);
+        assert_eq!(connections.metrics.connections.get(), 1);
+    }
+}

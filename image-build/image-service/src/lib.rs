@@ -1,0 +1,33 @@
+//! Serves each host's own version of a base ISO and of a base ramdisk over HTTP.
+//!
+//! [`Base`] holds the base files in memory. [`HostStore`] holds what each host has in
+//! addition; fill it with [`HostStore::put`]. [`listen`] serves both. Nothing is
+//! stored per image: the bytes of a range are looked up when a client asks for them,
+//! and any number of copies of the service give the same answers.
+
+mod answer;
+mod base;
+pub mod byte_range;
+pub mod conditions;
+mod connection;
+mod connections;
+mod host_store;
+mod image_body;
+mod listen;
+mod metrics;
+mod public_url;
+mod reads;
+mod request_path;
+mod resource;
+mod routes;
+mod tls;
+
+pub use base::{Base, BaseFiles, LoadError};
+pub use host_store::{HostPaths, HostStore, PutError};
+pub use listen::{Limits, Listening, listen};
+pub use metrics::Metrics;
+pub use public_url::{PublicUrl, UrlError};
+pub use reads::Reads;
+pub use request_path::is_host_name;
+pub use routes::{Service, Shown};
+pub use tls::{ServerTls, TlsError};

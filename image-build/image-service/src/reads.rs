@@ -1,0 +1,299 @@
+//! Who fetched which parts of which file, and when. It answers the operator's
+//! question whether the BMC has read the image.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use prometheus_client::metrics::counter::Counter;
+use serde::Serialize;
+
+use crate::request_path::Kind;
+
+/// The largest number of separate ranges that are kept for one file. A BMC reads
+/// here and there; what is closest together is joined.
+const MAX_RANGES: usize = 16;
+/// The largest number of files of which reads are kept. The one that was read least
+/// recently gives way.
+const MAX_FILES: usize = 50_000;
+
+/// What has been read of all files. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Reads(Arc<Mutex<HashMap<(String, Kind), FileReads>>>);
+
+/// What has been read of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FileReads {
+    etag: String,
+    size: u64,
+    requests: u64,
+    bytes: u64,
+    first: SystemTime,
+    last: SystemTime,
+    client: IpAddr,
+    agent: String,
+    /// Sorted, apart.
+    ranges: Vec<Range<u64>>,
+    /// Ranges were joined across bytes that were not read.
+    is_rough: bool,
+}
+
+/// One line of `/status.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Shown {
+    pub(crate) host: String,
+    pub(crate) file: &'static str,
+    pub(crate) etag: String,
+    pub(crate) bytes: u64,
+    pub(crate) requests: u64,
+    pub(crate) bytes_sent: u64,
+    /// Whether every byte of this version was sent at least once.
+    pub(crate) complete: bool,
+    /// First and last byte of each range that was sent.
+    pub(crate) ranges: Vec<[u64; 2]>,
+    /// Whether a range may contain bytes that were not sent.
+    pub(crate) ranges_are_rough: bool,
+    pub(crate) first_read: String,
+    pub(crate) last_read: String,
+    pub(crate) last_client: IpAddr,
+    pub(crate) last_user_agent: String,
+}
+
+/// What a request asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) host: String,
+    pub(crate) kind: Kind,
+    pub(crate) etag: String,
+    /// The size of the whole file in bytes.
+    pub(crate) size: u64,
+    pub(crate) client: IpAddr,
+    pub(crate) agent: String,
+    /// The parts of the file in the answer.
+    pub(crate) ranges: Vec<Range<u64>>,
+}
+
+/// Counts what one answer passes on, and adds it to the table at the end.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    reads: Reads,
+    asked: Asked,
+    /// In bytes. The heads between several parts count too, so the last part may be
+    /// reported a little too long if a transfer breaks off.
+    passed_on: u64,
+    bytes: Counter,
+}
+
+impl Meter {
+    pub(crate) fn new(reads: &Reads, asked: Asked, bytes: Counter) -> Self {
+        Self {
+            reads: reads.clone(),
+            asked,
+            passed_on: 0,
+            bytes,
+        }
+    }
+
+    pub(crate) fn passed_on(&mut self, bytes: u64) {
+        self.passed_on += bytes;
+        self.bytes.inc_by(bytes);
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.reads
+            .add(&self.asked, self.passed_on, SystemTime::now());
+    }
+}
+
+impl Reads {
+    fn add(&self, asked: &Asked, bytes: u64, now: SystemTime) {
+        let mut files = self.lock();
+        let key = (asked.host.clone(), asked.kind);
+        if !files.contains_key(&key) && files.len() >= MAX_FILES {
+            let oldest = files.iter().min_by_key(|(_, file)| file.last);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                files.remove(&oldest);
+            }
+        }
+        let fresh = || FileReads {
+            etag: asked.etag.clone(),
+            size: asked.size,
+            requests: 0,
+            bytes: 0,
+            first: now,
+            last: now,
+            client: asked.client,
+            agent: String::new(),
+            ranges: Vec::new(),
+            is_rough: false,
+        };
+        let file = files.entry(key).or_insert_with(fresh);
+        // Reads of an earlier version say nothing about this one.
+        if file.etag != asked.etag {
+            *file = fresh();
+        }
+        file.requests += 1;
+        file.bytes += bytes;
+        file.last = now;
+        file.client = asked.client;
+        file.agent.clone_from(&asked.agent);
+        let mut left = bytes;
+        for range in &asked.ranges {
+            let len = left.min(range.end - range.start);
+            left -= len;
+            file.cover(range.start..range.start + len);
+        }
+    }
+
+    /// The reads of these files, sorted by host and file.
+    pub(crate) fn shown(&self) -> Vec<Shown> {
+        let files = self.lock();
+        let mut shown: Vec<Shown> = files
+            .iter()
+            .map(|((host, kind), file)| Shown {
+                host: host.clone(),
+                file: kind.name(),
+                etag: file.etag.clone(),
+                bytes: file.size,
+                requests: file.requests,
+                bytes_sent: file.bytes,
+                complete: file.is_complete(),
+                ranges: file
+                    .ranges
+                    .iter()
+                    .map(|range| [range.start, range.end - 1])
+                    .collect(),
+                ranges_are_rough: file.is_rough,
+                first_read: httpdate::fmt_http_date(file.first),
+                last_read: httpdate::fmt_http_date(file.last),
+                last_client: file.client,
+                last_user_agent: file.agent.clone(),
+            })
+            .collect();
+        drop(files);
+        shown.sort_by(|a, b| (&a.host, a.file).cmp(&(&b.host, b.file)));
+        shown
+    }
+
+    /// Forgets the hosts that are not served any more.
+    pub fn retain(&self, is_served: impl Fn(&str) -> bool) {
+        self.lock()
+            .retain(|(host, kind), _| *kind == Kind::Kernel || is_served(host));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, Kind), FileReads>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FileReads {
+    fn is_complete(&self) -> bool {
+        let all = 0..self.size;
+        !self.is_rough && matches!(self.ranges.as_slice(), [range] if *range == all)
+    }
+
+    /// Adds a range to those that were sent.
+    fn cover(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let first = self.ranges.partition_point(|known| known.end < range.start);
+        let last = self
+            .ranges
+            .partition_point(|known| known.start <= range.end);
+        let mut joined = range;
+        for known in &self.ranges[first..last] {
+            joined.start = joined.start.min(known.start);
+            joined.end = joined.end.max(known.end);
+        }
+        self.ranges.splice(first..last, [joined]);
+        if self.ranges.len() > MAX_RANGES {
+            let gap = |at: &usize| self.ranges[at + 1].start - self.ranges[*at].end;
+            if let Some(at) = (0..self.ranges.len() - 1).min_by_key(gap) {
+                self.ranges[at].end = self.ranges[at + 1].end;
+                self.ranges.remove(at + 1);
+                self.is_rough = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::single_range_in_vec_init,
+    reason = "one range is also a list of ranges"
+)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn asked(etag: &str, ranges: &[Range<u64>]) -> Asked {
+        Asked {
+            host: "node1".to_owned(),
+            kind: Kind::Iso,
+            etag: etag.to_owned(),
+            size: 100,
+            client: IpAddr::from([192, 0, 2, 1]),
+            agent: "test".to_owned(),
+            ranges: ranges.to_vec(),
+        }
+    }
+
+    #[test]
+    fn reads_are_joined_until_the_file_is_complete() {
+        let reads = Reads::default();
+        let now = SystemTime::UNIX_EPOCH;
+        for (ranges, bytes, expected, complete) in [
+            (&[0..10][..], 10, &[[0, 9]][..], false),
+            (&[20..30], 10, &[[0, 9], [20, 29]], false),
+            // The transfer broke off in the second part.
+            (
+                &[40..50, 60..70],
+                13,
+                &[[0, 9], [20, 29], [40, 49], [60, 62]],
+                false,
+            ),
+            (&[10..20], 10, &[[0, 29], [40, 49], [60, 62]], false),
+            (&[0..100], 0, &[[0, 29], [40, 49], [60, 62]], false),
+            (&[0..100], 100, &[[0, 99]], true),
+        ] {
+            reads.add(&asked("a", ranges), bytes, now);
+            let shown = &reads.shown()[0];
+            assert_eq!(shown.ranges, expected);
+            assert_eq!(shown.complete, complete);
+        }
+        let shown = &reads.shown()[0];
+        assert_eq!((shown.requests, shown.bytes_sent), (6, 143));
+        assert_eq!(shown.last_read, "Thu, 01 Jan 1970 00:00:00 GMT");
+        reads.add(&asked("b", &[0..1]), 1, now);
+        assert_eq!(reads.shown()[0].ranges, [[0, 0]], "another version");
+        reads.retain(|host| host != "node1");
+        assert_eq!(reads.shown(), []);
+    }
+
+    proptest! {
+        #[test]
+        fn few_ranges_cover_everything_that_was_sent(
+            sent in proptest::collection::vec((0u64..1000, 1u64..20), 1..200),
+        ) {
+            let reads = Reads::default();
+            for (start, len) in &sent {
+                let range = *start..start + len;
+                reads.add(&Asked { size: 2000, ..asked("a", &[range]) }, *len, SystemTime::now());
+            }
+            let shown = &reads.shown()[0];
+            prop_assert!(shown.ranges.len() <= MAX_RANGES);
+            for pair in shown.ranges.windows(2) {
+                prop_assert!(pair[0][1] + 1 < pair[1][0]);
+            }
+            for (start, len) in sent {
+                let covers = |range: &[u64; 2]| range[0] <= start && start + len - 1 <= range[1];
+                prop_assert!(shown.ranges.iter().any(covers));
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a path of the service stands for at this moment.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use landfall_host_media::{HostImage, Segment};
+
+use crate::base::{Base, Memory};
+use crate::host_store::HostStore;
+use crate::request_path::Kind;
+
+/// The Last-Modified of everything whose content never changes. Ironic's conductor
+/// caches an image only if it has one (ironic/common/image_cache.py).
+const CONSTANT_DATE: Duration = Duration::from_secs(946_684_800);
+
+/// A file that can be sent.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    pub(crate) kind: Kind,
+    /// The name of the host; empty for the kernel.
+    pub(crate) host: String,
+    pub(crate) image: HostImage,
+    /// The file that the segments of the base refer to.
+    pub(crate) memory: Memory,
+    /// With its quotes.
+    pub(crate) etag: String,
+    /// Set if the content behind this path never changes.
+    pub(crate) last_modified: Option<SystemTime>,
+}
+
+/// Why there is nothing to send.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// There is no such host.
+    Unknown,
+    /// This copy of the service does not have this version: it does not know the
+    /// host yet, or it has another version.
+    NotHere,
+    /// The host cannot be served; `put` would have refused it.
+    Broken(String),
+}
+
+/// Looks up a file of a host.
+pub(crate) fn of_host(
+    store: &HostStore,
+    id: Option<&str>,
+    name: &str,
+    kind: Kind,
+) -> Result<Resource, Missing> {
+    let Some((base, version)) = store.get(name) else {
+        return Err(match id.is_some() || !store.is_ready() {
+            true => Missing::NotHere,
+            false => Missing::Unknown,
+        });
+    };
+    let own_id = base.id_of(&version);
+    if id.is_some_and(|id| id != own_id) {
+        return Err(Missing::NotHere);
+    }
+    let broken = |error: landfall_host_media::HostError| Missing::Broken(error.to_string());
+    let (image, memory) = match kind {
+        Kind::Iso => (base.iso_of(&version).map_err(broken)?, &base.iso_file),
+        Kind::Ipxe => {
+            let script = base.script_of(name, &version).map_err(broken)?;
+            let mut image = HostImage::default();
+            image.push(Segment::Own(Bytes::from(script)));
+            (image, &base.iso_file)
+        }
+        Kind::Initramfs | Kind::Kernel => (
+            base.ramdisk_of(&version).map_err(broken)?,
+            &base.ramdisk_file,
+        ),
+    };
+    Ok(Resource {
+        kind,
+        host: name.to_owned(),
+        image,
+        memory: memory.clone(),
+        etag: format!("\"{own_id}-{}\"", kind.name()),
+        last_modified: id.map(|_| UNIX_EPOCH + CONSTANT_DATE),
+    })
+}
+
+pub(crate) fn kernel(base: &Arc<Base>) -> Resource {
+    let mut image = HostImage::default();
+    image.push(Segment::Base(base.kernel.clone()));
+    Resource {
+        kind: Kind::Kernel,
+        host: String::new(),
+        image,
+        memory: base.kernel_file.clone(),
+        etag: format!("\"{}-kernel\"", base.kernel_id()),
+        last_modified: None,
+    }
+}
+
+impl Resource {
+    /// The name for clients that save the file (sushy-tools wants one).
+    pub(crate) fn file_name(&self) -> String {
+        match self.kind {
+            Kind::Kernel => crate::request_path::KERNEL.to_owned(),
+            kind => format!("{}.{}", self.host, kind.name()),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Answers requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use axum::Router;
+use axum::extract::{Extension, Request, State};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use serde_json::json;
+
+use crate::answer::{self, Asking};
+use crate::connections::{Connection, Connections};
+use crate::host_store::HostStore;
+use crate::listen::Limits;
+use crate::metrics::{self, Metrics};
+use crate::reads::Reads;
+use crate::request_path::{self, Target};
+use crate::resource;
+
+/// What a listener answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    Everything,
+    /// The hosts' files, `/healthz` and `/readyz`.
+    Images,
+    /// `/status.json`, `/metrics`, `/healthz` and `/readyz`.
+    Status,
+}
+
+/// Everything that the answers need. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Service {
+    store: HostStore,
+    reads: Reads,
+    metrics: Metrics,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) limits: Limits,
+    started: SystemTime,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Service {
+    #[must_use]
+    pub fn new(store: HostStore, metrics: Metrics, limits: Limits) -> Self {
+        Self {
+            store,
+            reads: Reads::default(),
+            connections: Arc::new(Connections::new(limits.connections, metrics.clone())),
+            metrics,
+            limits,
+            started: SystemTime::now(),
+            stopping: Arc::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn store(&self) -> &HostStore {
+        &self.store
+    }
+
+    #[must_use]
+    pub fn reads(&self) -> &Reads {
+        &self.reads
+    }
+
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// From now on `/readyz` answers 503, so that a load balancer sends no more
+    /// clients.
+    pub fn announce_stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn router(&self, shown: Shown) -> Router {
+        let state = (self.clone(), shown);
+        Router::new().fallback(respond).with_state(state)
+    }
+
+    fn ready(&self) -> Response {
+        if self.stopping.load(Ordering::Acquire) {
+            answer::text(StatusCode::SERVICE_UNAVAILABLE, "the service is stopping")
+        } else if self.store.is_ready() {
+            answer::text(StatusCode::OK, "ready")
+        } else {
+            let reason = "the service does not have all hosts yet";
+            answer::text(StatusCode::SERVICE_UNAVAILABLE, reason)
+        }
+    }
+
+    fn status(&self) -> Response {
+        let base = self.store.base();
+        let status = json!({
+            "started": httpdate::fmt_http_date(self.started),
+            "ready": self.store.is_ready(),
+            "hosts": self.store.names(),
+            "base_bytes": base.size(),
+            "connections": self.metrics.connections.get(),
+            "reads": self.reads.shown(),
+        });
+        answer::of_type(StatusCode::OK, "application/json", format!("{status:#}\n"))
+    }
+
+    fn metrics_text(&self) -> Response {
+        let base = self.store.base();
+        self.metrics.set_content(self.store.len(), base.size());
+        match self.metrics.text() {
+            Ok(text) => answer::of_type(StatusCode::OK, metrics::CONTENT_TYPE, text),
+            Err(error) => answer::text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        }
+    }
+}
+
+async fn respond(
+    State((service, shown)): State<(Service, Shown)>,
+    Extension(connection): Extension<Arc<Connection>>,
+    request: Request,
+) -> Response {
+    let target = request_path::parse(request.uri().path());
+    let (response, file) = answer_to(&service, shown, &connection, &request, target);
+    service.metrics.answered(file, response.status().as_u16());
+    response
+}
+
+/// The answer, and the label of the file in the metrics.
+fn answer_to(
+    service: &Service,
+    shown: Shown,
+    connection: &Connection,
+    request: &Request,
+    target: Option<Target<'_>>,
+) -> (Response, &'static str) {
+    let method = request.method();
+    if method != Method::GET && method != Method::HEAD {
+        return (answer::method_not_allowed(), "other");
+    }
+    let asking = Asking {
+        method,
+        headers: request.headers(),
+        client: connection.client,
+        reads: &service.reads,
+        metrics: &service.metrics,
+    };
+    let (has_images, has_status) = (shown != Shown::Status, shown != Shown::Images);
+    match target {
+        Some(Target::Host { id, name, kind }) if has_images => {
+            let found = resource::of_host(&service.store, id, name, kind);
+            let response = match &found {
+                Ok(resource) => {
+                    connection.set_sending(&resource.memory);
+                    answer::of_resource(resource, &asking)
+                }
+                Err(missing) => answer::missing(missing),
+            };
+            (response, kind.name())
+        }
+        Some(Target::Kernel) if has_images => {
+            let resource = resource::kernel(&service.store.base());
+            connection.set_sending(&resource.memory);
+            (
+                answer::of_resource(&resource, &asking),
+                resource.kind.name(),
+            )
+        }
+        Some(Target::Alive) => (answer::text(StatusCode::OK, "alive"), "health"),
+        Some(Target::Ready) => (service.ready(), "health"),
+        Some(Target::Metrics) if has_status => (service.metrics_text(), "metrics"),
+        Some(Target::Status) if has_status => (service.status(), "status"),
+        _ => (answer::not_found(), "other"),
+    }
+}

@@ -1,0 +1,164 @@
+//! Slow clients, many clients, and the end of the service.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use landfall_host_media::fixtures::Layout;
+use landfall_image_service::Limits;
+use nix::sys::socket::{setsockopt, sockopt};
+
+use crate::fixture::Fixture;
+
+fn limits() -> Limits {
+    Limits {
+        quiet: Duration::from_secs(3),
+        last_answers: Duration::from_secs(5),
+        ..Limits::default()
+    }
+}
+
+/// Larger than the buffers of a loopback connection.
+fn large() -> Layout {
+    Layout {
+        kernel_size: 20 << 20,
+        ..Layout::default()
+    }
+}
+
+fn is_closed(mut stream: &TcpStream, within: Duration) -> bool {
+    stream.set_read_timeout(Some(within)).unwrap();
+    let mut buffer = [0; 1 << 16];
+    let end = Instant::now() + within;
+    while Instant::now() < end {
+        match stream.read(&mut buffer) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+    false
+}
+
+#[test]
+fn clients_that_take_nothing_are_closed() {
+    let fixture = Fixture::with(large(), limits(), None);
+    let closing = Duration::from_secs(10);
+    // Sends nothing.
+    let silent = TcpStream::connect(fixture.address()).unwrap();
+    // Sends its request byte by byte.
+    let dripping = TcpStream::connect(fixture.address()).unwrap();
+    let drips = thread::spawn({
+        let mut stream = dripping.try_clone().unwrap();
+        move || {
+            for byte in b"GET /node1.iso HTTP/1.1\r\nHost: x\r\nX-Long: "
+                .iter()
+                .chain(&[b'x'; 200])
+            {
+                if stream.write_all(&[*byte]).is_err() {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+    });
+    // Asks, and does not read.
+    let mut stuck = TcpStream::connect(fixture.address()).unwrap();
+    setsockopt(&stuck, sockopt::RcvBuf, &4096).unwrap();
+    stuck
+        .write_all(b"GET /node1.iso HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    // Reads a little, but steadily: it may take longer than the limit.
+    let mut slow = fixture.client();
+    slow.send(b"GET /vmlinuz HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(slow.head().unwrap().status, 200);
+    let mut read = 0;
+    let mut buffer = vec![0; 512 << 10];
+    for _ in 0..40 {
+        thread::sleep(Duration::from_millis(100));
+        read += slow.read_some(&mut buffer);
+    }
+    assert!(read > 1 << 20, "{read}");
+    // It must go on reading: a pause as long as the limit would end it, too.
+    let mut rest = 0;
+    while read + rest < 20 << 20 {
+        match slow.read_some(&mut buffer) {
+            0 => break,
+            len => rest += len,
+        }
+    }
+    assert_eq!(read + rest, 20 << 20, "the slow client got everything");
+    assert!(is_closed(&silent, closing), "silent");
+    assert!(is_closed(&dripping, closing), "dripping");
+    drips.join().unwrap();
+    thread::sleep(Duration::from_secs(2));
+    let mut all = Vec::new();
+    // What the kernel had in its buffers, and no more.
+    let _ = stuck.read_to_end(&mut all);
+    assert!(all.len() < fixture.iso.len(), "{}", all.len());
+}
+
+#[test]
+fn there_is_a_most_of_connections() {
+    let limits = Limits {
+        connections: 10,
+        ..Limits::default()
+    };
+    let fixture = Fixture::with(Layout::default(), limits, None);
+    let mut clients: Vec<_> = (0..10).map(|_| fixture.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/healthz", &[]).status, 200);
+    }
+    // Nobody has been quiet for long, so nobody gives way.
+    let mut more = fixture.client();
+    more.stream().set_nodelay(true).unwrap();
+    let _ = more
+        .stream()
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(more.answer(true).is_none());
+    drop(clients.pop());
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut client = fixture.client();
+        let _ = client
+            .stream()
+            .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        if client
+            .answer(true)
+            .is_some_and(|answer| answer.status == 200)
+        {
+            break;
+        }
+        assert!(
+            Instant::now() < end,
+            "the place of a closed connection is not free"
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn the_end_waits_for_answers_in_progress() {
+    let mut fixture = Fixture::with(large(), limits(), None);
+    let address = fixture.address();
+    let mut busy = fixture.client();
+    busy.send(b"GET /vmlinuz HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(busy.head().unwrap().status, 200);
+    let idle = fixture.client();
+    let reader = thread::spawn(move || {
+        let mut read = 0;
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            thread::sleep(Duration::from_millis(5));
+            match busy.read_some(&mut buffer) {
+                0 => return read,
+                len => read += len,
+            }
+        }
+    });
+    fixture.stop();
+    assert!(TcpStream::connect(address).is_err(), "still listening");
+    assert_eq!(reader.join().unwrap(), 20 << 20);
+    assert!(is_closed(idle.stream(), Duration::from_secs(5)));
+}

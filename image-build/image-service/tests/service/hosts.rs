@@ -1,0 +1,97 @@
+//! The store: what it refuses, and how its content changes.
+
+use std::fs;
+use std::sync::Arc;
+
+use landfall_host_media::HostVersion;
+use landfall_host_media::fixtures::Layout;
+use landfall_image_service::{Base, BaseFiles, Limits};
+
+use crate::fixture::{Fixture, host};
+
+#[test]
+fn hosts_come_and_go() {
+    let fixture = Fixture::new();
+    let store = fixture.service.store();
+    assert!(store.remove("node1") && !store.remove("node1"));
+    assert_eq!(fixture.get("/node1.iso", &[]).status, 404);
+    store.set_ready(false);
+    assert_eq!(fixture.get("/node1.iso", &[]).status, 503);
+    assert_eq!(fixture.get("/readyz", &[]).status, 503);
+    assert_eq!(fixture.get("/healthz", &[]).status, 200);
+    store.put("node1", host(1)).unwrap();
+    store.set_ready(true);
+    assert_eq!(fixture.get("/node1.iso", &[]).status, 200);
+    assert_eq!(fixture.get("/readyz", &[]).status, 200);
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_at_once() {
+    let layout = Layout {
+        embed_size: 4096,
+        ..Layout::default()
+    };
+    let fixture = Fixture::with(layout, Limits::default(), None);
+    let store = fixture.service.store();
+    let large = || HostVersion::default().with_file("a", vec![b'x'; 5000]);
+    let error = store.put("node1", large()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("host node1: boot/embed.img: expected at most 4096 bytes for this host"),
+        "{error}"
+    );
+    for name in ["", "a/b", "a%b", "../a", "a b", ".a", &"a".repeat(254)] {
+        assert!(store.put(name, host(1)).is_err(), "{name}");
+    }
+    let bad_path = HostVersion::default().with_file("../x", "");
+    assert!(store.put("node1", bad_path).is_err());
+    // The old content is still there.
+    assert!(fixture.get("/node1.iso", &[]).body == fixture.expected_iso(1));
+
+    let hosts = vec![("a".to_owned(), host(1)), ("b".to_owned(), large())];
+    assert_eq!(store.replace(store.base(), hosts).unwrap_err().len(), 1);
+    assert_eq!(store.names(), ["node1", "node2", "node3"]);
+}
+
+#[test]
+fn a_new_base_changes_every_version() {
+    let fixture = Fixture::new();
+    let store = fixture.service.store();
+    let before = store.paths("node1").unwrap();
+    let path = fixture.directory.path().join("new.iso");
+    let layout = Layout {
+        kernel_size: 50_000,
+        ..Layout::default()
+    };
+    fs::write(&path, landfall_host_media::fixtures::base_iso(layout)).unwrap();
+    let files = BaseFiles {
+        iso: path.clone(),
+        ramdisk: None,
+        kernel: None,
+    };
+    // A transfer that is under way ends with the old base.
+    let mut slow = fixture.client();
+    slow.send(b"GET /node1.iso HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(slow.head().unwrap().status, 200);
+    let old = fixture.expected_iso(1);
+    let base = Arc::new(Base::load(&files).unwrap());
+    let hosts = vec![("node1".to_owned(), host(1))];
+    store.replace(base, hosts).unwrap();
+    let mut body = vec![0; old.len()];
+    slow.read_all(&mut body);
+    assert!(body == old);
+    assert_ne!(store.paths("node1").unwrap().id, before.id);
+    assert_eq!(store.len(), 1);
+    assert_eq!(fixture.get("/vmlinuz", &[]).body.len(), 50_000);
+
+    // The service does not depend on the files any more.
+    let whole = fixture.get("/node1.iso", &[]).body;
+    fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(0)
+        .unwrap();
+    assert!(fixture.get("/node1.iso", &[]).body == whole);
+    let error = Base::load(&files).unwrap_err();
+    assert!(error.to_string().contains("new.iso"), "{error}");
+}

@@ -1,0 +1,12 @@
+//! Starts the service on a base ISO that xorriso made, and asks it over sockets.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
+
+mod client;
+mod clients;
+mod conditions;
+mod fixture;
+mod hosts;
+mod ranges;
+mod requests;
+mod tls;
