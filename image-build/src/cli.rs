@@ -1,6 +1,8 @@
 //! Defines the command line.
 
+mod customize;
 mod kargs;
+mod serve;
 
 use std::path::PathBuf;
 
@@ -18,7 +20,9 @@ use crate::coreos_image::image_digest;
 use crate::live_ignition::FileUrl;
 use crate::release_command::ReleaseArguments;
 
+pub(crate) use customize::CustomizeArguments;
 pub(crate) use kargs::KargsArguments;
+pub(crate) use serve::ServeArguments;
 
 const KERNEL: &str = "KERNEL (one of)";
 const HOSTS: &str = "EACH HOST'S OWN NETWORK";
@@ -44,6 +48,8 @@ pub(crate) enum Command {
     Hosts(HostsArguments),
     CoreosLive(CoreosLiveArguments),
     Kargs(KargsArguments),
+    Customize(CustomizeArguments),
+    Serve(ServeArguments),
     Inspect(InspectArguments),
     Release(ReleaseArguments),
 }
@@ -227,8 +233,13 @@ pub(crate) struct CoreosLiveArguments {
 Example:
   landfall-image inspect --json landfall.iso | jq .ramdisk.kernel_release
   landfall-image inspect --verify /dev/sdX
+  landfall-image inspect --extract DIR node1.iso
 
-Every file of an ISO is compared with SHA256SUMS in the ISO, except the three
+--extract writes the kernel arguments to DIR/kernel-arguments.txt, kernel and
+ramdisk of an ISO to DIR/vmlinuz and DIR/initrd.img, and the configuration of
+the site and of its hosts to DIR/files.
+
+Every file of an ISO is compared with SHA256SUMS in the ISO, except the
 areas that may be replaced for a host. The exit code is 1 if there is any fault.")]
 pub(crate) struct InspectArguments {
     /// A ramdisk, an ISO, or a USB stick that an ISO was copied to
@@ -237,6 +248,9 @@ pub(crate) struct InspectArguments {
     /// Fail also if an ISO has no digests to compare with
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Write the content to this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) extract: Option<PathBuf>,
     /// Print JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,

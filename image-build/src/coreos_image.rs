@@ -38,6 +38,15 @@ pub(crate) fn kernel_args(
         "--coreos-image-digest: expected an option that names the image, found none"
     );
     let mut texts = texts.to_vec();
+    texts.extend(url_arguments(image));
+    let params = BootParams::from_command_line(&CommandLine::parse(&texts.join(" ")));
+    params.given_image()?;
+    Ok(KernelArgs::with_defaults(&texts)?)
+}
+
+/// The kernel arguments that give hosts the URL of the image.
+pub(crate) fn url_arguments(image: &CoreosImageArguments) -> Vec<String> {
+    let mut texts = Vec::new();
     if !image.coreos_image_url.is_empty() {
         texts.push(format!(
             "landfall.coreos.image={}",
@@ -47,9 +56,7 @@ pub(crate) fn kernel_args(
             texts.push(format!("landfall.coreos.image_checksum={digest}"));
         }
     }
-    let params = BootParams::from_command_line(&CommandLine::parse(&texts.join(" ")));
-    params.given_image()?;
-    Ok(KernelArgs::with_defaults(&texts)?)
+    texts
 }
 
 /// A copy of an image that will be moved to a medium.

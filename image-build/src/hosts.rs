@@ -43,8 +43,18 @@ struct Checked {
 }
 
 impl Hosts {
-    /// Reads and checks the files that the user named.
+    /// Reads and checks the files that the user named, for one image with all hosts.
     pub(crate) fn read(arguments: &HostArguments) -> Result<Self> {
+        Self::read_for(arguments, true)
+    }
+
+    /// Like [`Hosts::read`], for one image for each host. A host there needs no
+    /// hardware address that identifies it.
+    pub(crate) fn read_for_own_images(arguments: &HostArguments) -> Result<Self> {
+        Self::read_for(arguments, false)
+    }
+
+    fn read_for(arguments: &HostArguments, together: bool) -> Result<Self> {
         let Reading {
             given,
             mut faults,
@@ -54,13 +64,13 @@ impl Hosts {
             .into_iter()
             .map(|given| check(given, &mut faults, &mut warnings))
             .collect();
-        if checked.len() > MOST_HOSTS {
+        if together && checked.len() > MOST_HOSTS {
             let found = checked.len();
             faults.push(format!(
                 "expected at most {MOST_HOSTS} hosts, found {found}"
             ));
         }
-        rules::tell_apart(&mut checked, &mut faults);
+        rules::tell_apart(&mut checked, together, &mut faults);
         rules::same_addresses(&checked, &mut warnings);
         if arguments.strict {
             faults.append(&mut warnings);

@@ -15,12 +15,12 @@ use landfall_network_plan::{EmbeddedHost, MacAddr, Metal3Hints, NetworkPlan, emb
 use serde::Serialize;
 
 use crate::authorities;
-pub(crate) use iso::IsoContent;
+pub(crate) use iso::{IsoContent, is_iso};
 
 /// In bytes: the size of the largest ramdisk that the builder reads. A full
 /// server ramdisk with all firmware is below 200 MB.
-const MAX_FILE_BYTES: u32 = 2 << 30;
-const MAX_UNPACKED_BYTES: usize = 4 << 30;
+pub(crate) const MAX_FILE_BYTES: u32 = 2 << 30;
+pub(crate) const MAX_UNPACKED_BYTES: usize = 4 << 30;
 /// What coreos-installer puts into a ramdisk (its src/live/embed.rs).
 const IGNITION_CONFIG: &str = "config.ign";
 const FIRST_BOOT_NETWORK: &str = "etc/coreos-firstboot-network/";
@@ -99,7 +99,7 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     // An ISO with a disk image may be too large for memory, so it is not read as a
     // whole.
-    if iso::is_iso(&mut file) {
+    if is_iso(&mut file) {
         return iso::inspect(path, file);
     }
     let bytes = path_error::read_bounded(path, MAX_FILE_BYTES.into())?;

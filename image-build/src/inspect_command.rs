@@ -1,10 +1,11 @@
 //! Runs the sub-command `landfall-image inspect`.
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use landfall_network_plan::describe::describe;
 
 use crate::cli::InspectArguments;
 use crate::coreos_image;
+use crate::extract;
 use crate::inspect::{self, HostContent, Inspection, IsoContent, Member, RamdiskContent};
 use crate::report::{Report, counted, megabytes};
 
@@ -15,7 +16,14 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
         let fault = "the ISO has no SHA256SUMS: nothing can be verified -- build the ISO again";
         inspection.faults.push(fault.to_owned());
     }
-    let title = format!("{file}: {}", text(&inspection));
+    let mut title = format!("{file}: {}", text(&inspection));
+    if let Some(directory) = &arguments.extract {
+        let paths = extract::extract(&arguments.file, directory)
+            .with_context(|| format!("cannot extract {file}"))?;
+        let lines = paths.iter().map(|path| format!("\n  {}", path.display()));
+        title += "\nextracted:";
+        title.extend(lines);
+    }
     Report::new(arguments.json).done(&inspection, &title)?;
     match inspection.fault_count() {
         0 => Ok(()),

@@ -12,9 +12,11 @@ mod cli;
 mod coreos_image;
 mod coreos_layout;
 mod coreos_live_command;
+mod customize_command;
 mod disk_image;
 mod downloader;
 mod epoch;
+mod extract;
 mod grub_cfg;
 mod hosts;
 mod hosts_command;
@@ -31,6 +33,7 @@ mod ramdisk_command;
 mod release_command;
 mod repack;
 mod report;
+mod serve_command;
 mod site_configuration;
 
 use std::process::ExitCode;
@@ -44,21 +47,27 @@ use landfall_initramfs::temporary;
 use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    if let Err(error) = temporary::remove_on_signals(report::interrupted) {
+    let command = (!downloader::is_called()).then(|| Cli::parse().command);
+    // The service ends in its own way: it lets answers in progress finish.
+    if !matches!(command, Some(Command::Serve(_)))
+        && let Err(error) = temporary::remove_on_signals(report::interrupted)
+    {
         report::warn(&format!(
             "cannot catch Ctrl-C and SIGTERM: {error}; if you stop the builder, its temporary files remain"
         ));
     }
-    if downloader::is_called() {
+    let Some(command) = command else {
         return ended(downloader::run());
-    }
-    ended(match Cli::parse().command {
+    };
+    ended(match command {
         Command::Initramfs(arguments) => ramdisk_command::run(&arguments),
         Command::Iso(arguments) => iso_command::run(&arguments),
         Command::Pxe(arguments) => pxe_command::run(&arguments),
         Command::Hosts(arguments) => hosts_command::run(&arguments),
         Command::CoreosLive(arguments) => coreos_live_command::run(&arguments),
         Command::Kargs(arguments) => kargs_command::run(&arguments),
+        Command::Customize(arguments) => customize_command::run(&arguments),
+        Command::Serve(arguments) => serve_command::run(&arguments),
         Command::Inspect(arguments) => inspect_command::run(&arguments),
         Command::Release(arguments) => release_command::run(&arguments),
     })

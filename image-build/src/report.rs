@@ -40,11 +40,26 @@ impl Report {
         } else {
             text
         };
-        match writeln!(std::io::stdout(), "{text}") {
-            // A reader such as `head` may close the pipe early, which is no fault.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            result => result.context("cannot write to standard output"),
-        }
+        print(&format!("{text}\n"))
+    }
+}
+
+/// Prints lines of data, for a command that goes on afterwards.
+pub(crate) fn print_lines(lines: &[String]) -> Result<()> {
+    print(
+        &lines
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect::<String>(),
+    )
+}
+
+fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // A reader such as `head` may close the pipe early, which is no fault.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to standard output"),
     }
 }
 

@@ -185,6 +185,14 @@ pub fn remove_on_signals(farewell: fn(&str)) -> io::Result<()> {
     Ok(())
 }
 
+/// Does some short work that must not stop halfway: SIGINT, SIGTERM and SIGHUP wait
+/// until it is done. The work must not make temporary files.
+pub fn without_interruption<T>(work: impl FnOnce() -> T) -> T {
+    // The thread that waits for signals needs this lock before it ends the program.
+    let _list = locked();
+    work()
+}
+
 /// Whether the process ignores the signal, according to the mask in
 /// proc_pid_status(5).
 fn is_ignored(signal: Signal) -> bool {

@@ -9,9 +9,10 @@ use landfall_network_plan::{Document, embedded};
 use super::Checked;
 
 /// Gives each host the hardware addresses that identify it, and reports the hosts
-/// that cannot be told apart.
-pub(super) fn tell_apart(checked: &mut [Checked], faults: &mut Vec<String>) {
-    let several = checked.len() > 1;
+/// that cannot be told apart. Hosts that are not `together` in one image need no
+/// address.
+pub(super) fn tell_apart(checked: &mut [Checked], together: bool, faults: &mut Vec<String>) {
+    let several = together && checked.len() > 1;
     for Checked {
         host,
         plan,

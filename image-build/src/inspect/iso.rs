@@ -47,7 +47,7 @@ pub(crate) struct IsoContent {
     pub(crate) coreos_image: Option<CoreosImage>,
 }
 
-pub(super) fn is_iso(file: &mut File) -> bool {
+pub(crate) fn is_iso(file: &mut File) -> bool {
     let mut mark = iso9660::MARK;
     mark.fill(0);
     let start = file.seek(SeekFrom::Start(iso9660::VOLUME_OFFSET));

@@ -5,6 +5,7 @@
 
 mod authorities;
 mod coreos_installer;
+mod customize;
 mod documentation;
 mod fixture;
 mod hosts;
@@ -13,4 +14,5 @@ mod inspection;
 mod kargs;
 mod products;
 mod release;
+mod serve;
 mod stopped;

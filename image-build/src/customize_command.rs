@@ -1,0 +1,145 @@
+//! Runs the sub-command `landfall-image customize`.
+
+mod iso;
+mod lock;
+mod ramdisk;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use landfall_host_media::{HostVersion, KargsEdit};
+use landfall_initramfs::build::{CONFIGURATION_DIRECTORY, ConfigurationFile};
+use serde::Serialize;
+
+use crate::cli::{CoreosImageArguments, CustomizeArguments};
+use crate::coreos_image;
+use crate::hosts::Hosts;
+use crate::inspect::is_iso;
+use crate::pxe_tree;
+use crate::report::{Report, counted};
+use crate::site_configuration::SiteConfiguration;
+
+/// The arguments that name an image; a new image replaces them.
+const IMAGE_KEYS: [&str; 2] = ["landfall.coreos.image", "landfall.coreos.image_checksum"];
+
+#[derive(Debug, Serialize)]
+struct Customized {
+    /// The file that has the changes.
+    path: PathBuf,
+    kind: &'static str,
+    bytes: u64,
+    /// Bytes that differ from the base or follow it.
+    changed_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel_args: Option<String>,
+    /// Paths of the files that the areas or the addition hold now.
+    files: Vec<String>,
+}
+
+/// The changes, as far as they do not depend on the base.
+struct Changes {
+    version: HostVersion,
+    /// Replace the arguments that name an image.
+    names_image: bool,
+}
+
+pub(crate) fn run(arguments: &CustomizeArguments) -> Result<()> {
+    let report = Report::new(arguments.json);
+    let changes = changes(arguments, &report)?;
+    let base = match arguments.base.is_dir() {
+        true => arguments.base.join(pxe_tree::RAMDISK),
+        false => arguments.base.clone(),
+    };
+    let mut file = File::open(&base).with_context(|| format!("cannot open {}", base.display()))?;
+    let place = Place {
+        base: &base,
+        output: arguments.output.as_deref(),
+        force: arguments.force,
+    };
+    let customized = if is_iso(&mut file) {
+        iso::customize(&place, &changes, &report)
+    } else {
+        ramdisk::customize(&place, &changes.version)
+    };
+    let customized = customized.with_context(|| format!("cannot customize {}", base.display()))?;
+    report.done(&customized, &text(&customized))
+}
+
+/// Where the base is, and where the result goes.
+struct Place<'a> {
+    base: &'a Path,
+    /// `None`: change the base itself.
+    output: Option<&'a Path>,
+    force: bool,
+}
+
+fn changes(arguments: &CustomizeArguments, report: &Report) -> Result<Changes> {
+    for url in &arguments.coreos_image {
+        ensure!(
+            url.contains("://"),
+            "--coreos-image {url}: expected a URL, found a file: a finished ISO has no room for it -- build an ISO with `landfall-image iso --coreos-image`"
+        );
+    }
+    let image = CoreosImageArguments {
+        coreos_image_url: arguments.coreos_image.clone(),
+        coreos_image_digest: arguments.coreos_image_digest.clone(),
+    };
+    // Checks the URL and its digest together.
+    coreos_image::kernel_args(&[], None, &image)?;
+    let site = SiteConfiguration::read(arguments.ca_file.as_deref(), &arguments.config_file)?;
+    report.warnings(&site.warnings);
+    let hosts = Hosts::read(&arguments.hosts)?;
+    report.warnings(&hosts.warnings);
+
+    let mut append = arguments.karg.clone();
+    append.extend(coreos_image::url_arguments(&image));
+    let mut version = HostVersion::default().with_kargs(KargsEdit {
+        reset: false,
+        delete: arguments.karg_delete.clone(),
+        append,
+    });
+    for file in site.files.into_iter().chain(hosts.files) {
+        version = with_configuration(version, file);
+    }
+    if arguments.reset {
+        version = version.reset();
+    }
+    if version.is_empty() {
+        bail!(
+            "expected a change, found none: --karg, --karg-delete, --hosts, --nmstate, --network-data, --ca-file, --config-file, --coreos-image or --reset"
+        );
+    }
+    Ok(Changes {
+        version,
+        names_image: !arguments.coreos_image.is_empty(),
+    })
+}
+
+/// Adds a file to the configuration directory of the ramdisk.
+pub(crate) fn with_configuration(version: HostVersion, file: ConfigurationFile) -> HostVersion {
+    let path = format!("{CONFIGURATION_DIRECTORY}/{}", file.name);
+    version.with_file(path, file.bytes)
+}
+
+fn text(customized: &Customized) -> String {
+    let mut lines = vec![format!(
+        "{}: {}, {} bytes, {} changed",
+        customized.path.display(),
+        customized.kind,
+        customized.bytes,
+        customized.changed_bytes
+    )];
+    if let Some(arguments) = &customized.kernel_args {
+        lines.push(format!("  kargs    {arguments}"));
+    }
+    lines.push(match customized.files.as_slice() {
+        [] => "  files    none".to_owned(),
+        files => format!(
+            "  files    {}: {}",
+            counted(files.len(), "file"),
+            files.join(", ")
+        ),
+    });
+    lines.join("\n")
+}

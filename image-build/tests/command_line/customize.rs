@@ -1,0 +1,257 @@
+//! Tests `customize`, and `inspect --extract` of its results.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::fixture::Fixture;
+
+const NMSTATE: &str = "\
+interfaces:
+- name: eno1
+  type: ethernet
+  state: up
+  ipv4:
+    enabled: true
+    dhcp: false
+    address:
+    - ip: 192.0.2.50
+      prefix-length: 24
+";
+
+/// The summary of a run that succeeds.
+fn customize(fixture: &Fixture, arguments: &[&str]) -> Value {
+    let result = fixture.run(&[&["customize", "--json"], arguments].concat());
+    let told = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "{arguments:?}: {told}");
+    serde_json::from_slice(&result.stdout).unwrap()
+}
+
+fn with_iso() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.build("iso", "base.iso", &["--karg", "a=1"]);
+    fixture.put("node1.yaml", NMSTATE.as_bytes());
+    fixture.put("site.conf", b"[DEFAULT]\nlisten_port = 9998\n");
+    fixture
+}
+
+fn bytes(fixture: &Fixture, name: &str) -> Vec<u8> {
+    fs::read(fixture.path(name)).unwrap()
+}
+
+#[test]
+fn a_host_gets_its_own_iso_and_the_base_stays() {
+    let fixture = with_iso();
+    let base = bytes(&fixture, "base.iso");
+    let changes = [
+        "--nmstate",
+        "node1.yaml",
+        "--config-file",
+        "site.conf",
+        "--karg",
+        "b=2",
+        "--karg-delete",
+        "a=1",
+        "--coreos-image",
+        "http://192.0.2.1/rhcos.raw.gz",
+    ];
+    let summary = customize(
+        &fixture,
+        &[&["base.iso", "-o", "node1.iso"], &changes[..]].concat(),
+    );
+    let arguments = "console=tty0 console=ttyS0,115200n8 quiet b=2 landfall.coreos.image=http://192.0.2.1/rhcos.raw.gz";
+    assert_eq!(summary["kernel_args"], arguments);
+    let files = json!(["etc/landfall/hosts/any.json", "etc/landfall/site.conf"]);
+    assert_eq!(summary["files"], files);
+    assert_eq!(summary["bytes"], base.len());
+    assert!(bytes(&fixture, "base.iso") == base);
+
+    let verified = fixture.run(&["inspect", "--verify", "--json", "node1.iso"]);
+    assert!(verified.status.success());
+    let inspection: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    assert_eq!(inspection["iso"]["kernel_args"], arguments);
+    assert_eq!(inspection["iso"]["kernel_args_are_default"], false);
+    assert_eq!(inspection["iso"]["embedded_files"], files);
+    assert_eq!(inspection["ramdisk"]["hosts"][0]["kind"], "nmstate");
+
+    // The same in place, step by step.
+    fs::copy(fixture.path("base.iso"), fixture.path("other.iso")).unwrap();
+    for part in [&changes[..2], &changes[2..4], &changes[4..8], &changes[8..]] {
+        customize(&fixture, &[&["other.iso", "--in-place"], part].concat());
+    }
+    assert!(bytes(&fixture, "other.iso") == bytes(&fixture, "node1.iso"));
+    // Another image replaces the first.
+    let image = ["other.iso", "--in-place", "--coreos-image", "http://h/i"];
+    let summary = customize(&fixture, &image);
+    let line = summary["kernel_args"].as_str().unwrap();
+    assert!(
+        line.ends_with(" b=2 landfall.coreos.image=http://h/i"),
+        "{line}"
+    );
+    customize(&fixture, &["other.iso", "--in-place", "--reset"]);
+    assert!(bytes(&fixture, "other.iso") == base);
+}
+
+#[test]
+fn a_ramdisk_and_a_network_tree_get_an_archive() {
+    let fixture = with_iso();
+    fixture.build("pxe", "tree", &[]);
+    let base = bytes(&fixture, "tree/initrd.img");
+    let made = [
+        "tree/initrd.img",
+        "-o",
+        "node1.img",
+        "--nmstate",
+        "node1.yaml",
+    ];
+    let summary = customize(&fixture, &made);
+    assert_eq!(summary["kind"], "ramdisk");
+    let result = bytes(&fixture, "node1.img");
+    assert!(result.starts_with(&base) && result.len() > base.len());
+    let inspection = fixture.inspect("node1.img");
+    assert_eq!(inspection["ramdisk"]["hosts"][0]["kind"], "nmstate");
+    assert_eq!(inspection["ramdisk"]["faults"], json!([]));
+    assert_eq!(inspection["ramdisk"]["complete"], true);
+
+    customize(&fixture, &["tree", "--in-place", "--nmstate", "node1.yaml"]);
+    assert!(bytes(&fixture, "tree/initrd.img") == result);
+    customize(&fixture, &["tree", "--in-place", "--reset"]);
+    assert!(bytes(&fixture, "tree/initrd.img") == base);
+    let error = fixture.fails(&["customize", "tree", "--in-place", "--karg", "a"]);
+    assert!(
+        error.contains("a ramdisk holds no kernel arguments"),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_is_extracted() {
+    let fixture = with_iso();
+    let nmstate = ["--nmstate", "node1.yaml"];
+    customize(
+        &fixture,
+        &[&["base.iso", "-o", "node1.iso"], &nmstate[..]].concat(),
+    );
+    let run = fixture.run(&["inspect", "--extract", "content", "node1.iso"]);
+    assert!(run.status.success());
+    let text = String::from_utf8(run.stdout).unwrap();
+    assert!(text.contains("\nextracted:\n  content/"), "{text}");
+    let arguments = "console=tty0 console=ttyS0,115200n8 quiet a=1\n";
+    assert_eq!(
+        bytes(&fixture, "content/kernel-arguments.txt"),
+        arguments.as_bytes()
+    );
+    let kernel = bytes(&fixture, "kernel/boot/vmlinuz-6.1-test");
+    assert_eq!(bytes(&fixture, "content/vmlinuz"), kernel);
+    let host = bytes(&fixture, "content/files/etc/landfall/hosts/any.json");
+    assert!(String::from_utf8(host).unwrap().contains("192.0.2.50"));
+    // The extracted ramdisk is the one that the ISO was built with.
+    assert_eq!(fixture.inspect("content/initrd.img")["kind"], "ramdisk");
+    let list = fixture.list("content");
+    let again = fixture.fails(&["inspect", "--extract", "content", "node1.iso"]);
+    assert!(again.contains("it exists"), "{again}");
+    assert_eq!(fixture.list("content"), list);
+}
+
+#[test]
+fn faults_leave_everything_as_it_was() {
+    let fixture = with_iso();
+    let base = bytes(&fixture, "base.iso");
+    fixture.put("cut.iso", &base[..base.len() - 1]);
+    fixture.put("foreign", b"hello, this is no ramdisk");
+    fixture.put(
+        "large.conf",
+        format!("[DEFAULT]\na = {}\n", "x".repeat(60_000)).as_bytes(),
+    );
+    fixture.build("iso", "small.iso", &["--embed-kib", "4"]);
+    let small = bytes(&fixture, "small.iso");
+    let files = fixture.list(".");
+    for (arguments, expected) in [
+        (
+            &["base.iso", "-o", "x.iso"][..],
+            "expected a change, found none",
+        ),
+        (
+            &["base.iso", "-o", "small.iso", "--karg", "a"],
+            "cannot write small.iso: it exists; --force replaces it",
+        ),
+        (
+            &["base.iso", "-o", "x.iso", "--karg-delete", "c"],
+            "cannot delete kernel argument `c`: it is not among",
+        ),
+        (
+            &["base.iso", "-o", "x.iso", "--karg", "a=\"b\""],
+            "cannot be passed through GRUB and iPXE",
+        ),
+        (
+            &["cut.iso", "-o", "x.iso", "--karg", "a"],
+            "the ISO is cut off: expected",
+        ),
+        (&["foreign", "-o", "x", "--reset"], "expected a ramdisk"),
+        (&["none.iso", "-o", "x", "--reset"], "cannot open none.iso"),
+        (
+            &["small.iso", "--in-place", "--config-file", "large.conf"],
+            "boot/embed.img: expected at most 4096 bytes for this host",
+        ),
+        (
+            &["base.iso", "-o", "x.iso", "--coreos-image", "rhcos.raw"],
+            "expected a URL, found a file",
+        ),
+    ] {
+        let error = fixture.fails(&[&["customize"], arguments].concat());
+        assert!(error.contains(expected), "{error}, expected {expected}");
+    }
+    assert_eq!(fixture.list("."), files);
+    assert!(bytes(&fixture, "base.iso") == base);
+    assert!(bytes(&fixture, "small.iso") == small);
+}
+
+#[test]
+fn a_base_has_one_writer_at_a_time() {
+    let fixture = with_iso();
+    let base = fs::File::open(fixture.path("base.iso")).unwrap();
+    base.lock().unwrap();
+    let in_place = ["customize", "base.iso", "--in-place", "--karg", "b"];
+    let copy = ["customize", "base.iso", "-o", "x.iso", "--karg", "b"];
+    for arguments in [&in_place[..], &copy] {
+        let error = fixture.fails(arguments);
+        assert!(
+            error.contains("base.iso is in use by another landfall-image"),
+            "{error}"
+        );
+    }
+    drop(base);
+    // Eight at once: each succeeds or is refused, and nothing is lost.
+    let running: Vec<_> = (0..8)
+        .map(|at| {
+            let text = format!("node{at}=x");
+            let arguments = ["customize", "base.iso", "--in-place", "--karg", &text];
+            let mut command = fixture.command(&arguments);
+            let silent = std::process::Stdio::null;
+            (
+                text,
+                command.stdout(silent()).stderr(silent()).spawn().unwrap(),
+            )
+        })
+        .collect();
+    let done = running
+        .into_iter()
+        .filter_map(|(text, mut child)| child.wait().unwrap().success().then_some(text));
+    let mut done: Vec<String> = done.collect();
+    done.sort();
+    assert!(!done.is_empty());
+    let inspection = fixture.inspect("base.iso");
+    let line = inspection["iso"]["kernel_args"].as_str().unwrap();
+    let mut found: Vec<&str> = line
+        .split(' ')
+        .filter(|word| word.starts_with("node"))
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, done);
+    assert!(
+        fixture
+            .run(&["inspect", "--verify", "base.iso"])
+            .status
+            .success()
+    );
+}

@@ -1,0 +1,280 @@
+//! Tests `serve`: the real program, stopped and reloaded by signals.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::fixture::Fixture;
+
+/// Fails instead of waiting forever.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn nmstate(address: &str) -> String {
+    format!(
+        "interfaces:\n- name: eno1\n  type: ethernet\n  state: up\n  ipv4:\n    enabled: true\n    dhcp: false\n    address:\n    - ip: {address}\n      prefix-length: 24\n"
+    )
+}
+
+struct Service {
+    child: Child,
+    lines: Receiver<String>,
+    address: String,
+    stdout: Option<ChildStdout>,
+}
+
+impl Service {
+    fn start(fixture: &Fixture, more: &[&str]) -> Self {
+        let arguments = ["serve", "--iso", "base.iso", "--hosts", "hosts"];
+        let listen = ["--listen", "127.0.0.1:0"];
+        let mut child = fixture
+            .command(&[&arguments[..], &listen, more].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let stdout = child.stdout.take();
+        let mut service = Self {
+            child,
+            lines,
+            address: String::new(),
+            stdout,
+        };
+        let line = service.line("listening on http://");
+        service.address = line.rsplit_once("//").unwrap().1.to_owned();
+        service.line("serving ");
+        service
+    }
+
+    /// The next line of standard error that contains the text.
+    fn line(&self, text: &str) -> String {
+        let mut seen = String::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(line) => seen += &format!("{line}\n"),
+                Err(_) => panic!("no line with {text:?} in\n{seen}"),
+            }
+        }
+    }
+
+    /// Status and body.
+    fn get(&self, path: &str) -> (u16, Vec<u8>) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|part| part == b"\r\n\r\n");
+        let body = answer.split_off(end.unwrap() + 4);
+        let status = String::from_utf8_lossy(&answer[9..12]).parse().unwrap();
+        (status, body)
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        kill(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn fixture() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.build("iso", "base.iso", &[]);
+    for (name, address) in [("node1", "192.0.2.51"), ("node2", "192.0.2.52")] {
+        fixture.put(&format!("hosts/{name}.yaml"), nmstate(address).as_bytes());
+    }
+    fixture
+}
+
+fn customized(fixture: &Fixture, more: &[&str]) -> Vec<u8> {
+    // The network of one host in a directory of its own, under the host's name.
+    let arguments = ["customize", "base.iso", "-o", "expected.iso", "--force"];
+    let result = fixture.run(&[&arguments[..], more].concat());
+    let told = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "{told}");
+    fs::read(fixture.path("expected.iso")).unwrap()
+}
+
+#[test]
+fn a_served_iso_is_the_customized_iso() {
+    let fixture = fixture();
+    fixture.put("site.conf", b"[DEFAULT]\nlisten_port = 9998\n");
+    let site = ["--config-file", "site.conf", "--karg", "b=2"];
+    let url = ["--public-url", "http://192.0.2.1:8080"];
+    let mut service = Service::start(&fixture, &[&site[..], &url].concat());
+    fixture.put("one/node1.yaml", nmstate("192.0.2.51").as_bytes());
+    let expected = customized(&fixture, &[&site[..], &["--hosts", "one"]].concat());
+    assert!(service.get("/node1.iso").1 == expected);
+    let (status, script) = service.get("/node2.ipxe");
+    assert_eq!(status, 200);
+    assert!(
+        String::from_utf8(script)
+            .unwrap()
+            .contains(" quiet b=2 BOOTIF=")
+    );
+    assert_eq!(service.get("/node3.iso").0, 404);
+    // The served ramdisk is one, with the host's network.
+    let ramdisk = service.get("/node2.initramfs").1;
+    fixture.put("node2.img", &ramdisk);
+    let inspection = fixture.inspect("node2.img");
+    assert_eq!(inspection["ramdisk"]["hosts"][0]["host_name"], "node2");
+    assert_eq!(inspection["ramdisk"]["faults"], serde_json::json!([]));
+
+    service.signal(Signal::SIGTERM);
+    service.line("stopping");
+    assert_eq!(service.child.wait().unwrap().code(), Some(0));
+    let mut urls = String::new();
+    service
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut urls)
+        .unwrap();
+    assert_eq!(
+        urls,
+        "node1 http://192.0.2.1:8080/node1.iso\nnode2 http://192.0.2.1:8080/node2.iso\n"
+    );
+}
+
+#[test]
+fn changed_files_take_effect_and_faults_do_not() {
+    let fixture = fixture();
+    let service = Service::start(&fixture, &[]);
+    let old = service.get("/node1.iso").1;
+    fixture.put("hosts/node3.yaml", nmstate("192.0.2.53").as_bytes());
+    service.line("reloaded: serving 3 hosts");
+    assert_eq!(service.get("/node3.iso").0, 200);
+    fs::remove_file(fixture.path("hosts/node2.yaml")).unwrap();
+    service.line("reloaded: serving 2 hosts");
+    assert_eq!(service.get("/node2.iso").0, 404);
+
+    fixture.put("hosts/node1.yaml", b"interfaces: 7\n");
+    let line = service.line("all hosts keep their old content");
+    assert!(line.starts_with("warning: hosts/node1.yaml: "), "{line}");
+    assert!(service.get("/node1.iso").1 == old);
+    let metrics = String::from_utf8(service.get("/metrics").1).unwrap();
+    let refused = "landfall_image_service_reloads_total{result=\"refused\"} 1";
+    assert!(metrics.contains(refused), "{metrics}");
+
+    fixture.put("hosts/node1.yaml", nmstate("192.0.2.99").as_bytes());
+    service.line("reloaded: serving 2 hosts");
+    assert!(service.get("/node1.iso").1 != old);
+}
+
+#[test]
+fn a_new_base_is_read_on_sighup() {
+    let fixture = fixture();
+    let service = Service::start(&fixture, &["--no-watch"]);
+    let old = service.get("/node1.iso").1;
+    // Without a watch only the signal counts.
+    fixture.put("hosts/node3.yaml", nmstate("192.0.2.53").as_bytes());
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(service.get("/node3.iso").0, 404);
+    fixture.build("iso", "base.iso", &["--karg", "new=1", "--force"]);
+    service.signal(Signal::SIGHUP);
+    service.line("reloaded: serving 3 hosts");
+    let new = service.get("/node1.iso").1;
+    assert!(new != old);
+    assert!(String::from_utf8_lossy(&new).contains(" quiet new=1\""));
+
+    fixture.put("base.iso", &new[..100_000]);
+    service.signal(Signal::SIGHUP);
+    let line = service.line("all hosts keep their old content");
+    assert!(line.contains("base.iso: "), "{line}");
+    assert!(line.contains("cut off"), "{line}");
+    assert!(service.get("/node1.iso").1 == new);
+    fs::remove_file(fixture.path("base.iso")).unwrap();
+    service.signal(Signal::SIGHUP);
+    service.line("all hosts keep their old content");
+    assert!(service.get("/node1.iso").1 == new);
+}
+
+#[test]
+fn what_cannot_be_served_ends_at_once() {
+    let fixture = fixture();
+    fixture.put("bad/node1.yaml", b"interfaces: 7\n");
+    fixture.put("key.pem", b"no key");
+    let good = ["serve", "--iso", "base.iso", "--hosts", "hosts"];
+    let tls = [
+        "--tls-listen",
+        "127.0.0.1:0",
+        "--tls-cert",
+        "key.pem",
+        "--tls-key",
+        "key.pem",
+    ];
+    for (arguments, expected) in [
+        (
+            &["serve", "--iso", "none.iso", "--hosts", "hosts"][..],
+            "none.iso",
+        ),
+        (&["serve", "--iso", "agent", "--hosts", "hosts"], "agent: "),
+        (
+            &["serve", "--iso", "base.iso", "--hosts", "bad"],
+            "bad/node1.yaml: ",
+        ),
+        (&["serve", "--iso", "base.iso"], "expected hosts: --hosts"),
+        (
+            &[&good[..], &["--karg", "a\"b"]].concat(),
+            "cannot be passed through GRUB",
+        ),
+        (
+            &[&good[..], &["--listen", "192.0.2.1:1"]].concat(),
+            "cannot listen on 192.0.2.1:1",
+        ),
+        (
+            &[&good[..], &tls].concat(),
+            "expected a certificate chain in PEM",
+        ),
+    ] {
+        let error = fixture.run(arguments);
+        assert_eq!(error.status.code(), Some(1), "{arguments:?}");
+        let told = String::from_utf8(error.stderr).unwrap();
+        let failed = told.find("landfall-image: FAILED ").map(|at| &told[at..]);
+        assert!(failed.is_some_and(|line| line.contains(expected)), "{told}");
+    }
+}
+
+/// systemd itself reads the unit, if it is installed.
+#[test]
+fn systemd_accepts_the_unit() {
+    let fixture = Fixture::new();
+    let unit = include_str!("../../systemd/landfall-image.service");
+    // The program is not installed here.
+    let unit = unit.replace(
+        "/usr/bin/landfall-image serve $OPTIONS",
+        "/bin/true $OPTIONS",
+    );
+    fixture.put("landfall-image.service", unit.as_bytes());
+    let verified = std::process::Command::new("systemd-analyze")
+        .args(["verify", "--man=no"])
+        .arg(fixture.path("landfall-image.service"))
+        .output();
+    let Ok(verified) = verified else {
+        return;
+    };
+    let told = String::from_utf8_lossy(&verified.stderr);
+    assert!(!told.contains("landfall-image.service:"), "{told}");
+}
