@@ -10,6 +10,7 @@ mod disk;
 mod handover;
 mod hardware;
 mod host_manifests;
+mod image_service;
 mod installation;
 mod kernel_command_line;
 mod media;
@@ -27,6 +28,7 @@ pub use disk::{
 pub use handover::{bls_entry, efi, grub_choice, grub_console, grub_environment, platform_table};
 pub use hardware::{ata_identify, root_device_hint, smbios, uevent, vpd};
 pub use host_manifests::{bare_metal_hosts, openshift_install_config};
+pub use image_service::{base_image, http_range};
 pub use installation::{install_config, stream_metadata};
 pub use kernel_command_line::kernel_command_line;
 pub use media::{iso_areas, medium};

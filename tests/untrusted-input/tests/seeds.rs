@@ -15,6 +15,7 @@ type Function = fn(&[u8]);
 const FUNCTIONS: &[(&str, Function)] = &[
     ("ata_identify", ata_identify),
     ("bare_metal_hosts", bare_metal_hosts),
+    ("base_image", base_image),
     ("bls_entry", bls_entry),
     ("checksum", checksum),
     ("config_drive", config_drive),
@@ -33,6 +34,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("grub_environment", grub_environment),
     ("http_command", http_command),
     ("http_date", http_date),
+    ("http_range", http_range),
     ("image", image),
     ("image_signature", image_signature),
     ("install_config", install_config),
