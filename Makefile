@@ -107,6 +107,7 @@ lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 bench: build image peers ## Measure run times and print tables (docs/benchmarks.md)
 	cargo run -q -p landfall-tests --bin bench -- --prepare
 	cargo bench -q -p landfall-disk --bench stages
+	cargo build -q --release -p landfall-image
 	cargo run -q -p landfall-tests --bin bench -- --runs $(RUNS)
 
 test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass

@@ -1,18 +1,19 @@
 #!/bin/bash
 # What ours is compared with, for the comparison of the disks and for the
 # benchmark: coreos-installer from its published crate, and from Debian qemu-img,
-# zstd and what the original agent's loop needs.
+# zstd, nginx and what the original agent's loop needs.
 #
 #   tests/peers.sh -o DIR
 #
 # The result is DIR/coreos-installer/bin/coreos-installer. Built once and kept;
 # made again when this script changes. Needs root where libraries are missing.
 set -euo pipefail
-export LC_ALL=C DEBIAN_FRONTEND=noninteractive
+# RUNLEVEL: the installation of nginx starts no server.
+export LC_ALL=C DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
 
 version=0.26.0
 # What its crates of C libraries are linked with; the other peers.
-packages='pkg-config libssl-dev libzstd-dev liblzma-dev curl zstd xz-utils qemu-utils gdisk util-linux'
+packages='pkg-config libssl-dev libzstd-dev liblzma-dev curl zstd xz-utils nginx-light qemu-utils gdisk util-linux'
 
 [ "${1:-}" = -o ] && [ -n "${2:-}" ] || { sed -n 6p "$0" >&2; exit 2; }
 self=$(realpath "$0")

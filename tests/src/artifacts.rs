@@ -56,6 +56,11 @@ pub fn builder() -> Result<PathBuf> {
     existing(target_dir().join(TRIPLE).join("debug/landfall-image"))
 }
 
+/// The builder as shipped, for measurements.
+pub fn release_builder() -> Result<PathBuf> {
+    existing(target_dir().join(TRIPLE).join("release/landfall-image"))
+}
+
 /// The kernel package for the ramdisks and the test image.
 pub fn kernel_deb() -> Result<PathBuf> {
     kernel_deb_in(&out_dir().join("packages"))

@@ -9,6 +9,7 @@ pub mod boot;
 mod file_server;
 mod goals;
 mod image;
+pub mod image_service;
 pub mod image_write;
 mod measured;
 mod ram_disk;

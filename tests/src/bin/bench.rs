@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use landfall_tests::bench::{Table, boot, image_write};
+use landfall_tests::bench::{Table, boot, image_service, image_write};
 
 /// Measures, and prints medians.
 #[derive(Parser)]
@@ -28,6 +28,8 @@ enum Subject {
     Boot,
     /// An image from a URL to a disk, compared with other programs
     Image,
+    /// The image service compared with nginx, and customized ISOs
+    Service,
 }
 
 impl Subject {
@@ -35,6 +37,7 @@ impl Subject {
         match self {
             Self::Boot => Ok(vec![boot::table(runs)?]),
             Self::Image => image_write::tables(runs),
+            Self::Service => image_service::tables(runs),
         }
     }
 }
