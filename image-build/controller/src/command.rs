@@ -1,0 +1,175 @@
+//! The options of `landfall-image controller`, and the run of the program.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use clap::Args;
+use kube::config::InferConfigError;
+use kube::{Client, Config};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::controller::{Controller, Settings};
+use crate::image_store::ImageStore;
+use crate::leadership::LeaseSettings;
+
+const HEADING: &str = "CONTROLLER";
+
+/// What the controller watches, and how its copies agree.
+#[derive(Clone, Debug, Args)]
+pub struct Arguments {
+    /// Namespace of the hosts; default: all namespaces
+    #[arg(long, value_name = "NAME", env = "WATCH_NAMESPACE", help_heading = HEADING)]
+    pub namespace: Option<String>,
+    /// Lease by which one of several copies writes
+    #[arg(long, value_name = "NAME", default_value = "landfall-controller", help_heading = HEADING)]
+    pub lease: String,
+    /// Namespace of the lease; default: that of the pod
+    #[arg(long, value_name = "NAME", env = "POD_NAMESPACE", help_heading = HEADING)]
+    pub lease_namespace: Option<String>,
+    /// Name of this copy in the lease; default: the host name
+    #[arg(long, value_name = "NAME", env = "POD_NAME", help_heading = HEADING)]
+    pub identity: Option<String>,
+    /// This is the only copy: use no lease
+    #[arg(long, conflicts_with_all = ["lease", "lease_namespace", "identity"], help_heading = HEADING)]
+    pub no_lease: bool,
+    /// Resources that are worked on at the same time
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000), help_heading = HEADING)]
+    pub concurrency: u16,
+    /// Kernel arguments for hosts that boot a ramdisk
+    #[arg(long, value_name = "TEXT", default_value = "", help_heading = HEADING)]
+    pub extra_kernel_params: String,
+    /// Address for /healthz, /readyz and /metrics
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8081", help_heading = HEADING)]
+    pub health_listen: SocketAddr,
+}
+
+/// Why the controller cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    #[error(
+        "cannot find the API server: expected the service account of a pod, KUBECONFIG or ~/.kube/config"
+    )]
+    Config(#[source] Box<InferConfigError>),
+    #[error("cannot use the configuration of the API server")]
+    Client(#[source] Box<kube::Error>),
+    #[error("cannot listen on {address} for /healthz")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("cannot catch SIGTERM")]
+    Signal(#[source] std::io::Error),
+}
+
+impl Arguments {
+    /// The settings of the controller. `default_namespace` is the lease's if none is
+    /// given.
+    #[must_use]
+    pub fn settings(&self, default_namespace: &str) -> Settings {
+        let host_name = || {
+            let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            // Two copies on one machine must not have one name.
+            format!("{}-{}", name.trim(), std::process::id())
+        };
+        let lease = (!self.no_lease).then(|| {
+            let namespace = self.lease_namespace.as_deref().unwrap_or(default_namespace);
+            let identity = self.identity.clone().unwrap_or_else(host_name);
+            LeaseSettings::new(namespace, &self.lease, &identity)
+        });
+        Settings {
+            // An empty WATCH_NAMESPACE stands for all, as in Go's operators.
+            namespace: self.namespace.clone().filter(|name| !name.is_empty()),
+            lease,
+            extra_kernel_params: self.extra_kernel_params.clone(),
+            concurrency: self.concurrency,
+            ..Settings::default()
+        }
+    }
+}
+
+/// Runs the controller until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// If there is no configuration for an API server, or the address for the health
+/// checks cannot be used. An API server that does not answer is no error: the
+/// controller waits for it.
+pub async fn run<S: ImageStore>(arguments: &Arguments, images: Arc<S>) -> Result<(), CommandError> {
+    // kube asks for the process's provider. An error means that there is one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let config = Config::infer()
+        .await
+        .map_err(|error| CommandError::Config(Box::new(error)))?;
+    let settings = arguments.settings(&config.default_namespace);
+    tracing::info!("API server: {}", config.cluster_url);
+    let client = Client::try_from(config).map_err(|error| CommandError::Client(Box::new(error)))?;
+    let address = arguments.health_listen;
+    let listen = |source| CommandError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(listen)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(CommandError::Signal)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;
+    let controller = Controller::new(client, images, settings);
+    let health = axum::serve(listener, controller.health());
+    let stopped = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+    };
+    tokio::select! {
+        () = controller.run(stopped) => Ok(()),
+        result = async { health.await } => {
+            result.map_err(listen)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn settings(line: &str) -> Settings {
+        let words = std::iter::once("program").chain(line.split_whitespace());
+        let program = Program::try_parse_from(words).unwrap();
+        program.arguments.settings("metal3")
+    }
+
+    #[test]
+    fn the_lease_of_one_of_several_copies() {
+        let lease = settings("--identity pod-a").lease.unwrap();
+        assert_eq!(lease.namespace, "metal3");
+        assert_eq!(lease.name, "landfall-controller");
+        assert_eq!(lease.identity, "pod-a");
+        assert!(lease.renew_deadline < lease.duration);
+        let lease = settings("--lease-namespace a --lease b --identity c")
+            .lease
+            .unwrap();
+        assert_eq!(
+            [&lease.namespace, &lease.name, &lease.identity],
+            ["a", "b", "c"]
+        );
+        assert!(settings("--no-lease").lease.is_none());
+        assert!(Program::try_parse_from(["program", "--no-lease", "--lease", "a"]).is_err());
+    }
+
+    #[test]
+    fn an_empty_namespace_stands_for_all() {
+        for (line, expected) in [
+            ("", None),
+            ("--namespace=", None),
+            ("--namespace a", Some("a")),
+        ] {
+            assert_eq!(settings(line).namespace.as_deref(), expected, "{line}");
+        }
+    }
+}

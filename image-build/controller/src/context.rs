@@ -1,0 +1,121 @@
+//! What all runs of the controller share.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::core::PartialObjectMeta;
+use kube::runtime::reflector::{ObjectRef, Store};
+
+use crate::controller::Settings;
+use crate::health::Health;
+use crate::host::HostKey;
+use crate::image_store::ImageStore;
+use crate::leadership::Leadership;
+use crate::resource::PreprovisioningImage;
+use crate::retry::Failures;
+use crate::served::Served;
+
+pub(crate) type SecretMetadata = PartialObjectMeta<Secret>;
+
+pub(crate) struct Context<S> {
+    pub(crate) client: Client,
+    pub(crate) images: Arc<S>,
+    pub(crate) settings: Settings,
+    pub(crate) leadership: Leadership,
+    pub(crate) served: Served,
+    pub(crate) failures: Failures,
+    pub(crate) health: Arc<Health>,
+    /// All resources, as far as the watch has reported them.
+    pub(crate) resources: Store<PreprovisioningImage>,
+    /// The metadata of the Secrets with metal3's label.
+    pub(crate) secrets: Store<SecretMetadata>,
+    /// Resources of the first list that have had no run yet. `None` before that
+    /// list.
+    first_list: Mutex<Option<HashSet<HostKey>>>,
+}
+
+impl<S: ImageStore> Context<S> {
+    pub(crate) fn new(
+        client: Client,
+        images: Arc<S>,
+        settings: Settings,
+        leadership: Leadership,
+        health: Arc<Health>,
+        resources: Store<PreprovisioningImage>,
+        secrets: Store<SecretMetadata>,
+    ) -> Self {
+        Self {
+            client,
+            images,
+            settings,
+            leadership,
+            served: Served::default(),
+            failures: Failures::default(),
+            health,
+            resources,
+            secrets,
+            first_list: Mutex::new(None),
+        }
+    }
+
+    /// The version of a Secret according to the watch; `None` if the watch has not
+    /// reported it.
+    pub(crate) fn secret_version(&self, namespace: &str, name: &str) -> Option<String> {
+        let secret = self.secrets.get(&ObjectRef::new(name).within(namespace))?;
+        secret.metadata.resource_version.clone()
+    }
+
+    /// Ends the service of a host that no resource describes any more.
+    pub(crate) fn withdraw(&self, key: &HostKey) {
+        self.images.withdraw(key);
+        self.served.remove(key);
+        self.failures.clear(key);
+        self.health.published(self.served.count());
+    }
+
+    /// Whether this resource, and not one of the same name after it, still exists.
+    pub(crate) fn exists(&self, key: &HostKey, uid: &str) -> bool {
+        let reference = ObjectRef::new(&key.name).within(&key.namespace);
+        let resource = self.resources.get(&reference);
+        resource.is_some_and(|resource| resource.uid() == uid)
+    }
+
+    /// The watch has listed all resources.
+    pub(crate) fn listed(&self) {
+        let all = self.resources.state();
+        let keys: HashSet<HostKey> = all.iter().map(|resource| resource.key()).collect();
+        for key in self.served.keys() {
+            if !keys.contains(&key) {
+                self.withdraw(&key);
+            }
+        }
+        let mut first_list = self
+            .first_list
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if first_list.is_none() {
+            tracing::info!("listed {} PreprovisioningImages", keys.len());
+            if keys.is_empty() {
+                self.health.ready();
+            }
+            *first_list = Some(keys);
+        }
+    }
+
+    /// A run for this resource has ended.
+    pub(crate) fn run_ended(&self, key: &HostKey) {
+        self.health.published(self.served.count());
+        let mut first_list = self
+            .first_list
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(keys) = first_list.as_mut()
+            && keys.remove(key)
+            && keys.is_empty()
+        {
+            self.health.ready();
+        }
+    }
+}

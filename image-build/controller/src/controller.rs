@@ -1,0 +1,206 @@
+//! The controller as a whole: watches, runs, lease and health.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use futures_util::stream::{self, StreamExt as _};
+use kube::Client;
+use kube::runtime::controller::{self, Action, applier};
+use kube::runtime::reflector;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::context::Context;
+use crate::health::{self, Health};
+use crate::image_store::ImageStore;
+use crate::leadership::{Candidate, Leadership, LeaseSettings};
+use crate::machine::{RunError, reconcile};
+use crate::resource::PreprovisioningImage;
+use crate::retry::RetryLimits;
+use crate::watches;
+
+/// How long the runs that have begun may take after the order to stop.
+const LAST_RUNS: Duration = Duration::from_secs(5);
+
+/// What an operator can set.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Only resources of this namespace; `None`: of all.
+    pub namespace: Option<String>,
+    /// Leader election. `None` if there is only one copy.
+    pub lease: Option<LeaseSettings>,
+    /// `status.extraKernelParams` of ramdisks. Ironic puts them behind its own
+    /// arguments.
+    pub extra_kernel_params: String,
+    /// How many resources have a run at the same time. The API server may limit the
+    /// requests of one user.
+    pub concurrency: u16,
+    pub retry: RetryLimits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            namespace: None,
+            lease: None,
+            extra_kernel_params: String::new(),
+            concurrency: 32,
+            retry: RetryLimits::default(),
+        }
+    }
+}
+
+/// One copy of the controller.
+pub struct Controller<S> {
+    client: Client,
+    images: Arc<S>,
+    settings: Settings,
+    health: Arc<Health>,
+}
+
+impl<S: ImageStore> Controller<S> {
+    /// A controller that has not begun.
+    #[must_use]
+    pub fn new(client: Client, images: Arc<S>, settings: Settings) -> Self {
+        Self {
+            client,
+            images,
+            settings,
+            health: Arc::new(Health::new()),
+        }
+    }
+
+    /// `/healthz`, `/readyz` and `/metrics`, for a listener of the caller.
+    pub fn health(&self) -> Router {
+        health::router(Arc::clone(&self.health))
+    }
+
+    /// Whether the images of all resources that existed at the start are published. Until then, an
+    /// unknown host may be one whose image is yet to come.
+    pub fn readiness(&self) -> impl Fn() -> bool + Send + 'static + use<S> {
+        let health = Arc::clone(&self.health);
+        move || health.is_ready()
+    }
+
+    /// Works until `stopped` ends. It then finishes the runs that have begun and
+    /// gives the lease back. The images stay published.
+    pub async fn run(self, stopped: impl Future<Output = ()> + Send + 'static) {
+        let (stop, mut stops) = watch::channel(false);
+        tokio::spawn(async move {
+            stopped.await;
+            stop.send_replace(true);
+        });
+        let mut waits = stops.clone();
+        let stopped = async move {
+            // An error means that the sender has ended, too.
+            let _ = waits.wait_for(|stop| *stop).await;
+        };
+        let (candidate, leadership, only_copy) = match &self.settings.lease {
+            Some(lease) => {
+                let (candidate, leadership) = Candidate::new(self.client.clone(), lease.clone());
+                (Some(candidate), leadership, None)
+            }
+            None => {
+                let (sender, leadership) = Leadership::without_lease();
+                (None, leadership, Some(sender))
+            }
+        };
+        let show = show_leader(leadership.clone(), Arc::clone(&self.health));
+        let (finish, finished) = tokio::sync::oneshot::channel::<()>();
+        let compete = async move {
+            if let Some(candidate) = candidate {
+                // The lease is held until the last run has ended.
+                let finished = async move {
+                    let _ = finished.await;
+                };
+                candidate.run(finished).await;
+            }
+            drop(only_copy);
+        };
+        let work = async move {
+            let runs = self.runs(leadership, stopped);
+            tokio::pin!(runs);
+            tokio::select! {
+                () = &mut runs => {}
+                () = async {
+                    let _ = stops.wait_for(|stop| *stop).await;
+                    sleep(LAST_RUNS).await;
+                } => tracing::warn!("some runs did not end in time"),
+            }
+            let _ = finish.send(());
+        };
+        tokio::select! {
+            ((), ()) = async { tokio::join!(work, compete) } => {}
+            () = show => {}
+        }
+    }
+
+    /// The events, and a run for each of them.
+    async fn runs(self, leadership: Leadership, stopped: impl Future<Output = ()> + Send) {
+        let (resources, resources_writer) = reflector::store();
+        let (secrets, secrets_writer) = reflector::store();
+        let concurrency = self.settings.concurrency;
+        let context = Arc::new(Context::new(
+            self.client,
+            self.images,
+            self.settings,
+            leadership,
+            self.health,
+            resources.clone(),
+            secrets,
+        ));
+        let requests = stream::select_all([
+            watches::resources(resources_writer, &context),
+            watches::secrets(secrets_writer, &context),
+            watches::everything(&context),
+        ]);
+        let results = applier(
+            |resource, context| Box::pin(reconcile(resource, context)),
+            error_policy::<S>,
+            context,
+            resources,
+            requests.take_until(Box::pin(stopped)),
+            controller::Config::default().concurrency(concurrency),
+        );
+        // The error policy has logged every failure.
+        results.for_each(|_| std::future::ready(())).await;
+    }
+}
+
+fn error_policy<S: ImageStore>(
+    resource: Arc<PreprovisioningImage>,
+    error: &RunError,
+    context: Arc<Context<S>>,
+) -> Action {
+    let key = resource.key();
+    let unreachable = error.is_unreachable();
+    let limits = &context.settings.retry;
+    let delay = context.failures.delay(&key, unreachable, limits);
+    if error.is_conflict() {
+        tracing::debug!("{key}: {}", chain(error));
+    } else {
+        let seconds = delay.as_secs_f64();
+        tracing::warn!("{key}: {}; again in {seconds:.1} s", chain(error));
+    }
+    Action::requeue(delay)
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Keeps the metric current.
+async fn show_leader(leadership: Leadership, health: Arc<Health>) {
+    loop {
+        health.leader(leadership.is_held());
+        sleep(Duration::from_secs(1)).await;
+    }
+}

@@ -1,0 +1,43 @@
+//! Turns `PreprovisioningImage` resources of metal3 into images of the image
+//! service.
+//!
+//! It takes the place of OpenShift's image-customization-controller, and of the
+//! controller that metal3's baremetal-operator runs by default. The contract is
+//! that of baremetal-operator's `PreprovisioningImageReconciler`
+//! (pkg/controllers/preprovisioningimage_controller.go).
+//!
+//! The data flows in one direction: watch events -> one resource, its Secret and
+//! what the store holds (`reconcile::View`) -> the next step (`reconcile`, pure) ->
+//! its execution (`machine`) -> the next view, until nothing is left to do. Every
+//! step can be the last one before a crash: the next run starts from the resource.
+//!
+//! Several copies can run. All of them publish images; only the one that holds the
+//! lease writes to Kubernetes (`leadership`).
+
+mod claim;
+pub mod command;
+mod context;
+mod controller;
+mod health;
+mod host;
+mod image_store;
+mod leadership;
+mod machine;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod memory_store;
+mod network_secret;
+mod outcome;
+mod reconcile;
+mod resource;
+mod retry;
+mod served;
+mod status;
+mod watches;
+
+pub use controller::{Controller, Settings};
+pub use host::{Format, Host, HostKey};
+pub use image_store::{ImageStore, ImageUrls, Refusal, Rendered};
+pub use leadership::LeaseSettings;
+pub use network_secret::{SecretFault, network_document};
+pub use resource::{FINALIZER, PreprovisioningImage};
+pub use retry::RetryLimits;

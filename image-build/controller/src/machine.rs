@@ -1,0 +1,420 @@
+//! Executes the steps for one resource.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::controller::Action;
+use kube::{Api, ResourceExt as _};
+use landfall_network_plan::Document;
+use serde_json::{Value, json};
+
+use crate::claim;
+use crate::context::Context;
+use crate::host::{Host, HostKey};
+use crate::image_store::{ImageStore, ImageUrls, Rendered};
+use crate::network_secret::{SecretFault, network_document};
+use crate::outcome::Wanted;
+use crate::reconcile::{ImageView, Next, SecretView, Step, View, next_step};
+use crate::resource::{FINALIZER, PreprovisioningImage};
+use crate::served::Origin;
+use crate::status::Status;
+
+/// No run needs more than ten.
+const MOST_STEPS: usize = 16;
+/// Includes the client's own retries when the API server is busy.
+const LONGEST_RUN: Duration = Duration::from_secs(60);
+/// Kubernetes accepts no longer name.
+const LONGEST_NAME: usize = 253;
+
+/// Why a run has failed. It is repeated later.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    #[error("cannot {what}")]
+    Request {
+        what: &'static str,
+        #[source]
+        source: Box<kube::Error>,
+    },
+    #[error("no end after {} s", LONGEST_RUN.as_secs())]
+    TimedOut,
+    /// A fault of this program.
+    #[error("no end after {MOST_STEPS} steps")]
+    TooManySteps,
+}
+
+impl RunError {
+    /// Whether the API server has not answered.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Request { source, .. } => !matches!(**source, kube::Error::Api(_)),
+            Self::TimedOut => true,
+            Self::TooManySteps => false,
+        }
+    }
+
+    /// Whether someone has changed the object since it was read. The event of that
+    /// change is on its way.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.api_status()
+            .is_some_and(kube::core::Status::is_conflict)
+    }
+
+    fn is_not_found(&self) -> bool {
+        self.api_status()
+            .is_some_and(kube::core::Status::is_not_found)
+    }
+
+    fn api_status(&self) -> Option<&kube::core::Status> {
+        match self {
+            Self::Request { source, .. } => match &**source {
+                kube::Error::Api(status) => Some(status),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+fn failed(what: &'static str) -> impl Fn(kube::Error) -> RunError {
+    move |source| RunError::Request {
+        what,
+        source: Box::new(source),
+    }
+}
+
+/// Does everything that is to be done for a resource now.
+pub(crate) async fn reconcile<S: ImageStore>(
+    resource: Arc<PreprovisioningImage>,
+    context: Arc<Context<S>>,
+) -> Result<Action, RunError> {
+    let key = resource.key();
+    let uid = resource.uid().to_owned();
+    let run = Run::new((*resource).clone(), &context);
+    let result = tokio::time::timeout(LONGEST_RUN, run.finish())
+        .await
+        .unwrap_or(Err(RunError::TimedOut));
+    if !context.exists(&key, &uid) {
+        // It disappeared during the run, which may have published an image.
+        context.withdraw(&key);
+    }
+    if result.is_ok() {
+        context.failures.clear(&key);
+    }
+    context.run_ended(&key);
+    context.health.run(result.is_ok());
+    Ok(match result? {
+        Next::OnChange => Action::await_change(),
+        Next::After(delay) => Action::requeue(delay),
+    })
+}
+
+/// One run for one resource.
+struct Run<'c, S: ImageStore> {
+    context: &'c Context<S>,
+    key: HostKey,
+    resource: PreprovisioningImage,
+    resources: Api<PreprovisioningImage>,
+    secrets: Api<Secret>,
+    secret: Option<Secret>,
+    secret_view: SecretView,
+    image: Option<S::Image>,
+    image_view: ImageView,
+    origin: Option<Origin>,
+    written: Option<Status>,
+}
+
+impl<'c, S: ImageStore> Run<'c, S> {
+    fn new(resource: PreprovisioningImage, context: &'c Context<S>) -> Self {
+        let key = resource.key();
+        let client = context.client.clone();
+        Self {
+            resources: Api::namespaced(client.clone(), &key.namespace),
+            secrets: Api::namespaced(client, &key.namespace),
+            context,
+            key,
+            resource,
+            secret: None,
+            secret_view: SecretView::NotRead,
+            image: None,
+            image_view: ImageView::NotRendered,
+            origin: None,
+            written: None,
+        }
+    }
+
+    async fn finish(mut self) -> Result<Next, RunError> {
+        for _ in 0..MOST_STEPS {
+            let step = self.next_step();
+            tracing::debug!("{}: {step:?}", self.key);
+            if let Step::Done(next) = step {
+                return Ok(next);
+            }
+            match self.execute(step).await {
+                // The event of the deletion is on its way.
+                Err(error) if error.is_not_found() => return Ok(Next::OnChange),
+                result => result?,
+            }
+        }
+        Err(RunError::TooManySteps)
+    }
+
+    fn next_step(&self) -> Step {
+        let formats = self.context.images.formats(self.resource.architecture());
+        let published = self.context.served.published(&self.key);
+        next_step(&View {
+            resource: &self.resource,
+            is_writer: self.context.leadership.is_held(),
+            formats: formats.as_deref(),
+            secret: &self.secret_view,
+            image: &self.image_view,
+            published: published.as_deref(),
+            extra_kernel_params: &self.context.settings.extra_kernel_params,
+            written: self.written.as_ref(),
+            now: Timestamp::now(),
+        })
+    }
+
+    async fn execute(&mut self, step: Step) -> Result<(), RunError> {
+        match step {
+            Step::AddFinalizer => {
+                let mut finalizers = self.resource.finalizers().to_vec();
+                finalizers.push(FINALIZER.to_owned());
+                self.set_finalizers("add the finalizer", finalizers).await
+            }
+            Step::RemoveFinalizer => {
+                let mut finalizers = self.resource.finalizers().to_vec();
+                finalizers.retain(|name| name != FINALIZER);
+                self.set_finalizers("remove the finalizer", finalizers)
+                    .await
+            }
+            Step::ReadSecret => self.read_secret().await,
+            Step::ClaimSecret => self.claim_secret().await,
+            Step::Render(wanted) => {
+                self.render(wanted);
+                Ok(())
+            }
+            Step::Publish => {
+                self.publish();
+                Ok(())
+            }
+            Step::Withdraw => {
+                self.context.withdraw(&self.key);
+                Ok(())
+            }
+            Step::WriteStatus(status) => self.write_status(*status).await,
+            Step::Done(_) => Ok(()),
+        }
+    }
+
+    /// A list as a whole replaces the old one, and only if nobody else has changed
+    /// the resource.
+    async fn set_finalizers(
+        &mut self,
+        what: &'static str,
+        finalizers: Vec<String>,
+    ) -> Result<(), RunError> {
+        let body = json!({"metadata": {
+            "resourceVersion": self.resource.resource_version(),
+            "finalizers": finalizers,
+        }});
+        self.resource = self.patched(what, body, false).await?;
+        Ok(())
+    }
+
+    async fn write_status(&mut self, status: Status) -> Result<(), RunError> {
+        let body = status.patch(self.resource.resource_version());
+        self.resource = self.patched("write the status", body, true).await?;
+        self.context.health.status_written();
+        self.written = Some(status);
+        Ok(())
+    }
+
+    async fn patched(
+        &self,
+        what: &'static str,
+        body: Value,
+        is_status: bool,
+    ) -> Result<PreprovisioningImage, RunError> {
+        let parameters = PatchParams::default();
+        let name = &self.key.name;
+        let patch = Patch::Merge(body);
+        let answer = if is_status {
+            self.resources.patch_status(name, &parameters, &patch).await
+        } else {
+            self.resources.patch(name, &parameters, &patch).await
+        };
+        answer.map_err(failed(what))
+    }
+
+    async fn read_secret(&mut self) -> Result<(), RunError> {
+        let name = self.resource.network_data_name();
+        let uid = self.resource.uid();
+        let served = &self.context.served;
+        if let Some(version) = self.context.secret_version(&self.key.namespace, name)
+            && served.is_of_secret(&self.key, uid, name, &version)
+        {
+            // A Secret that the watch reports and whose image this copy has made
+            // was claimed before.
+            self.secret_view = SecretView::Read {
+                version,
+                is_claimed: true,
+            };
+            return Ok(());
+        }
+        // A name that no Secret can have must not become a part of a URL.
+        let secret = if is_secret_name(name) {
+            let secret = self.secrets.get_opt(name).await;
+            secret.map_err(failed("read the Secret"))?
+        } else {
+            None
+        };
+        self.secret_view = match &secret {
+            None => SecretView::Missing,
+            Some(secret) => SecretView::Read {
+                version: secret.resource_version().unwrap_or_default(),
+                is_claimed: !claim::claim(&mut secret.metadata.clone(), &self.resource),
+            },
+        };
+        self.secret = secret;
+        Ok(())
+    }
+
+    /// By PUT, because image-customization-controller's role does not allow PATCH.
+    async fn claim_secret(&mut self) -> Result<(), RunError> {
+        let Some(mut secret) = self.secret.take() else {
+            self.secret_view = SecretView::NotRead;
+            return Ok(());
+        };
+        claim::claim(&mut secret.metadata, &self.resource);
+        let name = secret.name_any();
+        let parameters = PostParams::default();
+        let answer = self.secrets.replace(&name, &parameters, &secret).await;
+        let claimed = match answer.map_err(failed("claim the Secret")) {
+            // It was deleted meanwhile: this is not the resource.
+            Err(error) if error.is_not_found() => {
+                self.secret_view = SecretView::Missing;
+                return Ok(());
+            }
+            answer => answer?,
+        };
+        self.secret_view = SecretView::Read {
+            version: claimed.resource_version().unwrap_or_default(),
+            is_claimed: true,
+        };
+        self.secret = Some(claimed);
+        Ok(())
+    }
+
+    fn render(&mut self, wanted: Wanted) {
+        let origin = Origin {
+            uid: self.resource.uid().to_owned(),
+            wanted,
+            base_version: *self.context.images.base_version().borrow(),
+        };
+        let served = &self.context.served;
+        if let Some(result) = served.result(&self.key, &origin) {
+            self.image_view = match result {
+                Ok(urls) => ImageView::Rendered(urls),
+                Err(reason) => ImageView::Refused(reason),
+            };
+        } else if self.secret.is_none() && !origin.wanted.network_data.name.is_empty() {
+            // The short cut of `read_secret` was not short enough: the format, the
+            // architecture or the base is another one, and the content is needed.
+            served.remove_result(&self.key);
+            self.secret_view = SecretView::NotRead;
+            return;
+        } else {
+            self.image_view = match self.rendered(&origin.wanted) {
+                Ok(Rendered { urls, image }) => {
+                    if served.published(&self.key).as_ref() == Some(&urls.image) {
+                        // The Secret has a new version with the same network.
+                        served.is_published(&self.key, origin.clone(), urls.clone());
+                    }
+                    self.image = Some(image);
+                    ImageView::Rendered(urls)
+                }
+                Err(reason) => {
+                    tracing::warn!("{}: cannot generate an image: {reason}", self.key);
+                    served.refused(&self.key, origin.clone(), reason.clone());
+                    ImageView::Refused(reason)
+                }
+            };
+        }
+        self.origin = Some(origin);
+    }
+
+    fn rendered(&self, wanted: &Wanted) -> Result<Rendered<S::Image>, String> {
+        let data = self.secret.as_ref().map(|secret| &secret.data);
+        let network = match data {
+            None => Document::None,
+            Some(data) => network_document(&data.clone().unwrap_or_default())
+                .map_err(|fault: SecretFault| fault.to_string())?,
+        };
+        let host = Host {
+            key: self.key.clone(),
+            architecture: wanted.architecture.clone(),
+            format: wanted.format,
+            network,
+        };
+        let rendered = self.context.images.render(&host);
+        rendered.map_err(|refusal| refusal.to_string())
+    }
+
+    fn publish(&mut self) {
+        let urls: ImageUrls = match (&self.image_view, self.image.take()) {
+            (ImageView::Rendered(urls), Some(image)) => {
+                self.context.images.publish(&self.key, image);
+                urls.clone()
+            }
+            _ => {
+                // Another run has withdrawn it meanwhile.
+                self.image_view = ImageView::NotRendered;
+                self.context.served.remove_result(&self.key);
+                self.secret_view = SecretView::NotRead;
+                return;
+            }
+        };
+        if let Some(origin) = self.origin.clone() {
+            self.context.served.is_published(&self.key, origin, urls);
+        }
+    }
+}
+
+/// A DNS subdomain name, as Kubernetes demands of a Secret's name.
+fn is_secret_name(name: &str) -> bool {
+    let is_part = |part: &str| {
+        let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+        !part.is_empty()
+            && part.bytes().all(|c| inner(c) || c == b'-')
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    name.len() <= LONGEST_NAME && name.split('.').all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_a_secret_can_have() {
+        for name in [
+            "a",
+            "host-7",
+            "node7.lab.example-network-config-secret",
+            "0",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        let long = "a".repeat(254);
+        for name in [
+            "", ".", "..", "../host", "a/b", "a%2Fb", "a?b", "a#b", "A", "a_b", "-a", "a-", "a..b",
+            "a b", "a\n", "\u{e4}", &long,
+        ] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! `PreprovisioningImage` of metal3.io/v1alpha1, as the API server sends it.
+
+use std::borrow::Cow;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::host::{Format, HostKey};
+
+/// The finalizer of the controllers that build images. It is
+/// image-customization-controller's too, so that either one can finish what the
+/// other one began.
+pub const FINALIZER: &str = "preprovisioningimage.metal3.io";
+/// A resource with this label belongs to assisted-service, which has a controller of
+/// its own for it.
+pub(crate) const ASSISTED_SERVICE: &str = "infraenvs.agent-install.openshift.io";
+
+/// The resource. `spec` and `status` are not typed: one resource whose field has an
+/// unexpected type would otherwise make the whole list unreadable.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct PreprovisioningImage {
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    pub spec: Value,
+    #[serde(default)]
+    pub status: Value,
+}
+
+impl Resource for PreprovisioningImage {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "PreprovisioningImage".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "metal3.io".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1alpha1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "preprovisioningimages".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl PreprovisioningImage {
+    pub(crate) fn key(&self) -> HostKey {
+        HostKey::of(&self.metadata)
+    }
+
+    pub(crate) fn is_being_deleted(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn finalizers(&self) -> &[String] {
+        self.metadata.finalizers.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn has_finalizer(&self) -> bool {
+        self.finalizers().iter().any(|name| name == FINALIZER)
+    }
+
+    pub(crate) fn is_assisted_services(&self) -> bool {
+        let labels = self.metadata.labels.as_ref();
+        labels.is_some_and(|labels| labels.contains_key(ASSISTED_SERVICE))
+    }
+
+    pub(crate) fn generation(&self) -> i64 {
+        self.metadata.generation.unwrap_or_default()
+    }
+
+    pub(crate) fn resource_version(&self) -> &str {
+        self.metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// The requested architecture; empty if there is none.
+    pub(crate) fn architecture(&self) -> &str {
+        text(&self.spec, "architecture")
+    }
+
+    /// The name of the Secret with the network data; empty if there is none.
+    pub(crate) fn network_data_name(&self) -> &str {
+        text(&self.spec, "networkDataName")
+    }
+
+    /// The first format of `acceptFormats` that is in `possible`. As in metal3, an
+    /// empty list accepts none.
+    pub(crate) fn choose_format(&self, possible: &[Format]) -> Option<Format> {
+        let accepted = self.spec.get("acceptFormats")?.as_array()?;
+        accepted
+            .iter()
+            .filter_map(|name| Format::of_name(name.as_str()?))
+            .find(|format| possible.contains(format))
+    }
+}
+
+/// A field that is text. A field of another type counts as absent.
+pub(crate) fn text<'v>(object: &'v Value, key: &str) -> &'v str {
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_first_accepted_format_that_is_possible() {
+        use Format::{Initrd, Iso};
+        for (accepted, possible, expected) in [
+            (json!(["iso", "initrd"]), &[Iso, Initrd][..], Some(Iso)),
+            (json!(["initrd", "iso"]), &[Iso, Initrd], Some(Initrd)),
+            (json!(["iso", "initrd"]), &[Initrd], Some(Initrd)),
+            (json!(["qcow2", 7, "iso"]), &[Iso], Some(Iso)),
+            (json!(["ISO"]), &[Iso], None),
+            (json!([]), &[Iso], None),
+            (json!("iso"), &[Iso], None),
+            (json!(null), &[Iso], None),
+        ] {
+            let resource = PreprovisioningImage {
+                spec: json!({"acceptFormats": accepted}),
+                ..PreprovisioningImage::default()
+            };
+            assert_eq!(resource.choose_format(possible), expected, "{accepted}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_another_type_does_not_make_the_list_unreadable() {
+        let text = json!({
+            "apiVersion": "metal3.io/v1alpha1",
+            "kind": "PreprovisioningImage",
+            "metadata": {"name": "host", "namespace": "metal3"},
+            "spec": {"architecture": 7, "networkDataName": ["a"], "acceptFormats": {"iso": true}},
+            "status": "ready",
+        });
+        let resource: PreprovisioningImage = serde_json::from_value(text).unwrap();
+        assert_eq!(resource.architecture(), "");
+        assert_eq!(resource.network_data_name(), "");
+        assert_eq!(resource.choose_format(&[Format::Iso]), None);
+        assert_eq!(resource.key().to_string(), "metal3/host");
+    }
+}

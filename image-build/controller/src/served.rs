@@ -1,0 +1,99 @@
+//! What this copy of the controller has rendered and published, by host.
+//!
+//! Nothing here is needed after a restart: the same resource and the same Secret
+//! give the same image under the same URL.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::host::HostKey;
+use crate::image_store::ImageUrls;
+use crate::outcome::Wanted;
+
+/// What an image was rendered from. As long as it is the same, there is no need to
+/// read the Secret again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The resource's UID: a new resource of the same name is another one.
+    pub(crate) uid: String,
+    pub(crate) wanted: Wanted,
+    /// [`crate::ImageStore::base_version`].
+    pub(crate) base_version: u64,
+}
+
+/// One host.
+#[derive(Clone, Debug, Default)]
+struct Record {
+    /// The URL of the image that the store serves.
+    published: Option<String>,
+    /// The result of the last rendering, if it was a refusal or was published.
+    last: Option<(Origin, Result<ImageUrls, String>)>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Served(Mutex<HashMap<HostKey, Record>>);
+
+impl Served {
+    /// The URL under which the host's image is served.
+    pub(crate) fn published(&self, key: &HostKey) -> Option<String> {
+        self.lock().get(key)?.published.clone()
+    }
+
+    /// The result for this origin, if it is the last one.
+    pub(crate) fn result(
+        &self,
+        key: &HostKey,
+        origin: &Origin,
+    ) -> Option<Result<ImageUrls, String>> {
+        let (last, result) = self.lock().get(key)?.last.clone()?;
+        (last == *origin).then_some(result)
+    }
+
+    /// Whether the last result is of this Secret's version.
+    pub(crate) fn is_of_secret(&self, key: &HostKey, uid: &str, name: &str, version: &str) -> bool {
+        let records = self.lock();
+        let last = records.get(key).and_then(|record| record.last.as_ref());
+        last.is_some_and(|(origin, _)| {
+            let data = &origin.wanted.network_data;
+            origin.uid == uid && data.name == name && data.version == version
+        })
+    }
+
+    /// Forgets the last result. The published image stays.
+    pub(crate) fn remove_result(&self, key: &HostKey) {
+        if let Some(record) = self.lock().get_mut(key) {
+            record.last = None;
+        }
+    }
+
+    /// The previous image stays published: a host may be reading it.
+    pub(crate) fn refused(&self, key: &HostKey, origin: Origin, reason: String) {
+        self.lock().entry(key.clone()).or_default().last = Some((origin, Err(reason)));
+    }
+
+    pub(crate) fn is_published(&self, key: &HostKey, origin: Origin, urls: ImageUrls) {
+        let record = Record {
+            published: Some(urls.image.clone()),
+            last: Some((origin, Ok(urls))),
+        };
+        self.lock().insert(key.clone(), record);
+    }
+
+    pub(crate) fn remove(&self, key: &HostKey) {
+        self.lock().remove(key);
+    }
+
+    pub(crate) fn keys(&self) -> Vec<HostKey> {
+        self.lock().keys().cloned().collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        let records = self.lock();
+        let published = |record: &&Record| record.published.is_some();
+        records.values().filter(published).count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<HostKey, Record>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,142 @@
+//! The events that lead to a run.
+//!
+//! Each watch has its own delay after an error: if a role forbids the Secrets, the
+//! resources are watched all the same. A list that is read again counts only as a
+//! whole, when the store has all of it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store, reflector};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Resource};
+
+use crate::claim::{LABEL, LABEL_VALUE};
+use crate::context::{Context, SecretMetadata};
+use crate::image_store::ImageStore;
+use crate::resource::PreprovisioningImage;
+
+pub(crate) type Request = Result<ObjectRef<PreprovisioningImage>, Infallible>;
+type Requests = BoxStream<'static, Request>;
+
+/// Changes of resources.
+pub(crate) fn resources<S: ImageStore>(
+    writer: Writer<PreprovisioningImage>,
+    context: &Arc<Context<S>>,
+) -> Requests {
+    let api = api::<PreprovisioningImage, S>(context);
+    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let context = Arc::clone(context);
+    reflector(writer, events.map(without_bulk))
+        .flat_map(move |event| {
+            stream::iter(match event {
+                Ok(Event::Apply(resource)) => vec![ObjectRef::from_obj(&resource)],
+                Ok(Event::InitDone) => {
+                    context.listed();
+                    all(&context.resources)
+                }
+                Ok(Event::Delete(resource)) => {
+                    context.withdraw(&resource.key());
+                    vec![]
+                }
+                Ok(Event::Init | Event::InitApply(_)) => vec![],
+                Err(error) => {
+                    complain("PreprovisioningImages", &error);
+                    vec![]
+                }
+            })
+        })
+        .map(Ok)
+        .boxed()
+}
+
+/// Changes of Secrets that a resource owns.
+pub(crate) fn secrets<S: ImageStore>(
+    writer: Writer<SecretMetadata>,
+    context: &Arc<Context<S>>,
+) -> Requests {
+    let api = api::<SecretMetadata, S>(context);
+    let labelled = watcher::Config::default().labels(&format!("{LABEL}={LABEL_VALUE}"));
+    let events = watcher(api, labelled).default_backoff();
+    let context = Arc::clone(context);
+    reflector(writer, events.map(without_bulk))
+        .flat_map(move |event| {
+            stream::iter(match event {
+                Ok(Event::Apply(secret) | Event::Delete(secret)) => owners(&secret),
+                Ok(Event::InitDone) => {
+                    let secrets = context.secrets.state();
+                    secrets.iter().flat_map(|secret| owners(secret)).collect()
+                }
+                Ok(Event::Init | Event::InitApply(_)) => vec![],
+                Err(error) => {
+                    complain("Secrets", &error);
+                    vec![]
+                }
+            })
+        })
+        .map(Ok)
+        .boxed()
+}
+
+/// All resources when this copy begins to hold the lease, and when the base media
+/// change.
+pub(crate) fn everything<S: ImageStore>(context: &Arc<Context<S>>) -> Requests {
+    let leader = stream::unfold(context.leadership.clone(), async |mut leadership| {
+        leadership.begins().await.then_some(((), leadership))
+    });
+    let base = stream::unfold(context.images.base_version(), async |mut version| {
+        version.changed().await.ok().map(|()| ((), version))
+    });
+    let resources = context.resources.clone();
+    stream::select(leader.boxed(), base.boxed())
+        .flat_map(move |()| stream::iter(all(&resources)))
+        .map(Ok)
+        .boxed()
+}
+
+fn api<K, S>(context: &Context<S>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+{
+    let client = context.client.clone();
+    match &context.settings.namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    }
+}
+
+/// Without what the API server notes for itself, which is half of an object.
+fn without_bulk<K: Resource>(
+    event: Result<Event<K>, watcher::Error>,
+) -> Result<Event<K>, watcher::Error> {
+    event.map(|event| {
+        event.modify(|object| {
+            object.meta_mut().managed_fields = None;
+            object.meta_mut().annotations = None;
+        })
+    })
+}
+
+fn all(resources: &Store<PreprovisioningImage>) -> Vec<ObjectRef<PreprovisioningImage>> {
+    let resources = resources.state();
+    resources
+        .iter()
+        .map(|resource| ObjectRef::from_obj(&**resource))
+        .collect()
+}
+
+/// The resources that own a Secret, whether as its controller or not.
+fn owners(secret: &SecretMetadata) -> Vec<ObjectRef<PreprovisioningImage>> {
+    let namespace = secret.metadata.namespace.as_deref();
+    let owners = secret.metadata.owner_references.iter().flatten();
+    owners
+        .filter_map(|owner| ObjectRef::from_owner_ref(namespace, owner, ()))
+        .collect()
+}
+
+fn complain(what: &str, error: &watcher::Error) {
+    tracing::warn!("cannot watch {what}: {error}; the controller tries again");
+}
