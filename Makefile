@@ -21,7 +21,7 @@ RUNS ?= 5
 RELEASE_NAMES ?= centos9-master debian-master
 RELEASE_OPTIONS ?= --module-set server
 
-.PHONY: help setup build live-agent live-system image peer peers installers ironic rescue release demo lab bench test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-fresh test-release fuzz nm-oracle nmstate-oracle docs lint clean
+.PHONY: help setup build live-agent live-system image peer peers installers ironic kube-apiserver rescue release demo lab bench test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz nm-oracle nmstate-oracle docs lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,10 @@ installers: setup peers ## The ramdisk that compares coreos-installer with the a
 ironic: setup ## The real Ironic and a Redfish emulator, from PyPI
 	tests/ironic/environment.sh -o out/ironic
 
+# Low priority: Go compiles on all processors for some minutes.
+kube-apiserver: ## A real kube-apiserver and etcd from Debian's source, built once: out/kubernetes
+	nice -n 19 tests/kubernetes/build.sh -o out/kubernetes
+
 # That of a machine in rescue, into which its user logs in.
 rescue: build ## The ramdisk with the rescue layer: out/rescue
 	mkdir -p out/rescue
@@ -104,15 +108,16 @@ lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 	cargo run -q -p landfall-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
 
 # In that order: the stages are measured with the image that `--prepare` makes.
-bench: build image peers ## Measure run times and print tables (docs/benchmarks.md)
+bench: build image peers kube-apiserver ## Measure run times and print tables (docs/benchmarks.md)
 	cargo run -q -p landfall-tests --bin bench -- --prepare
 	cargo bench -q -p landfall-disk --bench stages
 	cargo build -q --release -p landfall-image
 	cargo run -q -p landfall-tests --bin bench -- --runs $(RUNS)
+	cargo run -q -p landfall-kubernetes-tests --bin controller-bench
 
 test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass
 
-test-all: test-unit fuzz nm-oracle test-coreos-media test-e2e-all test-ironic test-conductors test-release test-fresh ## Every test
+test-all: test-unit fuzz nm-oracle test-coreos-media test-controller test-e2e-all test-ironic test-conductors test-release test-fresh ## Every test
 
 # All tests with --workspace: with -p, cargo would choose other features for the same
 # crates and compile them again.
@@ -139,6 +144,11 @@ test-conductors: build image ironic ## One scenario under each older Ironic that
 	  LANDFALL_IRONIC=$$version \
 	    cargo test -p landfall-tests --test ironic -- --exact lives::virtual_media_uefi || exit 1; \
 	done
+
+# Two API servers at a time need 1 GB of memory. The outage of one test lasts
+# LANDFALL_OUTAGE_SECONDS (default: 60).
+test-controller: kube-apiserver ## The controller with a real kube-apiserver and etcd
+	RUST_TEST_THREADS=2 cargo test -p landfall-kubernetes-tests --test controller -- $(TEST)
 
 test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, with nothing cached
 	tests/fresh-machine.sh

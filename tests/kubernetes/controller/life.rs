@@ -1,0 +1,231 @@
+//! One resource, from its creation on.
+
+use anyhow::Result;
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, WatchEvent, WatchParams};
+use landfall_controller::{FINALIZER, Format};
+use landfall_kubernetes_tests::{Cluster, Conditions, RunningCopy, wait_for};
+use serde_json::{Value, json};
+
+use crate::nmstate;
+
+/// baremetal-operator creates the resource with the Secret at hand.
+#[tokio::test]
+async fn an_iso_with_the_network_of_its_secret() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    cluster
+        .put_secret("net", "nmstate", &nmstate("192.0.2.50"))
+        .await?;
+    cluster.create("host", Some("net")).await?;
+    let status = cluster.accepted("host").await?;
+    assert_eq!(status["format"], "iso");
+    assert_eq!(status["kernelUrl"], Value::Null);
+    assert_eq!(status["extraKernelParams"], Value::Null);
+    let conditions = Conditions::of(&status);
+    assert_eq!(conditions.ready, "True/ImageSuccess/Generated image");
+    assert_eq!(conditions.error, "False/ImageSuccess/");
+    let host = copy
+        .images
+        .fetch(status["imageUrl"].as_str().unwrap())
+        .unwrap();
+    assert_eq!(host.network.text(), nmstate("192.0.2.50"));
+
+    let resource = cluster.resources().get("host").await?;
+    assert_eq!(resource.finalizers(), [FINALIZER]);
+    let secret = cluster.secrets().get("net").await?;
+    assert_eq!(secret.labels()["environment.metal3.io"], "baremetal");
+    let [owner] = secret.owner_references() else {
+        panic!("expected one owner, found {:?}", secret.owner_references());
+    };
+    assert_eq!(Some(&owner.uid), resource.metadata.uid.as_ref());
+    assert_eq!((owner.controller, owner.block_owner_deletion), (None, None));
+
+    // Another BMC, which boots over the network.
+    cluster
+        .change("host", json!({"spec": {"acceptFormats": ["initrd"]}}))
+        .await?;
+    let status = cluster.accepted("host").await?;
+    assert_eq!(status["format"], "initrd");
+    assert_eq!(status["extraKernelParams"], "quiet");
+    assert!(status["kernelUrl"].is_string(), "{status}");
+    let host = copy
+        .images
+        .fetch(status["imageUrl"].as_str().unwrap())
+        .unwrap();
+    assert_eq!(host.format, Format::Initrd);
+
+    cluster.delete("host").await?;
+    assert_eq!(copy.images.count(), 0);
+    copy.stop().await
+}
+
+/// Everything that a client of the API can see while the Secret changes: no status
+/// names a URL as ready after the image behind it has gone.
+#[tokio::test]
+async fn a_url_never_outlives_its_image() -> Result<()> {
+    use futures_util::StreamExt as _;
+    let cluster = Cluster::start().await?;
+    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    cluster
+        .put_secret("net", "nmstate", &nmstate("192.0.2.50"))
+        .await?;
+    cluster.create("host", Some("net")).await?;
+    let first = cluster.accepted("host").await?;
+    let resource = cluster.resources().get("host").await?;
+    let version = resource.resource_version().unwrap();
+    let resources = cluster.resources();
+    let events = resources.watch(&WatchParams::default(), &version).await?;
+    tokio::pin!(events);
+
+    cluster
+        .put_secret("net", "nmstate", &nmstate("192.0.2.51"))
+        .await?;
+    let second = cluster.accepted("host").await?;
+    assert_ne!(first["imageUrl"], second["imageUrl"]);
+    let mut seen = Vec::new();
+    while let Some(event) = events.next().await {
+        let WatchEvent::Modified(resource) = event? else {
+            continue;
+        };
+        let ready = Conditions::of(&resource.status).ready;
+        let url = resource.status["imageUrl"].clone();
+        let is_last = url == second["imageUrl"];
+        seen.push((ready, url));
+        if is_last {
+            break;
+        }
+    }
+    assert_eq!(
+        seen,
+        [
+            (
+                "False/ImageSuccess/Config changed".to_owned(),
+                first["imageUrl"].clone()
+            ),
+            (
+                "True/ImageSuccess/Generated image".to_owned(),
+                second["imageUrl"].clone()
+            ),
+        ]
+    );
+
+    // A change that concerns no host's network keeps the URL, and needs one write.
+    let writes = copy.metric("status_writes_total").await?;
+    cluster
+        .put_secret("net", "nmstate", &nmstate("192.0.2.51"))
+        .await?;
+    let mut secret = cluster.secrets().get("net").await?;
+    secret
+        .labels_mut()
+        .insert("team".to_owned(), "blue".to_owned());
+    cluster
+        .secrets()
+        .replace("net", &kube::api::PostParams::default(), &secret)
+        .await?;
+    let third = cluster.accepted("host").await?;
+    assert_eq!(third["imageUrl"], second["imageUrl"]);
+    assert_ne!(
+        third["networkData"]["version"],
+        second["networkData"]["version"]
+    );
+    assert_eq!(copy.metric("status_writes_total").await?, writes + 1);
+
+    // Nothing happens without a reason.
+    let runs = copy.metric("runs_total").await?;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let later = copy.metric("runs_total").await?;
+    assert!(later <= runs + 2, "{runs} runs, then {later}");
+    assert_eq!(copy.metric("status_writes_total").await?, writes + 1);
+    copy.stop().await
+}
+
+/// The Secret comes later, without a label, so that nobody sees it arrive.
+#[tokio::test]
+async fn a_secret_that_comes_later() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    cluster.create("host", Some("net")).await?;
+    let conditions = cluster.error("host", "MissingNetworkData").await?;
+    assert_eq!(conditions.ready, "False/MissingNetworkData/");
+    assert_eq!(
+        conditions.error,
+        "True/MissingNetworkData/NetworkData secret not found"
+    );
+    cluster
+        .put_secret(
+            "net",
+            "networkData",
+            r#"{"links": [{"id": "eno1", "type": "phy",
+        "ethernet_mac_address": "52:54:00:00:00:01"}],
+        "networks": [{"id": "n0", "link": "eno1", "type": "ipv4_dhcp"}]}"#,
+        )
+        .await?;
+    let status = cluster.accepted("host").await?;
+    let host = copy
+        .images
+        .fetch(status["imageUrl"].as_str().unwrap())
+        .unwrap();
+    assert_eq!(host.network.kind(), "network_data");
+
+    // And it goes again: now it has the label, so the controller sees that at once.
+    cluster
+        .secrets()
+        .delete("net", &DeleteParams::default())
+        .await?;
+    cluster.error("host", "MissingNetworkData").await?;
+    let resource = cluster.resources().get("host").await?;
+    assert_eq!(resource.status["imageUrl"], Value::Null);
+
+    // A host without a network of its own needs no Secret.
+    cluster
+        .change("host", json!({"spec": {"networkDataName": null}}))
+        .await?;
+    let status = cluster.accepted("host").await?;
+    assert_eq!(status["networkData"], json!({}));
+    copy.stop().await
+}
+
+#[tokio::test]
+async fn what_cannot_be_served() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let formats = json!(["iso", "initrd"]);
+    let architecture = json!({"architecture": "riscv64", "acceptFormats": formats});
+    cluster.create_with("other-machine", architecture).await?;
+    cluster
+        .create_with("no-format", json!({"architecture": "x86_64"}))
+        .await?;
+    cluster
+        .create_with("no-architecture", json!({"acceptFormats": formats}))
+        .await?;
+    let conditions = cluster.error("other-machine", "ConfigurationError").await?;
+    assert_eq!(
+        conditions.error,
+        "True/ConfigurationError/Architecture not supported"
+    );
+    let conditions = cluster.error("no-format", "ConfigurationError").await?;
+    assert_eq!(
+        conditions.error,
+        "True/ConfigurationError/No acceptable image format supported"
+    );
+    cluster.accepted("no-architecture").await?;
+
+    // The base media change while the controller runs.
+    cluster.create("host", None).await?;
+    let first = cluster.accepted("host").await?;
+    copy.images
+        .set_base("base-2", &[Format::Iso, Format::Initrd]);
+    let second = wait_for("the new base", || async {
+        let status = cluster.accepted("host").await?;
+        Ok((status["imageUrl"] != first["imageUrl"]).then_some(status))
+    });
+    let url = second.await?["imageUrl"].clone();
+    assert!(copy.images.fetch(url.as_str().unwrap()).is_some());
+    copy.images.set_base("base-3", &[Format::Initrd]);
+    wait_for("a ramdisk", || async {
+        Ok((cluster.accepted("host").await?["format"] == "initrd").then_some(()))
+    })
+    .await?;
+    copy.stop().await
+}

@@ -1,0 +1,21 @@
+//! The controller with a real kube-apiserver and etcd (`make test-controller`).
+//!
+//! Each test has an API server of its own, and uses the roles of the manifests.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod copies;
+mod deletion;
+mod hostile;
+mod life;
+mod many;
+mod outage;
+mod restarts;
+
+/// NMState for a host with this address.
+fn nmstate(address: &str) -> String {
+    format!(
+        "interfaces:\n- name: eno1\n  type: ethernet\n  state: up\n  ipv4:\n    enabled: true\n    \
+         address:\n    - ip: {address}\n      prefix-length: 24\n"
+    )
+}

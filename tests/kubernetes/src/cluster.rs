@@ -1,0 +1,301 @@
+//! The objects of a test: the manifests, resources and Secrets.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, ResourceExt as _};
+use landfall_controller::PreprovisioningImage;
+use landfall_network_plan::from_nmstate::yaml_to_json;
+use serde_json::{Value, json};
+
+use crate::api_server::ApiServer;
+
+/// The namespace of the manifests.
+pub const NAMESPACE: &str = "baremetal-operator-system";
+/// Longest wait for the controller, on a busy machine.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// An API server with metal3's definition and the controller's manifests.
+pub struct Cluster {
+    pub server: ApiServer,
+    pub admin: Client,
+}
+
+/// Both conditions of a resource, as `STATUS/REASON/MESSAGE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conditions {
+    pub ready: String,
+    pub error: String,
+}
+
+impl Cluster {
+    /// Starts an API server and creates everything that the controller needs.
+    ///
+    /// # Errors
+    /// If that is not possible.
+    pub async fn start() -> Result<Self> {
+        let server = ApiServer::start().await?;
+        let admin = server.client("admin").await?;
+        let this = Self { server, admin };
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+        this.create_object(&namespace).await?;
+        for file in [
+            "crd-for-tests",
+            "base/service-account",
+            "base/role",
+            "base/lease-role",
+            "base/service",
+            "base/deployment",
+        ] {
+            for object in manifest(file)? {
+                this.create_object(&object).await.context(file.to_owned())?;
+            }
+        }
+        wait_for("the definition", || async {
+            let first = ListParams::default().limit(1);
+            Ok(this.resources().list(&first).await.ok())
+        })
+        .await?;
+        Ok(this)
+    }
+
+    async fn create_object(&self, object: &Value) -> Result<()> {
+        let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+        let is_global = [
+            "Namespace",
+            "ClusterRole",
+            "ClusterRoleBinding",
+            "CustomResourceDefinition",
+        ]
+        .contains(&kind.kind.as_str());
+        let api: Api<DynamicObject> = if is_global {
+            Api::all_with(self.admin.clone(), &kind)
+        } else {
+            Api::namespaced_with(self.admin.clone(), NAMESPACE, &kind)
+        };
+        let object: DynamicObject = serde_json::from_value(object.clone())?;
+        api.create(&PostParams::default(), &object).await?;
+        Ok(())
+    }
+
+    #[must_use]
+    pub fn resources(&self) -> Api<PreprovisioningImage> {
+        Api::namespaced(self.admin.clone(), NAMESPACE)
+    }
+
+    #[must_use]
+    pub fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.admin.clone(), NAMESPACE)
+    }
+
+    /// Creates a resource as baremetal-operator does for a host whose BMC takes ISOs.
+    ///
+    /// # Errors
+    /// If the API server refuses it.
+    pub async fn create(&self, name: &str, secret: Option<&str>) -> Result<()> {
+        let spec = json!({
+            "architecture": "x86_64",
+            "acceptFormats": ["iso", "initrd"],
+            "networkDataName": secret,
+        });
+        self.create_with(name, spec).await
+    }
+
+    /// Creates a resource.
+    ///
+    /// # Errors
+    /// If the API server refuses it.
+    pub async fn create_with(&self, name: &str, spec: Value) -> Result<()> {
+        let object = json!({
+            "apiVersion": "metal3.io/v1alpha1",
+            "kind": "PreprovisioningImage",
+            "metadata": {"name": name},
+            "spec": spec,
+        });
+        self.create_object(&object).await
+    }
+
+    /// Changes a resource.
+    ///
+    /// # Errors
+    /// If the API server refuses it.
+    pub async fn change(&self, name: &str, change: Value) -> Result<()> {
+        let patch = Patch::Merge(change);
+        self.resources()
+            .patch(name, &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+
+    /// Creates a Secret without labels, or replaces its content.
+    ///
+    /// # Errors
+    /// If the API server refuses it.
+    pub async fn put_secret(&self, name: &str, key: &str, text: &str) -> Result<()> {
+        let data = [(key.to_owned(), ByteString(text.into()))].into();
+        match self.secrets().get_opt(name).await? {
+            Some(mut secret) => {
+                secret.data = Some(data);
+                self.secrets()
+                    .replace(name, &PostParams::default(), &secret)
+                    .await?;
+            }
+            None => {
+                let mut secret = Secret {
+                    data: Some(data),
+                    ..Secret::default()
+                };
+                secret.metadata.name = Some(name.to_owned());
+                self.secrets()
+                    .create(&PostParams::default(), &secret)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a resource and waits until it is gone.
+    ///
+    /// # Errors
+    /// If it stays.
+    pub async fn delete(&self, name: &str) -> Result<()> {
+        self.resources()
+            .delete(name, &DeleteParams::default())
+            .await?;
+        wait_for("the end of the resource", || async {
+            let found = self.resources().get_opt(name).await?;
+            Ok(found.is_none().then_some(()))
+        })
+        .await
+    }
+
+    /// Waits until the resource is in the state in which baremetal-operator accepts
+    /// the image, and returns its status.
+    ///
+    /// # Errors
+    /// If it does not get there.
+    pub async fn accepted(&self, name: &str) -> Result<Value> {
+        wait_for(&format!("the image of {name}"), || async {
+            let resource = self.resources().get(name).await?;
+            Ok(self
+                .is_accepted(&resource)
+                .await?
+                .then_some(resource.status))
+        })
+        .await
+    }
+
+    /// The rules of baremetal-operator (baremetalhost_controller.go,
+    /// preprovisioningImageAvailable).
+    async fn is_accepted(&self, resource: &PreprovisioningImage) -> Result<bool> {
+        let (spec, status) = (&resource.spec, &resource.status);
+        let formats = spec["acceptFormats"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let data = &status["networkData"];
+        if let Some(name) = spec["networkDataName"]
+            .as_str()
+            .filter(|name| !name.is_empty())
+        {
+            let Some(secret) = self.secrets().get_opt(name).await? else {
+                return Ok(false);
+            };
+            let version = secret.resource_version().unwrap_or_default();
+            if data["name"] != name || data["version"] != version.as_str() {
+                return Ok(false);
+            }
+        }
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let is_true = |kind: &str| {
+            conditions
+                .iter()
+                .find(|c| c["type"] == kind && c["status"] == "True")
+        };
+        let generation = json!(resource.metadata.generation);
+        Ok(status["architecture"] == spec["architecture"]
+            && formats.contains(&status["format"])
+            && is_true("Error").is_none()
+            && is_true("Ready").is_some_and(|ready| ready["observedGeneration"] == generation))
+    }
+
+    /// Waits until the condition `Error` has this reason, and returns both
+    /// conditions.
+    ///
+    /// # Errors
+    /// If it does not get it.
+    pub async fn error(&self, name: &str, reason: &str) -> Result<Conditions> {
+        wait_for(&format!("{reason} of {name}"), || async {
+            let resource = self.resources().get(name).await?;
+            let conditions = Conditions::of(&resource.status);
+            let expected = format!("True/{reason}/");
+            Ok(conditions
+                .error
+                .starts_with(&expected)
+                .then_some(conditions))
+        })
+        .await
+    }
+}
+
+impl Conditions {
+    #[must_use]
+    pub fn of(status: &Value) -> Self {
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let find = |kind: &str| {
+            let found = conditions
+                .iter()
+                .find(|condition| condition["type"] == kind);
+            found.map_or(String::new(), |found| {
+                let text = |key: &str| found[key].as_str().unwrap_or_default();
+                format!("{}/{}/{}", text("status"), text("reason"), text("message"))
+            })
+        };
+        Self {
+            ready: find("Ready"),
+            error: find("Error"),
+        }
+    }
+}
+
+/// The objects of a file in the controller's manifests.
+fn manifest(name: &str) -> Result<Vec<Value>> {
+    let manifests =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../image-build/controller/manifests");
+    let text = fs::read_to_string(manifests.join(format!("{name}.yaml")))?;
+    let documents = text.split("\n---\n");
+    let read = |document| yaml_to_json(document).map_err(anyhow::Error::from);
+    documents.map(read).collect()
+}
+
+/// Asks again and again until there is an answer.
+///
+/// # Errors
+/// If the question fails, or there is no answer within a minute.
+pub async fn wait_for<T, F: Future<Output = Result<Option<T>>>>(
+    what: &str,
+    question: impl Fn() -> F,
+) -> Result<T> {
+    let begin = Instant::now();
+    loop {
+        if let Some(answer) = question().await? {
+            return Ok(answer);
+        }
+        if begin.elapsed() > LONGEST {
+            bail!("{what}: not within {LONGEST:?}");
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

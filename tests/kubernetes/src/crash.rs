@@ -1,0 +1,120 @@
+//! A client that crashes: from a certain write on, it sends nothing and answers
+//! nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use anyhow::Result;
+use axum::http::{Method, Request, Response};
+use futures_util::future::BoxFuture;
+use kube::Client;
+use kube::client::{Body, ClientBuilder};
+use tokio::sync::watch;
+use tower::{Layer, Service};
+
+use crate::api_server::ApiServer;
+
+/// At which point of the write the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// The API server has not seen the request.
+    Before,
+    /// The API server has carried it out, but nobody has read the answer.
+    After,
+}
+
+/// Counts the writes of a client and ends it at one of them.
+#[derive(Clone)]
+pub struct Crash {
+    at: usize,
+    when: When,
+    writes: Arc<AtomicUsize>,
+    crashed: watch::Sender<bool>,
+}
+
+impl Crash {
+    /// At the write number `at`, from 1.
+    #[must_use]
+    pub fn at(at: usize, when: When) -> Self {
+        Self {
+            at,
+            when,
+            writes: Arc::default(),
+            crashed: watch::Sender::new(false),
+        }
+    }
+
+    /// A client of the controller's user that crashes so.
+    ///
+    /// # Errors
+    /// If there is no API server.
+    pub async fn client(&self, server: &ApiServer) -> Result<Client> {
+        let config = server.config("controller").await?;
+        Ok(ClientBuilder::try_from(config)?.with_layer(self).build())
+    }
+
+    #[must_use]
+    pub fn has_crashed(&self) -> bool {
+        *self.crashed.borrow()
+    }
+
+    #[must_use]
+    pub fn writes(&self) -> usize {
+        self.writes.load(Ordering::Relaxed)
+    }
+}
+
+impl<S> Layer<S> for Crash {
+    type Service = Crashing<S>;
+
+    fn layer(&self, inner: S) -> Crashing<S> {
+        Crashing {
+            inner,
+            crash: self.clone(),
+        }
+    }
+}
+
+pub struct Crashing<S> {
+    inner: S,
+    crash: Crash,
+}
+
+impl<S, B> Service<Request<Body>> for Crashing<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let crash = self.crash.clone();
+        let number = match *request.method() {
+            Method::GET => 0,
+            _ => crash.writes.fetch_add(1, Ordering::Relaxed) + 1,
+        };
+        let is_last = number == crash.at;
+        if crash.has_crashed() || (is_last && crash.when == When::Before) {
+            crash.crashed.send_replace(true);
+            return Box::pin(std::future::pending());
+        }
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await;
+            if is_last || crash.has_crashed() {
+                crash.crashed.send_replace(true);
+                std::future::pending::<()>().await;
+            }
+            answer
+        })
+    }
+}

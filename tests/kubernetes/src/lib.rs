@@ -1,0 +1,13 @@
+//! A real kube-apiserver with etcd, and what the tests of the controller need
+//! around it.
+
+mod api_server;
+mod cluster;
+mod crash;
+pub mod fleet;
+mod running_copy;
+
+pub use api_server::ApiServer;
+pub use cluster::{Cluster, Conditions, wait_for};
+pub use crash::{Crash, When};
+pub use running_copy::RunningCopy;
