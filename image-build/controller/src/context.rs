@@ -13,6 +13,7 @@ use crate::health::Health;
 use crate::host::HostKey;
 use crate::image_store::ImageStore;
 use crate::leadership::Leadership;
+use crate::own_writes::OwnWrites;
 use crate::resource::PreprovisioningImage;
 use crate::retry::Failures;
 use crate::served::Served;
@@ -25,6 +26,7 @@ pub(crate) struct Context<S> {
     pub(crate) settings: Settings,
     pub(crate) leadership: Leadership,
     pub(crate) served: Served,
+    pub(crate) own_writes: OwnWrites,
     pub(crate) failures: Failures,
     pub(crate) health: Arc<Health>,
     /// All resources, as far as the watch has reported them.
@@ -52,6 +54,7 @@ impl<S: ImageStore> Context<S> {
             settings,
             leadership,
             served: Served::default(),
+            own_writes: OwnWrites::default(),
             failures: Failures::default(),
             health,
             resources,
@@ -71,6 +74,7 @@ impl<S: ImageStore> Context<S> {
     pub(crate) fn withdraw(&self, key: &HostKey) {
         self.images.withdraw(key);
         self.served.remove(key);
+        self.own_writes.remove(key);
         self.failures.clear(key);
         self.health.published(self.served.count());
     }

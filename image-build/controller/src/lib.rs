@@ -27,6 +27,7 @@ mod machine;
 pub mod memory_store;
 mod network_secret;
 mod outcome;
+mod own_writes;
 mod reconcile;
 mod resource;
 mod retry;

@@ -90,6 +90,9 @@ pub(crate) async fn reconcile<S: ImageStore>(
     resource: Arc<PreprovisioningImage>,
     context: Arc<Context<S>>,
 ) -> Result<Action, RunError> {
+    if context.own_writes.are_after(&resource) {
+        return Ok(Action::await_change());
+    }
     let key = resource.key();
     let uid = resource.uid().to_owned();
     let run = Run::new((*resource).clone(), &context);
@@ -246,7 +249,9 @@ impl<'c, S: ImageStore> Run<'c, S> {
         } else {
             self.resources.patch(name, &parameters, &patch).await
         };
-        answer.map_err(failed(what))
+        let resource = answer.map_err(failed(what))?;
+        self.context.own_writes.note(&resource);
+        Ok(resource)
     }
 
     async fn read_secret(&mut self) -> Result<(), RunError> {
