@@ -32,8 +32,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn crates(workspace: &Path, lock: &Path) -> Result<Value, Box<dyn Error>> {
+    let features: &[&str] = match std::env::var_os("CARGO_FEATURE_CONTROLLER") {
+        Some(_) => &["--features", "landfall-image/controller"],
+        None => &[],
+    };
     let output = Command::new(std::env::var("CARGO")?)
         .args(["metadata", "--locked", "--format-version", "1"])
+        .args(features)
         .args(["--filter-platform", TARGET, "--manifest-path"])
         .arg(workspace.join("Cargo.toml"))
         .output()?;

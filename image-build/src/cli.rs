@@ -1,8 +1,11 @@
 //! Defines the command line.
 
+#[cfg(feature = "controller")]
+mod controller;
 mod customize;
 mod kargs;
 mod serve;
+mod service;
 
 use std::path::PathBuf;
 
@@ -20,9 +23,12 @@ use crate::coreos_image::image_digest;
 use crate::live_ignition::FileUrl;
 use crate::release_command::ReleaseArguments;
 
+#[cfg(feature = "controller")]
+pub(crate) use controller::ControllerArguments;
 pub(crate) use customize::CustomizeArguments;
 pub(crate) use kargs::KargsArguments;
 pub(crate) use serve::ServeArguments;
+pub(crate) use service::ServiceArguments;
 
 const KERNEL: &str = "KERNEL (one of)";
 const HOSTS: &str = "EACH HOST'S OWN NETWORK";
@@ -50,8 +56,23 @@ pub(crate) enum Command {
     Kargs(KargsArguments),
     Customize(CustomizeArguments),
     Serve(ServeArguments),
+    #[cfg(feature = "controller")]
+    Controller(ControllerArguments),
     Inspect(InspectArguments),
     Release(ReleaseArguments),
+}
+
+impl Command {
+    /// Whether the command runs a service. That ends in its own way after a signal: it
+    /// lets answers in progress finish.
+    pub(crate) fn serves(&self) -> bool {
+        match self {
+            Self::Serve(_) => true,
+            #[cfg(feature = "controller")]
+            Self::Controller(_) => true,
+            _ => false,
+        }
+    }
 }
 
 /// Build the ramdisk: agent, kernel modules and firmware in one file.

@@ -9,6 +9,8 @@ mod boot_parts;
 mod ca_bundle;
 mod checksums;
 mod cli;
+#[cfg(feature = "controller")]
+mod controller_command;
 mod coreos_image;
 mod coreos_layout;
 mod coreos_live_command;
@@ -48,8 +50,7 @@ use crate::cli::{Cli, Command};
 
 fn main() -> ExitCode {
     let command = (!downloader::is_called()).then(|| Cli::parse().command);
-    // The service ends in its own way: it lets answers in progress finish.
-    if !matches!(command, Some(Command::Serve(_)))
+    if !command.as_ref().is_some_and(Command::serves)
         && let Err(error) = temporary::remove_on_signals(report::interrupted)
     {
         report::warn(&format!(
@@ -68,6 +69,8 @@ fn main() -> ExitCode {
         Command::Kargs(arguments) => kargs_command::run(&arguments),
         Command::Customize(arguments) => customize_command::run(&arguments),
         Command::Serve(arguments) => serve_command::run(&arguments),
+        #[cfg(feature = "controller")]
+        Command::Controller(arguments) => controller_command::run(&arguments),
         Command::Inspect(arguments) => inspect_command::run(&arguments),
         Command::Release(arguments) => release_command::run(&arguments),
     })

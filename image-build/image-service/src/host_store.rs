@@ -93,6 +93,15 @@ impl HostStore {
         self.0.ready.load(Ordering::Acquire)
     }
 
+    /// The paths that a host with this content would have. The store stays unchanged.
+    ///
+    /// # Errors
+    /// As for [`HostStore::put`].
+    pub fn paths_of(&self, name: &str, version: &HostVersion) -> Result<HostPaths, PutError> {
+        let id = check(&self.base(), name, version)?;
+        Ok(HostPaths::new(name, id))
+    }
+
     /// Adds a host, or replaces it. A transfer that is under way ends with the old
     /// content.
     ///

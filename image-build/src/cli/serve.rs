@@ -1,15 +1,8 @@
 //! The arguments of `landfall-image serve`.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-
 use clap::Args;
-use landfall_image_service::PublicUrl;
 
-use super::HostArguments;
-
-const LISTENERS: &str = "ADDRESSES";
-const ALL_HOSTS: &str = "ALL HOSTS";
+use super::{HostArguments, ServiceArguments};
 
 /// Serve each host its own ISO and ramdisk over HTTP.
 #[derive(Debug, Args)]
@@ -35,50 +28,10 @@ A change of the hosts' files takes effect at once; SIGHUP also reads a new base
 and a new certificate. If there is any fault, all hosts keep their old content."
 )]
 pub(crate) struct ServeArguments {
-    /// The base ISO
-    #[arg(long, value_name = "FILE")]
-    pub(crate) iso: PathBuf,
-    /// Kernel and ramdisk for network boot (default: those of the ISO)
-    #[arg(long, value_name = "DIR")]
-    pub(crate) pxe: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) service: ServiceArguments,
     #[command(flatten)]
     pub(crate) hosts: HostArguments,
-    /// Append kernel arguments; may be repeated
-    #[arg(long, value_name = "TEXT", help_heading = ALL_HOSTS)]
-    pub(crate) karg: Vec<String>,
-    /// Delete KEY=VALUE, or all arguments KEY
-    #[arg(long, value_name = "ARG", help_heading = ALL_HOSTS)]
-    pub(crate) karg_delete: Vec<String>,
-    /// Trust these certificate authorities (a PEM file)
-    #[arg(long, value_name = "FILE", help_heading = ALL_HOSTS)]
-    pub(crate) ca_file: Option<PathBuf>,
-    /// Add a configuration file, *.conf; may be repeated
-    #[arg(long, value_name = "FILE", help_heading = ALL_HOSTS)]
-    pub(crate) config_file: Vec<PathBuf>,
-    /// For http; may be repeated (default [::]:8080)
-    #[arg(long, value_name = "ADDRESS:PORT", help_heading = LISTENERS)]
-    pub(crate) listen: Vec<SocketAddr>,
-    /// For https; may be repeated
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "tls_cert", help_heading = LISTENERS)]
-    pub(crate) tls_listen: Vec<SocketAddr>,
-    /// Certificate chain (a PEM file)
-    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = LISTENERS)]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// Its private key (a PEM file)
-    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = LISTENERS)]
-    pub(crate) tls_key: Option<PathBuf>,
-    /// Show status and metrics only here
-    #[arg(long, value_name = "ADDRESS:PORT", help_heading = LISTENERS)]
-    pub(crate) status_listen: Option<SocketAddr>,
-    /// How clients reach the service; prints each host's URL
-    #[arg(long, value_name = "URL", help_heading = LISTENERS)]
-    pub(crate) public_url: Option<PublicUrl>,
-    /// Open connections at most
-    #[arg(long, value_name = "COUNT", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) max_connections: u32,
-    /// Processor threads (default: one for each core)
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) threads: Option<u16>,
     /// Read the hosts' files again only after SIGHUP
     #[arg(long)]
     pub(crate) no_watch: bool,

@@ -11,13 +11,14 @@ use landfall_image_service::{Base, BaseFiles, HostStore};
 use landfall_initramfs::build::CONFIGURATION_DIRECTORY;
 use landfall_network_plan::embedded;
 
-use crate::cli::ServeArguments;
+use crate::cli::{ServeArguments, ServiceArguments};
 use crate::customize_command::with_configuration;
 use crate::hosts::Hosts;
 use crate::pxe_tree;
 use crate::report;
 use crate::site_configuration::SiteConfiguration;
 
+/// What a service has in memory, and from which files.
 pub(super) struct Content<'a> {
     arguments: &'a ServeArguments,
     files: BaseFiles,
@@ -36,14 +37,9 @@ struct Stamp {
 
 impl<'a> Content<'a> {
     pub(super) fn new(arguments: &'a ServeArguments) -> Self {
-        let in_tree = |name| arguments.pxe.as_ref().map(|tree| tree.join(name));
         Self {
             arguments,
-            files: BaseFiles {
-                iso: arguments.iso.clone(),
-                ramdisk: in_tree(pxe_tree::RAMDISK),
-                kernel: in_tree(pxe_tree::KERNEL),
-            },
+            files: base_files(&arguments.service),
             stamps: Vec::new(),
         }
     }
@@ -75,22 +71,15 @@ impl<'a> Content<'a> {
 
     /// Reads the hosts of all sources.
     pub(super) fn hosts(&self) -> Result<Vec<(String, HostVersion)>> {
-        let arguments = self.arguments;
-        let site = SiteConfiguration::read(arguments.ca_file.as_deref(), &arguments.config_file)?;
-        let hosts = Hosts::read_for_own_images(&arguments.hosts)?;
-        for warning in site.warnings.iter().chain(&hosts.warnings) {
+        let hosts = Hosts::read_for_own_images(&self.arguments.hosts)?;
+        for warning in &hosts.warnings {
             report::warn(warning);
         }
-        let mut common = HostVersion::default().with_kargs(KargsEdit {
-            reset: false,
-            delete: arguments.karg_delete.clone(),
-            append: arguments.karg.clone(),
-        });
-        for file in site.files {
-            common = with_configuration(common, file);
-        }
+        let common = common_version(&self.arguments.service)?;
         if hosts.files.is_empty() {
-            bail!("expected hosts: --hosts, --agent-config, --nmstate or --network-data");
+            bail!(
+                "expected hosts: --hosts, --install-config, --agent-config, --bare-metal-hosts, --nmstate or --network-data"
+            );
         }
         let version = |file: landfall_initramfs::build::ConfigurationFile| {
             let name = host_name(&file.name).to_owned();
@@ -117,19 +106,18 @@ impl<'a> Content<'a> {
 
     /// The directories whose changes concern the hosts.
     pub(super) fn directories(&self) -> Vec<PathBuf> {
-        let ServeArguments {
-            hosts,
-            ca_file,
-            config_file,
-            ..
-        } = self.arguments;
+        let ServeArguments { service, hosts, .. } = self.arguments;
         let files = [
             &hosts.nmstate,
             &hosts.network_data,
             &hosts.agent_config,
-            ca_file,
+            &hosts.install_config,
+            &service.ca_file,
         ];
-        let files = files.into_iter().flatten().chain(config_file);
+        let files = files.into_iter().flatten();
+        let files = files
+            .chain(&hosts.bare_metal_hosts)
+            .chain(&service.config_file);
         let parents = files.filter_map(|file| match file.parent()? {
             parent if parent == Path::new("") => Some(PathBuf::from(".")),
             parent => Some(parent.to_owned()),
@@ -139,6 +127,30 @@ impl<'a> Content<'a> {
         all.dedup();
         all
     }
+}
+
+/// The files of the base.
+pub(crate) fn base_files(arguments: &ServiceArguments) -> BaseFiles {
+    let in_tree = |name| arguments.pxe.as_ref().map(|tree| tree.join(name));
+    BaseFiles {
+        iso: arguments.iso.clone(),
+        ramdisk: in_tree(pxe_tree::RAMDISK),
+        kernel: in_tree(pxe_tree::KERNEL),
+    }
+}
+
+/// What all hosts have in addition to the base.
+pub(crate) fn common_version(arguments: &ServiceArguments) -> Result<HostVersion> {
+    let site = SiteConfiguration::read(arguments.ca_file.as_deref(), &arguments.config_file)?;
+    for warning in &site.warnings {
+        report::warn(warning);
+    }
+    let common = HostVersion::default().with_kargs(KargsEdit {
+        reset: false,
+        delete: arguments.karg_delete.clone(),
+        append: arguments.karg.clone(),
+    });
+    Ok(site.files.into_iter().fold(common, with_configuration))
 }
 
 fn replace(store: &HostStore, base: Arc<Base>, hosts: Vec<(String, HostVersion)>) -> Result<()> {
