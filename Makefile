@@ -91,7 +91,7 @@ rescue: build ## The ramdisk with the rescue layer: out/rescue
 # The agent for live systems first: both agents share a name in cargo's folder. The
 # command is kept for the test that runs it again.
 release: setup live-agent build ## All files that sites and platforms fetch: out/release
-	cargo build --release -p landfall-image
+	cargo build --release -p landfall-image --features controller
 	tests/release/packages.sh -o out/release-packages
 	rm -rf out/release
 	printf '%s\n' $(release_builder) release --agent $(agent) \

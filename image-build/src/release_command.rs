@@ -107,7 +107,7 @@ pub(crate) fn run(arguments: &ReleaseArguments) -> Result<()> {
     outputs.copy(BILL_OF_MATERIALS, &Content::Bytes(bill))?;
     let files = outputs.finish()?;
 
-    let left_out = left_out(arguments);
+    let left_out = left_out(arguments, &programs);
     report.warnings(&left_out);
     let summary = ReleaseSummary {
         path: output.output.clone(),
@@ -133,8 +133,14 @@ fn names(arguments: &ReleaseArguments) -> Result<Vec<FlavorBranch>> {
     Ok(names)
 }
 
-fn left_out(arguments: &ReleaseArguments) -> Vec<String> {
+fn left_out(arguments: &ReleaseArguments, programs: &Programs) -> Vec<String> {
     let mut left_out = Vec::new();
+    if !programs.has_controller {
+        left_out.push(
+            "oci/landfall-image-service.tar is left out: it needs a landfall-image with the feature controller"
+                .to_owned(),
+        );
+    }
     if arguments.live_agent.is_none() {
         left_out.push(
             "oci/landfall-agent.tar is left out: it needs the agent for live systems (--live-agent)"
@@ -219,6 +225,11 @@ impl Release<'_> {
         Ok(())
     }
 
+    /// The ISO in the work directory.
+    fn iso(&self) -> PathBuf {
+        self.work.join("landfall.iso")
+    }
+
     fn boot_media(&self, outputs: &mut Outputs<'_>) -> Result<()> {
         let ramdisk = self.work.join("initrd.img");
         let digests = [&*self.built.kernel.sha256, &*self.built.ramdisk.sha256];
@@ -235,9 +246,9 @@ impl Release<'_> {
         };
         let work = self.work.join("iso");
         std::fs::create_dir(&work).context("cannot make a work directory")?;
-        outputs.write_at("landfall.iso", |path| {
-            iso_image::write(&medium, &work, path)
-        })?;
+        let iso = self.iso();
+        iso_image::write(&medium, &work, &iso)?;
+        outputs.copy("landfall.iso", &Content::on_disk(&iso)?)?;
         outputs.copy("esp.img", &Content::Bytes(esp_image::build()?))
     }
 
@@ -273,6 +284,10 @@ impl Release<'_> {
         };
         let downloader = containers::downloader(built, self.programs, work)?;
         write("oci/landfall-downloader.tar", &[downloader])?;
+        if self.programs.has_controller {
+            let service = containers::image_service(&self.iso(), self.programs, work, epoch)?;
+            write("oci/landfall-image-service.tar", &[service])?;
+        }
         write("oci/landfall-ramdisk.tar", &containers::artifacts(built)?)?;
         if let Some(agent) = &self.programs.live_agent {
             let files = &self.ingredients.site.files;

@@ -214,6 +214,7 @@ fn parts(name: &str) -> &'static [Part] {
         "esp.img" => &[Loaders],
         "landfall-agent" | "oci/landfall-agent.tar" => &[Agent],
         "landfall-image" => &[Builder],
+        "oci/landfall-image-service.tar" => &[Agent, Kernel, Firmware, Rescue, Loaders, Builder],
         "oci/landfall-downloader.tar" => &[Agent, Kernel, Firmware, Rescue, Builder],
         "oci/landfall-ramdisk.tar" => &[Agent, Kernel, Firmware, Rescue],
         "oci/landfall-image.tar" => &[Builder, Agent, Packages],

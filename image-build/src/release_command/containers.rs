@@ -22,6 +22,8 @@ const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 /// The unit mounts ignition.conf next to this file, and it overrides these.
 pub(super) const AGENT_DEFAULTS: &str = "[DEFAULT]\ndebug = True\ncollect_lldp = True\n\
      inspection_collectors = default,logs\ninspection_dhcp_all_interfaces = True\n";
+/// The base of the image service, in its image.
+const BASE_ISO: &str = "usr/share/landfall/landfall.iso";
 const AGENT_DEFAULTS_PATH: &str = "etc/ironic-python-agent/00-defaults.conf";
 
 /// The image that metal3 runs instead of its downloader.
@@ -46,6 +48,28 @@ pub(super) fn downloader(built: &Built, programs: &Programs, work: &Path) -> Res
         ..ImageSettings::default()
     };
     Ok(oci::image(&settings, &[layer], built.epoch)?)
+}
+
+/// The image of `landfall-image serve` and `landfall-image controller`, with the ISO
+/// as the base of all hosts.
+pub(super) fn image_service(
+    iso: &Path,
+    programs: &Programs,
+    work: &Path,
+    epoch: u32,
+) -> Result<Manifest> {
+    let mut tree = TarTree::default();
+    let program = "usr/bin/landfall-image";
+    tree.file(program, Content::on_disk(&programs.builder)?, 0o755)?;
+    tree.file(BASE_ISO, Content::on_disk(iso)?, 0o444)?;
+    let layer = Layer::write(&tree, &work.join("image-service.layer"), epoch)?;
+    let settings = ImageSettings {
+        name: name("landfall-image-service"),
+        entrypoint: vec![format!("/{program}")],
+        labels: labels("Landfall's image service and its Kubernetes controller"),
+        ..ImageSettings::default()
+    };
+    Ok(oci::image(&settings, &[layer], epoch)?)
 }
 
 /// The artefacts that Ironic takes as kernel and ramdisk.

@@ -11,7 +11,6 @@ use landfall_release::checksum_file;
 use landfall_release::tar_tree::Content;
 use serde::Serialize;
 
-use crate::iso_command::digest;
 use crate::report::Report;
 
 /// The list of all other files.
@@ -94,19 +93,6 @@ impl<'a> Outputs<'a> {
             std::io::copy(&mut content.open()?, out)?;
             Ok(())
         })
-    }
-
-    /// Adds a file that another program writes at a path.
-    pub(super) fn write_at(
-        &mut self,
-        name: &str,
-        write: impl FnOnce(&Path) -> Result<()>,
-    ) -> Result<()> {
-        let output = self.create(name)?;
-        write(output.temporary_path())?;
-        let (bytes, sha256) = digest(output.temporary_path(), None)?;
-        self.keep(name, output, bytes, sha256);
-        Ok(())
     }
 
     /// Makes the file that was added last a program.

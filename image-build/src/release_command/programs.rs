@@ -19,6 +19,8 @@ pub(super) struct Programs {
     /// The agent with the feature live-system.
     pub(super) live_agent: Option<PathBuf>,
     pub(super) builder: PathBuf,
+    /// Whether the builder has the cargo feature controller.
+    pub(super) has_controller: bool,
 }
 
 impl Programs {
@@ -32,16 +34,18 @@ impl Programs {
             Some(path) => path.clone(),
             None => std::env::current_exe().context("cannot find the builder's own file")?,
         };
-        require_static(&builder)?;
+        let program = require_static(&builder)?;
         Ok(Self {
             agent: agent.clone(),
             live_agent: arguments.live_agent.clone(),
+            has_controller: has_controller(&program),
             builder,
         })
     }
 }
 
-fn require_static(program: &Path) -> Result<()> {
+/// The bytes of the program.
+fn require_static(program: &Path) -> Result<Vec<u8>> {
     let bytes = path_error::read_bounded(program, MAX_PROGRAM_BYTES)?;
     if let Some(fault) = agent_binary::fault_of_static_program(&bytes) {
         bail!(
@@ -49,7 +53,15 @@ fn require_static(program: &Path) -> Result<()> {
             program.display()
         );
     }
-    Ok(())
+    Ok(bytes)
+}
+
+/// Whether the program knows the environment variable of the controller. The name is
+/// put together here: as one text it would be in every builder.
+fn has_controller(program: &[u8]) -> bool {
+    let variable = ["WATCH", "NAMESPACE"].join("_");
+    let mut parts = program.windows(variable.len());
+    parts.any(|part| part == variable.as_bytes())
 }
 
 #[cfg(test)]

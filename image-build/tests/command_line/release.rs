@@ -20,8 +20,8 @@ fn fixture() -> Fixture {
     let agent = fs::read(fixture.path("agent")).unwrap();
     let live = [&agent[..], b"org.freedesktop.NetworkManager"].concat();
     fixture.put("live-agent", &live);
-    // The smallest file that counts as a static program.
-    fixture.put("builder", &agent[..64]);
+    // The smallest file that counts as a static program with the controller.
+    fixture.put("builder", &[&agent[..64], b"WATCH_NAMESPACE"].concat());
     fixture.put("package/DEBIAN/control", b"Package: some-tool\nVersion: 1:2+b1\nArchitecture: amd64\nMaintainer: a <a@b>\nDescription: x\n");
     fixture.put("package/usr/bin/some-tool", b"tool");
     fs::create_dir(fixture.path("debs")).unwrap();
@@ -78,6 +78,7 @@ fn names_and_checksums_are_those_of_upstream() {
         "landfall.iso",
         "oci/landfall-agent.tar",
         "oci/landfall-downloader.tar",
+        "oci/landfall-image-service.tar",
         "oci/landfall-image.tar",
         "oci/landfall-ramdisk.tar",
         "sbom.cdx.json",
@@ -276,6 +277,11 @@ fn containers_start_as_their_platforms_start_them() {
         (
             "landfall-image.tar",
             "localhost/landfall-image:0.1.0",
+            &["/usr/bin/landfall-image"],
+        ),
+        (
+            "landfall-image-service.tar",
+            "localhost/landfall-image-service:0.1.0",
             &["/usr/bin/landfall-image"],
         ),
     ] {
