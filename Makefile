@@ -21,7 +21,7 @@ RUNS ?= 5
 RELEASE_NAMES ?= centos9-master debian-master
 RELEASE_OPTIONS ?= --module-set server
 
-.PHONY: help setup build live-agent live-system image peer peers installers ironic kube-apiserver rescue release demo lab bench test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz nm-oracle nmstate-oracle docs lint clean
+.PHONY: help setup build live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz nm-oracle nmstate-oracle docs lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ live-agent: ## The agent for a live system, with D-Bus: out/live-system/landfall
 live-system: setup ## Debian's systemd and NetworkManager in a ramdisk, for the tests
 	tests/live-system/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --ignition-deb out/packages/ignition_*.deb -o out/live-system
+
+container-host: setup ## The same with podman, for OpenShift's agent container: out/container-host
+	tests/live-system/build.sh --kernel-deb out/packages/linux-image-*.deb \
+	  --ignition-deb out/packages/ignition_*.deb --podman -o out/container-host
 
 image: setup ## The CoreOS-shaped image that the tests install, without and with NetworkManager
 	tests/coreos-image/build.sh --kernel-deb out/packages/linux-image-*.deb \
@@ -127,7 +131,7 @@ test-unit: setup ## Unit and table tests of all crates
 test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
 	cargo test --workspace --test e2e -- $(TEST)
 
-test-e2e-all: live-agent build live-system image peer installers ## Also the long tests, and those that resemble another one
+test-e2e-all: live-agent build live-system container-host release image peer installers ## Also the long tests, and those that resemble another one
 	cargo test --workspace --test e2e -- --include-ignored $(TEST)
 
 test-ironic-gates: build image ironic ## Two scenarios under the real Ironic

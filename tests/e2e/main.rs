@@ -2,6 +2,7 @@
 //!
 //! Each test runs in its own network. Its journal is kept in `out/logs/<test>.log`.
 
+mod agent_container;
 mod automatic_addresses;
 mod boot_loader_faults;
 mod boot_ways;

@@ -3,7 +3,9 @@
 # ramdisk: an initramfs with Debian's systemd, udev, D-Bus and NetworkManager. As in
 # a CoreOS live system, the real Ignition runs first.
 #
-#   build.sh --kernel-deb FILE --ignition-deb FILE -o DIR
+#   build.sh --kernel-deb FILE --ignition-deb FILE [--podman] -o DIR
+#
+# With --podman, it can run OpenShift's agent container.
 #
 # The result is DIR/live.img (zstd).  Needs root, for the packages' own scripts
 # in a chroot, and the package archive.  A build is skipped when DIR/key already
@@ -12,11 +14,12 @@ set -euo pipefail
 export LC_ALL=C TZ=UTC PATH="$PATH:/usr/sbin:/sbin"
 
 here=$(cd "$(dirname "$0")" && pwd)
-kernel_deb='' ignition_deb='' out=''
+kernel_deb='' ignition_deb='' podman='' out=''
 while [ $# -gt 0 ]; do
   case $1 in
     --kernel-deb) kernel_deb=$2; shift 2 ;;
     --ignition-deb) ignition_deb=$2; shift 2 ;;
+    --podman) podman=1; shift ;;
     -o) out=$2; shift 2 ;;
     *) sed -n '6p' "$0" >&2; exit 2 ;;
   esac
@@ -28,6 +31,7 @@ done
 
 . "$here/../guest.sh"
 image_key() {
+  echo "$podman"
   sha256sum < "$here/../guest.sh"
   (cd "$here" && find . -type f | sort | xargs sha256sum)
   sha256sum < "$kernel_deb"
@@ -42,6 +46,7 @@ root=$work/root
 # What a live system is of: init, device manager, bus, network, LVM, software RAID,
 # multipath; and dhcpcd is not in it, since NetworkManager has a client of its own.
 packages='systemd-sysv,udev,dbus,network-manager,kmod,iproute2,busybox-static,lvm2,mdadm,multipath-tools'
+[ -z "$podman" ] || packages="$packages,podman,crun"
 # What this machine installs from, third parties left out.
 mirrors=()
 for list in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
@@ -85,6 +90,14 @@ ln -sf /dev/null "$root/etc/systemd/system/systemd-firstboot.service"
 ln -sf /dev/null "$root/etc/systemd/system/serial-getty@ttyS0.service"
 rm -f "$root/etc/NetworkManager/dispatcher.d/01-ifupdown"
 install -m 755 "$here/init" "$root/init"
+if [ -n "$podman" ]; then
+  # The root of this live system is the ramdisk itself, which has no parent to pivot
+  # to. Another file system cannot be laid over it either.
+  mkdir -p "$root/etc/containers"
+  printf '[engine]\nno_pivot_root = true\n' > "$root/etc/containers/containers.conf"
+  printf '[storage]\ndriver = "vfs"\nrunroot = "/run/containers/storage"\ngraphroot = "/var/lib/containers/storage"\n' \
+    > "$root/etc/containers/storage.conf"
+fi
 
 say 'packing'
 (cd "$root" && find . -print0 | sort -z | cpio -0o -H newc -R 0:0 --quiet) | zstd -q -9 -T0 > "$work/live.img"

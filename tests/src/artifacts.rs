@@ -42,6 +42,20 @@ pub fn live_system() -> Result<PathBuf> {
     existing(out_dir().join("live-system/live.img"))
 }
 
+/// The live system with podman.
+pub fn container_host() -> Result<PathBuf> {
+    existing(out_dir().join("container-host/live.img"))
+}
+
+/// The agent container of the release.
+pub fn agent_container() -> Result<PathBuf> {
+    let path = out_dir().join("release/oci/landfall-agent.tar");
+    if !path.exists() {
+        bail!("{} is missing: run make release first", path.display());
+    }
+    Ok(path)
+}
+
 /// coreos-installer, with which the agent is compared.
 pub fn coreos_installer() -> Result<PathBuf> {
     let path = out_dir().join("peers/coreos-installer/bin/coreos-installer");

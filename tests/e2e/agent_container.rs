@@ -1,0 +1,278 @@
+//! Tests the agent in OpenShift's agent container: the real podman starts the image of
+//! the release in a live system, with the unit that image-customization-controller
+//! writes (its pkg/ignition/service_config.go).
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+
+use anyhow::{Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use landfall_tests::artifacts;
+use landfall_tests::conductor::script::{Finish, Image, Method, Script};
+use landfall_tests::conductor::{self, Conductor};
+use landfall_tests::image_server::{self, ImageServer, ServedFile};
+use landfall_tests::installation::{BOOT, DEPLOYMENT, POWER_OFF};
+use landfall_tests::journal::Source;
+use landfall_tests::lab::{Family, GUEST_V4, HOST_V4, Lab};
+use landfall_tests::program;
+use landfall_tests::site::{MAC, TEST_ARGUMENTS};
+use landfall_tests::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
+use serde_json::{Value, json};
+
+use crate::host_test;
+
+/// In MiB: the unpacked system, the archive of the image and its copy in podman's
+/// storage.
+const MEMORY: u32 = 2048;
+const HOST_NAME: &str = "container-host-1";
+/// The name of the image's archive on the HTTP server.
+const ARCHIVE: &str = "landfall-agent.tar";
+/// What a disk of an earlier installation begins with, in its second sector.
+const TABLE: &[u8] = b"EFI PART";
+
+/// The arguments and settings of OpenShift's unit, without its proxy settings. Podman
+/// must find the image, so it is loaded first.
+fn unit_text() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let mounts = [
+        (
+            "/etc/ironic-python-agent.conf",
+            "/etc/ironic-python-agent/ignition.conf",
+        ),
+        ("/dev", "/dev"),
+        ("/sys", "/sys"),
+        ("/run/dbus/system_bus_socket", "/run/dbus/system_bus_socket"),
+        ("/", "/mnt/coreos"),
+        ("/run/udev", "/run/udev"),
+    ];
+    let mounts =
+        mounts.map(|(source, target)| format!(" --mount type=bind,src={source},dst={target}"));
+    format!(
+        "[Unit]\n\
+         Description=Ironic Agent\n\
+         After=network-online.target\n\
+         Wants=network-online.target\n\
+         [Service]\n\
+         TimeoutStartSec=0\n\
+         Restart=on-failure\n\
+         RestartSec=5\n\
+         Type=notify\n\
+         ExecStartPre=/bin/rm -f %t/%n.ctr-id\n\
+         ExecStartPre=/bin/podman load -q -i /var/lib/{ARCHIVE}\n\
+         ExecStart=/bin/podman run --detach --cgroups=no-conmon --sdnotify=conmon --rm \
+         --cidfile=%t/%n.ctr-id --privileged --network host{} --ipc=host --uts=host \
+         --env \"IPA_COREOS_IP_OPTIONS=ip=dhcp\" --env IPA_COREOS_COPY_NETWORK=true \
+         --env \"IPA_DEFAULT_HOSTNAME={HOST_NAME}\" --tls-verify=false --name ironic-agent \
+         localhost/landfall-agent:{version}\n\
+         ExecStop=/usr/bin/podman stop --ignore --cidfile=%t/%n.ctr-id\n\
+         ExecStopPost=/usr/bin/podman rm -f --ignore --cidfile=%t/%n.ctr-id\n\
+         [Install]\n\
+         WantedBy=multi-user.target\n",
+        mounts.concat()
+    )
+}
+
+/// The lines of the container on the console, where the test reads them.
+const LOG_UNIT: &str = "\
+[Unit]
+Description=Shows the lines of the agent container
+[Service]
+ExecStart=/bin/sh -c 'until podman logs -f ironic-agent; do sleep 1; done'
+StandardOutput=journal+console
+StandardError=journal+console
+[Install]
+WantedBy=multi-user.target
+";
+
+/// Stands for OpenShift's installer: fails on its first run, succeeds on its second.
+const INSTALLER_UNIT: &str = "\
+[Unit]
+Description=Stands for OpenShift's installer
+[Service]
+ExecStart=/bin/sh -c 'echo INSTALLER: $(systemctl show -P ActiveState ironic-agent); \\
+  sleep 2; [ -e /run/installer-failed ] && exit 0; : > /run/installer-failed; exit 3'
+StandardOutput=journal+console
+";
+
+#[test]
+#[ignore = "the release has to be built"]
+fn assisted_install_from_the_agent_container() {
+    host_test("assisted_install_from_the_agent_container", async |lab| {
+        let started = Started::start(lab, Method::AssistedInstall { failures: 1 }).await?;
+        started.ends().await?;
+        for text in ["INSTALLER: active", "System is rebooting"] {
+            lab.journal.said(&[text])?;
+        }
+        let failed =
+            "the step failed: Assisted Installer Agent has failed with result \"exit-code\"";
+        for text in [failed, &format!("lookup 200 of {MAC}")] {
+            let start = lab.journal.start();
+            lab.journal.line(Source::Conductor, start, &[text])?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+#[ignore = "the release has to be built"]
+fn cleaning_from_the_agent_container() {
+    host_test("cleaning_from_the_agent_container", async |lab| {
+        let step = "erase_devices_metadata";
+        let started = Started::start(lab, Method::Clean { step }).await?;
+        started.ends().await?;
+        let mut start = [0; 1024];
+        File::open(lab.path("disk.raw"))?.read_exact(&mut start)?;
+        ensure!(!start[512..].starts_with(TABLE), "the disk has its table");
+        Ok(())
+    });
+}
+
+struct Started {
+    guest: Guest,
+    conductor: Conductor,
+    _images: ImageServer,
+}
+
+impl Started {
+    async fn start(lab: &Lab, method: Method) -> Result<Self> {
+        let archive = artifacts::agent_container()?;
+        let images = ImageServer::start(lab, vec![ServedFile::read(ARCHIVE, &archive)?]).await?;
+        let conductor = Conductor::start(lab, script(method)).await?;
+        let guest = Guest::start(lab, &machine(lab).await?).await?;
+        guest.console("]: agent: landfall ", BOOT).await?;
+        Ok(Self {
+            guest,
+            conductor,
+            _images: images,
+        })
+    }
+
+    async fn ends(self) -> Result<()> {
+        self.conductor.deployed(BOOT + DEPLOYMENT).await?;
+        self.guest.powered_off(POWER_OFF).await
+    }
+}
+
+fn script(method: Method) -> Script {
+    Script {
+        macs: vec![MAC.to_owned()],
+        root_device: None,
+        automated_clean: false,
+        uefi: false,
+        image: Image {
+            url: image_server::url(Family::V4, "none"),
+            hash_algorithm: "sha256",
+            hash: "00".repeat(32),
+            authorization: None,
+        },
+        method,
+        finish: Finish::Reboot,
+        hold: false,
+        heartbeat_timeout: conductor::HEARTBEAT_TIMEOUT,
+        poll_while_held: false,
+    }
+}
+
+async fn machine(lab: &Lab) -> Result<Machine> {
+    let path = lab.path("disk.raw");
+    let disk = File::create(&path)?;
+    disk.set_len(5 << 30)?;
+    disk.write_all_at(TABLE, 512)?;
+    Ok(Machine {
+        firmware: Firmware::Bios,
+        processors: 2,
+        memory_mib: MEMORY,
+        disks: vec![Disk {
+            path,
+            bus: Bus::VirtioBlk,
+            unplugged: false,
+            fault: None,
+        }],
+        nics: vec![MAC.to_owned()],
+        boot: Boot::Direct {
+            kernel: artifacts::kernel()?,
+            ramdisk: ramdisk(lab).await?,
+            // For Ignition only: what comes after is NetworkManager's work.
+            arguments: format!("{TEST_ARGUMENTS} net.ifnames=0 live.address={GUEST_V4}/24"),
+        },
+        variables: lab.path("uefi-variables"),
+        error_records: None,
+        first_tap: 0,
+        cords: Vec::new(),
+        data_medium: None,
+        extras: Vec::new(),
+        late_nic: false,
+    })
+}
+
+/// The live system with podman, and the Ignition config as a second archive.
+async fn ramdisk(lab: &Lab) -> Result<std::path::PathBuf> {
+    let folder = lab.path("embedded");
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join("config.ign"), ignition_config().to_string())?;
+    let archive = lab.path("config.cpio");
+    let pack = format!(
+        "cd {} && echo config.ign | cpio -o -H newc --quiet > {}",
+        folder.display(),
+        archive.display()
+    );
+    program::run("sh", &["-c", &pack]).await?;
+    let mut ramdisk = std::fs::read(artifacts::container_host()?)?;
+    // The kernel expects the next archive at an offset that is a multiple of four.
+    ramdisk.resize(ramdisk.len().next_multiple_of(4), 0);
+    ramdisk.extend(std::fs::read(&archive)?);
+    let path = lab.path("live.img");
+    std::fs::write(&path, ramdisk)?;
+    Ok(path)
+}
+
+/// What image-customization-controller writes: the agent's configuration, the host's
+/// network, the unit.
+fn ignition_config() -> Value {
+    let file = |path: &str, mode: u32, content: &str| {
+        let content = BASE64_STANDARD.encode(content);
+        json!({
+            "path": path,
+            "mode": mode,
+            "overwrite": true,
+            "contents": {"source": format!("data:;base64,{content}")},
+        })
+    };
+    let api = Family::V4.url(conductor::PORT);
+    let configuration = format!(
+        "[DEFAULT]\napi_url = {api}\ninspection_callback_url = {api}/v1/continue_inspection\n\
+         insecure = True\ncollect_lldp = True\nenable_vlan_interfaces = \n"
+    );
+    let connection = format!(
+        "[connection]\nid=eth0\ntype=ethernet\ninterface-name=eth0\n\n\
+         [ipv4]\nmethod=manual\naddress1={GUEST_V4}/24,{HOST_V4}\n\n[ipv6]\nmethod=disabled\n"
+    );
+    let connections = "/etc/NetworkManager/system-connections";
+    let unit = |name: &str, content: &str| {
+        json!({
+            "name": name,
+            "contents": content,
+            "enabled": content.contains("[Install]"),
+        })
+    };
+    json!({
+        "ignition": {"version": "3.2.0"},
+        "storage": {"files": [
+            file("/etc/ironic-python-agent.conf", 0o644, &configuration),
+            file(&format!("{connections}/eth0.nmconnection"), 0o600, &connection),
+            {
+                "path": format!("/var/lib/{ARCHIVE}"),
+                "contents": {"source": image_server::url(Family::V4, ARCHIVE)},
+            },
+        ]},
+        "systemd": {"units": [
+            unit("ironic-agent.service", &unit_text()),
+            unit("show-agent.service", LOG_UNIT),
+            unit("agent.service", INSTALLER_UNIT),
+            {"name": "NetworkManager.service", "enabled": true},
+            {"name": "NetworkManager-wait-online.service", "enabled": true},
+        ]},
+    })
+}
