@@ -10,6 +10,10 @@ agent := $(target_dir)/release/landfall-agent
 builder := $(target_dir)/debug/landfall-image
 release_builder := $(target_dir)/release/landfall-image
 
+# All tests with these packages and features: with others, cargo would compile the same
+# crates again.
+tests := --workspace --features landfall-image/controller
+
 BOOT ?= iso
 FIRMWARE ?= uefi
 FUZZ_SECONDS ?= 60
@@ -123,22 +127,20 @@ test: test-unit test-e2e test-ironic-gates ## The tests that every change must p
 
 test-all: test-unit fuzz nm-oracle test-coreos-media test-controller test-e2e-all test-ironic test-conductors test-release test-fresh ## Every test
 
-# All tests with --workspace: with -p, cargo would choose other features for the same
-# crates and compile them again.
 test-unit: setup ## Unit and table tests of all crates
-	tests/unit-tests.py
+	tests/unit-tests.py $(tests)
 
 test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
-	cargo test --workspace --test e2e -- $(TEST)
+	cargo test $(tests) --test e2e -- $(TEST)
 
 test-e2e-all: live-agent build live-system container-host release image peer installers ## Also the long tests, and those that resemble another one
-	cargo test --workspace --test e2e -- --include-ignored $(TEST)
+	cargo test $(tests) --test e2e -- --include-ignored $(TEST)
 
 test-ironic-gates: build image ironic ## Two scenarios under the real Ironic
-	cargo test --workspace --test ironic
+	cargo test $(tests) --test ironic
 
 test-ironic: build rescue image ironic ## All scenarios under the real Ironic; LANDFALL_LAB=keep leaves the lab running
-	cargo test --workspace --test ironic -- --include-ignored $(LIFE)
+	cargo test $(tests) --test ironic -- --include-ignored $(LIFE)
 
 # The versions that metal3's ironic-standalone-operator supports, beside the pinned one
 # (ironic_types.go there).
@@ -194,8 +196,9 @@ docs: ## Rewrite the generated tables of docs/kernel-arguments.md
 lint: ## Formatting, clippy, licences of the crates
 	cargo fmt --all --check
 	cargo metadata --locked --manifest-path tests/fuzz/Cargo.toml --format-version 1 > /dev/null
-	cargo clippy --workspace --all-targets --features landfall-agent/live-system -- -D warnings
-	cargo clippy --workspace --features landfall-agent/live-system --test e2e --test ironic -- -D warnings
+	cargo clippy --workspace --all-targets --features landfall-agent/live-system,landfall-image/controller -- -D warnings
+	cargo clippy --workspace --features landfall-agent/live-system,landfall-image/controller \
+	  --test e2e --test ironic --test controller --test release -- -D warnings
 	cargo clippy -p landfall-agent -- -D warnings
 	cargo deny --version > /dev/null 2>&1 || cargo install cargo-deny --locked --debug
 	cargo deny check bans licenses sources

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the unit tests of all crates: builds them with cargo, and runs as many test
-programs at a time as there are processors.
+"""Runs unit tests: builds them with cargo, and runs as many test programs at a time
+as there are processors.  The arguments are those of cargo test.
 
 cargo runs one program after the other. Many tests wait for a timer or a socket, so
 the processors were idle for half of that time.  The output of a program appears when
@@ -19,7 +19,7 @@ from pathlib import Path
 def test_programs():
     """Builds the tests.  Returns the programs and the folders of their crates."""
     build = subprocess.run(
-        ["cargo", "test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"],
+        ["cargo", "test", *sys.argv[1:], "--no-run", "--message-format", "json-render-diagnostics"],
         stdout=subprocess.PIPE,
         text=True,
     )
