@@ -53,9 +53,15 @@ impl GivenHints {
     /// The hints of this machine's embedded host, if it has any.
     ///
     /// # Errors
-    /// If they cannot be used. The builder rejects such hints.
+    /// If it is not certain which host this machine is, or if its hints cannot be used.
+    /// The builder rejects such hints.
     pub fn in_ramdisk(embedded: &Embedded) -> Result<Option<Self>> {
-        let Some((host, hints)) = embedded.root_device_hints() else {
+        let hints = embedded.root_device_hints().map_err(|unclear| {
+            Failure::invalid_params(unclear.to_string()).hint(
+                "build the boot medium again with the addresses of this machine's NICs, or give root_device in the node's properties",
+            )
+        })?;
+        let Some((host, hints)) = hints else {
             return Ok(None);
         };
         let source = HintSource::of_host(host);

@@ -375,8 +375,8 @@ mod tests {
                 document,
             }),
             hosts: 50,
-            keyfiles: Vec::new(),
             faults: vec!["of another host".to_owned()],
+            ..Embedded::default()
         }
     }
 

@@ -29,9 +29,9 @@ use landfall_boot_params::{ClonedMac, MacAddr};
 
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 pub use host::{Document, DocumentError, EmbeddedHost, SUFFIX};
-pub use host_search::{Embedded, EmbeddedHosts};
+pub use host_search::{Embedded, EmbeddedHosts, UnclearHints};
 pub use metal3_hints::{Metal3HintError, Metal3Hints};
-pub use stored::{EmbeddedError, LARGEST};
+pub use stored::{EmbeddedError, HINTS_KEY, LARGEST};
 
 /// The directory of the files in the ramdisk, without the leading slash.
 pub const DIRECTORY: &str = "etc/landfall/hosts";

@@ -201,8 +201,7 @@ impl Lab {
         let embedded = Embedded {
             host: Some(host),
             hosts: 1,
-            keyfiles: Vec::new(),
-            faults: Vec::new(),
+            ..Embedded::default()
         };
         self.start_with(&embedded, None, "").state
     }

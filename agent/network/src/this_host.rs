@@ -26,7 +26,8 @@ const LOG_AFTER: Duration = Duration::from_secs(2);
 type Nics = BTreeMap<u32, (String, Vec<MacAddr>)>;
 
 /// Finds the host in the ramdisk that this machine is: the host with the
-/// address of the first NIC that matches one. The search ends after a time
+/// address of the first NIC that matches one. If the hosts have root device hints,
+/// the drivers must have found the other NICs as well. The search ends after a time
 /// limit, because no event shows that no further NIC will appear.
 pub async fn this_host(hosts: &EmbeddedHosts, settled: DevicesSettled) -> Embedded {
     let only_one_question = hosts.hosts.iter().all(|host| host.macs.is_empty());
@@ -61,7 +62,7 @@ async fn look(
         }
         loop {
             let macs: Vec<MacAddr> = nics.values().flat_map(|(_, macs)| macs).copied().collect();
-            if hosts.with_mac(&macs).is_some() {
+            if hosts.with_mac(&macs).is_some() && (is_settled || !hosts.have_hints()) {
                 return Ok(());
             }
             let mut end = match nics.is_empty() {
@@ -120,7 +121,7 @@ fn add(nics: &mut Nics, link: Link) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use landfall_network_plan::{Document, EmbeddedHost};
+    use landfall_network_plan::{Document, EmbeddedHost, Metal3Hints};
     use tokio::sync::watch;
 
     use super::*;
@@ -136,7 +137,7 @@ mod tests {
         };
         EmbeddedHosts {
             hosts: (0..50).map(host).collect(),
-            faults: Vec::new(),
+            ..EmbeddedHosts::default()
         }
     }
 
@@ -188,5 +189,26 @@ mod tests {
         let (_settled, receiver) = watch::channel(None);
         let found = this_host(&one, receiver).await;
         assert_eq!(name(&found), Some("node0"));
+    }
+    #[test]
+    fn with_hints_the_nic_of_another_host_counts_as_well() {
+        on_a_machine(async |lab| {
+            lab.plug_in(0);
+            ip("link add early0 type veth peer name early1");
+            ip("link set early0 address 52:54:00:00:01:07");
+            let (settled, receiver) = watch::channel(None);
+            let mut search = hosts();
+            let hints = serde_json::json!({"serialNumber": "S1"});
+            search.hosts[7].root_device_hints = Metal3Hints::from_json(&hints).unwrap();
+            let found = tokio::join!(this_host(&search, receiver), async {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                ip("link add late0 type veth peer name late1");
+                ip("link set late0 address 52:54:00:00:01:08");
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                settled.send_replace(Some(std::time::Instant::now()));
+            });
+            let error = found.0.root_device_hints().unwrap_err();
+            assert!(error.to_string().contains("different hints"), "{error}");
+        });
     }
 }

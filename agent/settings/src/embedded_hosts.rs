@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use landfall_network_plan::embedded::{
-    DIRECTORY, EmbeddedHost, EmbeddedHosts, LARGEST, MOST_HOSTS, SUFFIX,
+    DIRECTORY, EmbeddedHost, EmbeddedHosts, HINTS_KEY, LARGEST, MOST_HOSTS, SUFFIX,
 };
 
 /// The maximum size of all files together, in bytes. A ramdisk for thousands of
@@ -23,6 +23,7 @@ pub fn embedded_hosts(root: &Path) -> EmbeddedHosts {
             embedded
                 .faults
                 .push(format!("cannot read /{DIRECTORY}: {error}"));
+            embedded.unread_hints = true;
             return embedded;
         }
     };
@@ -32,6 +33,7 @@ pub fn embedded_hosts(root: &Path) -> EmbeddedHosts {
             "/{DIRECTORY}: expected at most {MOST_HOSTS} hosts, found {count}; the rest is ignored"
         ));
         paths.truncate(MOST_HOSTS);
+        embedded.unread_hints = true;
     }
     let mut left = MOST_BYTES;
     for path in paths {
@@ -45,6 +47,7 @@ pub fn embedded_hosts(root: &Path) -> EmbeddedHosts {
                 embedded
                     .faults
                     .push(format!("/{DIRECTORY}/{name}: {error}; the host is ignored"));
+                embedded.unread_hints |= may_have_hints(&path);
             }
         }
     }
@@ -73,6 +76,18 @@ fn read(path: &Path, left: usize) -> io::Result<(EmbeddedHost, usize)> {
     }
     let host = EmbeddedHost::from_json(&text).map_err(io::Error::other)?;
     Ok((host, text.len()))
+}
+
+/// Whether root device hints may be in a file that is no host.
+fn may_have_hints(path: &Path) -> bool {
+    if path.is_dir() {
+        return false;
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LARGEST as u64).read_to_end(&mut bytes));
+    let key = HINTS_KEY.as_bytes();
+    // What is too long was not read to its end.
+    read.is_err() || bytes.len() == LARGEST || bytes.windows(key.len()).any(|part| part == key)
 }
 
 #[cfg(test)]
@@ -108,11 +123,16 @@ mod tests {
                 "/etc/landfall/hosts/sub.json: Is a directory (os error 21); the host is ignored",
             ]
         );
+        assert!(!found.unread_hints);
+        let hinted = r#"{"format": 2, "root_device_hints": {"serialNumber": "S"}}"#;
+        fs::write(directory.join("c.json"), hinted).unwrap();
+        assert!(embedded_hosts(root.path()).unread_hints);
         fs::remove_dir_all(&directory).unwrap();
         fs::write(&directory, "").unwrap();
-        let told = embedded_hosts(root.path()).faults;
+        let told = embedded_hosts(root.path());
+        assert!(told.unread_hints);
         assert_eq!(
-            told,
+            told.faults,
             ["cannot read /etc/landfall/hosts: Not a directory (os error 20)"]
         );
     }

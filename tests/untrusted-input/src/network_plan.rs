@@ -17,7 +17,7 @@ pub fn embedded_host(data: &[u8]) {
     }
     let hosts = EmbeddedHosts {
         hosts: vec![host],
-        faults: Vec::new(),
+        ..EmbeddedHosts::default()
     };
     let embedded: Embedded = hosts.decide(&[("eth0".to_owned(), hosts.hosts[0].macs.clone())]);
     let _ = Choice::for_boot(&embedded, None, &NetArgs::default());

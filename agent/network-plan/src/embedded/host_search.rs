@@ -15,7 +15,15 @@ pub struct EmbeddedHosts {
     pub hosts: Vec<EmbeddedHost>,
     /// The files that cannot be read, one line each.
     pub faults: Vec<String>,
+    /// Whether root device hints may be in what cannot be read.
+    pub unread_hints: bool,
 }
+
+/// It is not certain which root device hints are those of this machine. Without hints
+/// another disk matches, so no disk may be chosen then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot tell which root device hints in the ramdisk are for this machine: {0}")]
+pub struct UnclearHints(String);
 
 /// The embedded host of this machine, and the faults of the search for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +37,8 @@ pub struct Embedded {
     pub keyfiles: Vec<Keyfile>,
     /// Faults of all embedded hosts and of the search, one line each.
     pub faults: Vec<String>,
+    /// Why it is not certain whose hints are for this machine.
+    pub unclear_hints: Option<UnclearHints>,
 }
 
 impl Embedded {
@@ -39,10 +49,17 @@ impl Embedded {
             || (!self.keyfiles.is_empty() && NetworkPlan::from_keyfiles(&self.keyfiles).is_ok())
     }
 
-    /// The hints for the root disk of this machine, and the host that has them.
-    pub fn root_device_hints(&self) -> Option<(&EmbeddedHost, &Metal3Hints)> {
-        let host = self.host.as_ref()?;
-        Some((host, host.root_device_hints.as_ref()?))
+    /// The hints for the root disk of this machine, and the host that has them. `None`
+    /// if there are no hints for it.
+    ///
+    /// # Errors
+    /// If hints of another host may be for it, or lost.
+    pub fn root_device_hints(&self) -> Result<Option<(&EmbeddedHost, &Metal3Hints)>, UnclearHints> {
+        if let Some(unclear) = &self.unclear_hints {
+            return Err(unclear.clone());
+        }
+        let host = self.host.as_ref();
+        Ok(host.and_then(|host| Some((host, host.root_device_hints.as_ref()?))))
     }
 }
 
@@ -54,6 +71,13 @@ impl EmbeddedHosts {
         let fitting = self.hosts.iter().filter(|host| there(host) > 0);
         // `max_by_key` returns the last of equals, so this searches backwards.
         fitting.rev().max_by_key(|host| there(host))
+    }
+
+    /// Whether any host has root device hints. Then every NIC counts: that of another
+    /// host would choose another disk.
+    pub fn have_hints(&self) -> bool {
+        let mut hosts = self.hosts.iter();
+        hosts.any(|host| host.root_device_hints.is_some())
     }
 
     /// The host for every machine that no other host matches.
@@ -92,6 +116,27 @@ impl EmbeddedHosts {
             hosts: count,
             keyfiles: Vec::new(),
             faults,
+            unclear_hints: self.unclear_hints(by_mac, &macs).map(UnclearHints),
+        }
+    }
+
+    fn unclear_hints(&self, by_mac: Option<&EmbeddedHost>, macs: &[MacAddr]) -> Option<String> {
+        match by_mac {
+            Some(host) => {
+                let other = self.hosts.iter().find(|other| {
+                    other.macs.iter().any(|mac| macs.contains(mac))
+                        && other.root_device_hints != host.root_device_hints
+                })?;
+                Some(format!(
+                    "{host} and {other} have NICs of it and different hints"
+                ))
+            }
+            None if self.unread_hints => Some("the file of a host cannot be read".to_owned()),
+            None if self.have_hints() && self.for_any_machine().is_none() => Some(format!(
+                "expected a NIC of one of the {} hosts, found none",
+                self.hosts.len()
+            )),
+            None => None,
         }
     }
 }
@@ -118,7 +163,7 @@ mod tests {
     fn decide(hosts: &[EmbeddedHost], nics: &[u8]) -> Embedded {
         let hosts = EmbeddedHosts {
             hosts: hosts.to_vec(),
-            faults: Vec::new(),
+            ..EmbeddedHosts::default()
         };
         let nics: Vec<_> = nics
             .iter()
@@ -189,5 +234,55 @@ mod tests {
         );
         let equal = decide(&hosts, &[4, 1]);
         assert_eq!(equal.host.unwrap().host_name.as_deref(), Some("a"));
+    }
+    #[test]
+    fn hints_that_may_be_another_hosts_choose_nothing() {
+        let hinted = |name: &str, macs: &[u8], serial: &str| {
+            let hints = serde_json::json!({"serialNumber": serial});
+            let root_device_hints = Metal3Hints::from_json(&hints).unwrap();
+            EmbeddedHost {
+                root_device_hints,
+                ..host(name, macs)
+            }
+        };
+        let (a, b) = (hinted("a", &[1, 2], "A"), hinted("b", &[3], "B"));
+        let same = hinted("c", &[4], "A");
+        let (plain, any) = (host("d", &[5]), host("any", &[]));
+        let serial = |hosts: &[&EmbeddedHost], nics: &[u8], unread_hints| {
+            let hosts = EmbeddedHosts {
+                hosts: hosts.iter().map(|host| (*host).clone()).collect(),
+                unread_hints,
+                ..EmbeddedHosts::default()
+            };
+            let nics: Vec<_> = nics
+                .iter()
+                .map(|last| (format!("eth{last}"), vec![mac(*last)]))
+                .collect();
+            let found = hosts.decide(&nics);
+            let hints = found.root_device_hints();
+            hints
+                .map(|hints| hints.map(|(_, hints)| hints.to_string()))
+                .map_err(|error| error.to_string())
+        };
+        let of_a = serial(&[&a], &[1], false);
+        assert!(of_a.as_ref().unwrap().is_some());
+        assert_eq!(serial(&[&a, &b, &plain], &[9, 2], false), of_a);
+        assert_eq!(serial(&[&a, &same], &[1, 4], false), of_a);
+        // A file that cannot be read is another host's, if this machine is known.
+        assert_eq!(serial(&[&a, &b], &[1], true), of_a);
+        assert_eq!(serial(&[&a, &any], &[9], false), Ok(None));
+        assert_eq!(serial(&[&a, &plain], &[5], false), Ok(None));
+        assert_eq!(serial(&[&plain], &[9], false), Ok(None));
+        for (hosts, nics, unread, expected) in [
+            (&[&a, &b][..], &[1, 3][..], false, "different hints"),
+            (&[&a, &plain], &[2, 5], false, "different hints"),
+            (&[&a, &b], &[9], false, "one of the 2 hosts, found none"),
+            (&[&plain], &[9], true, "cannot be read"),
+            (&[&any], &[9], true, "cannot be read"),
+            (&[], &[9], true, "cannot be read"),
+        ] {
+            let error = serial(hosts, nics, unread).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

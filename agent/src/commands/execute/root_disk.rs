@@ -33,7 +33,7 @@ fn report_hints(node: &Node, embedded: &Embedded) -> Result<()> {
     };
     tracing::info!("{given}");
     if !matches!(given.source, HintSource::Ramdisk(_))
-        && let Some((host, hints)) = embedded.root_device_hints()
+        && let Ok(Some((host, hints))) = embedded.root_device_hints()
     {
         tracing::info!("the root device hints in the ramdisk for {host} are ignored: {hints}");
     }
