@@ -120,7 +120,8 @@ impl Boot {
             };
             self.reach(&wanted).await?;
         }
-        let disk = self.disk(options.dest_device.take()).await?;
+        let named = options.dest_device.take();
+        let disk = self.disk(named, order.uses_hints()).await?;
         tracing::info!("installing to {}", disk.display());
         options.dest_device = Some(disk);
         let choice = commands::choice_of_this_boot(&self.settings).await;

@@ -17,11 +17,11 @@ use crate::commands::blocking;
 
 impl Boot {
     /// The disk of this name. Without a name, the disk that this host's root device
-    /// hints in the ramdisk choose.
-    pub(super) async fn disk(&self, named: Option<PathBuf>) -> Result<PathBuf> {
+    /// hints in the ramdisk choose, if the order `uses_hints`.
+    pub(super) async fn disk(&self, named: Option<PathBuf>, uses_hints: bool) -> Result<PathBuf> {
         let embedded = &self.settings.embedded;
         if let Some(path) = named {
-            if let Some((host, hints)) = embedded.root_device_hints() {
+            if let Ok(Some((host, hints))) = embedded.root_device_hints() {
                 tracing::info!(
                     "the root device hints in the ramdisk for {host} are ignored ({hints}): the installation names {}",
                     path.display()
@@ -29,12 +29,16 @@ impl Boot {
             }
             return self.named_disk(&path).await;
         }
-        let given = GivenHints::in_ramdisk(embedded)?.ok_or_else(|| {
-            Failure::invalid_params(
-                "expected coreos.inst.install_dev=DISK, or root device hints of this host in the ramdisk, found neither",
-            )
-        })?;
-        self.hinted_disk(given).await
+        let given = match uses_hints {
+            true => GivenHints::in_ramdisk(embedded)?,
+            false => None,
+        };
+        match given {
+            Some(given) => self.hinted_disk(given).await,
+            None => Err(Failure::invalid_params(
+                "expected coreos.inst.install_dev=DISK, or coreos.inst.image_url=URL and root device hints of this host in the ramdisk, found neither",
+            )),
+        }
     }
 
     async fn named_disk(&self, path: &Path) -> Result<PathBuf> {

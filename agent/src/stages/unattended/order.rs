@@ -27,8 +27,8 @@ impl Order {
     /// Ironic, there is none: only one of the two may decide, and it is Ironic.
     pub fn of(settings: &Settings, is_live_system: bool) -> Option<Self> {
         let line = match settings.embedded.root_device_hints() {
-            Some(_) => CoreosInst::with_hinted_disk(&settings.command_line),
-            None => CoreosInst::from_command_line(&settings.command_line),
+            Ok(None) => CoreosInst::from_command_line(&settings.command_line),
+            Ok(Some(_)) | Err(_) => CoreosInst::with_hinted_disk(&settings.command_line),
         };
         if is_live_system {
             if line.is_wanted() {
@@ -57,6 +57,13 @@ impl Order {
             line,
             files,
         })
+    }
+
+    /// Whether the kernel arguments leave the choice of the disk to root device hints.
+    /// Config files alone never do: a misspelt argument may be the one that names a
+    /// disk.
+    pub(super) fn uses_hints(&self) -> bool {
+        self.line.uses_hints
     }
 
     /// Reports on the console what is going to happen.

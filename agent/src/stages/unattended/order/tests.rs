@@ -82,6 +82,22 @@ fn root_device_hints_in_the_ramdisk_replace_the_disk_of_the_line() {
 }
 
 #[test]
+fn config_files_do_not_make_hints_choose_the_disk() {
+    for (line, uses_hints) in [
+        ("", false),
+        ("coreos.inst.instal_dev=/dev/sdb", false),
+        ("coreos.inst.image_url=http://192.0.2.1/a", true),
+    ] {
+        let order = Order {
+            line: CoreosInst::with_hinted_disk(&CommandLine::parse(line)),
+            files: vec!["/etc/coreos/installer.d/10-karg.yaml".into()],
+            skip_reboot: false,
+        };
+        assert_eq!(order.uses_hints(), uses_hints, "{line}");
+    }
+}
+
+#[test]
 fn an_image_is_found_for_a_line_that_names_none() {
     let filled = |line: &str, has_own_image| {
         let order = order(line);
