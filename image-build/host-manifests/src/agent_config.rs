@@ -72,8 +72,7 @@ impl Reader<'_> {
             Some(network) => Document::NmState(format!("{network:#}\n")),
         };
         let mut host = host(name, document);
-        let hints_path = format!("{path}.rootDeviceHints");
-        host.root_device_hints = self.hints(&hints_path, fields.get("rootDeviceHints"));
+        host.root_device_hints = self.hints(path, fields);
         let list_path = format!("{path}.interfaces");
         let interfaces = self.list(&list_path, fields.get("interfaces"));
         if interfaces.is_empty() {

@@ -59,7 +59,7 @@ pub(crate) fn read(manifest: &Manifest, secrets: &[Manifest], reading: &mut Read
         None => Identity::OnlyInNetwork,
     };
     let mac = reader.mac("spec.bootMACAddress", mac);
-    let hints = reader.hints("spec.rootDeviceHints", spec.get("rootDeviceHints"));
+    let hints = reader.hints("spec", spec);
     let (title, document) = match reader.secret_of(manifest, spec, secrets) {
         Some(secret) => {
             let name = start(&secret.name);

@@ -101,7 +101,7 @@ impl Reader<'_> {
             self.fault(&at("networkConfig"), error);
             landfall_network_plan::Document::None
         });
-        let hints = self.hints(&at("rootDeviceHints"), fields.get("rootDeviceHints"));
+        let hints = self.hints(path, fields);
         let title = match &name {
             Some(name) => format!("{}: {path} ({})", self.title, start(name)),
             None => format!("{}: {path}", self.title),

@@ -54,8 +54,30 @@ impl Reader<'_> {
     }
 
     /// Root device hints in metal3's spelling.
-    pub(crate) fn hints(&mut self, path: &str, value: Option<&Value>) -> Option<Metal3Hints> {
-        match Metal3Hints::from_json(value.unwrap_or(&Value::Null)) {
+    /// The `rootDeviceHints` of a host with these fields. Warns where metal3 chooses the
+    /// disk in another way (`updateRootDeviceHints` in baremetal-operator's
+    /// internal/controller/metal3.io/baremetalhost_controller.go).
+    pub(crate) fn hints(&mut self, host: &str, fields: &Map<String, Value>) -> Option<Metal3Hints> {
+        let path = &format!("{host}.rootDeviceHints");
+        let value = fields.get("rootDeviceHints").unwrap_or(&Value::Null);
+        let profile = fields.get("hardwareProfile").and_then(Value::as_str);
+        let profile = profile.filter(|name| !matches!(*name, "" | "empty" | "unknown"));
+        if let (Some(name), Value::Null) = (profile, value) {
+            self.warn(
+                &format!("{host}.hardwareProfile"),
+                format_args!(
+                    "metal3 chooses the root disk by the profile {:?}, the ramdisk does not -- give rootDeviceHints",
+                    start(name)
+                ),
+            );
+        }
+        if !value.is_null() && fields.get("raid").is_some_and(|raid| !raid.is_null()) {
+            self.warn(
+                &format!("{host}.raid"),
+                "metal3 does not use the rootDeviceHints of a host whose root volume is a RAID, the ramdisk does",
+            );
+        }
+        match Metal3Hints::from_json(value) {
             Ok(hints) => hints,
             Err(faults) => {
                 let title = self.title;
@@ -131,6 +153,11 @@ impl Reader<'_> {
                 );
             }
         }
+    }
+
+    fn warn(&mut self, path: &str, warning: impl Display) {
+        let line = format!("{}: {path}: {warning}", self.title);
+        self.reading.warnings.push(line);
     }
 
     pub(crate) fn fault(&mut self, path: &str, fault: impl Display) {

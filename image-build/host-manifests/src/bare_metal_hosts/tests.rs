@@ -430,6 +430,42 @@ fn the_network_of_the_assisted_installer_is_named_and_ignored() {
 }
 
 #[test]
+fn other_ways_to_choose_the_disk_are_named() {
+    const MAC: &str = "52:54:00:00:00:01";
+    let hints = json!({"serialNumber": "S1"});
+    for (spec, expected) in [
+        (
+            json!({"hardwareProfile": "dell"}),
+            "by the profile \"dell\"",
+        ),
+        (
+            json!({"hardwareProfile": "dell", "rootDeviceHints": hints}),
+            "",
+        ),
+        (json!({"hardwareProfile": "unknown"}), ""),
+        (json!({"hardwareProfile": "empty"}), ""),
+        (
+            json!({"raid": {}, "rootDeviceHints": hints}),
+            "root volume is a RAID",
+        ),
+        (json!({"raid": {}}), ""),
+        (json!({"raid": null, "rootDeviceHints": hints}), ""),
+    ] {
+        let mut spec = spec;
+        spec["bootMACAddress"] = MAC.into();
+        let reading = read(&host(&spec).to_string());
+        assert_eq!(reading.faults, [""; 0], "{spec}");
+        let warnings = reading.warnings.concat();
+        assert!(warnings.contains(expected), "{spec}: {warnings}");
+        assert_eq!(
+            warnings.is_empty(),
+            expected.is_empty(),
+            "{spec}: {warnings}"
+        );
+    }
+}
+
+#[test]
 fn a_bomb_is_one_fault() {
     let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n\
          c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n\
