@@ -140,7 +140,7 @@ test-ironic-gates: build image ironic ## Two scenarios under the real Ironic
 	cargo test $(tests) --test ironic
 
 test-ironic: build rescue image ironic ## All scenarios under the real Ironic; LANDFALL_LAB=keep leaves the lab running
-	cargo test $(tests) --test ironic -- --include-ignored $(LIFE)
+	cargo test $(tests) --test ironic -- --include-ignored --skip registry $(LIFE)
 
 # The versions that metal3's ironic-standalone-operator supports, beside the pinned one
 # (ironic_types.go there).
@@ -159,9 +159,10 @@ test-controller: kube-apiserver ## The controller with a real kube-apiserver and
 test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, with nothing cached
 	tests/fresh-machine.sh
 
-test-release: release ironic ## The release in podman, skopeo, Ironic's image code and the validator of its SBOM
+test-release: release image ironic ## The release in podman, skopeo, a registry, Ironic and the validator of its SBOM
 	tests/release/judges.sh -o out/judges
-	cargo test -p landfall-image --test release
+	cargo test $(tests) --test release
+	cargo test $(tests) --test ironic -- --ignored registry
 
 # RUSTC_BOOTSTRAP: the sanitizers are unstable, and the compiler that is pinned
 # has them: no second toolchain. cargo-fuzz passes its flags in RUSTFLAGS, which

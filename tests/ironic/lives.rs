@@ -104,6 +104,16 @@ lives! {
         story: Story::OneDeployment,
         ..Plan::default()
     };
+    /// Kernel and ramdisk are artefacts of the release in a container registry.
+    #[ignore = "the release has to be built: make test-release"]
+    registry: Plan {
+        story: Story::OneDeployment,
+        configuration: Configuration {
+            registry: true,
+            ..Configuration::default()
+        },
+        ..Plan::default()
+    };
     /// Adopt, undeploy, abort a cleaning, clean with a runbook, deploy, service.
     #[ignore = "no gate: make test-ironic"]
     operations: Plan {

@@ -49,7 +49,21 @@ pub fn container_host() -> Result<PathBuf> {
 
 /// The agent container of the release.
 pub fn agent_container() -> Result<PathBuf> {
-    let path = out_dir().join("release/oci/landfall-agent.tar");
+    of_release("oci/landfall-agent.tar")
+}
+
+/// The release's artefacts for `oci://`: kernel and ramdisk.
+pub fn ramdisk_artefacts() -> Result<PathBuf> {
+    of_release("oci/landfall-ramdisk.tar")
+}
+
+/// Debian's container registry.
+pub fn registry() -> Result<PathBuf> {
+    existing(out_dir().join("judges/registry/usr/bin/docker-registry"))
+}
+
+fn of_release(file: &str) -> Result<PathBuf> {
+    let path = out_dir().join("release").join(file);
     if !path.exists() {
         bail!("{} is missing: run make release first", path.display());
     }

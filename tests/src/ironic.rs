@@ -15,6 +15,7 @@ pub mod node;
 mod operations;
 pub mod plan;
 mod private_folders;
+mod registry;
 mod rescue_login;
 mod restarts;
 mod services;
@@ -30,6 +31,7 @@ use crate::lab::Lab;
 use crate::tls_front::{Authority, TlsFront};
 use bare_metal_api::BareMetalApi;
 use configuration::Configuration;
+use registry::Registry;
 use services::Services;
 
 /// The test's Ironic. It runs until it is dropped.
@@ -38,6 +40,7 @@ pub struct Ironic {
     /// The image server for Ironic and the hosts.
     pub images: ImageServer,
     services: Services,
+    _registry: Option<Registry>,
     _dhcp: Option<DhcpServer>,
     _fronts: Vec<TlsFront>,
 }
@@ -96,11 +99,16 @@ impl Ironic {
                 fronts.push(TlsFront::start(made, port, server).await?);
             }
         }
+        let registry = match configuration.registry {
+            true => Some(Registry::start(lab).await?),
+            false => None,
+        };
         let services = Services::start(lab, configuration, authority.as_ref()).await?;
         Ok(Self {
             api: services.api.clone(),
             images,
             services,
+            _registry: registry,
             _dhcp: dhcp,
             _fronts: fronts,
         })

@@ -82,6 +82,10 @@ fn allowed_in(plan: &Plan) -> &'static [(&'static str, &'static str)] {
             ),
         ],
         Story::Restarts => &[RESTARTED],
+        _ if plan.configuration.registry => &[(
+            "access an OCI registry utilizing HTTPS. Will retry with HTTP",
+            "the lab's registry has no TLS",
+        )],
         _ if plan.boot == Boot::Pxe => &[(
             "No IP addresses assigned for node",
             "the lab's dnsmasq is not Ironic's",

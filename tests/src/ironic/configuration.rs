@@ -22,6 +22,8 @@ pub struct Configuration {
     pub fast_track: bool,
     /// Announce the API by multicast DNS. The agent finds it there.
     pub mdns: bool,
+    /// Fetch kernel and ramdisk from a container registry without TLS.
+    pub registry: bool,
 }
 
 pub const IMAGES_TLS_PORT: u16 = 8443;
@@ -143,7 +145,10 @@ impl Configuration {
         let http = Family::V4.url(image_server::PORT);
         let arguments = self.kernel_arguments();
         let Self {
-            fast_track, mdns, ..
+            fast_track,
+            mdns,
+            registry,
+            ..
         } = *self;
         let listens_at = self.listens_at();
         let [trust, agent_trust] = self.trust(lab);
@@ -240,6 +245,8 @@ tftp_server = {HOST_V4}
 tftp_root = {state}/tftp
 tftp_master_path = {state}/tftp-masters
 loader_file_paths = {LOADERS}
+[oci]
+permit_fallback_to_http_transport = {registry}
 [inspector]
 require_managed_boot = true
 extra_kernel_params = {INSPECTION_ARGUMENTS}

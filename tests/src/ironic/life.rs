@@ -59,7 +59,7 @@ impl Place {
         let guest = plan.guest(lab);
         let system = guest.define(lab).await?;
         let clock = Instant::now();
-        let node = Node::enrol(&ironic.api, &plan.enrolment(&guest, &system)).await?;
+        let node = Node::enrol(&ironic.api, &plan.enrolment(lab, &guest, &system)?).await?;
         note(lab, "enrolment", clock);
         Ok(Self {
             ironic,

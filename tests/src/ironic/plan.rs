@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::configuration::Configuration;
 use super::guest::{Guest, NetworkProtocol};
 use super::node::Enrolment;
-use super::{KERNEL, RAMDISK, RESCUE_RAMDISK};
+use super::{KERNEL, RAMDISK, RESCUE_RAMDISK, registry};
 use crate::artifacts::{self, Packing};
 use crate::dhcp_server::{self, NetworkBoot, TftpFile};
 use crate::ignition::Proof;
@@ -216,8 +216,8 @@ impl Plan {
         }
     }
 
-    pub(super) fn enrolment(&self, guest: &Guest, system: &str) -> Enrolment {
-        Enrolment {
+    pub(super) fn enrolment(&self, lab: &Lab, guest: &Guest, system: &str) -> Result<Enrolment> {
+        Ok(Enrolment {
             name: NODE.to_owned(),
             mac: guest.mac.clone(),
             boot_interface: match self.boot {
@@ -236,14 +236,18 @@ impl Plan {
             },
             bmc: self.configuration.bmc_url(),
             system: system.to_owned(),
-            media: self.media(),
+            media: self.media(lab)?,
             network_data: (self.addresses == Addresses::NetworkData).then(network_data),
-        }
+        })
     }
 
-    fn media(&self) -> Value {
+    fn media(&self, lab: &Lab) -> Result<Value> {
         if self.boot == Boot::OwnIso {
-            return json!({"deploy_iso": url(OWN_ISO)});
+            return Ok(json!({"deploy_iso": url(OWN_ISO)}));
+        }
+        if self.configuration.registry {
+            let [kernel, ramdisk] = registry::ARTEFACTS.map(|name| registry::url(lab, name));
+            return Ok(json!({"deploy_kernel": kernel?, "deploy_ramdisk": ramdisk?}));
         }
         let mut media = json!({
             "deploy_kernel": url(KERNEL), "deploy_ramdisk": url(RAMDISK),
@@ -255,7 +259,7 @@ impl Plan {
             // port.
             media["kernel_append_params"] = "%default% BOOTIF=${net_default_mac}".into();
         }
-        media
+        Ok(media)
     }
 
     /// The `instance_info` for the image, the first of [`Plan::files`].

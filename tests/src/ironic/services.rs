@@ -35,7 +35,7 @@ const IRONIC_CONF: &str = "ironic.conf";
 const START_PAUSE: Duration = Duration::from_millis(200);
 
 /// A process and everything that it starts. Dropping it kills all of them.
-struct Service {
+pub(super) struct Service {
     name: &'static str,
     process: Child,
 }
@@ -180,7 +180,7 @@ pub(super) async fn virsh(arguments: &[&str]) -> Result<String> {
 impl Service {
     /// Starts a service. Its output goes to a log file. If `source` is given, its
     /// output except debug messages goes to the journal too.
-    fn start(
+    pub(super) fn start(
         lab: &Lab,
         name: &'static str,
         program: &str,
@@ -237,7 +237,10 @@ impl Service {
     }
 
     /// Waits for the service's first answer.
-    async fn answers(&mut self, mut asked: impl AsyncFnMut() -> Result<()>) -> Result<()> {
+    pub(super) async fn answers(
+        &mut self,
+        mut asked: impl AsyncFnMut() -> Result<()>,
+    ) -> Result<()> {
         let deadline = Instant::now() + START_LIMIT;
         loop {
             let Err(error) = asked().await else {
