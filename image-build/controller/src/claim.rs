@@ -42,8 +42,8 @@ pub(crate) fn claim(secret: &mut ObjectMeta, resource: &PreprovisioningImage) ->
     changed
 }
 
-/// Whether both refer to the resource of the same name, perhaps of an earlier
-/// life of it.
+/// Whether both refer to a resource of the same group, kind and name. The UIDs may
+/// differ: the resource may have been deleted and created again.
 fn is_same(one: &OwnerReference, other: &OwnerReference) -> bool {
     let group = |owner: &OwnerReference| {
         let (group, _) = owner.api_version.split_once('/').unwrap_or_default();

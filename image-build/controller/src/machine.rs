@@ -298,7 +298,8 @@ impl<'c, S: ImageStore> Run<'c, S> {
         let parameters = PostParams::default();
         let answer = self.secrets.replace(&name, &parameters, &secret).await;
         let claimed = match answer.map_err(failed("claim the Secret")) {
-            // It was deleted meanwhile: this is not the resource.
+            // The Secret was deleted meanwhile. The caller would take this error for a
+            // deleted resource, and end the run.
             Err(error) if error.is_not_found() => {
                 self.secret_view = SecretView::Missing;
                 return Ok(());
@@ -326,8 +327,9 @@ impl<'c, S: ImageStore> Run<'c, S> {
                 Err(reason) => ImageView::Refused(reason),
             };
         } else if self.secret.is_none() && !origin.wanted.network_data.name.is_empty() {
-            // The short cut of `read_secret` was not short enough: the format, the
-            // architecture or the base is another one, and the content is needed.
+            // `read_secret` took the Secret's version from the watch, and did not read the
+            // Secret. But the format, the architecture or the base has changed, so the
+            // image must be made again, and that needs the Secret's content.
             served.remove_result(&self.key);
             self.secret_view = SecretView::NotRead;
             return;

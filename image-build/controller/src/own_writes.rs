@@ -1,4 +1,4 @@
-//! Tells whether the watch has reported this copy's last write of a resource.
+//! Checks whether the watch has already reported this copy's last write of a resource.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

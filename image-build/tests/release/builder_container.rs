@@ -9,7 +9,8 @@ use crate::{release, repository, run};
 
 const IMAGE: &str = "localhost/landfall-image:0.1.0";
 
-/// The kernel package for which the release was built.
+/// A kernel package. Any will do, because both programs get the same one; the release
+/// itself has the kernel of `out/packages/generic`.
 fn kernel() -> PathBuf {
     let directory = repository().join("out/packages");
     let mut files = fs::read_dir(directory).unwrap();
