@@ -21,8 +21,8 @@ Example:
   landfall-image inspect --verify node1.iso
 
 Nothing is rebuilt: the changes go into areas that `landfall-image iso` has
-reserved (4 KiB for kernel arguments; --embed-kib for files), or into an archive
-after a ramdisk. A second customization adds to the first. The order is: reset,
+reserved (1792 bytes for kernel arguments, --embed-kib for files), or into an
+archive after a ramdisk. A second customization adds to the first. The order is: reset,
 delete, append.
 With -o, OUT appears when it is complete. On file systems with reflinks (XFS,
 btrfs) it shares its blocks with BASE. With --in-place, an ISO is changed where
