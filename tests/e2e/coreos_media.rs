@@ -12,20 +12,25 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use landfall_media_formats::areas::{Areas, Places};
 use landfall_media_formats::iso9660::Iso;
 use landfall_tests::installation::deploy_and_boot;
-use landfall_tests::lab::{Family, Lab};
-use landfall_tests::site::{Network, Plan, Site, Way};
+use landfall_tests::lab::{Family, GUEST_V4, HOST_V4, Lab};
+use landfall_tests::site::{MAC, Network, Plan, Site, Way};
 use landfall_tests::vm::Firmware;
 use landfall_tests::{artifacts, conductor, embedded_hosts, media, program};
+use serde_json::json;
 
 use crate::host_test;
 
 /// A kernel argument of the built medium. `iso kargs modify` deletes it.
 const BUILT: &str = "test.built=1";
+/// The source of the network with [`packed_plan`].
+const EMBEDDED: &str = "plan embedded in the ramdisk";
 const CONFIG: &[u8] = b"{\"ignition\": {\"version\": \"3.2.0\"}}";
 
 fn plan(firmware: Firmware, way: Way) -> Plan {
@@ -53,6 +58,45 @@ async fn packed_plan(lab: &Lab) -> Result<Vec<u8>> {
     Ok(encoder.finish()?)
 }
 
+/// A config of image-customization-controller: the agent's configuration, which names the
+/// conductor, and NetworkManager's profile for the host's NIC.
+async fn packed_config(lab: &Lab) -> Result<Vec<u8>> {
+    let file = |path: &str, mode: u32, content: &str| {
+        let content = BASE64_STANDARD.encode(content);
+        json!({
+            "path": path,
+            "mode": mode,
+            "overwrite": true,
+            "contents": {"source": format!("data:;base64,{content}"), "verification": {}},
+        })
+    };
+    let api = Family::V4.url(conductor::PORT);
+    let configuration = format!(
+        "[DEFAULT]\napi_url = {api}\ninspection_callback_url = {api}/v1/continue_inspection\n\
+         insecure = True\nenable_vlan_interfaces = \n"
+    );
+    let profile = format!(
+        "[connection]\nid=lan\ntype=ethernet\n\n[ethernet]\nmac-address={MAC}\n\n\
+         [ipv4]\nmethod=manual\naddress1={GUEST_V4}/24,{HOST_V4}\n\n[ipv6]\nmethod=disabled\n"
+    );
+    let connections = "/etc/NetworkManager/system-connections";
+    let config = json!({
+        "ignition": {"version": "3.2.0"},
+        "storage": {"files": [
+            file("/etc/ironic-python-agent.conf", 0o644, &configuration),
+            file(&format!("{connections}/lan.nmconnection"), 0o600, &profile),
+        ]},
+    });
+    let folder = lab.path("embedded");
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join("config.ign"), config.to_string())?;
+    let pack = format!(
+        "cd {} && echo config.ign | cpio -o -H newc --quiet | gzip",
+        folder.display()
+    );
+    Ok(program::run("sh", &["-c", &pack]).await?.stdout)
+}
+
 fn areas_of(iso: &Path) -> Result<(Areas, Places)> {
     Ok(Areas::of(&mut Iso::open(File::open(iso)?)?)?)
 }
@@ -65,13 +109,24 @@ fn overlay(iso: &Path, bytes: &[u8]) -> Result<()> {
     Ok(file.write_all_at(bytes, area.offset)?)
 }
 
-async fn install(lab: &Lab, plan: &Plan, site: &Site) -> Result<()> {
+async fn install(lab: &Lab, plan: &Plan, site: &Site, source: &str) -> Result<()> {
     let services = site.serve(lab).await?;
     let guest = site.power_on(lab).await?;
     deploy_and_boot(lab, plan, site, &services, guest).await?;
-    lab.journal
-        .said(&["network: source: plan embedded in the ramdisk"])?;
+    lab.journal.said(&[&format!("network: source: {source}")])?;
     Ok(())
+}
+
+/// Everything that this host knows of its site is in the overlay.
+#[test]
+fn iso_of_image_customization_controller() {
+    host_test("iso_of_image_customization_controller", async |lab| {
+        let plan = plan(Firmware::Uefi, Way::Iso);
+        let site = plan.site(lab).await?;
+        let iso = site.machine.boot.medium().context("no ISO")?;
+        overlay(iso, &packed_config(lab).await?)?;
+        install(lab, &plan, &site, "NetworkManager keyfiles in the ramdisk").await
+    });
 }
 
 /// coreos-installer packs everything in the area again, in its own way (xz): here the
@@ -97,7 +152,7 @@ fn iso_changed_by_coreos_installer() {
         ] {
             program::run(&installer, arguments).await?;
         }
-        install(lab, &plan, &site).await
+        install(lab, &plan, &site, EMBEDDED).await
     });
 }
 
@@ -113,7 +168,7 @@ fn stick_with_an_overlay() {
         let arguments = areas.kargs.default.replace(BUILT, &ironic());
         let file = File::options().write(true).open(stick)?;
         file.write_all_at(&areas.kargs.file(&arguments)?, places.kargs.offset)?;
-        install(lab, &plan, &site).await
+        install(lab, &plan, &site, EMBEDDED).await
     });
 }
 
@@ -131,7 +186,7 @@ async fn install_by_network(lab: &Lab, firmware: Firmware) -> Result<()> {
     let served = site.files.iter_mut();
     let served = served.filter(|file| file.name == media::ADDITION);
     served.for_each(|file| file.content = addition.clone().into());
-    install(lab, &plan, &site).await
+    install(lab, &plan, &site, EMBEDDED).await
 }
 
 /// iPXE, by HTTP.
