@@ -140,7 +140,7 @@ test-ironic-gates: build image ironic ## Two scenarios under the real Ironic
 	cargo test $(tests) --test ironic
 
 test-ironic: build rescue image ironic ## All scenarios under the real Ironic; LANDFALL_LAB=keep leaves the lab running
-	cargo test $(tests) --test ironic -- --include-ignored --skip registry $(LIFE)
+	cargo test $(tests) --test ironic -- --include-ignored --skip registry --skip controller $(LIFE)
 
 # The versions that metal3's ironic-standalone-operator supports, beside the pinned one
 # (ironic_types.go there).
@@ -153,8 +153,10 @@ test-conductors: build image ironic ## One scenario under each older Ironic that
 
 # Two API servers at a time need 1 GB of memory. The outage of one test lasts
 # LANDFALL_OUTAGE_SECONDS (default: 60).
-test-controller: kube-apiserver ## The controller with a real kube-apiserver and etcd
-	RUST_TEST_THREADS=2 cargo test -p landfall-kubernetes-tests --test controller -- $(TEST)
+test-controller: kube-apiserver build image ironic ## The controller with a real kube-apiserver and etcd, then with Ironic and a host
+	RUST_TEST_THREADS=2 cargo test $(tests) --test controller -- $(TEST)
+	cargo build $(tests) --bin landfall-image --bin preprovisioned-host
+	cargo test $(tests) --test ironic -- --ignored controller
 
 test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, with nothing cached
 	tests/fresh-machine.sh

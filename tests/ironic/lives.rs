@@ -104,6 +104,15 @@ lives! {
         story: Story::OneDeployment,
         ..Plan::default()
     };
+    /// Everything together: a Secret in Kubernetes, the ISO that the controller makes of
+    /// it, virtual media, Ironic, and the installed host with that network.
+    #[ignore = "the API server has to be built: make test-controller"]
+    controller: Plan {
+        boot: Boot::ControllerIso,
+        addresses: Addresses::Secret,
+        story: Story::OneDeployment,
+        ..Plan::default()
+    };
     /// Kernel and ramdisk are artefacts of the release in a container registry.
     #[ignore = "the release has to be built: make test-release"]
     registry: Plan {

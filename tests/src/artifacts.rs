@@ -84,6 +84,11 @@ pub fn builder() -> Result<PathBuf> {
     existing(target_dir().join(TRIPLE).join("debug/landfall-image"))
 }
 
+/// The program that stands between Ironic and Kubernetes.
+pub fn preprovisioned_host() -> Result<PathBuf> {
+    existing(target_dir().join(TRIPLE).join("debug/preprovisioned-host"))
+}
+
 /// The builder as shipped, for measurements.
 pub fn release_builder() -> Result<PathBuf> {
     existing(target_dir().join(TRIPLE).join("release/landfall-image"))

@@ -8,6 +8,7 @@
 pub mod bare_metal_api;
 pub mod complaints;
 pub mod configuration;
+mod controller;
 pub mod guest;
 pub mod keep;
 pub mod life;

@@ -92,6 +92,10 @@ impl ApiServer {
             format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={}", self.port),
+            // Else it takes the address of the default route, and the lab has none.
+            // Nobody uses the address.
+            "--advertise-address=192.0.2.1".to_owned(),
+            "--endpoint-reconciler-type=none".to_owned(),
             "--cert-dir=certificates".to_owned(),
             "--service-account-key-file=sa.key".to_owned(),
             "--service-account-signing-key-file=sa.key".to_owned(),
@@ -153,9 +157,19 @@ impl ApiServer {
     /// # Errors
     /// If the server has not begun to make its certificate.
     pub async fn config(&self, user: &str) -> Result<Config> {
+        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig(user)?)?;
+        let options = KubeConfigOptions::default();
+        Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
+    }
+
+    /// The same as the text of a file, for other programs.
+    ///
+    /// # Errors
+    /// As [`ApiServer::config`].
+    pub fn kubeconfig(&self, user: &str) -> Result<String> {
         let certificate = self.directory.path().join("certificates/apiserver.crt");
         ensure!(certificate.exists(), "no certificate yet");
-        let text = serde_json::json!({
+        let file = serde_json::json!({
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "test",
@@ -166,9 +180,7 @@ impl ApiServer {
             "users": [{"name": user, "user": {"token": user}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
         });
-        let kubeconfig = Kubeconfig::from_yaml(&text.to_string())?;
-        let options = KubeConfigOptions::default();
-        Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
+        Ok(file.to_string())
     }
 
     /// A client of this user.

@@ -8,6 +8,6 @@ pub mod fleet;
 mod running_copy;
 
 pub use api_server::ApiServer;
-pub use cluster::{Cluster, Conditions, wait_for};
+pub use cluster::{Cluster, Conditions, NAMESPACE, wait_for};
 pub use crash::{Crash, When};
 pub use running_copy::RunningCopy;

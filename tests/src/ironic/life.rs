@@ -7,9 +7,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::controller::Controller;
 use super::guest::{Guest, POWER_ON};
 use super::node::Node;
-use super::plan::{Addresses, Deploy, Plan, Story};
+use super::plan::{Addresses, Boot, Deploy, Plan, Story, network_data};
 use super::{Ironic, RESCUE_RAMDISK, complaints, keep, rescue_login};
 use crate::config_drive;
 use crate::ignition::{INSTALLED_SYSTEM_AGAIN, INSTALLED_SYSTEM_OK, Proof};
@@ -44,6 +45,7 @@ pub struct Place {
     pub(super) guest: Guest,
     pub(super) node: Node,
     pub(super) instance_info: Value,
+    _controller: Option<Controller>,
 }
 
 impl Place {
@@ -59,13 +61,23 @@ impl Place {
         let guest = plan.guest(lab);
         let system = guest.define(lab).await?;
         let clock = Instant::now();
-        let node = Node::enrol(&ironic.api, &plan.enrolment(lab, &guest, &system)?).await?;
+        let controller = match plan.boot {
+            Boot::ControllerIso => {
+                let arguments = plan.own_iso_arguments();
+                Some(Controller::start(lab, &arguments, &network_data()).await?)
+            }
+            _ => None,
+        };
+        let url = controller.as_ref().map(|made| &*made.image_url);
+        let enrolment = plan.enrolment(lab, &guest, &system, url)?;
+        let node = Node::enrol(&ironic.api, &enrolment).await?;
         note(lab, "enrolment", clock);
         Ok(Self {
             ironic,
             guest,
             node,
             instance_info,
+            _controller: controller,
         })
     }
 

@@ -28,6 +28,8 @@ pub enum Boot {
     VirtualMedia,
     /// The builder's ISO as `deploy_iso`, as in OpenShift.
     OwnIso,
+    /// The ISO that the Kubernetes controller makes from the node's Secret.
+    ControllerIso,
     /// iPXE, with the files that Ironic writes.
     Ipxe,
     /// iPXE, which the UEFI firmware loads by HTTP boot.
@@ -68,6 +70,8 @@ pub enum Addresses {
     KernelArguments,
     /// The node's `network_data`, in a network without DHCP.
     NetworkData,
+    /// The Secret of the node in Kubernetes, in a network without DHCP.
+    Secret,
 }
 
 #[derive(Debug, Clone)]
@@ -100,7 +104,7 @@ impl Default for Plan {
 }
 
 /// The guest's address as OpenStack network data.
-fn network_data() -> Value {
+pub(super) fn network_data() -> Value {
     json!({
         "links": [{"id": "port-1", "type": "phy", "ethernet_mac_address": MAC, "mtu": 1500}],
         "networks": [{
@@ -129,7 +133,7 @@ impl Plan {
             network_boot: match self.boot {
                 Boot::HttpIpxe => Some(NetworkProtocol::Http),
                 Boot::Pxe => Some(NetworkProtocol::Tftp),
-                Boot::VirtualMedia | Boot::OwnIso | Boot::Ipxe => None,
+                Boot::VirtualMedia | Boot::OwnIso | Boot::ControllerIso | Boot::Ipxe => None,
             },
         }
     }
@@ -175,9 +179,9 @@ impl Plan {
     }
 
     /// The complete kernel arguments of the builder's ISO: Ironic adds none.
-    fn own_iso_arguments(&self) -> String {
+    pub(super) fn own_iso_arguments(&self) -> String {
         let ip = match self.addresses {
-            Addresses::Dhcp | Addresses::NetworkData => "ip=dhcp".to_owned(),
+            Addresses::Dhcp | Addresses::NetworkData | Addresses::Secret => "ip=dhcp".to_owned(),
             Addresses::KernelArguments => {
                 format!("ip={GUEST_V4}::{HOST_V4}:255.255.255.0:::none")
             }
@@ -212,16 +216,25 @@ impl Plan {
     pub(super) fn host_name(&self) -> &'static str {
         match self.addresses {
             Addresses::Dhcp => dhcp_server::GIVEN_NAME,
+            // The controller's image names the host as its resource is called.
+            Addresses::Secret => NODE,
             Addresses::KernelArguments | Addresses::NetworkData => META_DATA_NAME,
         }
     }
 
-    pub(super) fn enrolment(&self, lab: &Lab, guest: &Guest, system: &str) -> Result<Enrolment> {
+    /// `image_url` is that of [`Boot::ControllerIso`].
+    pub(super) fn enrolment(
+        &self,
+        lab: &Lab,
+        guest: &Guest,
+        system: &str,
+        image_url: Option<&str>,
+    ) -> Result<Enrolment> {
         Ok(Enrolment {
             name: NODE.to_owned(),
             mac: guest.mac.clone(),
             boot_interface: match self.boot {
-                Boot::VirtualMedia | Boot::OwnIso => "redfish-virtual-media",
+                Boot::VirtualMedia | Boot::OwnIso | Boot::ControllerIso => "redfish-virtual-media",
                 Boot::Ipxe => "ipxe",
                 Boot::HttpIpxe => "http-ipxe",
                 Boot::Pxe => "pxe",
@@ -236,7 +249,10 @@ impl Plan {
             },
             bmc: self.configuration.bmc_url(),
             system: system.to_owned(),
-            media: self.media(lab)?,
+            media: match image_url {
+                Some(url) => json!({"deploy_iso": url}),
+                None => self.media(lab)?,
+            },
             network_data: (self.addresses == Addresses::NetworkData).then(network_data),
         })
     }
