@@ -151,7 +151,14 @@ fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
     if ip.method.is_automatic() {
         describe_automatic(&ip.automatic, &mut words);
     }
-    words.extend(ip.gateway.map(|gateway| format!("gateway {gateway}")));
+    words.extend(ip.gateway.map(|gateway| {
+        let metric = ip.automatic.metric;
+        let metric = metric.map(|metric| format!(" with metric {metric}"));
+        let table = ip.automatic.table;
+        let table = table.map(|table| format!(" in table {table}"));
+        let [metric, table] = [metric, table].map(Option::unwrap_or_default);
+        format!("gateway {gateway}{metric}{table}")
+    }));
     for route in &ip.routes {
         let via = match (route.kind, route.via) {
             (RouteKind::Unicast, Some(via)) => format!("via {via}"),

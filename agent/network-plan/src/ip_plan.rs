@@ -28,7 +28,8 @@ pub struct IpPlan {
     pub required: bool,
     /// Milliseconds to wait for this family although it is not required.
     pub required_timeout_ms: Option<u32>,
-    /// Used only if [`Method::is_automatic`].
+    /// Used only if [`Method::is_automatic`], except for metric and table, which
+    /// static routes use too.
     pub automatic: Automatic,
     /// NetworkManager's own settings of this family, like [`Profile::settings`].
     pub settings: Settings,
@@ -58,9 +59,10 @@ pub struct Automatic {
     pub ignore_routes: bool,
     /// Use no default route over this interface.
     pub never_default: bool,
-    /// Metric of the routes that the network offers.
+    /// Metric of the routes that the network offers, and of `gateway`.
     pub metric: Option<u32>,
-    /// Routing table of the routes that DHCP offers; `None`: the main one.
+    /// Routing table of the routes that DHCP offers, and of static routes without a
+    /// table of their own; `None`: the main one.
     pub table: Option<u32>,
     /// Time limit of DHCP in seconds.
     pub timeout: Option<u32>,
@@ -86,7 +88,7 @@ pub struct Route {
     pub via: Option<IpAddr>,
     pub kind: RouteKind,
     pub metric: Option<u32>,
-    /// Routing table; `None`: the source names none.
+    /// Routing table; `None`: the source names none, [`Automatic::table`] applies.
     pub table: Option<u32>,
     /// Further options of NMState's, by NetworkManager's names and in the order of
     /// writing: `weight`, `mtu`, ...

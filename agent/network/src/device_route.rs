@@ -35,12 +35,12 @@ pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
             destination: route.destination.network(),
             via: route.via,
             metric: route.metric.unwrap_or(metric),
-            table: route.table,
+            table: route.table.or(ip.automatic.table),
             kind: route.kind,
             onlink: false,
         })
         .collect();
-    routes.extend(ip.gateway.map(|gateway| default_route(gateway, metric)));
+    routes.extend(ip.gateway.map(|gateway| default_route(gateway, ip, metric)));
     for route in &mut routes {
         route.onlink = needs_onlink(route.via, &ip.addresses);
     }
@@ -58,13 +58,11 @@ pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<Devi
     let has_default = automatic.never_default || ip.gateway.is_some();
     let planned = planned_routes(ip, metric);
     // The kernel would treat both as the same route.
-    let is_planned = |route: &DeviceRoute| {
-        let of_lease = (route.destination, route.metric);
-        let in_main_table = |table| table == MAIN_TABLE;
-        planned.iter().any(|route| {
-            (route.destination, route.metric) == of_lease && route.table.is_none_or(in_main_table)
-        })
+    let key = |route: &DeviceRoute| {
+        let table = route.table.unwrap_or(MAIN_TABLE);
+        (route.destination, route.metric, table)
     };
+    let is_planned = |route: &DeviceRoute| planned.iter().any(|other| key(other) == key(route));
     let offered = lease.routes.iter().filter(|_| !automatic.ignore_routes);
     offered
         .filter(|(destination, _)| destination.length != 0 || !has_default)
@@ -105,7 +103,7 @@ fn ways_to_name_servers(
         .flat_map(move |gateway| servers.clone().map(move |host| (host, Some(gateway))))
 }
 
-fn default_route(gateway: IpAddr, metric: u32) -> DeviceRoute {
+fn default_route(gateway: IpAddr, ip: &IpPlan, metric: u32) -> DeviceRoute {
     let address = match gateway {
         IpAddr::V4(_) => IpAddr::from([0; 4]),
         IpAddr::V6(_) => IpAddr::from([0; 16]),
@@ -113,8 +111,8 @@ fn default_route(gateway: IpAddr, metric: u32) -> DeviceRoute {
     DeviceRoute {
         destination: IpPrefix { address, length: 0 },
         via: Some(gateway),
-        metric,
-        table: None,
+        metric: ip.automatic.metric.unwrap_or(metric),
+        table: ip.automatic.table,
         kind: RouteKind::Unicast,
         onlink: false,
     }
@@ -144,7 +142,7 @@ fn needs_onlink(via: Option<IpAddr>, addresses: &[IpPrefix]) -> bool {
 #[cfg(test)]
 mod tests {
     use landfall_boot_params::{CommandLine, NetArgs};
-    use landfall_network_plan::NetworkPlan;
+    use landfall_network_plan::{Keyfile, NetworkPlan};
 
     use super::*;
 
@@ -216,5 +214,42 @@ mod tests {
         assert_eq!(shown(&ip), [""; 0]);
         ip.routes[0].table = Some(254);
         assert_eq!(planned_routes(&ip, 101)[0].table, Some(254));
+    }
+
+    /// A file, and the routes that the device gets: destination, metric and table.
+    #[test]
+    fn static_routes_use_metric_and_table_of_the_keyfile() {
+        const NIC: &str = "[connection]\ntype=ethernet\ninterface-name=eth1\n[ipv4]\n\
+            address1=198.51.100.7/24,198.51.100.1\nroute1=10.0.0.0/8,198.51.100.1\n";
+        const PORT: &str = "[connection]\ntype=ethernet\ninterface-name=eth1\nmaster=red\n\
+            slave-type=vrf\n[ipv4]\naddress1=198.51.100.7/24,198.51.100.1\n\
+            route1=10.0.0.0/8,198.51.100.1\nroute1_options=table=254\n";
+        const VRF: &str = "[connection]\ntype=vrf\ninterface-name=red\n[vrf]\ntable=10\n";
+        for (text, expected) in [
+            (NIC.to_owned(), "10.0.0.0/8 101 None, 0.0.0.0/0 101 None"),
+            (
+                format!("{NIC}route-metric=500\nroute-table=200\n"),
+                "10.0.0.0/8 500 Some(200), 0.0.0.0/0 500 Some(200)",
+            ),
+            (
+                format!("{NIC}route-table=200\nroute1_options=table=7\n"),
+                "10.0.0.0/8 101 Some(7), 0.0.0.0/0 101 Some(200)",
+            ),
+            (format!("{NIC}never-default=true\n"), "10.0.0.0/8 101 None"),
+            (
+                PORT.to_owned(),
+                "10.0.0.0/8 101 Some(254), 0.0.0.0/0 101 Some(10)",
+            ),
+        ] {
+            let files = [("eth1", text.as_str()), ("red", VRF)].map(|(name, text)| Keyfile {
+                name: name.to_owned(),
+                text: text.to_owned(),
+            });
+            let plan = NetworkPlan::from_keyfiles(&files).unwrap();
+            let routes = planned_routes(plan.interfaces[0].ipv4.as_ref().unwrap(), 101);
+            let show = |r: &DeviceRoute| format!("{} {} {:?}", r.destination, r.metric, r.table);
+            let shown: Vec<_> = routes.iter().map(show).collect();
+            assert_eq!(shown.join(", "), expected, "{text}");
+        }
     }
 }

@@ -36,6 +36,7 @@ pub(super) fn read(keys: &Keys, is_ipv4: bool, kind: &InterfaceKind) -> IpPlan {
     let timeout = keys.number(section, "required-timeout", DEFAULT..=i32::MAX.into());
     plan.required_timeout_ms = timeout.and_then(|ms| u32::try_from(ms).ok());
     automatic(keys, section, is_ipv4, &mut plan);
+    apply_never_default(keys, section, &mut plan);
     warn_of_differences(keys, section, is_ipv4, &plan);
     plan
 }
@@ -178,15 +179,13 @@ fn automatic(keys: &Keys, section: &str, is_ipv4: bool, plan: &mut IpPlan) {
     automatic.ignore_dns = keys.flag(section, "ignore-auto-dns") == Some(true);
     automatic.ignore_routes = keys.flag(section, "ignore-auto-routes") == Some(true);
     automatic.never_default = keys.flag(section, "never-default") == Some(true);
-    let metric = keys.number(section, "route-metric", DEFAULT..=u32::MAX.into());
     let table = keys.unsigned(section, "route-table", u32::MAX);
-    if plan.method.is_automatic() {
-        automatic.metric = metric.and_then(|metric| u32::try_from(metric).ok());
-        automatic.table = table.filter(|table| *table != 0);
-        if table.is_some_and(|table| table != 0) && !is_ipv4 {
-            let words = "the ramdisk puts the routes of router advertisements into the main table";
-            keys.warn(section, "route-table", words);
-        }
+    automatic.metric = route_metric(keys, section);
+    // Zero means NetworkManager's default.
+    automatic.table = table.filter(|table| *table != 0);
+    if automatic.table.is_some() && plan.method.is_automatic() && !is_ipv4 {
+        let words = "the ramdisk puts the routes of router advertisements into the main table";
+        keys.warn(section, "route-table", words);
     }
     // Zero means NetworkManager's default.
     let timeout = keys.number(section, "dhcp-timeout", 0..=i32::MAX.into());
@@ -222,6 +221,23 @@ fn automatic(keys: &Keys, section: &str, is_ipv4: bool, plan: &mut IpPlan) {
         }
         None => None,
     };
+}
+
+/// The metric of all routes of the section that have none of their own.
+pub(super) fn route_metric(keys: &Keys, section: &str) -> Option<u32> {
+    let metric = keys.number(section, "route-metric", DEFAULT..=u32::MAX.into());
+    metric.and_then(|metric| u32::try_from(metric).ok())
+}
+
+/// Removes the gateway as NetworkManager does (_normalize_ip_config in
+/// nm-connection.c).
+fn apply_never_default(keys: &Keys, section: &str, plan: &mut IpPlan) {
+    if plan.automatic.never_default
+        && let Some(gateway) = plan.gateway.take()
+    {
+        let words = format!("gateway {gateway} is ignored, as in NetworkManager");
+        keys.warn(section, "never-default", words);
+    }
 }
 
 /// The client identifier. `None` for the one that the ramdisk sends anyway, from the

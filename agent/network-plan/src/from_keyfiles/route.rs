@@ -78,6 +78,7 @@ fn read(keys: &Keys, section: &str, key: &str, is_ipv4: bool) -> Option<Route> {
         }
         metric
     });
+    let metric = metric.or_else(|| ip::route_metric(keys, section));
     if words.next().is_some() {
         keys.expected(section, key, "DESTINATION/LENGTH,NEXT-HOP,METRIC", text);
     }

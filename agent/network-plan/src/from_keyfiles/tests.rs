@@ -354,6 +354,53 @@ fn what_the_ramdisk_does_not_apply_is_named() {
     }
 }
 
+/// What NetworkManager does with `gateway`, `route-metric`, `route-table` and
+/// `never-default` of one family.
+#[test]
+fn static_routes_have_the_metric_and_table_of_their_family() {
+    const STATIC: &str = "method=manual\naddress1=192.0.2.10/24\ngateway=192.0.2.1\n";
+    for (text, expected) in [
+        ("", "gateway 192.0.2.1"),
+        ("route-metric=-1\nroute-table=0\n", "gateway 192.0.2.1"),
+        ("route-metric=500\n", "gateway 192.0.2.1 with metric 500"),
+        ("route-metric=0\n", "gateway 192.0.2.1 with metric 0"),
+        ("route-table=200\n", "gateway 192.0.2.1 in table 200"),
+        (
+            "route-metric=7\nroute-table=200\n",
+            "gateway 192.0.2.1 with metric 7 in table 200",
+        ),
+        (
+            "never-default=true\nroute1=10.0.0.0/8,192.0.2.9\n",
+            "10.0.0.0/8 via 192.0.2.9",
+        ),
+    ] {
+        let plan = read_one(&format!("{NIC}[ipv4]\n{STATIC}{text}")).unwrap();
+        let line = format!("eth0: IPv4 192.0.2.10/24, {expected}");
+        assert_eq!(describe(&plan)[0], line, "{text}");
+    }
+    let metrics = |text: &str| -> Vec<Option<u32>> {
+        let plan = read_one(&format!("{NIC}[ipv4]\n{STATIC}{text}")).unwrap();
+        let routes = &plan.interfaces[0].ipv4.as_ref().unwrap().routes;
+        routes.iter().map(|route| route.metric).collect()
+    };
+    let routes = "route1=10.0.0.0/8,192.0.2.9\nroute2=10.0.0.0/8,192.0.2.9,0\n\
+                  route3=10.0.0.0/8,192.0.2.9,3\n";
+    assert_eq!(metrics(routes), [None, Some(0), Some(3)]);
+    let with_metric = format!("route-metric=500\n{routes}");
+    assert_eq!(metrics(&with_metric), [Some(500), Some(0), Some(3)]);
+}
+
+#[test]
+fn a_gateway_that_never_default_switches_off_is_named() {
+    let plan = read_one(&format!(
+        "{NIC}[ipv4]\naddress1=192.0.2.10/24,192.0.2.1\nnever-default=true\n"
+    ));
+    assert_eq!(
+        plan.unwrap().warnings,
+        ["f: [ipv4] never-default: gateway 192.0.2.1 is ignored, as in NetworkManager"]
+    );
+}
+
 #[test]
 fn what_is_unknown_stays_for_the_installed_system() {
     let plan = read_one(&format!("{NIC}zoen=x\n[ipv4]\ndns-priority=7\nnew=1\n")).unwrap();
