@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn faulty_keyfiles_are_told_and_the_next_source_takes_their_place() {
         let given = Embedded {
-            keyfiles: keyfile(&KEYFILE.replace("192.0.2.10/24", "192.0.2.10")),
+            keyfiles: keyfile(&KEYFILE.replace("192.0.2.10/24", "192.0.2.x/24")),
             ..Embedded::default()
         };
         assert!(!given.has_plan());
@@ -497,7 +497,7 @@ mod tests {
             [
                 "keyfiles in the ramdisk: they are not used",
                 "keyfiles: eth0.nmconnection: [ipv4] address1: expected an IPv4 address and its \
-                 prefix length such as 192.0.2.10/24, found \"192.0.2.10\"",
+                 prefix length such as 192.0.2.10/24, found \"192.0.2.x/24\"",
             ]
         );
     }

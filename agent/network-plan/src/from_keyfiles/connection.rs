@@ -35,7 +35,10 @@ pub(super) fn read(keys: Keys<'_>) -> Option<Draft<'_>> {
         keys.findings.fault(keys.file, words);
         return None;
     }
-    let Some(given) = keys.text("connection", "type") else {
+    let given = keys
+        .text("connection", "type")
+        .or_else(|| type_of_sections(&keys));
+    let Some(given) = given else {
         let words = "expected the type of the interface, found nothing";
         keys.fault("connection", "type", words);
         return None;
@@ -73,6 +76,35 @@ pub(super) fn read(keys: Keys<'_>) -> Option<Draft<'_>> {
         interface,
         keys,
     })
+}
+
+/// The type of a profile without one, from its sections, as in NetworkManager
+/// (_nm_connection_find_base_type_setting in nm-connection.c). The section `ethernet`
+/// counts only if there is no other type, because a virtual interface has it too.
+fn type_of_sections(keys: &Keys) -> Option<&'static str> {
+    const TYPES: &[&str] = &[
+        "bond",
+        "bridge",
+        "infiniband",
+        "ipvlan",
+        "loopback",
+        "macvlan",
+        "ovs-bridge",
+        "ovs-interface",
+        "ovs-port",
+        "team",
+        "veth",
+        "vlan",
+        "vrf",
+        "wifi",
+    ];
+    let has = |name: &&&str| keys.all().contains_key(**name);
+    let mut found = TYPES.iter().filter(has);
+    match (found.next(), found.next()) {
+        (Some(kind), None) => Some(kind),
+        (None, _) => Some("ethernet").filter(|name| keys.all().contains_key(*name)),
+        (Some(_), Some(_)) => None,
+    }
 }
 
 /// True for a profile that chooses its devices by properties that the ramdisk does

@@ -80,6 +80,60 @@ fn method(
     }
 }
 
+/// The fields of an address or a route.
+pub(super) struct Fields<'a> {
+    address: &'a str,
+    length: Option<&'a str>,
+    /// The gateway or the next hop.
+    pub(super) via: Option<&'a str>,
+    pub(super) metric: Option<&'a str>,
+}
+
+impl<'a> Fields<'a> {
+    /// Splits `192.0.2.10/24,192.0.2.1`. As for NetworkManager, `/`, `,` and `;` are the
+    /// same, a separator may end the value, and a second field that is no number is not
+    /// the length (read_one_ip_address_or_route in nm-keyfile.c). `None` if there are
+    /// more fields.
+    pub(super) fn split(text: &'a str) -> Option<Fields<'a>> {
+        let separators = ['/', ',', ';'];
+        let text = text.strip_suffix(separators).unwrap_or(text);
+        let mut fields = text.split(separators).map(str::trim).peekable();
+        let address = fields.next()?;
+        let is_number =
+            |field: &&str| !field.is_empty() && field.bytes().all(|c| c.is_ascii_digit());
+        let length = fields.next_if(is_number);
+        let mut next = || Some(fields.next()).map(|field| field.filter(|field| !field.is_empty()));
+        let (via, metric) = (next()?, next()?);
+        fields.next().is_none().then_some(Fields {
+            address,
+            length,
+            via,
+            metric,
+        })
+    }
+
+    /// The address with its length. Without a length the default of NetworkManager
+    /// applies, with a warning.
+    pub(super) fn prefix(
+        &self,
+        keys: &Keys,
+        section: &str,
+        key: &str,
+        default: u8,
+    ) -> Option<IpPrefix> {
+        let text = |length: &str| format!("{}/{length}", self.address);
+        if let Some(length) = self.length {
+            return text(length).parse().ok();
+        }
+        let prefix = text(&default.to_string()).parse().ok()?;
+        let words = format!(
+            "the prefix length is missing; the ramdisk uses /{default}, as NetworkManager does"
+        );
+        keys.warn(section, key, words);
+        Some(prefix)
+    }
+}
+
 /// Reads `address1=192.0.2.10/24,192.0.2.1`: an address, and perhaps the gateway.
 fn addresses(keys: &Keys, section: &str, is_ipv4: bool, plan: &mut IpPlan) {
     let found = keys.numbered(section, &["address", "addresses"]);
@@ -92,11 +146,11 @@ fn addresses(keys: &Keys, section: &str, is_ipv4: bool, plan: &mut IpPlan) {
     }
     for key in found {
         let text = keys.text(section, key).unwrap_or_default();
-        let mut words = text.splitn(2, [',', ';']);
-        let first = words.next().unwrap_or_default().trim();
-        let prefix: Option<IpPrefix> = first.parse().ok();
-        let prefix = prefix.filter(|p| p.address.is_ipv4() == is_ipv4 && first.contains('/'));
-        let Some(prefix) = prefix else {
+        let fields = Fields::split(text).filter(|fields| fields.metric.is_none());
+        let default = if is_ipv4 { 24 } else { 64 };
+        let prefix = { fields.as_ref() }.and_then(|f| f.prefix(keys, section, key, default));
+        let prefix = prefix.filter(|prefix| prefix.address.is_ipv4() == is_ipv4);
+        let (Some(fields), Some(prefix)) = (fields, prefix) else {
             let expected = match is_ipv4 {
                 true => "an IPv4 address and its prefix length such as 192.0.2.10/24",
                 false => "an IPv6 address and its prefix length such as 2001:db8::10/64",
@@ -105,10 +159,7 @@ fn addresses(keys: &Keys, section: &str, is_ipv4: bool, plan: &mut IpPlan) {
             continue;
         };
         plan.addresses.push(prefix);
-        let gateway = words
-            .next()
-            .map(|word| word.trim_end_matches([',', ';']).trim());
-        if let Some(text) = gateway.filter(|text| !text.is_empty()) {
+        if let Some(text) = fields.via {
             let found = address(keys, section, key, text, is_ipv4);
             plan.gateway = plan.gateway.or(found);
         }
@@ -144,6 +195,11 @@ fn dns(keys: &Keys, section: &str, is_ipv4: bool) -> Vec<IpAddr> {
         if item.contains("://") {
             let words =
                 format!("the ramdisk has no DNS over TLS or other transports; {item} is ignored");
+            keys.warn(section, "dns", words);
+            continue;
+        }
+        if item.contains('%') {
+            let words = format!("the ramdisk has no DNS servers with a scope; {item} is ignored");
             keys.warn(section, "dns", words);
             continue;
         }

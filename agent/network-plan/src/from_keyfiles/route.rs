@@ -1,7 +1,5 @@
 //! Reads static routes: `route1=10.0.0.0/8,192.0.2.1,100` and `route1_options`.
 
-use landfall_boot_params::IpPrefix;
-
 use super::ip;
 use super::keys::Keys;
 use super::section_text::unescaped;
@@ -56,22 +54,19 @@ pub(super) fn read_all(keys: &Keys, section: &str, is_ipv4: bool) -> Vec<Route> 
 
 fn read(keys: &Keys, section: &str, key: &str, is_ipv4: bool) -> Option<Route> {
     let text = keys.text(section, key)?;
-    let mut words = text
-        .trim_end_matches([',', ';'])
-        .split([',', ';'])
-        .map(str::trim);
-    let first = words.next().unwrap_or_default();
-    let destination: Option<IpPrefix> = first.parse().ok();
+    let fields = ip::Fields::split(text);
+    let default = if is_ipv4 { 24 } else { 128 };
+    let destination = { fields.as_ref() }.and_then(|f| f.prefix(keys, section, key, default));
     let destination = destination.filter(|d| d.address.is_ipv4() == is_ipv4);
-    let Some(destination) = destination else {
+    let (Some(fields), Some(destination)) = (fields, destination) else {
         let expected = "DESTINATION/LENGTH,NEXT-HOP,METRIC of the section's family";
         keys.expected(section, key, expected, text);
         return None;
     };
-    let via = words.next().filter(|word| !word.is_empty());
-    let via = via.and_then(|word| ip::address(keys, section, key, word, is_ipv4));
-    let metric = words.next().filter(|word| !word.is_empty());
-    let metric = metric.and_then(|word| {
+    let via = fields
+        .via
+        .and_then(|word| ip::address(keys, section, key, word, is_ipv4));
+    let metric = fields.metric.and_then(|word| {
         let metric: Option<u32> = word.parse().ok();
         if metric.is_none() {
             keys.expected(section, key, "a number as metric", word);
@@ -79,9 +74,6 @@ fn read(keys: &Keys, section: &str, key: &str, is_ipv4: bool) -> Option<Route> {
         metric
     });
     let metric = metric.or_else(|| ip::route_metric(keys, section));
-    if words.next().is_some() {
-        keys.expected(section, key, "DESTINATION/LENGTH,NEXT-HOP,METRIC", text);
-    }
     let mut route = Route {
         destination,
         via: via.filter(|via| !via.is_unspecified()),

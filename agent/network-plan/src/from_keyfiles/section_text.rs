@@ -50,6 +50,12 @@ pub(super) fn parse(file: &str, text: &str, findings: &Findings) -> Values {
             continue;
         };
         let key = key.trim();
+        // GLib's form for a translation, `id[de]`, which NetworkManager does not read.
+        let is_translation =
+            key.ends_with(']') && { key.split_once('[') }.is_some_and(|(name, _)| !name.is_empty());
+        if is_translation {
+            continue;
+        }
         if key.is_empty() || key.contains(['[', ']']) {
             fault("expected the name of a key before =");
             continue;

@@ -214,7 +214,7 @@ fn faults_name_file_section_and_key() {
     for (text, expected) in [
         ("", "f: expected the section [connection], found nothing"),
         (
-            "[connection]\nid=a\n",
+            "[connection]\nid=a\n[ipv4]\n",
             "f: [connection] type: expected the type of the interface, found nothing",
         ),
         (
@@ -226,9 +226,9 @@ fn faults_name_file_section_and_key() {
             "f: [connection] interface-name: expected the name of the interface, found nothing",
         ),
         (
-            "NIC[ipv4]\naddress1=192.0.2.1\n",
+            "NIC[ipv4]\naddress1=192.0.2.x/24\n",
             "f: [ipv4] address1: expected an IPv4 address and its prefix length such as \
-             192.0.2.10/24, found \"192.0.2.1\"",
+             192.0.2.10/24, found \"192.0.2.x/24\"",
         ),
         (
             "NIC[ipv6]\naddress1=192.0.2.1/24\n",
@@ -399,6 +399,87 @@ fn a_gateway_that_never_default_switches_off_is_named() {
         plan.unwrap().warnings,
         ["f: [ipv4] never-default: gateway 192.0.2.1 is ignored, as in NetworkManager"]
     );
+}
+
+/// Forms that NetworkManager reads (read_one_ip_address_or_route in nm-keyfile.c,
+/// _normalize_connection_type in nm-connection.c), a line of the plan, and the warnings.
+#[test]
+fn unusual_forms_are_read_as_networkmanager_reads_them() {
+    let no_length = |key: &str, length: u8| {
+        format!(
+            "f: {key}: the prefix length is missing; the ramdisk uses /{length}, as NetworkManager does"
+        )
+    };
+    for (text, expected, warnings) in [
+        (
+            "NIC[ipv4]\naddress1=192.0.2.10\n",
+            "eth0: IPv4 192.0.2.10/24",
+            vec![no_length("[ipv4] address1", 24)],
+        ),
+        (
+            "NIC[ipv4]\naddress1=192.0.2.10,192.0.2.1\n",
+            "eth0: IPv4 192.0.2.10/24, gateway 192.0.2.1",
+            vec![no_length("[ipv4] address1", 24)],
+        ),
+        (
+            "NIC[ipv4]\naddress1=192.0.2.10;25;192.0.2.1;\n",
+            "eth0: IPv4 192.0.2.10/25, gateway 192.0.2.1",
+            vec![],
+        ),
+        (
+            "NIC[ipv4]\naddress1=192.0.2.10/25/192.0.2.1\n",
+            "eth0: IPv4 192.0.2.10/25, gateway 192.0.2.1",
+            vec![],
+        ),
+        (
+            "NIC[ipv6]\naddress1=2001:db8::10\n",
+            "eth0: IPv6 2001:db8::10/64",
+            vec![no_length("[ipv6] address1", 64)],
+        ),
+        (
+            "NIC[ipv4]\naddress1=192.0.2.10/24\nroute1=10.1.2.0,192.0.2.1\n",
+            "eth0: IPv4 192.0.2.10/24, 10.1.2.0/24 via 192.0.2.1",
+            vec![no_length("[ipv4] route1", 24)],
+        ),
+        (
+            "NIC[ipv4]\naddress1=192.0.2.10/24\nroute1=10.1.0.0;16;192.0.2.1;7\n",
+            "eth0: IPv4 192.0.2.10/24, 10.1.0.0/16 via 192.0.2.1",
+            vec![],
+        ),
+        (
+            "NIC[ipv6]\naddress1=2001:db8::10/64\nroute1=2001:db8:1::,2001:db8::1\n",
+            "eth0: IPv6 2001:db8::10/64, 2001:db8:1::/128 via 2001:db8::1",
+            vec![no_length("[ipv6] route1", 128)],
+        ),
+        (
+            "NICid=lan\nid[de]=Netz\n[ipv4]\nmethod=disabled\n",
+            "eth0: IPv4 off",
+            vec![],
+        ),
+        (
+            "NIC[ipv6]\nmethod=disabled\ndns=fe80::1%eth0\n",
+            "eth0: IPv6 off",
+            vec![
+                "f: [ipv6] dns: the ramdisk has no DNS servers with a scope; fe80::1%eth0 is ignored"
+                    .to_owned(),
+            ],
+        ),
+        (
+            "[connection]\ninterface-name=eth0\n[802-3-ethernet]\n[ipv4]\nmethod=disabled\n",
+            "eth0: IPv4 off",
+            vec![],
+        ),
+        (
+            "[connection]\ninterface-name=v\n[vlan]\nid=7\nparent=eth0\n[ethernet]\nmtu=1400\n",
+            "v: VLAN 7 on eth0, MTU 1400",
+            vec![],
+        ),
+    ] {
+        let plan = read_one(&text.replace("NIC", NIC)).unwrap();
+        let lines = describe(&plan);
+        assert!(lines.iter().any(|line| line == expected), "{lines:?}");
+        assert_eq!(plan.warnings, warnings, "{text}");
+    }
 }
 
 #[test]
