@@ -12,7 +12,7 @@ use landfall_boot_params::dracut_net::{InterfaceArgument, IpMethod};
 
 use crate::embedded::{Document, Embedded};
 use crate::keyfile::Keyfile;
-use crate::plan::NetworkPlan;
+use crate::plan::{ADDED, NetworkPlan};
 
 /// The source of the network configuration of this boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,11 +167,7 @@ fn from_keyfiles(
     }
     match NetworkPlan::from_keyfiles(files) {
         Ok(plan) => {
-            let mut plan = complete_document(plan, args, "keyfiles");
-            // A profile for a NIC takes precedence, even one with a low priority.
-            for interface in &mut plan.interfaces {
-                interface.last_choice |= interface.multi && interface.matches.is_any();
-            }
+            let plan = complete_document(plan, args, "keyfiles");
             Some((plan, Source::Keyfiles))
         }
         Err(error) => {
@@ -238,8 +234,11 @@ fn complete_document(mut plan: NetworkPlan, args: &NetArgs, document: &str) -> N
         dhcp_dscp: args.dhcp_dscp,
         ..NetArgs::default()
     };
-    plan.interfaces
-        .extend(NetworkPlan::for_boot(&others).interfaces);
+    for mut interface in NetworkPlan::for_boot(&others).interfaces {
+        // A profile takes precedence, even one with a low priority.
+        interface.priority = ADDED;
+        plan.interfaces.push(interface);
+    }
     plan.sort();
     plan
 }
@@ -480,6 +479,24 @@ mod tests {
         let ignored =
             "keyfiles in the ramdisk: they are not used, because there is an embedded plan";
         assert_eq!(found.faults, ["of another host", ignored]);
+    }
+
+    /// NetworkManager's generator gives all its profiles a negative priority.
+    #[test]
+    fn a_profile_comes_before_what_the_ramdisk_adds() {
+        for priority in [-999, 0, 999] {
+            let text = format!("autoconnect-priority={priority}\n[ipv4]");
+            let given = Embedded {
+                keyfiles: keyfile(&KEYFILE.replace("[ipv4]", &text)),
+                ..Embedded::default()
+            };
+            let plan = Choice::for_boot(&given, None, &NetArgs::default()).plan;
+            let names = plan.candidates(&["eth0"], &[]).into_iter();
+            let names: Vec<_> = names
+                .map(|i| plan.interfaces[i].matches.to_string())
+                .collect();
+            assert_eq!(names, ["eth0", "any NIC"], "{priority}");
+        }
     }
 
     #[test]

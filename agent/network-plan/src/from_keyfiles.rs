@@ -103,11 +103,6 @@ fn read(files: &[Keyfile], findings: &Findings) -> NetworkPlan {
     let keys = sorted.iter().map(|file| Keys::read(file, findings));
     let mut drafts: Vec<Draft> = keys.filter_map(connection::read).collect();
     references::resolve(&mut drafts, findings);
-    // NetworkManager's generator gives all its profiles a negative priority.
-    let usual = drafts.iter().map(|draft| draft.priority).max().unwrap_or(0);
-    for draft in &mut drafts {
-        draft.interface.last_choice = draft.priority < usual.min(0);
-    }
     let rules = drafts.iter().flat_map(route_rule::read_all).collect();
     let mut plan = NetworkPlan {
         interfaces: drafts.iter().map(|draft| draft.interface.clone()).collect(),

@@ -18,11 +18,6 @@ use uuid::Uuid;
 
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 
-/// NetworkManager uses the profile for any NIC only if no other profile fits:
-/// all others have the priority 0. NetworkManager's own generator uses -200 and
-/// -100 instead.
-const LAST_CHOICE_PRIORITY: &str = "-100";
-
 /// One file. It contains no secret, but NetworkManager rejects files that anyone
 /// except root can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,8 +83,8 @@ impl NetworkPlan {
         add("id", id);
         add("uuid", &uuid(interface, id));
         add("type", type_name(&interface.kind));
-        if interface.last_choice {
-            add("autoconnect-priority", LAST_CHOICE_PRIORITY);
+        if interface.priority != 0 {
+            add("autoconnect-priority", &interface.priority.to_string());
         }
         add("autoconnect", if interface.down { "false" } else { "true" });
         let is_controller = matches!(

@@ -1,5 +1,6 @@
 //! The plan: the interfaces of a machine and the configuration of each.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
@@ -10,6 +11,14 @@ pub use crate::interface_kind::{InterfaceKind, IpVlanMode, MacVlanMode};
 pub(crate) use crate::ip_plan::USUAL_DHCP_TIMEOUT;
 pub use crate::ip_plan::{Automatic, IpPlan, Method, Route, RouteKind, Settings};
 use crate::route_rule::RouteRule;
+
+/// The priority of an interface that a NIC gets only when no other instruction applies
+/// to it: `BOOTIF=` adds such an interface to other arguments. NetworkManager's own
+/// generator uses -200 and -100 instead.
+pub(crate) const LAST_CHOICE: i32 = -100;
+/// The priority of the interfaces that the ramdisk adds to keyfiles and network_data.
+/// It is below all priorities that NetworkManager has (-999 to 999).
+pub(crate) const ADDED: i32 = -1000;
 
 /// The network of one machine.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,9 +63,10 @@ pub struct Interface {
     pub ethtool: Option<Ethtool>,
     /// True if the boot should wait for the device.
     pub needed: bool,
-    /// True if a device gets this interface only when no other interface applies to
-    /// it. `BOOTIF=` adds such an interface to other instructions.
-    pub last_choice: bool,
+    /// Of several interfaces that apply to a NIC, the one with the highest number
+    /// takes precedence. NetworkManager's autoconnect-priority, or [`LAST_CHOICE`] or
+    /// [`ADDED`]; usually 0.
+    pub priority: i32,
     /// True if the interface stays down: it is described but not brought up.
     pub down: bool,
     /// `None` for a port, except a port of a VRF.
@@ -122,7 +132,7 @@ impl Interface {
             set_mac: None,
             ethtool: None,
             needed: false,
-            last_choice: false,
+            priority: 0,
             down: false,
             ipv4: None,
             ipv6: None,
@@ -219,8 +229,10 @@ impl NetworkPlan {
     }
 
     /// Indexes of the interfaces that can apply to a device with these names and
-    /// addresses, the most specific first: interfaces with a name, with a MAC, for
-    /// any one device, for all devices, and finally those with `last_choice`.
+    /// addresses: those with the highest priority first, as in NetworkManager
+    /// (nm_utils_cmp_connection_by_autoconnect_priority in nm-core-utils.c), and of
+    /// equal priority the most specific first: interfaces with a name, with a MAC, for
+    /// any one device, for all devices.
     pub fn candidates(&self, names: &[&str], macs: &[MacAddr]) -> Vec<usize> {
         let mut found: Vec<usize> = (0..self.interfaces.len())
             .filter(|&index| {
@@ -238,7 +250,7 @@ impl NetworkPlan {
             let interface = &self.interfaces[index];
             let InterfaceMatch { name, mac } = &interface.matches;
             let is_general = (name.is_none(), mac.is_none(), interface.multi);
-            (interface.last_choice, is_general)
+            (Reverse(interface.priority), is_general)
         });
         found
     }
@@ -275,7 +287,7 @@ mod tests {
         assert_eq!(plan.candidates(&["eth1"], &[other, mac]), [2, 1, 0]);
         assert_eq!(plan.candidates(&["eth2"], &[]), [1, 0]);
         let mut plan = plan;
-        plan.interfaces[2].last_choice = true;
+        plan.interfaces[2].priority = LAST_CHOICE;
         assert_eq!(plan.candidates(&["eth1"], &[mac]), [1, 0, 2]);
     }
 

@@ -151,7 +151,7 @@ fn of_plan(plan: &NetworkPlan) -> Form {
     let form = serde_json::to_value(plan).unwrap_or_default();
     let mut interfaces = form["interfaces"].as_array().cloned().unwrap_or_default();
     for (form, interface) in interfaces.iter_mut().zip(&plan.interfaces) {
-        form["last_choice"] = interface.last_choice.into();
+        form["last_choice"] = (interface.priority < 0).into();
     }
     Form {
         host_name: plan.host_name.clone(),

@@ -6,7 +6,7 @@ use landfall_boot_params::dracut_net::DeviceSpec;
 use landfall_boot_params::{InfinibandAddr, IpPrefix, MacAddr, NetArgs};
 
 use crate::bond_rules;
-use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, Method};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, LAST_CHOICE, Method};
 
 /// What identifies an interface for later arguments. The key stays when the
 /// interface's match changes: `ip=dhcp BOOTIF=...` binds the interface for any
@@ -214,7 +214,7 @@ impl Profiles {
             let matches = InterfaceMatch::with_mac(mac);
             let index = self.add(Key::BootInterface, matches, false);
             let interface = self.at(index);
-            interface.last_choice = true;
+            interface.priority = LAST_CHOICE;
             // A profile name of its own, since another argument may name the same
             // NIC by its address.
             interface.profile.id = Some("bootif_connection".to_owned());

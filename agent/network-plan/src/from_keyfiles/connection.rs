@@ -20,9 +20,6 @@ pub(super) struct Draft<'a> {
     /// The name and the UUID of the profile, by which other files refer to it.
     pub(super) id: Option<String>,
     pub(super) uuid: Option<String>,
-    /// Of several profiles for a NIC, NetworkManager uses the one with the highest
-    /// number.
-    pub(super) priority: i64,
     /// Its controller and the interface below are as written until
     /// [`super::references`] finds them.
     pub(super) interface: Interface,
@@ -69,9 +66,9 @@ pub(super) fn read(keys: Keys<'_>) -> Option<Draft<'_>> {
     read_families(&keys, &mut interface);
     interface.profile.id = id.clone().filter(|id| is_file_name(id));
     let priority = keys.number("connection", "autoconnect-priority", -999..=999);
+    interface.priority = priority.and_then(|p| i32::try_from(p).ok()).unwrap_or(0);
     Some(Draft {
         id,
-        priority: priority.unwrap_or(0),
         uuid: keys.string("connection", "uuid"),
         interface,
         keys,

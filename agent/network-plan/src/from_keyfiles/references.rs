@@ -1,6 +1,7 @@
 //! Finds what a profile refers to by the name of an interface, or by the UUID or the
 //! name of another profile: its controller, and the interface below it.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use landfall_boot_params::MacAddr;
@@ -71,7 +72,7 @@ impl Known {
 /// Two profiles for one virtual interface contradict each other. For one NIC
 /// NetworkManager chooses one of them.
 fn check_names(drafts: &[Draft], findings: &Findings) {
-    let mut files: BTreeMap<&str, (&str, bool)> = BTreeMap::new();
+    let mut files: BTreeMap<&str, (&str, bool, i32)> = BTreeMap::new();
     for draft in drafts {
         let Some(name) = draft.interface.matches.name.as_deref() else {
             continue;
@@ -83,15 +84,27 @@ fn check_names(drafts: &[Draft], findings: &Findings) {
         };
         let path = format!("{}: [connection] interface-name", draft.keys.file);
         match files.get(name) {
-            Some((other, true)) if is_nic => {
-                let words = format!("{other} is for {name} too; the ramdisk uses one of them");
+            Some((other, true, priority)) if is_nic => {
+                let file = draft.keys.file;
+                let higher = |file| format!("{file}, which has the higher autoconnect-priority");
+                let used = match draft.interface.priority.cmp(priority) {
+                    Ordering::Equal => "one of them".to_owned(),
+                    Ordering::Less => higher(*other),
+                    Ordering::Greater => higher(file),
+                };
+                let words = format!("{other} is for {name} too; the ramdisk uses {used}");
                 findings.warn(&path, words);
+                if draft.interface.priority > *priority {
+                    files.insert(name, (file, true, draft.interface.priority));
+                }
             }
-            Some((other, _)) => {
+            Some((other, ..)) => {
                 let words = format!("expected one profile for {name}, found another in {other}");
                 findings.fault(&path, words);
             }
-            None => drop(files.insert(name, (draft.keys.file, is_nic))),
+            None => {
+                files.insert(name, (draft.keys.file, is_nic, draft.interface.priority));
+            }
         }
     }
 }

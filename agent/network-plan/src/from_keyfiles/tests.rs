@@ -482,6 +482,66 @@ fn unusual_forms_are_read_as_networkmanager_reads_them() {
     }
 }
 
+/// The profiles for eth0 as a name and their priority, and the address of the first
+/// that NetworkManager would use. The file's number is the last byte of its address.
+#[test]
+fn the_profile_with_the_highest_priority_comes_first() {
+    for (profiles, expected) in [
+        (vec![("eth0", 0), ("eth0", 10)], 2),
+        (vec![("eth0", 10), ("eth0", 0)], 1),
+        (vec![("eth0", 0), ("eth0", 0)], 1),
+        (vec![("eth0", 0), ("", 10)], 2),
+        (vec![("", 0), ("eth0", 0)], 2),
+        (vec![("eth0", -100), ("", -200)], 1),
+        (vec![("eth0", -100), ("", 0)], 2),
+    ] {
+        let files: Vec<Keyfile> = { (1..).zip(&profiles) }
+            .map(|(number, (name, priority))| Keyfile {
+                name: number.to_string(),
+                text: format!(
+                    "[connection]\ntype=ethernet\ninterface-name={name}\n\
+                     autoconnect-priority={priority}\n[ipv4]\naddress1=192.0.2.{number}/24\n"
+                ),
+            })
+            .collect();
+        let plan = NetworkPlan::from_keyfiles(&files).unwrap();
+        let first = plan.candidates(&["eth0"], &[])[0];
+        let address = plan.interfaces[first].ipv4.as_ref().unwrap().addresses[0];
+        assert_eq!(
+            address.to_string(),
+            format!("192.0.2.{expected}/24"),
+            "{profiles:?}"
+        );
+        // No file is written for a profile that fits any NIC.
+        let priorities = |plan: &NetworkPlan| -> Vec<i32> {
+            let named = { plan.interfaces.iter() }.filter(|i| i.matches.name.is_some());
+            let mut found: Vec<i32> = named.map(|interface| interface.priority).collect();
+            found.sort_unstable();
+            found
+        };
+        let written = NetworkPlan::from_keyfiles(&plan.keyfiles()).unwrap();
+        assert_eq!(priorities(&written), priorities(&plan), "{profiles:?}");
+    }
+}
+
+#[test]
+fn two_profiles_for_a_nic_are_named() {
+    let of_eth0 = |name: &str, priority: i32| Keyfile {
+        name: name.to_owned(),
+        text: format!("{NIC}autoconnect-priority={priority}\n"),
+    };
+    for (priority, used) in [
+        (0, "one of them"),
+        (9, "b, which has the higher autoconnect-priority"),
+        (-9, "a, which has the higher autoconnect-priority"),
+    ] {
+        let plan = NetworkPlan::from_keyfiles(&[of_eth0("a", 0), of_eth0("b", priority)]).unwrap();
+        let expected =
+            format!("b: [connection] interface-name: a is for eth0 too; the ramdisk uses {used}");
+        assert_eq!(plan.warnings, [expected]);
+    }
+}
+
 #[test]
 fn what_is_unknown_stays_for_the_installed_system() {
     let plan = read_one(&format!("{NIC}zoen=x\n[ipv4]\ndns-priority=7\nnew=1\n")).unwrap();

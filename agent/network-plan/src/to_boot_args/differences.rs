@@ -44,7 +44,7 @@ pub(super) fn between(wanted: &NetworkPlan, found: &NetworkPlan) -> Vec<String> 
 fn normal(interface: &Interface) -> Interface {
     let mut interface = interface.clone();
     // An argument for the NIC itself replaces `BOOTIF=`.
-    if std::mem::take(&mut interface.last_choice) {
+    if std::mem::take(&mut interface.priority) < 0 {
         interface.profile.id = None;
     }
     // An interface with an address is for one device in any case.
