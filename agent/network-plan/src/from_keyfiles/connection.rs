@@ -48,7 +48,7 @@ pub(super) fn read(keys: Keys<'_>) -> Option<Draft<'_>> {
         keys.warn("connection", "type", words);
         return None;
     };
-    if has_other_match(&keys) {
+    if has_other_match(&keys, &kind) {
         return None;
     }
     let id = keys.string("connection", "id");
@@ -106,19 +106,27 @@ fn type_of_sections(keys: &Keys) -> Option<&'static str> {
 
 /// True for a profile that chooses its devices by properties that the ramdisk does
 /// not look at. Without them it would apply to every NIC.
-fn has_other_match(keys: &Keys) -> bool {
-    let given = keys.all().get("match");
-    let Some((key, _)) = given
-        .into_iter()
-        .flatten()
-        .find(|(_, value)| !value.is_empty())
-    else {
+fn has_other_match(keys: &Keys, kind: &InterfaceKind) -> bool {
+    let given = keys.all().get("match").into_iter().flatten();
+    let mut given = given.filter(|(_, value)| !value.is_empty());
+    let matched = given.next().map(|(key, _)| ("match", key.as_str()));
+    let found = matched.or_else(|| denylist(keys, kind).map(|key| ("ethernet", key)));
+    let Some((section, key)) = found else {
         return false;
     };
     let words = "the ramdisk finds NICs only by interface-name and mac-address; only the \
                  installed system uses this profile";
-    keys.warn("match", key, words);
+    keys.warn(section, key, words);
     true
+}
+
+/// The list of the NICs that a profile for any NIC does not apply to.
+fn denylist(keys: &Keys, kind: &InterfaceKind) -> Option<&'static str> {
+    let is_any = *kind == InterfaceKind::Ethernet
+        && keys.text("connection", "interface-name").is_none()
+        && keys.text("ethernet", "mac-address").is_none();
+    let names = ["mac-address-denylist", "mac-address-blacklist"];
+    { keys.first_of("ethernet", &names) }.filter(|_| is_any)
 }
 
 /// The name of the interface. Old versions of NetworkManager kept it in the section

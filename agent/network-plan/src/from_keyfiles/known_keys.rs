@@ -223,6 +223,54 @@ const TEAM: &[&str] = &[
     "runner-tx-hash",
 ];
 
+/// Keys that the ramdisk does not apply although they change the network: section, key,
+/// the values that change nothing, and what the ramdisk does.
+const DIFFERENT: &[(&str, &str, &[&str], &str)] = &[
+    ("bridge", "vlan-filtering", OFF, ALL_VLANS),
+    ("bridge-port", "vlans", &[], ALL_VLANS),
+    ("ethernet", "mac-address-blacklist", &[], NO_DENYLIST),
+    ("ethernet", "mac-address-denylist", &[], NO_DENYLIST),
+    ("ipv4", "dhcp-reject-servers", &[], ANY_SERVER),
+    ("ipv6", "dhcp-reject-servers", &[], ANY_SERVER),
+    ("ipv4", "dns-options", &[], NO_DNS_OPTIONS),
+    ("ipv6", "dns-options", &[], NO_DNS_OPTIONS),
+    ("ipv4", "routed-dns", &["-1", "0"], NO_DNS_ROUTES),
+    ("ipv6", "routed-dns", &["-1", "0"], NO_DNS_ROUTES),
+    (
+        "ipv4",
+        "link-local",
+        // NetworkManager's default, auto and disabled.
+        &["0", "1", "2"],
+        "the ramdisk has a link-local address only with method=link-local",
+    ),
+    (
+        "ipv6",
+        "ip6-privacy",
+        // NetworkManager's default, and disabled.
+        &["-1", "0"],
+        "the ramdisk uses no temporary addresses",
+    ),
+];
+const OFF: &[&str] = &["false", "no", "off", "0"];
+const ALL_VLANS: &str = "the bridge of the ramdisk forwards the frames of all VLANs";
+const NO_DENYLIST: &str = "the ramdisk does not look at this list";
+const ANY_SERVER: &str = "the ramdisk accepts a lease of any DHCP server";
+const NO_DNS_OPTIONS: &str = "the ramdisk ignores these options";
+const NO_DNS_ROUTES: &str = "the ramdisk adds no routes to DNS servers";
+
+/// What the ramdisk does instead of applying this value; `None` if there is no
+/// difference.
+pub(super) fn difference(section: &str, key: &str, value: &str) -> Option<&'static str> {
+    if key == "dns-priority" && value.starts_with('-') {
+        // NetworkManager then asks no servers of interfaces with a higher number.
+        return Some("the ramdisk asks the DNS servers of all interfaces");
+    }
+    let mut all = DIFFERENT.iter();
+    let found = all.find(|(of, name, ..)| *of == section && *name == key);
+    let found = found.filter(|(_, _, harmless, _)| !harmless.contains(&value));
+    found.map(|(.., words)| *words)
+}
+
 /// True for a key that NetworkManager has.
 pub(super) fn is_known(section: &str, key: &str) -> bool {
     if section == "bond" {

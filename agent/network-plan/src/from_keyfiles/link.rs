@@ -26,6 +26,10 @@ pub(super) fn read(keys: &Keys, interface: &mut Interface) {
     let given: Option<ClonedMac> = keys.parsed("ethernet", "cloned-mac-address", cloned);
     // Old versions of NetworkManager kept the address of a bridge in its own section.
     let of_bridge: Option<MacAddr> = keys.parsed("bridge", "mac-address", MAC);
+    if matches!(given, Some(ClonedMac::Random | ClonedMac::Stable)) {
+        let words = "the ramdisk keeps the hardware address that Ironic knows";
+        keys.warn("ethernet", "cloned-mac-address", words);
+    }
     interface.set_mac = given.or(of_bridge.map(ClonedMac::Address));
     let section = match interface.kind {
         InterfaceKind::Infiniband { .. } => "infiniband",

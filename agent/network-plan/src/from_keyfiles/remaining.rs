@@ -3,7 +3,7 @@
 
 use super::connection::Draft;
 use super::keys::{as_flag, shown};
-use super::known_keys::is_known;
+use super::known_keys::{difference, is_known};
 use crate::bond_option::bond_value;
 use crate::keyfile;
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
@@ -77,6 +77,9 @@ pub(super) fn keep(draft: &mut Draft, plan: &NetworkPlan) {
             }
             if !is_known(section, name) {
                 let words = "unknown key; the ramdisk ignores it";
+                keys.warn(section, key, words);
+            }
+            if let Some(words) = difference(section, name, value) {
                 keys.warn(section, key, words);
             }
             let (name, value) = (name.to_owned(), value.clone());

@@ -96,6 +96,8 @@ fn read_options(keys: &Keys, section: &str, key: &str, route: &mut Route) {
     let Some(text) = keys.text(section, key) else {
         return;
     };
+    // The agent finds out itself whether a next hop is on the link.
+    let applied = ["onlink", "table", "type"];
     for word in text
         .split(',')
         .map(str::trim)
@@ -114,6 +116,9 @@ fn read_options(keys: &Keys, section: &str, key: &str, route: &mut Route) {
             },
             "type" => {
                 let kind = kind(keys, section, key, &value);
+                if value == "local" {
+                    keys.warn(section, key, "the ramdisk adds a unicast route");
+                }
                 route.kind = kind;
                 if kind != RouteKind::Unicast {
                     route.options.push(("type", value));
@@ -121,6 +126,10 @@ fn read_options(keys: &Keys, section: &str, key: &str, route: &mut Route) {
             }
             name => match OPTIONS.iter().find(|known| **known == name) {
                 Some(known) if !value.contains(char::is_control) => {
+                    if !applied.contains(known) {
+                        let words = format!("the ramdisk adds the route without {known}");
+                        keys.warn(section, key, words);
+                    }
                     route.options.push((*known, value));
                 }
                 Some(_) => keys.expected(section, key, "a value on one line", &value),

@@ -316,7 +316,10 @@ fn what_the_ramdisk_does_not_apply_is_named() {
         (
             "[ipv4]\nmethod=manual\naddress1=192.0.2.10/24\nroute1=10.0.0.0/8,192.0.2.1\n\
              route1_options=mtu=1400,x=1\n",
-            vec!["f: [ipv4] route1_options: unknown option x; the ramdisk ignores it"],
+            vec![
+                "f: [ipv4] route1_options: the ramdisk adds the route without mtu",
+                "f: [ipv4] route1_options: unknown option x; the ramdisk ignores it",
+            ],
         ),
         (
             "[ipv4]\nrouting-rule1=priority 7 sport 22 table 7\n",
@@ -542,6 +545,86 @@ fn two_profiles_for_a_nic_are_named() {
     }
 }
 
+/// A known setting that the ramdisk does not apply, with its warning, and the same key
+/// with a value that changes nothing.
+#[test]
+fn known_settings_that_the_ramdisk_does_not_apply() {
+    const RANDOM: &str = "the ramdisk keeps the hardware address that Ironic knows";
+    const VLANS: &str = "the bridge of the ramdisk forwards the frames of all VLANs";
+    for (text, words, harmless) in [
+        ("[ethernet]\ncloned-mac-address=random", RANDOM, "preserve"),
+        ("[ethernet]\ncloned-mac-address=stable", RANDOM, "permanent"),
+        (
+            "[ethernet]\nmac-address-denylist=52:54:00:00:00:01",
+            "the ramdisk does not look at this list",
+            "",
+        ),
+        (
+            "[ipv4]\ndhcp-reject-servers=192.0.2.66",
+            "the ramdisk accepts a lease of any DHCP server",
+            "",
+        ),
+        (
+            "[ipv4]\nlink-local=3",
+            "the ramdisk has a link-local address only with method=link-local",
+            "2",
+        ),
+        (
+            "[ipv6]\nrouted-dns=1",
+            "the ramdisk adds no routes to DNS servers",
+            "0",
+        ),
+        (
+            "[ipv4]\ndns-options=use-vc",
+            "the ramdisk ignores these options",
+            "",
+        ),
+        (
+            "[ipv4]\ndns-priority=-5",
+            "the ramdisk asks the DNS servers of all interfaces",
+            "5",
+        ),
+        (
+            "[ipv6]\nip6-privacy=2",
+            "the ramdisk uses no temporary addresses",
+            "0",
+        ),
+        ("[bridge-port]\nvlans=2-5", VLANS, ""),
+        (
+            "[ipv4]\nroute1=10.0.0.0/8,192.0.2.1\nroute1_options=src=192.0.2.7",
+            "the ramdisk adds the route without src",
+            "onlink=true",
+        ),
+        (
+            "[ipv4]\nroute1=10.0.0.0/8\nroute1_options=type=local",
+            "the ramdisk adds a unicast route",
+            "type=unicast",
+        ),
+    ] {
+        let (section, line) = text.split_once('\n').unwrap();
+        let (start, value) = line.rsplit_once('\n').unwrap_or(("", line));
+        let (name, _) = value.split_once('=').unwrap();
+        let plan = read_one(&format!("{NIC}{text}\n")).unwrap();
+        assert_eq!(
+            plan.warnings,
+            [format!("f: {section} {name}: {words}")],
+            "{text}"
+        );
+        let plan = read_one(&format!("{NIC}{section}\n{start}\n{name}={harmless}\n")).unwrap();
+        assert_eq!(plan.warnings, [""; 0], "{text}");
+    }
+    let bridge = "[connection]\ntype=bridge\ninterface-name=br0\n[bridge]\nvlan-filtering=";
+    let plan = read_one(&format!("{bridge}true\n")).unwrap();
+    assert_eq!(
+        plan.warnings,
+        [format!("f: [bridge] vlan-filtering: {VLANS}")]
+    );
+    assert_eq!(
+        read_one(&format!("{bridge}false\n")).unwrap().warnings,
+        [""; 0]
+    );
+}
+
 #[test]
 fn what_is_unknown_stays_for_the_installed_system() {
     let plan = read_one(&format!("{NIC}zoen=x\n[ipv4]\ndns-priority=7\nnew=1\n")).unwrap();
@@ -558,6 +641,11 @@ fn a_ramdisk_without_any_of_the_interfaces() {
             "[connection]\ntype=wifi\n",
             "f: [connection] type: the ramdisk has no interface of type wifi; only the installed \
              system uses this profile",
+        ),
+        (
+            "[connection]\ntype=ethernet\n[ethernet]\nmac-address-denylist=52:54:00:00:00:01\n",
+            "f: [ethernet] mac-address-denylist: the ramdisk finds NICs only by interface-name and \
+             mac-address; only the installed system uses this profile",
         ),
         (
             "[connection]\ntype=ethernet\n[match]\npath=pci-0000:00:03.0\n",
