@@ -81,7 +81,8 @@ pub struct Choice {
     /// The embedded host that matches this machine, even if its plan is not used:
     /// `node7 (52:54:00:00:00:01), 1 of 50`.
     pub host: Option<String>,
-    /// The keyfiles that the plan comes from, as they are in the ramdisk.
+    /// The keyfiles in the ramdisk, unless the plan is the embedded one. If they have a
+    /// fault, the plan does not come from them.
     pub given_keyfiles: Vec<Keyfile>,
     /// Faults of the sources with a higher precedence, one line each.
     pub faults: Vec<String>,
@@ -129,21 +130,24 @@ impl Choice {
             plan,
             source,
             host: host_text,
-            given_keyfiles: match source {
-                Source::Keyfiles => embedded.keyfiles.clone(),
-                _ => Vec::new(),
-            },
+            given_keyfiles: embedded.keyfiles.clone(),
             faults,
         }
     }
 
-    /// The keyfiles for the installed system: those that the plan comes from, as
-    /// coreos-installer copies them, or else those of the plan.
+    /// The keyfiles for the installed system: those in the ramdisk, as coreos-installer
+    /// copies them, or else those of the plan. NetworkManager may be able to use files
+    /// that the ramdisk cannot use.
     pub fn keyfiles(&self) -> Vec<Keyfile> {
-        match self.source {
-            Source::Keyfiles => self.given_keyfiles.clone(),
-            _ => self.plan.keyfiles(),
+        match self.given_keyfiles.is_empty() {
+            false => self.given_keyfiles.clone(),
+            true => self.plan.keyfiles(),
         }
+    }
+
+    /// True if files describe the network of the installed system.
+    pub fn has_files(&self) -> bool {
+        self.source.is_document() || !self.given_keyfiles.is_empty()
     }
 
     /// The source and the host, as the console prints them.
@@ -508,7 +512,11 @@ mod tests {
         assert!(!given.has_plan());
         let found = Choice::for_boot(&given, Some(DATA), &NetArgs::default());
         assert_eq!(found.source, Source::NetworkData);
-        assert_eq!(found.given_keyfiles, []);
+        assert_eq!(found.keyfiles(), given.keyfiles, "as coreos-installer does");
+        assert!(found.has_files());
+        let found = Choice::for_boot(&given, None, &NetArgs::parse("ip=dhcp"));
+        assert_eq!(found.source, Source::KernelArguments);
+        assert!(found.has_files());
         assert_eq!(
             found.faults,
             [

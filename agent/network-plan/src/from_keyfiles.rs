@@ -71,10 +71,12 @@ impl KeyfilesError {
 
 impl NetworkPlan {
     /// The plan that these files describe, and nothing else. Their order does not
-    /// matter.
+    /// matter. A file with a fault is left out, with a warning, if the others can be
+    /// used without it; NetworkManager leaves it out, too.
     ///
     /// # Errors
-    /// If a value that the ramdisk needs cannot be used, or if the ramdisk has none of
+    /// If a value that the ramdisk needs cannot be used, and another file needs the
+    /// profile or no other file describes an interface. If the ramdisk has none of
     /// the interfaces.
     pub fn from_keyfiles(files: &[Keyfile]) -> Result<NetworkPlan, KeyfilesError> {
         if files.len() > MOST_FILES {
@@ -85,8 +87,17 @@ impl NetworkPlan {
             return Err(KeyfilesError::TooLong(total));
         }
         let findings = Findings::default();
-        let mut plan = read(files, &findings);
-        let warnings = findings.into_result().map_err(KeyfilesError::Faults)?;
+        let all: Vec<&Keyfile> = files.iter().collect();
+        let mut plan = read(&all, &findings);
+        let warnings = match findings.into_result() {
+            Ok(warnings) => warnings,
+            Err(faults) => {
+                let rest = without_faulty(&all, &faults);
+                let (rest, warnings) = rest.ok_or(KeyfilesError::Faults(faults))?;
+                plan = rest;
+                warnings
+            }
+        };
         if plan.interfaces.is_empty() && plan.installed.is_empty() && !files.is_empty() {
             return Err(KeyfilesError::NoInterface(warnings));
         }
@@ -97,8 +108,28 @@ impl NetworkPlan {
     }
 }
 
-fn read(files: &[Keyfile], findings: &Findings) -> NetworkPlan {
-    let mut sorted: Vec<&Keyfile> = files.iter().collect();
+/// The plan of the files without these faults, and its warnings. `None` if a file with a
+/// fault is needed: another one refers to it, or no other describes an interface.
+fn without_faulty(files: &[&Keyfile], faults: &[String]) -> Option<(NetworkPlan, Vec<String>)> {
+    let is_faulty = |file: &&Keyfile| {
+        let start = format!("{}: ", file.name);
+        faults.iter().any(|fault| fault.starts_with(&start))
+    };
+    let (faulty, rest): (Vec<&Keyfile>, Vec<&Keyfile>) = files.iter().copied().partition(is_faulty);
+    let findings = Findings::default();
+    let plan = read(&rest, &findings);
+    let found = findings.into_result().ok()?;
+    let left_out = faulty.into_iter().map(|file| {
+        let words = "the ramdisk does not use this profile, because it has a fault";
+        format!("{}: {words}", file.name)
+    });
+    let warnings = faults.iter().cloned().chain(left_out).chain(found);
+    let has_interface = !(plan.interfaces.is_empty() && plan.installed.is_empty());
+    has_interface.then(|| (plan, warnings.collect()))
+}
+
+fn read(files: &[&Keyfile], findings: &Findings) -> NetworkPlan {
+    let mut sorted = files.to_vec();
     sorted.sort_by(|a, b| a.name.cmp(&b.name));
     let keys = sorted.iter().map(|file| Keys::read(file, findings));
     let mut drafts: Vec<Draft> = keys.filter_map(connection::read).collect();

@@ -625,6 +625,57 @@ fn known_settings_that_the_ramdisk_does_not_apply() {
     );
 }
 
+fn files_of(texts: &[(&str, String)]) -> Vec<Keyfile> {
+    let keyfile = |(name, text): &(&str, String)| Keyfile {
+        name: (*name).to_owned(),
+        text: text.clone(),
+    };
+    texts.iter().map(keyfile).collect()
+}
+
+/// NetworkManager leaves out a file that it cannot read, and uses the others.
+#[test]
+fn a_faulty_profile_that_no_other_needs_is_left_out() {
+    let bond = |options: &str| {
+        format!("[connection]\nuuid=of-bond\ntype=bond\ninterface-name=b\n[bond]\n{options}")
+    };
+    let port = |rest: &str| format!("{NIC}master=of-bond\nslave-type=bond\n{rest}");
+    let other = "[connection]\ntype=ethernet\ninterface-name=eth1\n";
+    let files = files_of(&[
+        ("a", format!("{NIC}[ipv4]\ndns=x\n")),
+        ("b", format!("{other}zoen=x\n")),
+    ]);
+    let plan = NetworkPlan::from_keyfiles(&files).unwrap();
+    assert_eq!(describe(&plan)[0], "eth1: IPv4 by DHCP");
+    assert_eq!(plan.interfaces.len(), 1);
+    assert_eq!(
+        plan.warnings,
+        [
+            "a: [ipv4] dns: expected an IPv4 address, found \"x\"",
+            "a: the ramdisk does not use this profile, because it has a fault",
+            "b: [connection] zoen: unknown key; the ramdisk ignores it",
+        ]
+    );
+    let faulty_port = files_of(&[("a", bond("")), ("b", port("mtu=x\n[ethernet]\nmtu=x\n"))]);
+    let plan = NetworkPlan::from_keyfiles(&faulty_port).unwrap();
+    assert_eq!(plan.interfaces.len(), 1);
+    let faulty_bond = files_of(&[("a", bond("miimon=x\n")), ("b", port(""))]);
+    let error = NetworkPlan::from_keyfiles(&faulty_bond).unwrap_err();
+    assert_eq!(
+        error.lines(),
+        ["a: [bond] miimon: expected 0 to 2147483647, found \"x\""]
+    );
+    let nothing_else = files_of(&[
+        ("a", format!("{NIC}[ipv4]\ndns=x\n")),
+        ("b", "[connection]\ntype=wifi\n".to_owned()),
+    ]);
+    let error = NetworkPlan::from_keyfiles(&nothing_else).unwrap_err();
+    assert_eq!(
+        error.lines(),
+        ["a: [ipv4] dns: expected an IPv4 address, found \"x\""]
+    );
+}
+
 #[test]
 fn what_is_unknown_stays_for_the_installed_system() {
     let plan = read_one(&format!("{NIC}zoen=x\n[ipv4]\ndns-priority=7\nnew=1\n")).unwrap();

@@ -16,7 +16,7 @@ pub struct FirstBootNetwork {
     /// of this boot.
     pub arguments: Option<String>,
     /// NetworkManager keyfiles as name and content, if this boot's plan does not
-    /// come from kernel arguments, or if GRUB could not pass on the arguments.
+    /// come from kernel arguments, if the ramdisk has keyfiles, or if GRUB could not pass on the arguments.
     pub keyfiles: Vec<(String, Vec<u8>)>,
 }
 
@@ -24,7 +24,8 @@ impl FirstBootNetwork {
     /// Chooses what to pass on from the boot with this command line and this plan.
     /// Without `may_copy` it passes on only arguments, no files.
     pub(super) fn of_this_boot(line: &CommandLine, choice: &Choice, may_copy: bool) -> Self {
-        if choice.source == Source::Default && !is_changed_default(line) {
+        let has_source = choice.source != Source::Default || choice.has_files();
+        if !has_source && !is_changed_default(line) {
             return Self::default();
         }
         Self::handed_on(line, choice, may_copy)
@@ -33,7 +34,7 @@ impl FirstBootNetwork {
     /// Like [`Self::of_this_boot`], but passes on a lone `BOOTIF=` as well, as
     /// coreos-installer's boot service does.
     pub fn handed_on(line: &CommandLine, choice: &Choice, may_copy: bool) -> Self {
-        if !(choice.source.is_document() && may_copy) {
+        if !(choice.has_files() && may_copy) {
             let arguments = with_network(&first_boot_arguments(line));
             // GRUB would take some arguments for commands, for example a bond's
             // arp_ip_target=192.0.2.1;192.0.2.2. The agent passes these on as files.
@@ -166,7 +167,18 @@ mod tests {
 
     #[test]
     fn keyfiles_of_the_ramdisk_go_on_unchanged() {
-        let text = "[connection]\nid=lan\ntype=ethernet\ninterface-name=eth0\n# a comment\n";
+        for text in [
+            "[connection]\nid=lan\ntype=ethernet\ninterface-name=eth0\n# a comment\n",
+            // The ramdisk cannot use it.
+            "[connection]\nid=lan\ntype=ethernet\ninterface-name=eth0\n[ipv4]\ndns=x\n",
+        ] {
+            for line in ["ip=dhcp", ""] {
+                keyfile_goes_on_unchanged(text, line);
+            }
+        }
+    }
+
+    fn keyfile_goes_on_unchanged(text: &str, line: &str) {
         let embedded = Embedded {
             keyfiles: vec![Keyfile {
                 name: "lan.nmconnection".to_owned(),
@@ -174,7 +186,7 @@ mod tests {
             }],
             ..Embedded::default()
         };
-        let line = CommandLine::parse("ip=dhcp");
+        let line = CommandLine::parse(line);
         let choice = Choice::for_boot(&embedded, None, &NetArgs::from_command_line(&line));
         let found = FirstBootNetwork::of_this_boot(&line, &choice, true);
         let expected = ("lan.nmconnection".to_owned(), text.as_bytes().to_vec());
