@@ -147,8 +147,8 @@ impl Merged {
                 return add(left, "storage.files", words);
             }
             let merged = self.files.entry(file.path).or_default();
-            if file.contents.is_some() {
-                merged.contents = file.contents;
+            if let Some(contents) = file.contents {
+                merged.contents = Some(contents.over(merged.contents.take()));
             }
             merged.append.extend(file.append.unwrap_or_default());
         }

@@ -67,6 +67,24 @@ pub(crate) struct Resource {
     pub(crate) verification: Option<Verification>,
 }
 
+impl Resource {
+    /// Takes what this resource leaves out from the config before: Ignition merges
+    /// structures member by member (config/merge/merge.go). Programs in Go write an
+    /// empty `verification` where they give no content.
+    pub(crate) fn over(self, earlier: Option<Self>) -> Self {
+        let Some(earlier) = earlier else {
+            return self;
+        };
+        let hash = |of: Option<Verification>| of.and_then(|verification| verification.hash);
+        let hash = hash(self.verification).or(hash(earlier.verification));
+        Self {
+            source: self.source.or(earlier.source),
+            compression: self.compression.or(earlier.compression),
+            verification: hash.map(|hash| Verification { hash: Some(hash) }),
+        }
+    }
+}
+
 #[derive(Clone, Deserialize)]
 pub(crate) struct Verification {
     pub(crate) hash: Option<String>,

@@ -150,6 +150,79 @@ fn the_lists_are_short_and_on_single_lines() {
     assert!(!found.not_applied[0].contains('\n'));
 }
 
+/// A config with this file, and inside it another config with the other file.
+fn with_file_inside(outer: &str, inner: &str) -> ConfigIgn {
+    let config = |ignition: &str, file: &str| {
+        format!(
+            r#"{{"ignition": {{"version": "3.0.0"{ignition}}}, "storage": {{"files": [{file}]}}}}"#
+        )
+    };
+    let inner = config("", inner);
+    let escaped: String = inner.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let merge = format!(r#", "config": {{"merge": [{{"source": "data:,{escaped}"}}]}}"#);
+    ConfigIgn::read(config(&merge, outer).as_bytes()).unwrap()
+}
+
+#[test]
+fn a_later_config_overrides_only_what_it_gives() {
+    let of_a = "sha256-ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb";
+    let gzip_of_a = "data:;base64,H4sIAAAAAAACA0sEAEO+t+gBAAAA";
+    let with_hash =
+        format!(r#""contents": {{"source": "data:,a", "verification": {{"hash": "{of_a}"}}}}"#);
+    let packed = format!(r#""contents": {{"source": "{gzip_of_a}", "compression": "gzip"}}"#);
+    for (outer, inner, expected) in [
+        (r#""contents": {"source": "data:,a"}"#, "", Some("a")),
+        (
+            r#""contents": {"source": "data:,a"}"#,
+            r#""contents": {"source": "data:,b"}"#,
+            Some("b"),
+        ),
+        // As programs in Go write a file that is only appended to.
+        (
+            r#""contents": {"source": "data:,a"}"#,
+            r#""contents": {"verification": {}}, "append": [{"source": "data:,b"}]"#,
+            Some("ab"),
+        ),
+        (
+            r#""contents": {"source": "data:,a"}"#,
+            r#""contents": null"#,
+            Some("a"),
+        ),
+        (
+            r#""contents": {"source": "data:,a"}"#,
+            r#""contents": {"source": null}"#,
+            Some("a"),
+        ),
+        (
+            r#""contents": {"source": "data:,a"}"#,
+            r#""contents": {"source": ""}"#,
+            Some(""),
+        ),
+        (&packed, r#""contents": {"verification": {}}"#, Some("a")),
+        (
+            &packed,
+            r#""contents": {"source": "data:,b", "compression": ""}"#,
+            Some("b"),
+        ),
+        (&packed, r#""contents": {"source": "data:,b"}"#, None),
+        (&with_hash, r#""contents": {"source": "data:,b"}"#, None),
+        (
+            r#""contents": {"source": "data:,b"}"#,
+            &with_hash,
+            Some("a"),
+        ),
+    ] {
+        let file = |members: &str| {
+            let comma = if members.is_empty() { "" } else { ", " };
+            format!(r#"{{"path": "/etc/landfall/a.conf"{comma}{members}}}"#)
+        };
+        let found = with_file_inside(&file(outer), &file(inner));
+        let content = found.agent_files.first().map(|file| file.content.clone());
+        let content = content.map(|content| String::from_utf8(content).unwrap());
+        assert_eq!(content.as_deref(), expected, "{outer} {inner}");
+    }
+}
+
 #[test]
 fn configs_inside_each_other_have_a_limit() {
     let mut config = "{\"ignition\": {\"version\": \"3.0.0\"}}".to_owned();
