@@ -31,7 +31,7 @@ impl AgentUnit {
     pub(crate) fn read(unit: &Unit) -> (AgentUnit, Vec<(String, String)>) {
         let mut service = Service::default();
         let mut texts = vec![unit.contents.as_deref().unwrap_or_default()];
-        let mut dropins: Vec<_> = unit.dropins.iter().flatten().collect();
+        let mut dropins: Vec<_> = unit.dropins.iter().collect();
         dropins.sort_by(|a, b| a.name.cmp(&b.name));
         texts.extend(
             dropins
@@ -165,10 +165,10 @@ mod tests {
             name: NAME.to_owned(),
             mask: None,
             contents: Some(contents.to_owned()),
-            dropins: Some(vec![Dropin {
+            dropins: vec![Dropin {
                 name: "10-a.conf".to_owned(),
                 contents: Some(dropin.to_owned()),
-            }]),
+            }],
         };
         let (unit, ignored) = AgentUnit::read(&unit);
         let environment = unit.environment.iter();

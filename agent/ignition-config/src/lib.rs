@@ -10,6 +10,7 @@
 //! This crate is pure: it reads no file and fetches nothing.
 
 mod agent_unit;
+mod member;
 mod merge;
 mod place;
 mod resource;
@@ -19,6 +20,7 @@ mod time_servers;
 use landfall_boot_params::dracut_net::is_host_name;
 
 pub use agent_unit::AgentUnit;
+use member::WrongType;
 use merge::Merged;
 use place::Place;
 use resource::Decoder;
@@ -83,12 +85,28 @@ pub enum InvalidConfig {
     /// Holds its length in bytes.
     #[error("expected at most {LARGEST} bytes, found {0}")]
     TooLong(usize),
-    /// Holds the parser's message.
-    #[error("expected an Ignition config, found {0}")]
-    Json(String),
+    /// Holds the line and the column of the fault.
+    #[error("expected an Ignition config, found invalid JSON at line {0}, column {1}")]
+    Json(usize, usize),
+    /// Holds the line and the column of the end.
+    #[error("expected an Ignition config, found JSON that is cut off at line {0}, column {1}")]
+    CutOff(usize, usize),
+    /// Holds the place in the config, and what was expected and found there.
+    #[error("{0}: {1}")]
+    Member(String, String),
     /// Holds the version.
     #[error("expected ignition.version 3.x, found {0:?}")]
     Version(String),
+}
+
+impl From<WrongType> for InvalidConfig {
+    fn from(error: WrongType) -> Self {
+        let words = error.to_string();
+        match error.path.is_empty() {
+            true => Self::Member("the config".to_owned(), words),
+            false => Self::Member(error.path, words),
+        }
+    }
 }
 
 impl ConfigIgn {
@@ -107,9 +125,8 @@ impl ConfigIgn {
         for (path, file) in &merged.files {
             found.take_file(path, file, &mut decoder);
         }
-        for (index, resource) in merged.authorities.iter().enumerate() {
-            let path = format!("ignition.security.tls.certificateAuthorities[{index}]");
-            match decoder.decode(resource) {
+        for (path, resource) in merged.authorities {
+            match decoder.decode(&resource) {
                 Ok(content) => {
                     found.apply(&path, "trusted by the agent");
                     found.authorities.push(GivenFile { path, content });

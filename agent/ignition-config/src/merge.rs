@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
+use crate::member::{Member, Members, WrongType};
 use crate::resource::{Decoder, ResourceError};
-use crate::spec::{Config, File, Ignition, Passwd, References, Resource, Storage, Systemd, Unit};
+use crate::spec::{File, Resource, Unit};
 use crate::{InvalidConfig, add};
 
 /// How deep configs may be inside each other. coreos-installer makes one level.
@@ -19,7 +18,8 @@ const MOST: usize = 4096;
 pub(crate) struct Merged {
     pub(crate) files: BTreeMap<String, MergedFile>,
     pub(crate) units: BTreeMap<String, Unit>,
-    pub(crate) authorities: Vec<Resource>,
+    /// Each with its place in its config.
+    pub(crate) authorities: Vec<(String, Resource)>,
 }
 
 /// One path, which several configs can describe.
@@ -62,63 +62,63 @@ impl Merged {
         decoder: &mut Decoder,
         left: &mut Vec<String>,
     ) -> Result<(), InvalidConfig> {
-        let config: Config = serde_json::from_slice(bytes)
-            .map_err(|error| InvalidConfig::Json(error.to_string()))?;
-        let Ignition {
-            version,
-            config: references,
-            security,
-            others,
-        } = config.ignition;
-        let version = version.unwrap_or_default();
+        let mut config = Member::of_config(bytes)?.object()?;
+        let mut ignition = config.object("ignition")?.unwrap_or_default();
+        let version = ignition.text("version")?.unwrap_or_default();
         if !version.starts_with("3.") {
             let version = version.chars().take(20).collect();
             return Err(InvalidConfig::Version(version));
         }
-        report_sections(&others, "ignition.", "the agent has its own", left);
-        report_sections(&config.others, "", "the ramdisk does not apply it", left);
-        if let Some(storage) = config.storage {
-            self.add_files(storage, left);
-        }
-        if let Some(systemd) = config.systemd {
-            self.add_units(systemd, left);
-        }
-        if let Some(passwd) = config.passwd {
-            report_accounts(passwd, left);
-        }
-        let tls = security.and_then(|security| security.tls);
-        let authorities = tls.and_then(|tls| tls.authorities).unwrap_or_default();
-        self.authorities.extend(authorities);
-        self.authorities.truncate(MOST);
-        if let Some(references) = references {
-            self.add_references(references, depth, decoder, left);
-        }
+        let mut part = |members: &mut Members, name| or_line(members.object(name), left);
+        let references = part(&mut ignition, "config");
+        let mut security = part(&mut ignition, "security").unwrap_or_default();
+        let tls = part(&mut security, "tls").unwrap_or_default();
+        let [storage, systemd, passwd] =
+            ["storage", "systemd", "passwd"].map(|name| part(&mut config, name));
+        report_others(&ignition, "the agent has its own", left);
+        report_others(&config, "the ramdisk does not apply it", left);
+        self.add_files(storage.unwrap_or_default(), left);
+        self.add_units(systemd.unwrap_or_default(), left);
+        report_accounts(passwd.unwrap_or_default(), left);
+        self.add_authorities(tls, left);
+        self.add_references(references.unwrap_or_default(), depth, decoder, left);
         Ok(())
+    }
+
+    fn add_authorities(&mut self, mut tls: Members, left: &mut Vec<String>) {
+        for entry in or_line(tls.list("certificateAuthorities"), left) {
+            let path = entry.path.clone();
+            if let Some(authority) = or_line(Resource::read(entry).map(Some), left) {
+                self.authorities.push((path, authority));
+            }
+        }
+        self.authorities.truncate(MOST);
     }
 
     /// Adds the configs inside this one. The agent fetches none from a server.
     fn add_references(
         &mut self,
-        references: References,
+        mut references: Members,
         depth: usize,
         decoder: &mut Decoder,
         left: &mut Vec<String>,
     ) {
-        if references
-            .replace
-            .is_some_and(|resource| resource.source.is_some())
-        {
+        let replace = references.object("replace").and_then(Resource::of);
+        if or_line(replace, left).is_some_and(|resource| resource.source.is_some()) {
             let words = "the agent applies this config instead of the other one";
             add(left, "ignition.config.replace", words);
         }
-        for (index, resource) in references.merge.unwrap_or_default().iter().enumerate() {
-            let path = format!("ignition.config.merge[{index}]");
+        for entry in or_line(references.list("merge"), left) {
+            let path = entry.path.clone();
+            let Some(resource) = or_line(Resource::read(entry).map(Some), left) else {
+                continue;
+            };
             if depth >= DEEPEST {
                 let words = format!("expected at most {DEEPEST} configs inside each other");
                 add(left, &path, words);
                 continue;
             }
-            let bytes = match decoder.decode(resource) {
+            let bytes = match decoder.decode(&resource) {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     add(left, &path, error);
@@ -131,16 +131,12 @@ impl Merged {
         }
     }
 
-    fn add_files(&mut self, storage: Storage, left: &mut Vec<String>) {
-        let words = "the ramdisk does not apply it";
-        report_sections(&storage.others, "storage.", words, left);
-        for (index, entry) in storage.files.unwrap_or_default().into_iter().enumerate() {
-            let file: File = match serde_json::from_value(entry) {
-                Ok(file) => file,
-                Err(error) => {
-                    add(left, &format!("storage.files[{index}]"), error);
-                    continue;
-                }
+    fn add_files(&mut self, mut storage: Members, left: &mut Vec<String>) {
+        let files = or_line(storage.list("files"), left);
+        report_others(&storage, "the ramdisk does not apply it", left);
+        for entry in files {
+            let Some(file) = or_line(File::read(entry).map(Some), left) else {
+                continue;
             };
             if self.files.len() >= MOST && !self.files.contains_key(&file.path) {
                 let words = format!("expected at most {MOST} files; the rest is ignored");
@@ -150,18 +146,14 @@ impl Merged {
             if let Some(contents) = file.contents {
                 merged.contents = Some(contents.over(merged.contents.take()));
             }
-            merged.append.extend(file.append.unwrap_or_default());
+            merged.append.extend(file.append);
         }
     }
 
-    fn add_units(&mut self, systemd: Systemd, left: &mut Vec<String>) {
-        for (index, entry) in systemd.units.unwrap_or_default().into_iter().enumerate() {
-            let unit: Unit = match serde_json::from_value(entry) {
-                Ok(unit) => unit,
-                Err(error) => {
-                    add(left, &format!("systemd.units[{index}]"), error);
-                    continue;
-                }
+    fn add_units(&mut self, mut systemd: Members, left: &mut Vec<String>) {
+        for entry in or_line(systemd.list("units"), left) {
+            let Some(unit) = or_line(Unit::read(entry).map(Some), left) else {
+                continue;
             };
             if self.units.len() >= MOST && !self.units.contains_key(&unit.name) {
                 let words = format!("expected at most {MOST} units; the rest is ignored");
@@ -170,40 +162,42 @@ impl Merged {
             let merged = self.units.entry(unit.name.clone()).or_default();
             merged.mask = unit.mask.or(merged.mask);
             merged.contents = unit.contents.or(merged.contents.take());
-            let mut dropins = merged.dropins.take().unwrap_or_default();
-            for dropin in unit.dropins.unwrap_or_default() {
-                dropins.retain(|known| known.name != dropin.name);
-                dropins.push(dropin);
+            for dropin in unit.dropins {
+                merged.dropins.retain(|known| known.name != dropin.name);
+                merged.dropins.push(dropin);
             }
-            merged.dropins = Some(dropins);
         }
     }
 }
 
-/// Lists the members that contain something.
-fn report_sections(
-    members: &BTreeMap<String, Value>,
-    prefix: &str,
-    words: &str,
-    left: &mut Vec<String>,
-) {
-    let is_empty = |value: &Value| match value {
-        Value::Null => true,
-        Value::Array(list) => list.is_empty(),
-        Value::Object(map) => map.values().all(Value::is_null),
-        _ => false,
-    };
-    for (name, _) in members.iter().filter(|(_, value)| !is_empty(value)) {
-        add(left, &format!("{prefix}{name}"), words);
+/// The part; empty if it has another type than expected, which becomes a line.
+fn or_line<T: Default>(part: Result<T, WrongType>, left: &mut Vec<String>) -> T {
+    part.unwrap_or_else(|error| {
+        add(left, &error.path, &error);
+        T::default()
+    })
+}
+
+/// Lists the members that nothing has read.
+fn report_others(members: &Members, words: &str, left: &mut Vec<String>) {
+    for path in members.others() {
+        add(left, &path, words);
     }
 }
 
-fn report_accounts(passwd: Passwd, left: &mut Vec<String>) {
-    let words = "the ramdisk has no accounts";
-    for user in passwd.users.unwrap_or_default() {
-        add(left, &format!("user {}", user.name), words);
-    }
-    for group in passwd.groups.unwrap_or_default() {
-        add(left, &format!("group {}", group.name), words);
+fn report_accounts(mut passwd: Members, left: &mut Vec<String>) {
+    for (list, word) in [("users", "user"), ("groups", "group")] {
+        for entry in or_line(passwd.list(list), left) {
+            let name = entry
+                .object()
+                .and_then(|mut members| members.required_text("name"));
+            if let Some(name) = or_line(name.map(Some), left) {
+                add(
+                    left,
+                    &format!("{word} {name}"),
+                    "the ramdisk has no accounts",
+                );
+            }
+        }
     }
 }

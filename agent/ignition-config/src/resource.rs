@@ -68,8 +68,7 @@ impl Decoder {
             return Err(ResourceError::TooLong(limit));
         }
         self.left -= content.len();
-        let hash = resource.verification.as_ref();
-        if let Some(hash) = hash.and_then(|verification| verification.hash.as_deref()) {
+        if let Some(hash) = &resource.hash {
             check(hash, &content)?;
         }
         Ok(content)
@@ -135,15 +134,12 @@ mod tests {
     use flate2::write::GzEncoder;
 
     use super::*;
-    use crate::spec::Verification;
 
     fn decode(source: &str, compression: &str, hash: Option<&str>) -> Result<String, String> {
         let resource = Resource {
             source: Some(source.to_owned()),
             compression: Some(compression.to_owned()),
-            verification: Some(Verification {
-                hash: hash.map(str::to_owned),
-            }),
+            hash: hash.map(str::to_owned),
         };
         let decoded = Decoder::default().decode(&resource);
         let text = decoded.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -230,7 +226,7 @@ mod tests {
         let resource = Resource {
             source: Some(format!("data:,{}", "a".repeat(LARGEST))),
             compression: None,
-            verification: None,
+            hash: None,
         };
         let mut decoder = Decoder::default();
         let sizes = (0..20).map_while(|_| decoder.decode(&resource).ok());

@@ -1,121 +1,99 @@
 //! The members of an Ignition config that this crate reads (Ignition's configuration
-//! specification 3.0 to 3.6). `null` is the same as a missing member.
+//! specification 3.0 to 3.6).
 
-use std::collections::BTreeMap;
+use crate::member::{Member, Members, WrongType};
 
-use serde::Deserialize;
-use serde_json::Value;
-
-#[derive(Deserialize)]
-pub(crate) struct Config {
-    pub(crate) ignition: Ignition,
-    pub(crate) storage: Option<Storage>,
-    pub(crate) systemd: Option<Systemd>,
-    pub(crate) passwd: Option<Passwd>,
-    #[serde(flatten)]
-    pub(crate) others: BTreeMap<String, Value>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Ignition {
-    pub(crate) version: Option<String>,
-    pub(crate) config: Option<References>,
-    pub(crate) security: Option<Security>,
-    #[serde(flatten)]
-    pub(crate) others: BTreeMap<String, Value>,
-}
-
-/// Other configs.
-#[derive(Deserialize)]
-pub(crate) struct References {
-    pub(crate) merge: Option<Vec<Resource>>,
-    pub(crate) replace: Option<Resource>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Security {
-    pub(crate) tls: Option<Tls>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Tls {
-    #[serde(rename = "certificateAuthorities")]
-    pub(crate) authorities: Option<Vec<Resource>>,
-}
-
-/// The entries are parsed one by one, so that a faulty one does not make the others
-/// useless.
-#[derive(Deserialize)]
-pub(crate) struct Storage {
-    pub(crate) files: Option<Vec<Value>>,
-    #[serde(flatten)]
-    pub(crate) others: BTreeMap<String, Value>,
-}
-
-#[derive(Deserialize)]
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) contents: Option<Resource>,
-    pub(crate) append: Option<Vec<Resource>>,
+    pub(crate) append: Vec<Resource>,
+}
+
+impl File {
+    pub(crate) fn read(entry: Member) -> Result<Self, WrongType> {
+        let mut members = entry.object()?;
+        let append = members.list("append")?.into_iter().map(Resource::read);
+        Ok(Self {
+            append: append.collect::<Result<_, _>>()?,
+            contents: Resource::of(members.object("contents")?)?,
+            path: members.required_text("path")?,
+        })
+    }
 }
 
 /// A content and how to get it.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Default)]
 pub(crate) struct Resource {
     pub(crate) source: Option<String>,
     pub(crate) compression: Option<String>,
-    pub(crate) verification: Option<Verification>,
+    /// `verification.hash`
+    pub(crate) hash: Option<String>,
 }
 
 impl Resource {
+    pub(crate) fn read(entry: Member) -> Result<Self, WrongType> {
+        let members = entry.object()?;
+        Ok(Self::of(Some(members))?.unwrap_or_default())
+    }
+
+    pub(crate) fn of(members: Option<Members>) -> Result<Option<Self>, WrongType> {
+        let Some(mut members) = members else {
+            return Ok(None);
+        };
+        let mut verification = members.object("verification")?.unwrap_or_default();
+        Ok(Some(Self {
+            source: members.text("source")?,
+            compression: members.text("compression")?,
+            hash: verification.text("hash")?,
+        }))
+    }
+
     /// Takes what this resource leaves out from the config before: Ignition merges
     /// structures member by member (config/merge/merge.go). Programs in Go write an
     /// empty `verification` where they give no content.
     pub(crate) fn over(self, earlier: Option<Self>) -> Self {
-        let Some(earlier) = earlier else {
-            return self;
-        };
-        let hash = |of: Option<Verification>| of.and_then(|verification| verification.hash);
-        let hash = hash(self.verification).or(hash(earlier.verification));
+        let earlier = earlier.unwrap_or_default();
         Self {
             source: self.source.or(earlier.source),
             compression: self.compression.or(earlier.compression),
-            verification: hash.map(|hash| Verification { hash: Some(hash) }),
+            hash: self.hash.or(earlier.hash),
         }
     }
 }
 
-#[derive(Clone, Deserialize)]
-pub(crate) struct Verification {
-    pub(crate) hash: Option<String>,
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Systemd {
-    pub(crate) units: Option<Vec<Value>>,
-}
-
-#[derive(Clone, Default, Deserialize)]
+#[derive(Clone, Default)]
 pub(crate) struct Unit {
     pub(crate) name: String,
     pub(crate) mask: Option<bool>,
     pub(crate) contents: Option<String>,
-    pub(crate) dropins: Option<Vec<Dropin>>,
+    pub(crate) dropins: Vec<Dropin>,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Clone)]
 pub(crate) struct Dropin {
     pub(crate) name: String,
     pub(crate) contents: Option<String>,
 }
 
-#[derive(Deserialize)]
-pub(crate) struct Passwd {
-    pub(crate) users: Option<Vec<Named>>,
-    pub(crate) groups: Option<Vec<Named>>,
+impl Unit {
+    pub(crate) fn read(entry: Member) -> Result<Self, WrongType> {
+        let mut members = entry.object()?;
+        let dropins = members.list("dropins")?.into_iter().map(Dropin::read);
+        Ok(Self {
+            dropins: dropins.collect::<Result<_, _>>()?,
+            name: members.required_text("name")?,
+            mask: members.flag("mask")?,
+            contents: members.text("contents")?,
+        })
+    }
 }
 
-#[derive(Deserialize)]
-pub(crate) struct Named {
-    pub(crate) name: String,
+impl Dropin {
+    fn read(entry: Member) -> Result<Self, WrongType> {
+        let mut members = entry.object()?;
+        Ok(Self {
+            name: members.required_text("name")?,
+            contents: members.text("contents")?,
+        })
+    }
 }

@@ -87,11 +87,23 @@ fn what_iso_customize_writes() {
 #[test]
 fn what_is_no_config() {
     for (text, expected) in [
-        ("", "expected an Ignition config, found EOF while parsing"),
-        ("[]", "expected an Ignition config, found invalid"),
         (
-            "{}",
-            "expected an Ignition config, found missing field `ignition`",
+            "",
+            "expected an Ignition config, found JSON that is cut off at line 1, column 0",
+        ),
+        (
+            "{\n\"a\": hunter2}",
+            "expected an Ignition config, found invalid JSON at line 2, column 6",
+        ),
+        ("[]", "the config: expected an object, found an array"),
+        ("{}", "expected ignition.version 3.x, found \"\""),
+        (
+            "{\"ignition\": \"hunter2\"}",
+            "ignition: expected an object, found a string",
+        ),
+        (
+            "{\"ignition\": {\"version\": 3}}",
+            "ignition.version: expected a string, found a number",
         ),
         (
             "{\"ignition\": {}}",
@@ -103,7 +115,7 @@ fn what_is_no_config() {
         ),
     ] {
         let error = ConfigIgn::read(text.as_bytes()).unwrap_err().to_string();
-        assert!(error.starts_with(expected), "{error}");
+        assert_eq!(error, expected);
     }
     let long = vec![b' '; LARGEST + 1];
     let error = ConfigIgn::read(&long).unwrap_err();
@@ -130,13 +142,181 @@ fn a_faulty_entry_leaves_the_others() {
     assert_eq!(
         found.not_applied,
         [
-            "storage.files[0]: invalid type: integer `7`, expected a string",
+            "storage.files[0].path: expected a string, found a number",
             "/etc/NetworkManager/conf.d/clientid.conf: the ramdisk has no NetworkManager",
             "/etc/chrony.conf: it names no time server that the agent could ask",
             "/etc/hostname: expected a host name, found none",
             "/etc/ironic-python-agent.conf: it is on a server (http:), and the agent reads only data: URLs here",
         ]
     );
+}
+
+/// What a config contains besides `good` is faulty in one place, which has a secret.
+#[test]
+fn a_faulty_part_leaves_the_others_and_its_value_is_not_shown() {
+    const SECRET: &str = r#""data:,image_server_password=hunter2""#;
+    let good = r#""path": "/etc/landfall/a.conf", "contents": {"source": "data:,a"}"#;
+    let inner: String = r#"{"ignition": {"version": "3.0.0"}, "passwd": "hunter2"}"#
+        .bytes()
+        .map(|byte| format!("%{byte:02x}"))
+        .collect();
+    for (ignition, config, file, expected) in [
+        // A forgotten `source`.
+        (
+            "",
+            "",
+            r#""path": "/etc/landfall/b.conf", "contents": SECRET"#,
+            "storage.files[1].contents: expected an object, found a string",
+        ),
+        (
+            "",
+            "",
+            r#""path": "/b", "append": [SECRET]"#,
+            "storage.files[1].append[0]: expected an object, found a string",
+        ),
+        (
+            "",
+            "",
+            r#""path": "/b", "append": SECRET"#,
+            "storage.files[1].append: expected an array, found a string",
+        ),
+        (
+            "",
+            "",
+            r#""path": "/b", "contents": {"source": [SECRET]}"#,
+            "storage.files[1].contents.source: expected a string, found an array",
+        ),
+        (
+            "",
+            "",
+            r#""path": "/b", "contents": {"verification": SECRET}"#,
+            "storage.files[1].contents.verification: expected an object, found a string",
+        ),
+        (
+            "",
+            "",
+            r#""contents": {"source": SECRET}"#,
+            "storage.files[1].path: expected a string, found nothing",
+        ),
+        (
+            "",
+            r#""passwd": {"users": [{"passwordHash": SECRET}]}"#,
+            "",
+            "passwd.users[0].name: expected a string, found nothing",
+        ),
+        (
+            "",
+            r#""passwd": {"groups": SECRET}"#,
+            "",
+            "passwd.groups: expected an array, found a string",
+        ),
+        (
+            "",
+            r#""passwd": SECRET"#,
+            "",
+            "passwd: expected an object, found a string",
+        ),
+        (
+            "",
+            r#""systemd": {"units": [SECRET]}"#,
+            "",
+            "systemd.units[0]: expected an object, found a string",
+        ),
+        (
+            "",
+            r#""systemd": {"units": [{"name": "a", "mask": SECRET}]}"#,
+            "",
+            "systemd.units[0].mask: expected true or false, found a string",
+        ),
+        (
+            "",
+            r#""systemd": {"units": [{"name": "a", "dropins": [{"contents": SECRET}]}]}"#,
+            "",
+            "systemd.units[0].dropins[0].name: expected a string, found nothing",
+        ),
+        (
+            "",
+            r#""systemd": SECRET"#,
+            "",
+            "systemd: expected an object, found a string",
+        ),
+        (
+            r#""security": SECRET"#,
+            "",
+            "",
+            "ignition.security: expected an object, found a string",
+        ),
+        (
+            r#""security": {"tls": SECRET}"#,
+            "",
+            "",
+            "ignition.security.tls: expected an object, found a string",
+        ),
+        (
+            r#""security": {"tls": {"certificateAuthorities": [null]}}"#,
+            "",
+            "",
+            "ignition.security.tls.certificateAuthorities[0]: expected an object, found null",
+        ),
+        (
+            r#""config": SECRET"#,
+            "",
+            "",
+            "ignition.config: expected an object, found a string",
+        ),
+        (
+            r#""config": {"merge": SECRET}"#,
+            "",
+            "",
+            "ignition.config.merge: expected an array, found a string",
+        ),
+        (
+            r#""config": {"merge": [SECRET]}"#,
+            "",
+            "",
+            "ignition.config.merge[0]: expected an object, found a string",
+        ),
+        (
+            r#""config": {"replace": SECRET}"#,
+            "",
+            "",
+            "ignition.config.replace: expected an object, found a string",
+        ),
+        (
+            r#""config": {"merge": [{"source": SECRET}]}"#,
+            "",
+            "",
+            "ignition.config.merge[0]: expected an Ignition config, found invalid JSON at line 1, column 1",
+        ),
+        (
+            r#""config": {"merge": [{"source": "data:,INNER"}]}"#,
+            "",
+            "",
+            "passwd: expected an object, found a string",
+        ),
+    ] {
+        let member = |text: &str, before: &str| match text {
+            "" => String::new(),
+            text => format!("{before}{text}"),
+        };
+        let ignition = member(ignition, ", ");
+        let config = member(config, ", ");
+        let file = match file {
+            "" => String::new(),
+            file => format!(", {{{file}}}"),
+        };
+        let text = format!(
+            r#"{{"ignition": {{"version": "3.0.0"{ignition}}}, "storage": {{"files": [{{{good}}}{file}]}}{config}}}"#
+        );
+        let text = text.replace("SECRET", SECRET).replace("INNER", &inner);
+        let found = ConfigIgn::read(text.as_bytes()).unwrap();
+        assert_eq!(found.not_applied, [expected], "{text}");
+        assert_eq!(paths(&found.agent_files), ["/etc/landfall/a.conf"]);
+    }
+    let text = format!(r#"{{"ignition": {{"version": "3.0.0"}}, "storage": {SECRET}}}"#);
+    let found = ConfigIgn::read(text.as_bytes()).unwrap();
+    let expected = "storage: expected an object, found a string";
+    assert_eq!(found.not_applied, [expected]);
 }
 
 #[test]
