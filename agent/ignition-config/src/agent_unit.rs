@@ -1,7 +1,7 @@
 //! The systemd unit `ironic-agent.service`, as image-customization-controller writes
 //! it: its environment and the options of podman contain settings of the agent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use landfall_boot_params::agent_args::NAMES;
 
@@ -11,6 +11,17 @@ use crate::spec::Unit;
 pub(crate) const NAME: &str = "ironic-agent.service";
 /// The maximum number of environment variables that are read.
 const MOST_VARIABLES: usize = 64;
+/// Other keys of systemd (systemd.exec(5)) and options of podman that change the
+/// environment of the agent in OpenShift's live system.
+const OTHER_KEYS: &[&str] = &["EnvironmentFile", "PassEnvironment", "UnsetEnvironment"];
+const OTHER_OPTIONS: &[&str] = &[
+    "--env-file",
+    "--env-host",
+    "--env-merge",
+    "--http-proxy",
+    "--unsetenv",
+    "--unsetenv-all",
+];
 
 /// The settings in the unit.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -42,7 +53,15 @@ impl AgentUnit {
         for text in texts {
             service.read(text, &mut ignored);
         }
-        let of_container = variables_of_podman(&service.start, &service.environment);
+        let options = service.start.iter().map(|word| word.split('=').next());
+        let options: BTreeSet<_> = options.flatten().collect();
+        let keys = service.other_keys.iter().map(|key| format!("{key}="));
+        let options = OTHER_OPTIONS.iter().filter(|name| options.contains(*name));
+        for other in keys.chain(options.map(|name| (*name).to_owned())) {
+            let words = "the agent reads only Environment= and --env of podman";
+            ignored.push((format!("{NAME}: {other}"), words.to_owned()));
+        }
+        let of_container = service.variables_of_podman(&mut ignored);
         let mut environment = BTreeMap::new();
         for (name, value) in service.environment.into_iter().chain(of_container) {
             let mut arguments = NAMES.iter().filter_map(|names| names.argument);
@@ -71,6 +90,8 @@ fn is_variable(name: &str) -> bool {
 #[derive(Default)]
 struct Service {
     environment: Vec<(String, String)>,
+    /// Those of [`OTHER_KEYS`] that have a value.
+    other_keys: BTreeSet<&'static str>,
     /// The words of the last `ExecStart=`.
     start: Vec<String>,
 }
@@ -87,7 +108,17 @@ impl Service {
                 continue;
             };
             let (key, value) = (key.trim(), value.trim());
-            if section != "Service" || !["Environment", "ExecStart"].contains(&key) {
+            if section != "Service" {
+                continue;
+            }
+            if let Some(key) = OTHER_KEYS.iter().find(|known| **known == key) {
+                // As in systemd, an empty value removes those before it.
+                match value.is_empty() {
+                    true => self.other_keys.remove(key),
+                    false => self.other_keys.insert(key),
+                };
+            }
+            if !["Environment", "ExecStart"].contains(&key) {
                 continue;
             }
             let Some(words) = shlex::split(value) else {
@@ -99,10 +130,45 @@ impl Service {
             let words = words.into_iter().map(|word| word.replace("%%", "%"));
             match (key, value.is_empty()) {
                 ("Environment", true) => self.environment.clear(),
-                ("Environment", false) => self.environment.extend(words.filter_map(variable)),
+                ("Environment", false) => {
+                    for word in words {
+                        match variable(&word) {
+                            Some(variable) => self.environment.push(variable),
+                            None => ignored.push(not_a_variable("Environment=")),
+                        }
+                    }
+                }
                 _ => self.start = words.collect(),
             }
         }
+    }
+
+    /// The variables that podman gives to the container: `--env NAME=VALUE`, or
+    /// `--env NAME` for one of the unit.
+    fn variables_of_podman(&self, ignored: &mut Vec<(String, String)>) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        let mut words = self.start.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            let given = match word.strip_prefix("--env").or(word.strip_prefix("-e")) {
+                Some("") => words.next(),
+                Some(rest) if rest.starts_with('=') => Some(&rest[1..]),
+                Some(rest) if !word.starts_with("--") => Some(rest),
+                _ => None,
+            };
+            let Some(given) = given else {
+                continue;
+            };
+            let of_unit = self.environment.iter().find(|(name, _)| name == given);
+            match variable(given).or(of_unit.cloned()) {
+                Some(variable) => found.push(variable),
+                None if is_name(given) => {
+                    let what = format!("{NAME}: --env {given}");
+                    ignored.push((what, "the unit does not set it".to_owned()));
+                }
+                None => ignored.push(not_a_variable("--env")),
+            }
+        }
+        found
     }
 }
 
@@ -130,29 +196,21 @@ fn joined_lines(text: &str) -> Vec<String> {
     lines
 }
 
-fn variable(word: String) -> Option<(String, String)> {
+/// `None` if the word is not NAME=VALUE.
+fn variable(word: &str) -> Option<(String, String)> {
     let (name, value) = word.split_once('=')?;
-    Some((name.to_owned(), value.to_owned()))
+    is_name(name).then(|| (name.to_owned(), value.to_owned()))
 }
 
-/// The variables that podman gives to the container: `--env NAME=VALUE`, or
-/// `--env NAME` for one of the unit.
-fn variables_of_podman(words: &[String], unit: &[(String, String)]) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let given = match word.split_once('=') {
-            Some(("--env" | "-e", rest)) => Some(rest.to_owned()),
-            _ if word == "--env" || word == "-e" => words.next().cloned(),
-            _ => None,
-        };
-        let Some(given) = given else {
-            continue;
-        };
-        let of_unit = unit.iter().find(|(name, _)| *name == given).cloned();
-        found.extend(variable(given).or(of_unit));
-    }
-    found
+/// Any other text may be a part of a value, and values may be secrets.
+fn is_name(text: &str) -> bool {
+    let is_part = |c: u8| c.is_ascii_alphanumeric() || b"_-*".contains(&c);
+    !text.is_empty() && text.bytes().all(is_part)
+}
+
+fn not_a_variable(place: &str) -> (String, String) {
+    let what = format!("{NAME}: {place}");
+    (what, "expected NAME=VALUE".to_owned())
 }
 
 #[cfg(test)]
@@ -208,7 +266,10 @@ mod tests {
                 "Environment=HTTP_PROXY=http://a\nExecStart=run --env HTTP_PROXY --env X=1\n",
                 "[Service]\nEnvironment=\nEnvironment=HTTPS_PROXY=http://b\n",
                 vec!["HTTPS_PROXY=http://b"],
-                vec!["ironic-agent.service: X: the agent has no such setting"],
+                vec![
+                    "ironic-agent.service: --env HTTP_PROXY: the unit does not set it",
+                    "ironic-agent.service: X: the agent has no such setting",
+                ],
             ),
             (
                 "Environment=\"HTTP_PROXY=x\n",
@@ -221,6 +282,55 @@ mod tests {
                 "",
                 vec![],
                 vec!["ironic-agent.service: ipa-debug: the agent has no such setting"],
+            ),
+            (
+                "EnvironmentFile=-/etc/proxy.env\nEnvironmentFile=/etc/b.env\nPassEnvironment=A\nUnsetEnvironment=HTTP_PROXY\n",
+                "",
+                vec![],
+                vec![
+                    "ironic-agent.service: EnvironmentFile=: the agent reads only Environment= and --env of podman",
+                    "ironic-agent.service: PassEnvironment=: the agent reads only Environment= and --env of podman",
+                    "ironic-agent.service: UnsetEnvironment=: the agent reads only Environment= and --env of podman",
+                ],
+            ),
+            // An empty value removes those before it.
+            (
+                "EnvironmentFile=/etc/proxy.env\n",
+                "[Service]\nEnvironmentFile=\n",
+                vec![],
+                vec![],
+            ),
+            (
+                "ExecStart=/bin/podman run --env-file /etc/a --env-file=/etc/b --env-host=true --unsetenv A --env-merge B=x --http-proxy=false image\n",
+                "",
+                vec![],
+                vec![
+                    "ironic-agent.service: --env-file: the agent reads only Environment= and --env of podman",
+                    "ironic-agent.service: --env-host: the agent reads only Environment= and --env of podman",
+                    "ironic-agent.service: --env-merge: the agent reads only Environment= and --env of podman",
+                    "ironic-agent.service: --http-proxy: the agent reads only Environment= and --env of podman",
+                    "ironic-agent.service: --unsetenv: the agent reads only Environment= and --env of podman",
+                ],
+            ),
+            (
+                "ExecStart=/bin/podman run -eHTTP_PROXY=http://a --env NO_PROXY -e=HTTPS_* image\n",
+                "",
+                vec!["HTTP_PROXY=http://a"],
+                vec![
+                    "ironic-agent.service: --env NO_PROXY: the unit does not set it",
+                    "ironic-agent.service: --env HTTPS_*: the unit does not set it",
+                ],
+            ),
+            // A value in the place of a name may be a secret.
+            (
+                "Environment=HTTP_PROXY http://u:hunter2@p:1/?a=b\nExecStart=run --env http://u:hunter2@h\n",
+                "",
+                vec![],
+                vec![
+                    "ironic-agent.service: Environment=: expected NAME=VALUE",
+                    "ironic-agent.service: Environment=: expected NAME=VALUE",
+                    "ironic-agent.service: --env: expected NAME=VALUE",
+                ],
             ),
         ] {
             let found = read(&format!("{start}{contents}"), dropin);
