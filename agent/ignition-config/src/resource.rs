@@ -4,6 +4,7 @@ use std::io::Read as _;
 
 use data_url::DataUrl;
 use flate2::read::MultiGzDecoder;
+use landfall_boot_params::digest::{Algorithm, Digest};
 use sha2::{Digest as _, Sha256, Sha512};
 
 use crate::spec::Resource;
@@ -33,8 +34,10 @@ pub(crate) enum ResourceError {
     Gzip(String),
     #[error("expected at most {0} bytes, found more")]
     TooLong(usize),
-    #[error("expected a hash such as sha256-HEX or sha512-HEX, found another one")]
-    HashType,
+    #[error(
+        "expected the hash sha256-HEX with 64 hexadecimal digits or sha512-HEX with 128, found another text"
+    )]
+    HashForm,
     #[error("expected another content: its hash is not {0}")]
     Hash(String),
 }
@@ -111,19 +114,17 @@ fn unpacked(packed: &[u8], limit: usize) -> Result<Vec<u8>, ResourceError> {
 
 /// Checks the hash, which is that of the unpacked content.
 fn check(hash: &str, content: &[u8]) -> Result<(), ResourceError> {
-    let (found, expected) = match hash.split_once('-') {
-        Some(("sha256", hex)) => (hex_of(&Sha256::digest(content)), hex),
-        Some(("sha512", hex)) => (hex_of(&Sha512::digest(content)), hex),
-        _ => return Err(ResourceError::HashType),
+    let expected = Digest::from_ignition(hash).map_err(|_| ResourceError::HashForm)?;
+    let algorithm = expected.algorithm();
+    let found: Box<[u8]> = match algorithm {
+        Algorithm::Sha256 => Sha256::digest(content).as_slice().into(),
+        Algorithm::Sha512 => Sha512::digest(content).as_slice().into(),
+        _ => return Err(ResourceError::HashForm),
     };
-    match found.eq_ignore_ascii_case(expected) {
+    match Digest::from_bytes(algorithm, found) == expected {
         true => Ok(()),
-        false => Err(ResourceError::Hash(hash.chars().take(80).collect())),
+        false => Err(ResourceError::Hash(expected.to_ignition())),
     }
-}
-
-fn hex_of(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -148,6 +149,7 @@ mod tests {
 
     #[test]
     fn sources() {
+        let hash_form = "expected the hash sha256-HEX with 64 hexadecimal digits or sha512-HEX with 128, found another text";
         let of_a = "sha256-ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb";
         for (source, compression, hash, expected) in [
             ("", "", None, Ok("")),
@@ -161,11 +163,19 @@ mod tests {
                 Some(of_a),
                 Err(format!("expected another content: its hash is not {of_a}")),
             ),
+            ("data:,b", "", Some("md5-00"), Err(hash_form.into())),
+            ("data:,a", "", Some("sha256-00"), Err(hash_form.into())),
             (
-                "data:,b",
+                "data:,a",
                 "",
-                Some("md5-00"),
-                Err("expected a hash such as sha256-HEX or sha512-HEX, found another one".into()),
+                Some(&of_a.replacen("ca", "xy", 1)),
+                Err(hash_form.into()),
+            ),
+            (
+                "data:,a",
+                "",
+                Some(&of_a.to_uppercase().replace("SHA", "sha")),
+                Ok("a"),
             ),
             (
                 "data:,b",
