@@ -29,6 +29,9 @@ use resource::Decoder;
 pub const PATH: &str = "config.ign";
 /// Longest config that is read, in bytes. The area of an ISO has 256 KiB, compressed.
 pub const LARGEST: usize = 8 << 20;
+/// The maximum number of JSON values in a config and the configs inside it. A file has
+/// about ten. 8 MiB of short values would take 200 MiB of the host's memory.
+const MOST_VALUES: usize = 100_000;
 /// The maximum number of lines in each list of a [`ConfigIgn`].
 const MOST_LINES: usize = 50;
 /// The maximum number of lines that are kept while the config is read.
@@ -85,6 +88,8 @@ pub enum InvalidConfig {
     /// Holds its length in bytes.
     #[error("expected at most {LARGEST} bytes, found {0}")]
     TooLong(usize),
+    #[error("expected at most {MOST_VALUES} values, found more")]
+    TooManyValues,
     /// Holds the line and the column of the fault.
     #[error("expected an Ignition config, found invalid JSON at line {0}, column {1}")]
     Json(usize, usize),

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::member::{Member, Members, WrongType};
+use crate::member::{Member, Members, WrongType, most_values};
 use crate::resource::{Decoder, ResourceError};
 use crate::spec::{File, Resource, Unit};
-use crate::{InvalidConfig, add};
+use crate::{InvalidConfig, MOST_VALUES, add};
 
 /// How deep configs may be inside each other. coreos-installer makes one level.
 const DEEPEST: usize = 4;
@@ -20,6 +20,8 @@ pub(crate) struct Merged {
     pub(crate) units: BTreeMap<String, Unit>,
     /// Each with its place in its config.
     pub(crate) authorities: Vec<(String, Resource)>,
+    /// The number of JSON values in all configs.
+    values: usize,
 }
 
 /// One path, which several configs can describe.
@@ -62,6 +64,10 @@ impl Merged {
         decoder: &mut Decoder,
         left: &mut Vec<String>,
     ) -> Result<(), InvalidConfig> {
+        self.values += most_values(bytes);
+        if self.values > MOST_VALUES {
+            return Err(InvalidConfig::TooManyValues);
+        }
         let mut config = Member::of_config(bytes)?.object()?;
         let mut ignition = config.object("ignition")?.unwrap_or_default();
         let version = ignition.text("version")?.unwrap_or_default();

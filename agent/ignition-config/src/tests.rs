@@ -419,6 +419,36 @@ fn configs_inside_each_other_have_a_limit() {
     );
 }
 
+#[test]
+fn the_number_of_values_has_a_limit() {
+    let zeros = "0,".repeat(LARGEST / 2 - 100) + "0";
+    let text = |files: &str| {
+        format!(r#"{{"ignition": {{"version": "3.0.0"}}, "storage": {{"files": [{files}]}}}}"#)
+    };
+    let error = ConfigIgn::read(text(&zeros).as_bytes()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "expected at most 100000 values, found more"
+    );
+    // A text counts as one value, whatever it contains.
+    let file = format!(r#"{{"path": "/a", "contents": {{"source": "data:,\"{zeros}"}}}}"#);
+    assert_eq!(with_files(&file).not_applied.len(), 1);
+    // The configs inside count as well.
+    let zeros = "0,".repeat(60_000) + "0";
+    let inner = format!("{{%22ignition%22: {{%22version%22: %223.0.0%22}}, %22x%22: [{zeros}]}}");
+    let merge = format!(r#"{{"source": "data:,{inner}"}}"#);
+    let outer = format!(
+        r#"{{"ignition": {{"version": "3.0.0", "config": {{"merge": [{merge}, {merge}]}}}}}}"#
+    );
+    assert_eq!(
+        ConfigIgn::read(outer.as_bytes()).unwrap().not_applied,
+        [
+            "x: the ramdisk does not apply it",
+            "ignition.config.merge[1]: expected at most 100000 values, found more",
+        ]
+    );
+}
+
 proptest! {
     #[test]
     fn any_content_arrives(content in proptest::collection::vec(any::<u8>(), 0..200)) {
