@@ -24,15 +24,17 @@ pub use modprobe::{is_modprobe_call, modprobe};
 pub use progress::give_signs_of_life;
 pub use shutdown::{Ending, carry_out};
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use landfall_boot_params::cmdline::MAX_LENGTH;
+use landfall_boot_params::{BootParams, CommandLine};
 use landfall_devices::permission::{self, FIRST_PID_NAMESPACE};
 use landfall_report::Output;
-use landfall_settings::Settings;
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 use supervise::{Pipes, Supervisor};
 
@@ -54,9 +56,7 @@ pub fn is_init() -> bool {
 /// PID 1 must not.
 pub fn run() -> ! {
     let mount_faults = mounts::mount_all();
-    // Ignore the error here: the agent reports unreadable settings.
-    let debug = Settings::of_this_boot().is_ok_and(|settings| settings.params.wants_debug());
-    let flush = landfall_report::start(Output::Consoles, debug);
+    let flush = landfall_report::start(Output::Consoles, wants_debug("/proc/cmdline"));
     landfall_report::log_panics(&flush);
     tracing::info!(
         "landfall {} on Linux {}",
@@ -103,10 +103,54 @@ pub fn run() -> ! {
     shutdown::stay()
 }
 
+/// Whether the kernel command line in this file asks for more logging. If the file
+/// cannot be read, it does not; the agent reports that.
+fn wants_debug(path: &str) -> bool {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| {
+        let mut file = file.take(MAX_LENGTH as u64);
+        file.read_to_end(&mut bytes)
+    });
+    let line = CommandLine::parse_bytes(&bytes);
+    read.is_ok() && BootParams::from_command_line(&line).wants_debug()
+}
+
 /// Like `thread::spawn`, which panics if there is no memory for a thread. A panic
 /// would end PID 1, and with it the kernel.
 fn spawn(name: &str, consequence: &str, work: impl FnOnce() + Send + 'static) {
     if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(work) {
         tracing::error!("cannot start the thread {name}: {error}; {consequence}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_asks_for_debug_messages() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cmdline");
+        let path = path.to_str().unwrap();
+        assert!(!wants_debug(path), "there is no such file");
+        for (line, expected) in [
+            ("quiet\n", false),
+            ("ipa-debug=1\n", true),
+            ("quiet landfall.debug=1 ro\n", true),
+            ("ipa-debug=0\n", false),
+            ("ipa-debug\u{fffd}=1\n", false),
+        ] {
+            fs::write(path, line).unwrap();
+            assert_eq!(wants_debug(path), expected, "{line}");
+        }
+    }
+
+    /// The settings also come from configuration files and from config.ign. A parser
+    /// that panics or takes too much memory would end PID 1, and with it the kernel.
+    /// In the agent's process it costs a restart.
+    #[test]
+    fn pid_1_reads_no_configuration_file() {
+        let manifest = include_str!("../Cargo.toml");
+        assert!(!manifest.contains("landfall-settings"), "{manifest}");
     }
 }
