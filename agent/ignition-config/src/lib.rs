@@ -160,6 +160,18 @@ impl ConfigIgn {
         Ok(found)
     }
 
+    /// Leaves out the companions for which `is_kept` is false, with this reason.
+    pub fn retain_companions(&mut self, is_kept: impl Fn(&GivenFile) -> bool, why: &str) {
+        let (kept, left) = self.companions.drain(..).partition(is_kept);
+        self.companions = kept;
+        let left: Vec<GivenFile> = left;
+        for GivenFile { path, .. } in left {
+            let line = format!("{path}: ");
+            self.applied.retain(|known| !known.starts_with(&line));
+            self.leave(&path, why);
+        }
+    }
+
     fn take_file(&mut self, path: &str, file: &merge::MergedFile, decoder: &mut Decoder) {
         let place = Place::of(path);
         match &place {

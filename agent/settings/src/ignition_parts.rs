@@ -17,6 +17,10 @@ use crate::ConfigFiles;
 const KEYFILES: &str = "etc/coreos-firstboot-network";
 const SUFFIX: &str = ".nmconnection";
 
+/// The ramdisk keeps files of its own here, such as the certificate authorities that it
+/// trusts. A config must not replace them.
+const OWN_DIRECTORY: &str = "/etc/landfall/";
+
 /// The configuration in the container image of OpenShift's agent, which this agent
 /// replaces (openshift/ironic-agent-image). Without `debug`.
 const IMAGE_DEFAULTS: &str = "[DEFAULT]\ncollect_lldp = True\n\
@@ -57,6 +61,13 @@ impl IgnitionParts {
                 ..Self::default()
             },
         };
+        if let Some(config) = &mut parts.config {
+            let is_kept = |file: &GivenFile| {
+                !file.path.starts_with(OWN_DIRECTORY) || is_free(&in_root(root, file), file)
+            };
+            let words = "the ramdisk has its own file of this name";
+            config.retain_companions(is_kept, words);
+        }
         parts.add_directory(&root.join(KEYFILES));
         parts
     }
@@ -176,8 +187,14 @@ impl IgnitionParts {
         let config = self.config.iter();
         let mut faults = Vec::new();
         for file in config.flat_map(|config| &config.companions) {
-            let path = root.join(file.path.trim_start_matches('/'));
-            if let Err(error) = private_file::write(&path, &file.content) {
+            let path = in_root(root, file);
+            // An existing file would keep its mode, and a link would lead elsewhere.
+            let removed = match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+            let written = removed.and_then(|()| private_file::write(&path, &file.content));
+            if let Err(error) = written {
                 faults.push(format!("cannot write {}: {error}", file.path));
             }
         }
@@ -198,6 +215,22 @@ impl IgnitionParts {
         for line in &config.not_needed {
             tracing::debug!("config.ign: not needed: {line}");
         }
+    }
+}
+
+fn in_root(root: &Path, file: &GivenFile) -> PathBuf {
+    root.join(file.path.trim_start_matches('/'))
+}
+
+/// Whether there is no such file yet, or the same one, which the agent wrote before it
+/// was restarted.
+fn is_free(path: &Path, file: &GivenFile) -> bool {
+    match fs::symlink_metadata(path) {
+        Ok(found) => {
+            let has_length = found.is_file() && found.len() == file.content.len() as u64;
+            has_length && fs::read(path).is_ok_and(|content| content == file.content)
+        }
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 
@@ -359,13 +392,73 @@ mod tests {
     fn files_that_the_configuration_refers_to_are_private() {
         use std::os::unix::fs::PermissionsExt as _;
 
-        let text = r#"{"ignition": {"version": "3.4.0"}, "storage": {"files": [
-            {"path": "/etc/ironic-python-agent/ironic.crt", "contents": {"source": "data:,pem"}}]}}"#;
-        let (root, parts) = of_ramdisk(text.as_bytes());
+        let paths = [
+            "/etc/ironic-python-agent/ironic.crt",
+            "/etc/ironic-python-agent.d/known.crt",
+            "/etc/landfall/new.pem",
+        ];
+        let files = paths
+            .map(|path| format!(r#"{{"path": "{path}", "contents": {{"source": "data:,pem"}}}}"#));
+        let files = files.join(", ");
+        let config =
+            format!(r#"{{"ignition": {{"version": "3.4.0"}}, "storage": {{"files": [{files}]}}}}"#);
+        let (root, parts) = of_ramdisk(config.as_bytes());
+        let known = root.path().join("etc/ironic-python-agent.d/known.crt");
+        fs::create_dir_all(known.parent().unwrap()).unwrap();
+        fs::write(&known, "of the ramdisk").unwrap();
+        fs::set_permissions(&known, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(parts.write_companions(root.path()), [""; 0]);
-        let path = root.path().join("etc/ironic-python-agent/ironic.crt");
-        assert_eq!(fs::read(&path).unwrap(), b"pem");
-        let mode = fs::metadata(&path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        for path in paths {
+            let path = root.path().join(&path[1..]);
+            assert_eq!(fs::read(&path).unwrap(), b"pem");
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+        }
+        // A restarted agent finds its own files.
+        let again = IgnitionParts::of_system(root.path());
+        assert_eq!(again, parts);
+        assert_eq!(again.write_companions(root.path()), [""; 0]);
+    }
+
+    #[test]
+    fn the_own_files_of_the_ramdisk_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let own = root.path().join("etc/landfall");
+        fs::create_dir_all(own.join("hosts")).unwrap();
+        fs::write(own.join("ca-bundle.pem"), "own").unwrap();
+        std::os::unix::fs::symlink("nowhere", own.join("link")).unwrap();
+        let names = ["ca-bundle.pem", "hosts", "link", "new"];
+        let files = names.map(|name| {
+            format!(r#"{{"path": "/etc/landfall/{name}", "contents": {{"source": "data:,pem"}}}}"#)
+        });
+        let files = files.join(", ");
+        let config =
+            format!(r#"{{"ignition": {{"version": "3.4.0"}}, "storage": {{"files": [{files}]}}}}"#);
+        fs::write(root.path().join(PATH), config).unwrap();
+        let parts = IgnitionParts::of_system(root.path());
+        assert_eq!(parts.write_companions(root.path()), [""; 0]);
+        assert_eq!(fs::read(own.join("ca-bundle.pem")).unwrap(), b"own");
+        let config = parts.config.unwrap();
+        assert_eq!(config.applied, ["/etc/landfall/new: file of the agent"]);
+        assert_eq!(
+            config.not_applied,
+            [
+                "/etc/landfall/ca-bundle.pem: the ramdisk has its own file of this name",
+                "/etc/landfall/hosts: the ramdisk has its own file of this name",
+                "/etc/landfall/link: the ramdisk has its own file of this name",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_defaults_of_the_image_apply_without_debug() {
+        let (_root, parts) = of_ramdisk(CONFIG);
+        let settings = settings(&parts, "");
+        assert!(!settings.params.wants_debug());
+        let list = settings.params.list();
+        let of_image = list
+            .iter()
+            .filter(|found| found.origin.to_string() == IMAGE);
+        assert_eq!(of_image.count(), 3);
     }
 }
