@@ -32,6 +32,7 @@ mod image_urls;
 pub mod ini_file;
 mod ip_prefix;
 mod mac;
+pub mod openshift_agent;
 mod plain_values;
 mod setting;
 mod shown;

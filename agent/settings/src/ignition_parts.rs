@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use landfall_boot_params::agent_args::NAMES;
+use landfall_boot_params::openshift_agent::DEFAULTS;
 use landfall_boot_params::{BootParams, Origin};
 use landfall_ignition_config::{AgentUnit, ConfigIgn, GivenFile, InvalidConfig, LARGEST, PATH};
 use landfall_network_plan::{Keyfile, from_keyfiles};
@@ -21,10 +22,6 @@ const SUFFIX: &str = ".nmconnection";
 /// trusts. A config must not replace them.
 const OWN_DIRECTORY: &str = "/etc/landfall/";
 
-/// The configuration in the container image of OpenShift's agent, which this agent
-/// replaces (openshift/ironic-agent-image). Without `debug`.
-const IMAGE_DEFAULTS: &str = "[DEFAULT]\ncollect_lldp = True\n\
-    inspection_collectors = default,logs\ninspection_dhcp_all_interfaces = True\n";
 const IMAGE: &str = "default of OpenShift's agent image";
 
 /// What CoreOS' tools have put into this ramdisk.
@@ -140,7 +137,12 @@ impl IgnitionParts {
             return;
         };
         if config.agent_unit.is_some() {
-            params.read_file(IMAGE, IMAGE_DEFAULTS);
+            // The container logs to the journal. Here, debug messages would fill the
+            // consoles, and slow down the boot on a serial one.
+            for (option, value) in DEFAULTS.iter().filter(|(option, _)| *option != "debug") {
+                let ignored = params.apply_override(option, value, Origin::File(IMAGE.to_owned()));
+                params.warnings.extend(ignored);
+            }
         }
         let origin = |what: &str| Origin::File(format!("{what} in {}", self.path));
         let mut set = |option: &str, value: &str, what: &str| {

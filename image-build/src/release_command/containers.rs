@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
+use landfall_boot_params::openshift_agent::DEFAULTS;
 use landfall_initramfs::build::{CONFIGURATION_DIRECTORY, ConfigurationFile};
 use landfall_release::debian_package::DebianPackage;
 use landfall_release::debian_root;
@@ -18,12 +19,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const KERNEL_TYPE: &str = "application/vnd.landfall.kernel";
 const RAMDISK_TYPE: &str = "application/vnd.landfall.ramdisk";
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The options of OpenShift's own image (00-defaults.conf in ironic-agent-image).
-/// The unit mounts ignition.conf next to this file, and it overrides these.
-pub(super) const AGENT_DEFAULTS: &str = "[DEFAULT]\ndebug = True\ncollect_lldp = True\n\
-     inspection_collectors = default,logs\ninspection_dhcp_all_interfaces = True\n";
 /// The base of the image service, in its image.
 const BASE_ISO: &str = "usr/share/landfall/landfall.iso";
+/// The options of OpenShift's own image. The unit mounts ignition.conf next to this
+/// file, and it overrides these.
 const AGENT_DEFAULTS_PATH: &str = "etc/ironic-python-agent/00-defaults.conf";
 
 /// The image that metal3 runs instead of its downloader.
@@ -94,7 +93,7 @@ pub(super) fn agent(
     let mut tree = TarTree::default();
     let program = "usr/local/bin/landfall-agent";
     tree.file(program, Content::on_disk(agent)?, 0o755)?;
-    tree.text(AGENT_DEFAULTS_PATH, AGENT_DEFAULTS)?;
+    tree.text(AGENT_DEFAULTS_PATH, agent_defaults())?;
     for file in configuration {
         let path = format!("{CONFIGURATION_DIRECTORY}/{}", file.name);
         // The file may hold a password or a token.
@@ -160,6 +159,11 @@ pub(super) fn images(manifests: &[Manifest]) -> Vec<Image> {
     images.collect()
 }
 
+fn agent_defaults() -> String {
+    let lines = DEFAULTS.map(|(option, value)| format!("{option} = {value}\n"));
+    format!("[DEFAULT]\n{}", lines.concat())
+}
+
 fn name(image: &str) -> String {
     format!("localhost/{image}:{VERSION}")
 }
@@ -181,13 +185,17 @@ fn labels(description: &str) -> std::collections::BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use landfall_boot_params::BootParams;
+    use landfall_boot_params::{BootParams, Origin};
 
     #[test]
     fn the_agent_knows_its_defaults() {
         let mut params = BootParams::default();
-        params.read_file("00-defaults.conf", AGENT_DEFAULTS);
+        params.read_file("00-defaults.conf", &agent_defaults());
         assert_eq!(params.warnings, [] as [String; 0]);
         assert!(params.not_supported_yet().is_empty());
+        assert!(params.wants_debug());
+        let list = params.list();
+        let given = list.iter().filter(|found| *found.origin != Origin::Default);
+        assert_eq!(given.count(), DEFAULTS.len());
     }
 }
