@@ -17,7 +17,7 @@ use std::path::Path;
 use facts::{Facts, NAMESPACES, assignment, field};
 
 use super::FIRST_PID_NAMESPACE;
-use super::live_system::{self, Mount};
+use super::live_system::{self, COREOS_MARKER, Mount};
 
 /// Where the unit mounts the root of the host.
 pub(super) const HOST: &str = "/mnt/coreos";
@@ -48,19 +48,29 @@ pub(super) fn check(marked: bool) -> Result<(), String> {
     let host = Path::new(HOST);
     let facts = Facts::read(host);
     facts.check_container()?;
-    if !host.join("run/systemd/system").is_dir() {
-        return Err("expected systemd on the host, found no /run/systemd/system".to_owned());
-    }
-    live_system::check_marker(host, false)?;
-    if !marked {
-        let name_of = live_system::block_device_names(host);
-        live_system::check_mounts(&facts.mounts_of_init, &name_of)?;
-        live_system::check_mounts(&facts.mounts, &name_of)?;
-    }
-    Ok(())
+    facts.check_host(host, marked)
 }
 
 impl Facts {
+    /// The host must be a CoreOS live system. `run --live-system` has no effect in the
+    /// container, because the unit starts the agent without options.
+    fn check_host(&self, host: &Path, marked: bool) -> Result<(), String> {
+        if !host.join("run/systemd/system").is_dir() {
+            return Err("expected systemd on the host, found no /run/systemd/system".to_owned());
+        }
+        if !live_system::is_coreos(host) {
+            return Err(format!(
+                "expected a CoreOS live system as the host, found no /{COREOS_MARKER} there"
+            ));
+        }
+        if !marked {
+            let name_of = live_system::block_device_names(host);
+            live_system::check_mounts(&self.mounts_of_init, &name_of)?;
+            live_system::check_mounts(&self.mounts, &name_of)?;
+        }
+        Ok(())
+    }
+
     fn check_container(&self) -> Result<(), String> {
         self.check_pid_namespace()?;
         self.check_host_root()?;

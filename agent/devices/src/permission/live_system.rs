@@ -25,7 +25,7 @@ use super::FIRST_PID_NAMESPACE;
 
 /// The live initramfs of CoreOS makes this file (`live-generator` in
 /// coreos-assembler and fedora-coreos-config).
-const COREOS_MARKER: &str = "run/ostree-live";
+pub(super) const COREOS_MARKER: &str = "run/ostree-live";
 
 /// Kinds of root file systems that need no disk.
 const ROOT_KINDS: [&str; 6] = ["rootfs", "tmpfs", "ramfs", "overlay", "squashfs", "erofs"];
@@ -51,7 +51,11 @@ pub(super) fn check(root: &Path, said: bool) -> Result<(), String> {
             namespace.display()
         ));
     }
-    check_marker(root, said)?;
+    if !said && !is_coreos(root) {
+        return Err(format!(
+            "/{COREOS_MARKER} is missing and run was not given --live-system"
+        ));
+    }
     let name_of = block_device_names(root);
     for process in ["1", "self"] {
         let file = format!("proc/{process}/mountinfo");
@@ -62,14 +66,9 @@ pub(super) fn check(root: &Path, said: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks condition 3.
-pub(super) fn check_marker(root: &Path, said: bool) -> Result<(), String> {
-    if said || root.join(COREOS_MARKER).exists() {
-        return Ok(());
-    }
-    Err(format!(
-        "/{COREOS_MARKER} is missing and run was not given --live-system"
-    ))
+/// Whether this root has the marker of condition 3.
+pub(super) fn is_coreos(root: &Path) -> bool {
+    root.join(COREOS_MARKER).exists()
 }
 
 /// Returns the name of the block device with a number such as `8:1`, or `None` if the

@@ -163,3 +163,28 @@ fn every_condition_counts() {
     }
     assert!(Facts::default().check_container().is_err());
 }
+
+/// The remedy `--live-system` would have no effect in the container.
+#[test]
+fn the_host_is_a_coreos_live_system() {
+    let mut facts = container();
+    facts.mounts =
+        include_str!("../../../test_data/live_system/coreos-live-iso.mountinfo").to_owned();
+    facts.mounts_of_init.clone_from(&facts.mounts);
+    let host = tempfile::tempdir().unwrap();
+    let create = |path: &str| std::fs::create_dir_all(host.path().join(path)).unwrap();
+    let error = facts.check_host(host.path(), true).unwrap_err();
+    assert!(error.contains("systemd"), "{error}");
+    create("run/systemd/system");
+    let error = facts.check_host(host.path(), true).unwrap_err();
+    assert!(error.contains("/run/ostree-live"), "{error}");
+    assert!(!error.contains("--live-system"), "{error}");
+    create("run/ostree-live");
+    assert_eq!(facts.check_host(host.path(), true), Ok(()));
+    // A disk is in use, but only the first start of the agent checks that.
+    facts.mounts_of_init =
+        include_str!("../../../test_data/live_system/coreos-installed.mountinfo").to_owned();
+    assert_eq!(facts.check_host(host.path(), true), Ok(()));
+    let error = facts.check_host(host.path(), false).unwrap_err();
+    assert!(error.contains("found xfs on /dev/sda4"), "{error}");
+}
