@@ -13,7 +13,7 @@ pub fn http_options(settings: &Settings) -> Result<HttpOptions> {
     Ok(HttpOptions {
         insecure: *params.insecure,
         ca_file: path(&params.cafile),
-        more_authorities: settings.ignition.authorities(),
+        more_authorities: settings.authorities(),
         identity: IdentityFiles::pair(path(&params.certfile), path(&params.keyfile))?,
         tls: tls_policy(settings),
         proxies: Proxies {
@@ -27,10 +27,9 @@ pub fn http_options(settings: &Settings) -> Result<HttpOptions> {
 
 /// Reports the authorities that the agent cannot trust, because it cannot read them.
 pub fn report_authorities(settings: &Settings) {
-    let config = settings.ignition.config.iter();
-    for file in config.flat_map(|config| &config.authorities) {
+    for (source, file) in settings.files_of_authorities() {
         if let Err(failure) = pem_files::certificates_of(&file.path, &file.content) {
-            tracing::warn!("config.ign: {failure}; ignored");
+            tracing::warn!("{source}: {failure}; ignored");
         }
     }
 }

@@ -52,6 +52,9 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
     if live.is_none() {
         warn_all(&settings.ignition.write_companions(Path::new("/")));
     }
+    if let Some(container) = &settings.container {
+        warn_all(&container.write_copies(Path::new(STATE_DIRECTORY)));
+    }
     let devices_settled = devices_settled();
     let hosts = embedded_hosts(Path::new("/"));
     let embedded = this_host(&hosts, devices_settled.clone()).await;

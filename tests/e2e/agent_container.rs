@@ -14,7 +14,7 @@ use landfall_tests::conductor::script::{Finish, Image, Method, Script};
 use landfall_tests::conductor::{self, Conductor};
 use landfall_tests::image_server::{self, ImageServer, ServedFile};
 use landfall_tests::installation::{BOOT, DEPLOYMENT, POWER_OFF};
-use landfall_tests::journal::Source;
+use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::{Family, GUEST_V4, HOST_V4, Lab};
 use landfall_tests::program;
 use landfall_tests::site::{MAC, TEST_ARGUMENTS};
@@ -27,13 +27,14 @@ use crate::host_test;
 /// storage.
 const MEMORY: u32 = 2048;
 const HOST_NAME: &str = "container-host-1";
+const IP_OPTIONS: &str = "ip=dhcp";
 /// The name of the image's archive on the HTTP server.
 const ARCHIVE: &str = "landfall-agent.tar";
 /// What a disk of an earlier installation begins with, in its second sector.
 const TABLE: &[u8] = b"EFI PART";
 
-/// The arguments and settings of OpenShift's unit, without its proxy settings. Podman
-/// must find the image, so it is loaded first.
+/// The unit as image-customization-controller writes it, without proxies and pull
+/// secret, and with one line more: podman must find the image, so it is loaded first.
 fn unit_text() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mounts = [
@@ -55,16 +56,20 @@ fn unit_text() -> String {
          After=network-online.target\n\
          Wants=network-online.target\n\
          [Service]\n\
+         Environment=\"HTTP_PROXY=\"\n\
+         Environment=\"HTTPS_PROXY=\"\n\
+         Environment=\"NO_PROXY=\"\n\
          TimeoutStartSec=0\n\
          Restart=on-failure\n\
          RestartSec=5\n\
+         StartLimitIntervalSec=0\n\
          Type=notify\n\
          ExecStartPre=/bin/rm -f %t/%n.ctr-id\n\
          ExecStartPre=/bin/podman load -q -i /var/lib/{ARCHIVE}\n\
          ExecStart=/bin/podman run --detach --cgroups=no-conmon --sdnotify=conmon --rm \
          --cidfile=%t/%n.ctr-id --privileged --network host{} --ipc=host --uts=host \
-         --env \"IPA_COREOS_IP_OPTIONS=ip=dhcp\" --env IPA_COREOS_COPY_NETWORK=true \
-         --env \"IPA_DEFAULT_HOSTNAME={HOST_NAME}\" --tls-verify=false --name ironic-agent \
+         --env \"IPA_COREOS_IP_OPTIONS={IP_OPTIONS}\" --env IPA_COREOS_COPY_NETWORK=true \
+         --env \"IPA_DEFAULT_HOSTNAME={HOST_NAME}\"  --name ironic-agent \
          localhost/landfall-agent:{version}\n\
          ExecStop=/usr/bin/podman stop --ignore --cidfile=%t/%n.ctr-id\n\
          ExecStopPost=/usr/bin/podman rm -f --ignore --cidfile=%t/%n.ctr-id\n\
@@ -142,17 +147,51 @@ impl Started {
         let conductor = Conductor::start(lab, script(method)).await?;
         let guest = Guest::start(lab, &machine(lab).await?).await?;
         guest.console("]: agent: landfall ", BOOT).await?;
-        Ok(Self {
+        let started = Self {
             guest,
             conductor,
             _images: images,
-        })
+        };
+        started.has_settings_of_the_container(lab).await?;
+        Ok(started)
+    }
+
+    /// The environment of the unit, the defaults of the image and the unit's mount
+    /// reach the agent, which leaves the container's root.
+    async fn has_settings_of_the_container(&self, lab: &Lab) -> Result<()> {
+        lab.journal
+            .wait_for("the inventory", lab.journal.start(), BOOT, is_report)
+            .await?;
+        let inventory = self.conductor.inventory().unwrap_or_default();
+        let name = &inventory["inventory"]["hostname"];
+        ensure!(name == HOST_NAME, "the inventory has the host name {name}");
+        ensure!(
+            inventory["logs"].is_string(),
+            "the collector `logs` of the image has not run"
+        );
+        let environment = "(environment of the agent container)";
+        let image = "(/etc/ironic-python-agent/00-defaults.conf in the agent container)";
+        let unit = "(/etc/ironic-python-agent/ignition.conf in the agent container)";
+        for said in [
+            format!("IPA_COREOS_IP_OPTIONS = {IP_OPTIONS} {environment}"),
+            format!("IPA_COREOS_COPY_NETWORK = 1 {environment}"),
+            format!("ipa-inspection-collectors = default,logs {image}"),
+            format!("ipa-insecure = 1 {unit}"),
+            format!("host name is {HOST_NAME}"),
+        ] {
+            self.guest.console(&said, BOOT).await?;
+        }
+        Ok(())
     }
 
     async fn ends(self) -> Result<()> {
         self.conductor.deployed(BOOT + DEPLOYMENT).await?;
         self.guest.powered_off(POWER_OFF).await
     }
+}
+
+fn is_report(event: &Event) -> bool {
+    event.source == Source::Conductor && event.text.starts_with("continue_inspection 202")
 }
 
 fn script(method: Method) -> Script {
@@ -228,8 +267,11 @@ async fn ramdisk(lab: &Lab) -> Result<std::path::PathBuf> {
     Ok(path)
 }
 
+const CLIENT_ID: &str = "[connection]\nipv6.dhcp-duid=ll\nipv6.dhcp-iaid=mac";
+
 /// What image-customization-controller writes: the agent's configuration, the host's
-/// network, the unit.
+/// network, the unit. Without its script of NetworkManager's dispatcher, which would
+/// set the host name before the agent does.
 fn ignition_config() -> Value {
     let file = |path: &str, mode: u32, content: &str| {
         let content = BASE64_STANDARD.encode(content);
@@ -240,10 +282,12 @@ fn ignition_config() -> Value {
             "contents": {"source": format!("data:;base64,{content}")},
         })
     };
-    let api = Family::V4.url(conductor::PORT);
+    // Without a URL of the inspector, as in OpenShift. The value of
+    // enable_vlan_interfaces is that of a host with a network configuration.
     let configuration = format!(
-        "[DEFAULT]\napi_url = {api}\ninspection_callback_url = {api}/v1/continue_inspection\n\
-         insecure = True\ncollect_lldp = True\nenable_vlan_interfaces = \n"
+        "\n[DEFAULT]\napi_url = {}\ninspection_callback_url = \ninsecure = True\n\
+         enable_vlan_interfaces = \n",
+        Family::V4.url(conductor::PORT)
     );
     let connection = format!(
         "[connection]\nid=eth0\ntype=ethernet\ninterface-name=eth0\n\n\
@@ -262,6 +306,7 @@ fn ignition_config() -> Value {
         "storage": {"files": [
             file("/etc/ironic-python-agent.conf", 0o644, &configuration),
             file(&format!("{connections}/eth0.nmconnection"), 0o600, &connection),
+            file("/etc/NetworkManager/conf.d/clientid.conf", 0o644, CLIENT_ID),
             {
                 "path": format!("/var/lib/{ARCHIVE}"),
                 "contents": {"source": image_server::url(Family::V4, ARCHIVE)},

@@ -10,6 +10,8 @@
 mod agent_container;
 mod live_system;
 
+pub use agent_container::HOST as HOST_ROOT;
+
 use std::fs;
 use std::path::Path;
 
@@ -38,8 +40,9 @@ pub enum Home {
     Ramdisk,
     /// A live system, as a service of its systemd.
     LiveSystem,
-    /// A live system, in OpenShift's agent container. The process has the root of the
-    /// host, but a PID namespace of its own: it cannot end the boot by itself.
+    /// A live system, in OpenShift's agent container. After [`Home::enter`] the process
+    /// has the root of the host, but a PID namespace of its own: it cannot end the boot by
+    /// itself.
     AgentContainer,
 }
 
@@ -55,7 +58,8 @@ impl Home {
             return Ok(Self::Ramdisk);
         };
         if agent_container::may_be() {
-            return Self::enter_host();
+            Self::check_agent_container()?;
+            return Ok(Self::AgentContainer);
         }
         if !live_system::is_service() {
             return Err(no_ramdisk.hint(
@@ -74,22 +78,28 @@ impl Home {
         Ok(Self::LiveSystem)
     }
 
-    /// Checks that this is the agent container, and makes the host's root the root of
-    /// this process: then every path means what it means for a service of the host.
-    fn enter_host() -> Result<Self> {
-        let host = Path::new(agent_container::HOST);
+    fn check_agent_container() -> Result<()> {
+        let host = Path::new(HOST_ROOT);
         let marker = host.join(LIVE_SYSTEM_MARKER.trim_start_matches('/'));
         let marked = WritePermission::by_marker(&marker, Path::new(BOOT_ID)).is_ok();
         agent_container::check(marked).map_err(|missing| {
             Failure::other(format!(
                 "this container is not OpenShift's agent container on a live system: {missing}; nothing was changed"
             ))
-        })?;
-        std::os::unix::fs::chroot(host)
+        })
+    }
+
+    /// In the agent container, makes the host's root the root of this process: from then
+    /// on every path means what it means for a service of the host, and the container's
+    /// own files are out of reach. Changes nothing in the other systems.
+    pub fn enter(self) -> Result<()> {
+        if self != Self::AgentContainer {
+            return Ok(());
+        }
+        std::os::unix::fs::chroot(HOST_ROOT)
             .and_then(|()| std::env::set_current_dir("/"))
-            .map_err(|error| Failure::other(format!("cannot enter {}: {error}", host.display())))?;
-        mark(Path::new(LIVE_SYSTEM_MARKER))?;
-        Ok(Self::AgentContainer)
+            .map_err(|error| Failure::other(format!("cannot enter {HOST_ROOT}: {error}")))?;
+        mark(Path::new(LIVE_SYSTEM_MARKER))
     }
 
     /// Whether this boot has the marker of a live system.

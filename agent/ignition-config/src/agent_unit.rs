@@ -62,21 +62,43 @@ impl AgentUnit {
             ignored.push((format!("{NAME}: {other}"), words.to_owned()));
         }
         let of_container = service.variables_of_podman(&mut ignored);
-        let mut environment = BTreeMap::new();
-        for (name, value) in service.environment.into_iter().chain(of_container) {
+        let variables = service.environment.into_iter().chain(of_container);
+        let (unit, unknown) = Self::from_variables(variables);
+        ignored.extend(unknown.into_iter().map(|name| {
+            let what = format!("{NAME}: {name}");
+            (what, "the agent has no such setting".to_owned())
+        }));
+        (unit, ignored)
+    }
+
+    /// The settings among these variables, and the names of the others. A variable
+    /// without a value counts as not given.
+    pub fn from_variables(
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> (AgentUnit, Vec<String>) {
+        let (mut environment, mut ignored) = (BTreeMap::new(), Vec::new());
+        for (name, value) in variables {
             let mut arguments = NAMES.iter().filter_map(|names| names.argument);
             let is_setting = is_variable(&name) && arguments.any(|argument| argument == name);
             if value.is_empty() {
                 continue;
             }
             if !is_setting || environment.len() >= MOST_VARIABLES {
-                let what = format!("{NAME}: {name}");
-                ignored.push((what, "the agent has no such setting".to_owned()));
+                ignored.push(name);
                 continue;
             }
             environment.insert(name, value);
         }
         (AgentUnit { environment }, ignored)
+    }
+
+    /// The settings, each by the name of its option.
+    pub fn options(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.environment.iter().filter_map(|(name, value)| {
+            let mut names = NAMES.iter();
+            let names = names.find(|names| names.argument == Some(name.as_str()))?;
+            Some((names.option?, value.as_str()))
+        })
     }
 }
 

@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use landfall_boot_params::agent_args::NAMES;
 use landfall_boot_params::openshift_agent::DEFAULTS;
 use landfall_boot_params::{BootParams, Origin};
 use landfall_ignition_config::{AgentUnit, ConfigIgn, GivenFile, InvalidConfig, LARGEST, PATH};
@@ -23,6 +22,9 @@ const SUFFIX: &str = ".nmconnection";
 const OWN_DIRECTORY: &str = "/etc/landfall/";
 
 const IMAGE: &str = "default of OpenShift's agent image";
+
+/// The option of the variable IPA_DEFAULT_HOSTNAME.
+const HOST_NAME: &str = "landfall.default_hostname";
 
 /// What CoreOS' tools have put into this ramdisk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -153,17 +155,14 @@ impl IgnitionParts {
             set("ntp_server", server, &config.ntp_path);
         }
         if let Some(name) = &config.host_name {
-            set("landfall.default_hostname", name, "/etc/hostname");
+            set(HOST_NAME, name, "/etc/hostname");
         }
-        if let Some(AgentUnit { environment }) = &config.agent_unit {
-            for (name, value) in environment {
-                let mut names = NAMES.iter();
-                let names = names.find(|names| names.argument == Some(name.as_str()));
-                // As on CoreOS, this name is only for a host without one.
-                let is_named = name == "IPA_DEFAULT_HOSTNAME" && config.host_name.is_some();
-                if let Some(option) = names.and_then(|names| names.option).filter(|_| !is_named) {
-                    set(option, value, "ironic-agent.service");
-                }
+        let unit = config.agent_unit.iter();
+        for (option, value) in unit.flat_map(AgentUnit::options) {
+            // As on CoreOS, this name is only for a host without one.
+            let is_named = option == HOST_NAME && config.host_name.is_some();
+            if !is_named {
+                set(option, value, "ironic-agent.service");
             }
         }
     }
@@ -174,13 +173,6 @@ impl IgnitionParts {
             Some(config) => files.with_files_of(&self.path, &config.agent_files),
             None => files,
         }
-    }
-
-    /// The certificates to trust in addition, as PEM texts.
-    pub fn authorities(&self) -> Vec<Vec<u8>> {
-        let config = self.config.iter();
-        let files = config.flat_map(|config| &config.authorities);
-        files.map(|file| file.content.clone()).collect()
     }
 
     /// Writes the files to which the agent's configuration can refer. Only root may
@@ -335,7 +327,7 @@ mod tests {
         assert!(settings.params.inspection_urls().is_some());
         assert_eq!(settings.embedded.keyfiles.len(), 1);
         assert!(settings.embedded.has_plan());
-        assert_eq!(settings.ignition.authorities().len(), 1);
+        assert_eq!(settings.authorities().len(), 1);
     }
 
     #[test]

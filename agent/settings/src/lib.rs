@@ -1,9 +1,10 @@
 //! The settings of this boot as typed values, each with its source.
 //!
-//! Later sources take precedence: built-in default, unit and defaults of config.ign,
-//! kernel argument, `parameters.txt` of virtual media, configuration file, and at run
+//! Later sources take precedence: built-in default, unit and defaults of config.ign or
+//! environment of OpenShift's agent container, kernel argument, `parameters.txt` of virtual media, configuration file, and at run
 //! time mDNS and Ironic's answer to the lookup.
 
+mod agent_container;
 mod config_files;
 mod embedded_hosts;
 mod ignition_parts;
@@ -17,10 +18,12 @@ use std::time::Duration;
 
 use landfall_boot_params::cmdline::MAX_LENGTH;
 use landfall_boot_params::{BootParams, CommandLine, Origin};
+use landfall_ignition_config::GivenFile;
 use landfall_network_plan::Embedded;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+pub use agent_container::ContainerParts;
 pub use config_files::ConfigFiles;
 pub use embedded_hosts::embedded_hosts;
 pub use ignition_parts::IgnitionParts;
@@ -45,6 +48,8 @@ pub struct Settings {
     pub embedded: Embedded,
     /// What CoreOS' tools have put into the ramdisk.
     pub ignition: IgnitionParts,
+    /// What the agent has read in OpenShift's agent container.
+    pub container: Option<ContainerParts>,
 }
 
 impl Settings {
@@ -54,19 +59,45 @@ impl Settings {
     /// # Errors
     /// If /proc/cmdline cannot be read.
     pub fn of_this_boot() -> io::Result<Self> {
+        Self::of_this_boot_with(None)
+    }
+
+    /// Like [`Self::of_this_boot`], but with the configuration files of the agent
+    /// container, if there is one, in place of those of this system.
+    ///
+    /// # Errors
+    /// If /proc/cmdline cannot be read.
+    pub fn of_this_boot_with(container: Option<ContainerParts>) -> io::Result<Self> {
         let mut bytes = Vec::new();
         // Read one byte beyond the limit, so that the parser notices a truncated
         // line.
         File::open("/proc/cmdline")?
             .take(MAX_LENGTH as u64 + 1)
             .read_to_end(&mut bytes)?;
-        let files = ConfigFiles::of_system(Path::new("/"));
-        Ok(Self::from_sources(
-            CommandLine::parse_bytes(&bytes),
-            Media::default(),
-            files,
-            IgnitionParts::of_system(Path::new("/")),
-        ))
+        let root = Path::new("/");
+        // On the host of the container, Ignition itself has applied the config.
+        let ignition = match &container {
+            Some(_) => IgnitionParts::default(),
+            None => IgnitionParts::of_system(root),
+        };
+        let line = CommandLine::parse_bytes(&bytes);
+        let media = Media::default();
+        Ok(Self::merged(line, media, root, ignition, container))
+    }
+
+    /// Merges the settings of the system with this root.
+    fn merged(
+        command_line: CommandLine,
+        media: Media,
+        root: &Path,
+        ignition: IgnitionParts,
+        container: Option<ContainerParts>,
+    ) -> Self {
+        let files = match &container {
+            Some(container) => container.files(root),
+            None => ConfigFiles::of_system(root),
+        };
+        Self::from_all(command_line, media, files, ignition, container)
     }
 
     /// Merges the settings of these sources by their precedence.
@@ -76,8 +107,21 @@ impl Settings {
         files: ConfigFiles,
         ignition: IgnitionParts,
     ) -> Self {
+        Self::from_all(command_line, media, files, ignition, None)
+    }
+
+    fn from_all(
+        command_line: CommandLine,
+        media: Media,
+        files: ConfigFiles,
+        ignition: IgnitionParts,
+        container: Option<ContainerParts>,
+    ) -> Self {
         let mut params = BootParams::default();
         ignition.apply(&mut params);
+        if let Some(container) = &container {
+            container.apply_environment(&mut params);
+        }
         params.read_command_line(&command_line);
         let files = ignition.add_files(files);
         params.warnings.extend(media.warnings);
@@ -87,6 +131,9 @@ impl Settings {
         params.warnings.extend(files.warnings);
         for file in &files.files {
             params.read_file(&file.origin(), &file.text);
+        }
+        if let Some(container) = &container {
+            container.point_to_copies(&mut params);
         }
         params.check_together();
         Self {
@@ -98,7 +145,25 @@ impl Settings {
                 ..Embedded::default()
             },
             ignition,
+            container,
         }
+    }
+
+    /// The PEM files with certificates to trust in addition to those of the system, each
+    /// with the source that has it.
+    pub fn files_of_authorities(&self) -> impl Iterator<Item = (&'static str, &GivenFile)> {
+        let config = self.ignition.config.iter();
+        let of_config = config.flat_map(|config| &config.authorities);
+        let of_container = self.container.iter().flat_map(ContainerParts::authorities);
+        of_config
+            .map(|file| ("config.ign", file))
+            .chain(of_container.map(|file| (agent_container::NAME, file)))
+    }
+
+    /// The content of these files.
+    pub fn authorities(&self) -> Vec<Vec<u8>> {
+        let files = self.files_of_authorities();
+        files.map(|(_, file)| file.content.clone()).collect()
     }
 
     /// These settings with the part of the ramdisk that is for this machine.
@@ -142,9 +207,15 @@ impl Settings {
                 ..Media::default()
             },
         };
-        let files = ConfigFiles::of_system(Path::new("/"));
         let embedded = self.embedded;
-        Self::from_sources(self.command_line, media, files, self.ignition).with_embedded(embedded)
+        Self::merged(
+            self.command_line,
+            media,
+            Path::new("/"),
+            self.ignition,
+            self.container,
+        )
+        .with_embedded(embedded)
     }
 
     /// Applies `config` of a lookup answer, which overrides all settings of the

@@ -1,15 +1,16 @@
 //! Runs the boot as a process: its messages, its runtime, and its end.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use landfall_devices::permission::Home;
+use landfall_devices::permission::{HOST_ROOT, Home};
 use landfall_disk::critical_section;
 use landfall_init::Ending;
 use landfall_report::Output;
 use landfall_report::failure::{Failure, Result};
-use landfall_settings::Settings;
+use landfall_settings::{ContainerParts, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::boot;
@@ -35,8 +36,8 @@ pub struct RunArguments {
 /// see [`Ending`]. Any other code means a failure. In a live system no init of ours
 /// reads the code, so the agent ends the boot through logind.
 pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
-    let home = match Home::find(arguments.live_system) {
-        Ok(home) => home,
+    let (home, container) = match enter(arguments) {
+        Ok(entered) => entered,
         Err(failure) => {
             // The agent stops here, because it would also take over the network of
             // this machine.
@@ -49,7 +50,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
         Home::Ramdisk => Output::Consoles,
         Home::LiveSystem | Home::AgentContainer => Output::Journal,
     };
-    let settings = match Settings::of_this_boot() {
+    let settings = match Settings::of_this_boot_with(container) {
         Ok(settings) => settings,
         Err(error) => {
             landfall_report::start(output, debug);
@@ -94,6 +95,16 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
         (Ok(None), _) => ExitCode::SUCCESS,
         (Err(_), _) => ExitCode::FAILURE,
     }
+}
+
+/// Finds out where the agent runs, and enters the host's root in the agent container.
+/// Its files and variables must be read before that.
+fn enter(arguments: &RunArguments) -> Result<(Home, Option<ContainerParts>)> {
+    let home = Home::find(arguments.live_system)?;
+    let parts = || ContainerParts::of_this_process(Path::new(HOST_ROOT));
+    let container = (home == Home::AgentContainer).then(parts);
+    home.enter()?;
+    Ok((home, container))
 }
 
 /// Runs the boot. Init can end it early.

@@ -20,7 +20,7 @@ use super::FIRST_PID_NAMESPACE;
 use super::live_system::{self, COREOS_MARKER, Mount};
 
 /// Where the unit mounts the root of the host.
-pub(super) const HOST: &str = "/mnt/coreos";
+pub const HOST: &str = "/mnt/coreos";
 
 /// Podman writes this file into each of its containers (`containerenv` in its
 /// libpod). With `--privileged` it has content.
