@@ -22,19 +22,33 @@ pub(super) fn read(options: &InstallOptions) -> Result<Vec<(String, Vec<u8>)>> {
     if !options.copy_network {
         return Ok(Vec::new());
     }
-    let directory = options
-        .network_dir
-        .as_deref()
-        .unwrap_or(Path::new(NETWORK_DIR));
+    let directory = options.network_dir.as_deref();
+    of_directory(
+        directory.unwrap_or(Path::new(NETWORK_DIR)),
+        "--copy-network",
+    )
+}
+
+/// The keyfiles of the live system in which this process runs: all that
+/// `coreos-installer --copy-network` copies. `request` names the setting that asks for
+/// them.
+///
+/// # Errors
+/// If the directory or a file cannot be read.
+pub fn keyfiles_of_live_system(request: &str) -> Result<Vec<(String, Vec<u8>)>> {
+    of_directory(Path::new(NETWORK_DIR), request)
+}
+
+fn of_directory(directory: &Path, request: &str) -> Result<Vec<(String, Vec<u8>)>> {
     let files = read_all(directory).map_err(|error| {
         Failure::invalid_params(format!(
-            "--copy-network: cannot read {}: {error}",
+            "{request}: cannot read {}: {error}",
             directory.display()
         ))
     })?;
     if files.is_empty() {
         tracing::warn!(
-            "--copy-network: found no keyfile in {}, the first boot uses the image's own network settings",
+            "{request}: found no keyfile in {}, so no keyfile is copied to the installed system",
             directory.display()
         );
     }

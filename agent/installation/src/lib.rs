@@ -32,6 +32,7 @@ use landfall_report::failure::Result;
 use own_image::FindOwnImage;
 
 pub use boot_entry::BootEntry;
+pub use keyfile_source::keyfiles_of_live_system;
 pub use options::InstallOptions;
 pub use own_image::OwnImage;
 pub use servers::Servers;

@@ -15,15 +15,28 @@ pub struct FirstBootNetwork {
     /// Kernel arguments for the first boot, copied literally from the command line
     /// of this boot.
     pub arguments: Option<String>,
-    /// NetworkManager keyfiles as name and content, if this boot's plan does not
-    /// come from kernel arguments, if the ramdisk has keyfiles, or if GRUB could not pass on the arguments.
+    /// NetworkManager keyfiles as name and content: those of a live system or of the
+    /// ramdisk, or those of this boot's plan if it does not come from kernel arguments, or
+    /// if GRUB could not pass on the arguments.
     pub keyfiles: Vec<(String, Vec<u8>)>,
 }
 
 impl FirstBootNetwork {
     /// Chooses what to pass on from the boot with this command line and this plan.
-    /// Without `may_copy` it passes on only arguments, no files.
-    pub(super) fn of_this_boot(line: &CommandLine, choice: &Choice, may_copy: bool) -> Self {
+    /// Without `may_copy` it passes on only arguments, no files. `profiles` are the
+    /// keyfiles of a live system, which take the place of all other files.
+    pub(super) fn of_this_boot(
+        line: &CommandLine,
+        choice: &Choice,
+        may_copy: bool,
+        profiles: Vec<(String, Vec<u8>)>,
+    ) -> Self {
+        if !profiles.is_empty() {
+            return Self {
+                arguments: with_network(&arguments_with_files(line)),
+                keyfiles: profiles,
+            };
+        }
         let has_source = choice.source != Source::Default || choice.has_files();
         if !has_source && !is_changed_default(line) {
             return Self::default();
@@ -116,7 +129,7 @@ mod tests {
             data,
             &NetArgs::from_command_line(&line),
         );
-        FirstBootNetwork::of_this_boot(&line, &choice, may_copy)
+        FirstBootNetwork::of_this_boot(&line, &choice, may_copy, Vec::new())
     }
 
     #[test]
@@ -188,10 +201,34 @@ mod tests {
         };
         let line = CommandLine::parse(line);
         let choice = Choice::for_boot(&embedded, None, &NetArgs::from_command_line(&line));
-        let found = FirstBootNetwork::of_this_boot(&line, &choice, true);
+        let found = FirstBootNetwork::of_this_boot(&line, &choice, true, Vec::new());
         let expected = ("lan.nmconnection".to_owned(), text.as_bytes().to_vec());
         assert_eq!(found.keyfiles, [expected]);
         assert_eq!(found.arguments, None);
+    }
+
+    /// In a live system the plan is empty, because the network is NetworkManager's.
+    #[test]
+    fn keyfiles_of_a_live_system_go_on_unchanged() {
+        let file = ("lan.nmconnection".to_owned(), b"[connection]\n".to_vec());
+        for (line, arguments) in [
+            ("quiet", None),
+            ("ip=dhcp rd.neednet=1", None),
+            (
+                "ip=dhcp net.ifnames=0",
+                Some("rd.neednet=1 net.ifnames=0".to_owned()),
+            ),
+        ] {
+            let parsed = CommandLine::parse(line);
+            let choice = Choice::for_boot(
+                &Embedded::default(),
+                None,
+                &NetArgs::from_command_line(&parsed),
+            );
+            let found = FirstBootNetwork::of_this_boot(&parsed, &choice, true, vec![file.clone()]);
+            assert_eq!(found.keyfiles, std::slice::from_ref(&file), "{line}");
+            assert_eq!(found.arguments, arguments, "{line}");
+        }
     }
 
     /// A file may refer to the name that an argument gives to a NIC.

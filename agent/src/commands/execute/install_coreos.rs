@@ -10,7 +10,7 @@ use landfall_disk::image::write_image::{ImageSource, WriteOptions};
 use landfall_download::fetch::Request;
 use landfall_handover::ignition_file;
 use landfall_handover::install_coreos::CoreosChanges;
-use landfall_installation::{BootEntry, Installation};
+use landfall_installation::{BootEntry, Installation, keyfiles_of_live_system};
 use landfall_inventory::host_name;
 use landfall_network_plan::Choice;
 use landfall_report::failure::{Failure, Result};
@@ -72,10 +72,19 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
     append_kargs.extend(params.coreos_ip_options.as_deref().map(str::to_owned));
     let user_data = ignition_config(&config_drive["user_data"]);
     let host_name = host_name(meta_data);
+    // In the ramdisk the agent makes keyfiles of its plan. In a live system the network
+    // is NetworkManager's, and a plan of the agent is among its files.
+    let copies_profiles =
+        machine.live.is_some() && must_copy_network(meta_data, &params.coreos_copy_network);
+    let profiles = match copies_profiles {
+        true => keyfiles_of_live_system("IPA_COREOS_COPY_NETWORK")?,
+        false => Vec::new(),
+    };
     let network = FirstBootNetwork::of_this_boot(
         &machine.settings.command_line,
         network,
         may_copy_network(meta_data, &params.coreos_copy_network),
+        profiles,
     );
     let changes = CoreosChanges {
         ignition: ignition_file::with_hostname(user_data.as_deref(), host_name.as_deref())?,
@@ -203,6 +212,16 @@ fn may_copy_network(meta_data: &Value, setting: &Setting<bool>) -> bool {
     }
 }
 
+/// Whether the files of NetworkManager in a live system must be passed on. Unlike the
+/// plan of the ramdisk, they may come from anybody, so without a request they are not,
+/// as in OpenShift's hardware manager.
+fn must_copy_network(meta_data: &Value, setting: &Setting<bool>) -> bool {
+    match &meta_data["coreos_copy_network"] {
+        Value::Null => setting.value,
+        given => *given != Value::Bool(false),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use landfall_boot_params::{BootParams, CommandLine};
@@ -236,14 +255,19 @@ mod tests {
 
     #[test]
     fn the_node_decides_before_the_boot_does() {
-        for (line, unsaid) in [
-            ("", true),
-            ("IPA_COREOS_COPY_NETWORK=true", true),
-            ("IPA_COREOS_COPY_NETWORK=false", false),
+        for (line, unsaid, requested) in [
+            ("", true, false),
+            ("IPA_COREOS_COPY_NETWORK=true", true, true),
+            ("IPA_COREOS_COPY_NETWORK=false", false, false),
         ] {
             let params = BootParams::from_command_line(&CommandLine::parse(line));
             let decides =
                 |meta_data: Value| may_copy_network(&meta_data, &params.coreos_copy_network);
+            let requests =
+                |meta_data: Value| must_copy_network(&meta_data, &params.coreos_copy_network);
+            assert_eq!(requests(Value::Null), requested, "{line}");
+            assert!(requests(json!({"coreos_copy_network": true})), "{line}");
+            assert!(!requests(json!({"coreos_copy_network": false})), "{line}");
             assert_eq!(decides(Value::Null), unsaid, "{line}");
             assert_eq!(
                 decides(json!({"coreos_copy_network": null})),
