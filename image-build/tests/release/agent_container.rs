@@ -1,7 +1,7 @@
 //! The container for OpenShift's `ironicAgentImage`.
 //!
-//! Whether the agent may install from it is a matter of the live system; here its
-//! content is tested.
+//! These tests are about its content. The end-to-end tests start it in a live system
+//! (`tests/e2e/agent_container.rs`).
 
 use serde_json::Value;
 
