@@ -11,6 +11,8 @@ use landfall_host_media::{BaseError, BaseIso, BaseRamdisk, HostError, HostImage,
 use landfall_sys::sealed_file::SealedFile;
 use sha2::{Digest as _, Sha256};
 
+use crate::request_path;
+
 /// The time stamp of everything in the hosts' archives. It does not depend on when
 /// or where the service runs, so all copies make the same bytes.
 const EPOCH: u32 = 0;
@@ -166,23 +168,29 @@ impl Base {
         self.ramdisk.of_host(&of_iso, host, EPOCH)
     }
 
-    /// The iPXE script of a host. Its names are relative to its own URL. `initrd=` is
-    /// for UEFI, where the kernel asks iPXE for the file of that name; `netX` is the
-    /// card through which iPXE booted.
+    /// The iPXE script of a host. Kernel and ramdisk are named with their ids: iPXE
+    /// loads them by two requests, between which the base may change, and a kernel
+    /// cannot load another kernel's modules. `initrd=` is for UEFI, where the kernel
+    /// asks iPXE for the file of that name; `netX` is the card through which iPXE
+    /// booted.
+    ///
+    /// After a failure iPXE fetches the newest script, because the service may no
+    /// longer have the versions that this script names.
     pub(crate) fn script_of(&self, name: &str, host: &HostVersion) -> Result<String, HostError> {
         let arguments = self.iso.kernel_args(host)?;
+        let kernel = self.kernel_path();
+        let id = self.id_of(host);
         Ok(format!(
             "#!ipxe\n\
-             :start\n\
-             echo Landfall: loading vmlinuz and {name}.initramfs\n\
-             kernel vmlinuz initrd=initrd.img {arguments} BOOTIF=01-${{netX/mac:hexhyp}} || goto failed\n\
-             initrd --name initrd.img {name}.initramfs || goto failed\n\
+             echo Landfall: loading {kernel} and /{id}/{name}.initramfs\n\
+             kernel {kernel} initrd=initrd.img {arguments} BOOTIF=01-${{netX/mac:hexhyp}} || goto failed\n\
+             initrd --name initrd.img /{id}/{name}.initramfs || goto failed\n\
              boot || goto failed\n\
              :failed\n\
-             echo Landfall: cannot load vmlinuz or {name}.initramfs, trying again in 10 seconds\n\
+             echo Landfall: cannot boot {name}, trying again in 10 seconds\n\
              imgfree\n\
              sleep 10\n\
-             goto start\n"
+             chain --replace --autofree /{name}.ipxe || goto failed\n"
         ))
     }
 
@@ -196,6 +204,11 @@ impl Base {
 
     pub(crate) fn kernel_id(&self) -> String {
         base32(&self.kernel_digest[..16])
+    }
+
+    /// The path of this kernel, behind which there is never another one.
+    pub(crate) fn kernel_path(&self) -> String {
+        format!("/{}/{}", self.kernel_id(), request_path::KERNEL)
     }
 }
 

@@ -32,19 +32,19 @@ pub struct HostPaths {
     pub initramfs: String,
     /// `/ID/NAME.ipxe`
     pub ipxe: String,
-    /// `/vmlinuz`
+    /// `/KERNELID/vmlinuz`: the kernel to which the ramdisk's modules belong.
     pub kernel: String,
     /// `/NAME.iso`: always the newest version.
     pub newest_iso: String,
 }
 
 impl HostPaths {
-    fn new(name: &str, id: String) -> Self {
+    fn new(name: &str, base: &Base, id: String) -> Self {
         Self {
             iso: format!("/{id}/{name}.iso"),
             initramfs: format!("/{id}/{name}.initramfs"),
             ipxe: format!("/{id}/{name}.ipxe"),
-            kernel: "/vmlinuz".to_owned(),
+            kernel: base.kernel_path(),
             newest_iso: format!("/{name}.iso"),
             id,
         }
@@ -98,8 +98,9 @@ impl HostStore {
     /// # Errors
     /// As for [`HostStore::put`].
     pub fn paths_of(&self, name: &str, version: &HostVersion) -> Result<HostPaths, PutError> {
-        let id = check(&self.base(), name, version)?;
-        Ok(HostPaths::new(name, id))
+        let base = self.base();
+        let id = check(&base, name, version)?;
+        Ok(HostPaths::new(name, &base, id))
     }
 
     /// Adds a host, or replaces it. A transfer that is under way ends with the old
@@ -112,7 +113,7 @@ impl HostStore {
         let base = self.base();
         let id = check(&base, name, &version)?;
         self.write().hosts.insert(name.into(), Arc::new(version));
-        Ok(HostPaths::new(name, id))
+        Ok(HostPaths::new(name, &base, id))
     }
 
     /// Removes a host. Returns whether it was there.
@@ -155,7 +156,7 @@ impl HostStore {
     #[must_use]
     pub fn paths(&self, name: &str) -> Option<HostPaths> {
         let (base, version) = self.get(name)?;
-        Some(HostPaths::new(name, base.id_of(&version)))
+        Some(HostPaths::new(name, &base, base.id_of(&version)))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<(Arc<Base>, Arc<HostVersion>)> {

@@ -48,8 +48,10 @@ pub(crate) enum Target<'a> {
         name: &'a str,
         kind: Kind,
     },
-    /// `/vmlinuz`, also below an id, because iPXE scripts name it relatively.
-    Kernel,
+    /// `/vmlinuz`, or `/KERNELID/vmlinuz` for one version of it.
+    Kernel {
+        id: Option<&'a str>,
+    },
     Metrics,
     Status,
     Alive,
@@ -65,7 +67,7 @@ pub(crate) fn parse(path: &str) -> Option<Target<'_>> {
         Some(_) => return None,
     };
     match (id, file) {
-        (_, KERNEL) => return Some(Target::Kernel),
+        (id, KERNEL) => return Some(Target::Kernel { id }),
         (None, "metrics") => return Some(Target::Metrics),
         (None, "status.json") => return Some(Target::Status),
         (None, "healthz") => return Some(Target::Alive),
@@ -108,7 +110,7 @@ mod tests {
                 host(None, "a.b-c_d.example", Kind::Ipxe),
             ),
             ("/iso.iso.iso", host(None, "iso.iso", Kind::Iso)),
-            ("/vmlinuz", Some(Target::Kernel)),
+            ("/vmlinuz", Some(Target::Kernel { id: None })),
             ("/vmlinuz.iso", host(None, "vmlinuz", Kind::Iso)),
             ("/metrics", Some(Target::Metrics)),
             ("/status.json", Some(Target::Status)),
@@ -138,7 +140,10 @@ mod tests {
         }
         for (path, expected) in [
             (format!("/{id}/a.iso"), host(Some(id), "a", Kind::Iso)),
-            (format!("/{id}/vmlinuz"), Some(Target::Kernel)),
+            (
+                format!("/{id}/vmlinuz"),
+                Some(Target::Kernel { id: Some(id) }),
+            ),
             (format!("/{id}/metrics"), None),
             (format!("/{id}/x/a.iso"), None),
             (format!("/{id}8/a.iso"), None),

@@ -1,6 +1,5 @@
 //! What a path of the service stands for at this moment.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -82,17 +81,21 @@ pub(crate) fn of_host(
     })
 }
 
-pub(crate) fn kernel(base: &Arc<Base>) -> Resource {
+pub(crate) fn kernel(base: &Base, id: Option<&str>) -> Result<Resource, Missing> {
+    let own_id = base.kernel_id();
+    if id.is_some_and(|id| id != own_id) {
+        return Err(Missing::NotHere);
+    }
     let mut image = HostImage::default();
     image.push(Segment::Base(base.kernel.clone()));
-    Resource {
+    Ok(Resource {
         kind: Kind::Kernel,
         host: String::new(),
         image,
         memory: base.kernel_file.clone(),
-        etag: format!("\"{}-kernel\"", base.kernel_id()),
-        last_modified: None,
-    }
+        etag: format!("\"{own_id}-kernel\""),
+        last_modified: id.map(|_| UNIX_EPOCH + CONSTANT_DATE),
+    })
 }
 
 impl Resource {

@@ -16,8 +16,8 @@ use crate::host_store::HostStore;
 use crate::listen::Limits;
 use crate::metrics::{self, Metrics};
 use crate::reads::Reads;
-use crate::request_path::{self, Target};
-use crate::resource;
+use crate::request_path::{self, Kind, Target};
+use crate::resource::{self, Missing, Resource};
 
 /// What a listener answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,27 +149,30 @@ fn answer_to(
     match target {
         Some(Target::Host { id, name, kind }) if has_images => {
             let found = resource::of_host(&service.store, id, name, kind);
-            let response = match &found {
-                Ok(resource) => {
-                    connection.set_sending(&resource.memory);
-                    answer::of_resource(resource, &asking)
-                }
-                Err(missing) => answer::missing(missing),
-            };
-            (response, kind.name())
+            (file(found, connection, &asking), kind.name())
         }
-        Some(Target::Kernel) if has_images => {
-            let resource = resource::kernel(&service.store.base());
-            connection.set_sending(&resource.memory);
-            (
-                answer::of_resource(&resource, &asking),
-                resource.kind.name(),
-            )
+        Some(Target::Kernel { id }) if has_images => {
+            let found = resource::kernel(&service.store.base(), id);
+            (file(found, connection, &asking), Kind::Kernel.name())
         }
         Some(Target::Alive) => (answer::text(StatusCode::OK, "alive"), "health"),
         Some(Target::Ready) => (service.ready(), "health"),
         Some(Target::Metrics) if has_status => (service.metrics_text(), "metrics"),
         Some(Target::Status) if has_status => (service.status(), "status"),
         _ => (answer::not_found(), "other"),
+    }
+}
+
+fn file(
+    found: Result<Resource, Missing>,
+    connection: &Connection,
+    asking: &Asking<'_>,
+) -> Response {
+    match found {
+        Ok(resource) => {
+            connection.set_sending(&resource.memory);
+            answer::of_resource(&resource, asking)
+        }
+        Err(missing) => answer::missing(&missing),
     }
 }

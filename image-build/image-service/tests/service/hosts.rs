@@ -82,6 +82,10 @@ fn a_new_base_changes_every_version() {
     assert_ne!(store.paths("node1").unwrap().id, before.id);
     assert_eq!(store.len(), 1);
     assert_eq!(fixture.get("/vmlinuz", &[]).body.len(), 50_000);
+    // The kernel of another base would not fit the modules of the ramdisk.
+    let after = store.paths("node1").unwrap();
+    assert_eq!(fixture.get(&after.kernel, &[]).body.len(), 50_000);
+    assert_ne!(fixture.get(&before.kernel, &[]).body.len(), 50_000);
 
     // The service does not depend on the files any more.
     let whole = fixture.get("/node1.iso", &[]).body;

@@ -20,19 +20,23 @@ fn every_host_has_its_own_files() {
     assert!(text.contains("{\"number\":1}"));
     let script = fixture.get("/node1.ipxe", &[]).body;
     let script = String::from_utf8(script).unwrap();
+    let paths = fixture.service.store().paths("node1").unwrap();
     let kernel = format!(
-        "\nkernel vmlinuz initrd=initrd.img {} node=1 BOOTIF=01-${{netX/mac:hexhyp}} || goto failed\n",
+        "\nkernel {} initrd=initrd.img {} node=1 BOOTIF=01-${{netX/mac:hexhyp}} || goto failed\n",
+        paths.kernel,
         fixtures::KERNEL_ARGS
     );
     assert!(script.contains(&kernel), "{script}");
-    let initrd = "\ninitrd --name initrd.img node1.initramfs || goto failed\n";
-    assert!(script.contains(initrd), "{script}");
-    // Relative to the script of one version, too.
-    let paths = fixture.service.store().paths("node1").unwrap();
-    let folder = paths.ipxe.strip_suffix("node1.ipxe").unwrap();
-    let kernel = fixture.get("/vmlinuz", &[]).body;
-    assert!(fixture.get(&format!("{folder}vmlinuz"), &[]).body == kernel);
-    assert_eq!(kernel.len(), fixtures::Layout::default().kernel_size);
+    let initrd = format!(
+        "\ninitrd --name initrd.img {} || goto failed\n",
+        paths.initramfs
+    );
+    assert!(script.contains(&initrd), "{script}");
+    let again = "\nchain --replace --autofree /node1.ipxe || goto failed\n";
+    assert!(script.ends_with(again), "{script}");
+    let kernel = fixture.get("/vmlinuz", &[]);
+    assert!(fixture.get(&paths.kernel, &[]).body == kernel.body);
+    assert_eq!(kernel.body.len(), fixtures::Layout::default().kernel_size);
 }
 
 #[test]
@@ -51,6 +55,7 @@ fn paths_that_lead_nowhere() {
         ("/node1.iso/", 404),
         ("/abcdefghijklmnopqrstuvwx27/node1.iso", 503),
         ("/abcdefghijklmnopqrstuvwx27/node4.iso", 503),
+        ("/abcdefghijklmnopqrstuvwx27/vmlinuz", 503),
         ("/node1.iso?x=1", 200),
     ] {
         assert_eq!(fixture.get(path, &[]).status, status, "{path}");
