@@ -1,6 +1,7 @@
 //! Builds the answer to a request for a file.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{
@@ -157,7 +158,8 @@ fn sent(
     } else {
         let bytes = asking.metrics.bytes_of(resource.kind.name());
         let meter = Meter::new(asking.reads, asked, bytes);
-        ImageBody::new(segments, resource.memory.bytes.clone(), meter)
+        let image = Arc::clone(&resource.image);
+        ImageBody::new(segments, image, resource.memory.bytes.clone(), meter)
     };
     let mut response = bare(status, Body::new(body));
     describe(&mut response, resource);
@@ -199,14 +201,18 @@ fn describe(response: &mut Response, resource: &Resource) {
 pub(crate) fn missing(missing: &Missing) -> Response {
     match missing {
         Missing::Unknown => not_found(),
-        Missing::NotHere => {
-            let reason = "this copy of the service does not have this version: it was replaced, or has not arrived yet";
-            let mut response = text(StatusCode::SERVICE_UNAVAILABLE, reason);
-            set_text(&mut response, RETRY_AFTER, "2");
-            response
-        }
+        Missing::NotHere => unavailable(
+            "this copy of the service does not have this version: it was replaced, or has not arrived yet",
+        ),
         Missing::Broken(reason) => text(StatusCode::INTERNAL_SERVER_ERROR, reason),
     }
+}
+
+/// The client should try again soon.
+pub(crate) fn unavailable(reason: &str) -> Response {
+    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, reason);
+    set_text(&mut response, RETRY_AFTER, "2");
+    response
 }
 
 pub(crate) fn not_found() -> Response {
@@ -230,8 +236,12 @@ pub(crate) fn text(status: StatusCode, line: &str) -> Response {
     of_type(status, "text/plain; charset=utf-8", format!("{line}\n"))
 }
 
-pub(crate) fn of_type(status: StatusCode, content_type: &'static str, body: String) -> Response {
-    let mut response = bare(status, Body::from(body));
+pub(crate) fn of_type(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Body>,
+) -> Response {
+    let mut response = bare(status, body.into());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -176,10 +176,14 @@ impl Base {
     ///
     /// After a failure iPXE fetches the newest script, because the service may no
     /// longer have the versions that this script names.
-    pub(crate) fn script_of(&self, name: &str, host: &HostVersion) -> Result<String, HostError> {
+    pub(crate) fn script_of(
+        &self,
+        name: &str,
+        id: &str,
+        host: &HostVersion,
+    ) -> Result<String, HostError> {
         let arguments = self.iso.kernel_args(host)?;
         let kernel = self.kernel_path();
-        let id = self.id_of(host);
         Ok(format!(
             "#!ipxe\n\
              echo Landfall: loading {kernel} and /{id}/{name}.initramfs\n\

@@ -1,8 +1,10 @@
 //! The open connections, and which of them gives way when there are too many.
 //!
 //! A load balancer opens all its connections from one address, so there is no limit
-//! for an address. A client that is served keeps its place; one that neither asks
-//! nor reads loses it first.
+//! for an address. A client that neither asks nor reads loses its place first. Then
+//! the address that has the most connections shares with an address that has fewer:
+//! otherwise one client that sends small requests all the time could keep all BMCs
+//! out.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -86,27 +88,22 @@ impl Connections {
         }
     }
 
-    /// Adds a connection. If there are too many, closes the one that has been quiet
-    /// for the longest time. `None` if all of them are being served.
+    /// Adds a connection. If there are too many, closes another one. `None` if all of
+    /// them are being served, and no address has more than the client's share.
     pub(crate) fn enter(self: &Arc<Self>, client: IpAddr) -> Option<Place> {
+        let client = client.to_canonical();
         let mut table = self.lock();
         if table.open.len() >= self.most {
-            let quietest = table
-                .open
-                .iter()
-                .max_by_key(|(_, connection)| connection.quiet())
-                .filter(|(_, connection)| connection.quiet() >= GIVES_WAY_AFTER)
-                .map(|(number, _)| *number);
-            let quietest = quietest.and_then(|number| table.open.remove(&number));
-            let Some(quietest) = quietest else {
+            let other = table.quietest().or_else(|| table.of_greediest(client));
+            let Some(other) = other.and_then(|number| table.open.remove(&number)) else {
                 self.metrics.closed("too many");
                 return None;
             };
-            quietest.close.notify_one();
+            other.close.notify_one();
             self.metrics.closed("gave way");
         }
         let connection = Arc::new(Connection {
-            client: client.to_canonical(),
+            client,
             start: self.start,
             progress: AtomicU64::new(millis(self.start)),
             close: Notify::new(),
@@ -129,6 +126,48 @@ impl Connections {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// The connection that has been quiet for the longest time, if that was long.
+    fn quietest(&self) -> Option<u64> {
+        self.open
+            .iter()
+            .max_by_key(|(_, connection)| connection.quiet())
+            .filter(|(_, connection)| connection.quiet() >= GIVES_WAY_AFTER)
+            .map(|(number, _)| *number)
+    }
+
+    /// The quietest connection of the address that has the most, if it has more than
+    /// the client would have.
+    fn of_greediest(&self, client: IpAddr) -> Option<u64> {
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        for connection in self.open.values() {
+            *counts.entry(site(connection.client)).or_default() += 1;
+        }
+        let own = counts.get(&site(client)).copied().unwrap_or_default();
+        let (greediest, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        if count <= own + 1 {
+            return None;
+        }
+        self.open
+            .iter()
+            .filter(|(_, connection)| site(connection.client) == greediest)
+            .max_by_key(|(_, connection)| connection.quiet())
+            .map(|(number, _)| *number)
+    }
+}
+
+/// The address; of IPv6 the network, in which a client can have any number of
+/// addresses.
+fn site(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
     }
 }
 
@@ -188,5 +227,27 @@ mod tests {
         drop(places);
         assert_eq!(connections.lock().open.len(), 1);
         assert_eq!(connections.metrics.connections.get(), 1);
+    }
+
+    /// One client cannot keep all others out with small requests.
+    #[test]
+    fn the_address_that_has_the_most_shares() {
+        let connections = Arc::new(Connections::new(4, Metrics::default()));
+        let enter = |text: &str| connections.enter(text.parse().unwrap());
+        let greedy: Vec<Place> = (1..=4)
+            .map(|at| enter(&format!("2001:db8::{at}")).unwrap())
+            .collect();
+        let count = |places: &[Place]| {
+            let table = connections.lock();
+            let is_open = |place: &&Place| table.open.contains_key(&place.number);
+            places.iter().filter(is_open).count()
+        };
+        assert!(enter("2001:db8::5").is_none(), "the same network");
+        let _first = enter("192.0.2.1").unwrap();
+        let _second = enter("::ffff:192.0.2.1").unwrap();
+        assert_eq!(count(&greedy), 2);
+        assert!(enter("192.0.2.1").is_none(), "both have the same");
+        let _other = enter("192.0.2.2").unwrap();
+        assert_eq!(connections.lock().open.len(), 4);
     }
 }

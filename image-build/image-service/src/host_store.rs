@@ -8,6 +8,7 @@ use landfall_host_media::{HostError, HostVersion};
 
 use crate::base::Base;
 use crate::request_path::is_host_name;
+use crate::served_version::ServedVersion;
 
 /// Why a host cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -39,14 +40,15 @@ pub struct HostPaths {
 }
 
 impl HostPaths {
-    fn new(name: &str, base: &Base, id: String) -> Self {
+    fn new(name: &str, served: &ServedVersion) -> Self {
+        let id = &served.id;
         Self {
             iso: format!("/{id}/{name}.iso"),
             initramfs: format!("/{id}/{name}.initramfs"),
             ipxe: format!("/{id}/{name}.ipxe"),
-            kernel: base.kernel_path(),
+            kernel: served.base.kernel_path(),
             newest_iso: format!("/{name}.iso"),
-            id,
+            id: id.clone(),
         }
     }
 }
@@ -65,7 +67,7 @@ struct Inner {
 #[derive(Debug)]
 struct Table {
     base: Arc<Base>,
-    hosts: HashMap<Box<str>, Arc<HostVersion>>,
+    hosts: HashMap<Box<str>, Arc<ServedVersion>>,
 }
 
 impl HostStore {
@@ -98,9 +100,8 @@ impl HostStore {
     /// # Errors
     /// As for [`HostStore::put`].
     pub fn paths_of(&self, name: &str, version: &HostVersion) -> Result<HostPaths, PutError> {
-        let base = self.base();
-        let id = check(&base, name, version)?;
-        Ok(HostPaths::new(name, &base, id))
+        let served = served(self.base(), name, version.clone())?;
+        Ok(HostPaths::new(name, &served))
     }
 
     /// Adds a host, or replaces it. A transfer that is under way ends with the old
@@ -110,10 +111,10 @@ impl HostStore {
     /// If the content does not fit into the areas of the base, or the name cannot be
     /// in a URL. Then the store is unchanged.
     pub fn put(&self, name: &str, version: HostVersion) -> Result<HostPaths, PutError> {
-        let base = self.base();
-        let id = check(&base, name, &version)?;
-        self.write().hosts.insert(name.into(), Arc::new(version));
-        Ok(HostPaths::new(name, &base, id))
+        let served = served(self.base(), name, version)?;
+        let paths = HostPaths::new(name, &served);
+        self.write().hosts.insert(name.into(), served);
+        Ok(paths)
     }
 
     /// Removes a host. Returns whether it was there.
@@ -130,20 +131,23 @@ impl HostStore {
         base: Arc<Base>,
         hosts: Vec<(String, HostVersion)>,
     ) -> Result<(), Vec<PutError>> {
-        let faults: Vec<PutError> = hosts
-            .iter()
-            .filter_map(|(name, version)| check(&base, name, version).err())
-            .collect();
+        let mut faults = Vec::new();
+        let mut table = Table {
+            base: Arc::clone(&base),
+            hosts: HashMap::with_capacity(hosts.len()),
+        };
+        for (name, version) in hosts {
+            match served(Arc::clone(&base), &name, version) {
+                Ok(served) => {
+                    table.hosts.insert(name.into(), served);
+                }
+                Err(fault) => faults.push(fault),
+            }
+        }
         if !faults.is_empty() {
             return Err(faults);
         }
-        let hosts = hosts
-            .into_iter()
-            .map(|(name, version)| (name.into(), Arc::new(version)));
-        *self.write() = Table {
-            base,
-            hosts: hosts.collect(),
-        };
+        *self.write() = table;
         Ok(())
     }
 
@@ -155,14 +159,12 @@ impl HostStore {
     /// The present paths of a host.
     #[must_use]
     pub fn paths(&self, name: &str) -> Option<HostPaths> {
-        let (base, version) = self.get(name)?;
-        Some(HostPaths::new(name, &base, base.id_of(&version)))
+        let served = self.get(name)?;
+        Some(HostPaths::new(name, &served))
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<(Arc<Base>, Arc<HostVersion>)> {
-        let table = self.read();
-        let version = Arc::clone(table.hosts.get(name)?);
-        Some((Arc::clone(&table.base), version))
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<ServedVersion>> {
+        self.read().hosts.get(name).map(Arc::clone)
     }
 
     /// The number of hosts.
@@ -194,18 +196,19 @@ impl HostStore {
     }
 }
 
-/// Makes the host's versions once, and returns the id of its content. So a host that
-/// does not fit is an error now, and not when its BMC asks.
-fn check(base: &Base, name: &str, version: &HostVersion) -> Result<String, PutError> {
+fn served(
+    base: Arc<Base>,
+    name: &str,
+    version: HostVersion,
+) -> Result<Arc<ServedVersion>, PutError> {
     if !is_host_name(name) {
         return Err(PutError::Name(name.to_owned()));
     }
-    let made = base
-        .iso_of(version)
-        .and_then(|_| base.ramdisk_of(version))
-        .map(|_| base.id_of(version));
-    made.map_err(|fault| PutError::Host {
-        name: name.to_owned(),
-        fault,
-    })
+    match ServedVersion::new(base, version) {
+        Ok(served) => Ok(Arc::new(served)),
+        Err(fault) => Err(PutError::Host {
+            name: name.to_owned(),
+            fault,
+        }),
+    }
 }

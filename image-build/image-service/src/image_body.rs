@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use landfall_host_media::Segment;
+use landfall_host_media::{HostImage, Segment};
 
 use crate::reads::Meter;
 
@@ -24,17 +25,25 @@ pub(crate) struct ImageBody {
     segments: VecDeque<Segment>,
     /// All bytes of the base file.
     base: Bytes,
+    /// Keeps the image for other readers while this one is under way.
+    _image: Option<Arc<HostImage>>,
     /// In bytes.
     left: u64,
     meter: Option<Meter>,
 }
 
 impl ImageBody {
-    pub(crate) fn new(segments: Vec<Segment>, base: Bytes, meter: Meter) -> Self {
+    pub(crate) fn new(
+        segments: Vec<Segment>,
+        image: Arc<HostImage>,
+        base: Bytes,
+        meter: Meter,
+    ) -> Self {
         Self {
             left: segments.iter().map(Segment::len).sum(),
             segments: segments.into(),
             base,
+            _image: Some(image),
             meter: Some(meter),
         }
     }
@@ -44,6 +53,7 @@ impl ImageBody {
         Self {
             segments: VecDeque::new(),
             base: Bytes::new(),
+            _image: None,
             left: 0,
             meter: None,
         }
@@ -140,6 +150,7 @@ mod tests {
             left: segments.iter().map(Segment::len).sum(),
             segments: segments.into(),
             base: base.clone().into(),
+            _image: None,
             meter: None,
         };
         let mut all = Vec::new();

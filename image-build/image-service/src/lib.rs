@@ -20,6 +20,7 @@ mod reads;
 mod request_path;
 mod resource;
 mod routes;
+mod served_version;
 mod tls;
 
 pub use base::{Base, BaseFiles, LoadError};

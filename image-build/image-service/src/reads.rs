@@ -151,7 +151,8 @@ impl Reads {
 
     /// The reads of these files, sorted by host and file.
     pub(crate) fn shown(&self) -> Vec<Shown> {
-        let files = self.lock();
+        // Copied, because every answer that ends waits for this lock.
+        let files = self.lock().clone();
         let mut shown: Vec<Shown> = files
             .iter()
             .map(|((host, kind), file)| Shown {
@@ -174,7 +175,6 @@ impl Reads {
                 last_user_agent: file.agent.clone(),
             })
             .collect();
-        drop(files);
         shown.sort_by(|a, b| (&a.host, a.file).cmp(&(&b.host, b.file)));
         shown
     }

@@ -1,5 +1,6 @@
 //! What a path of the service stands for at this moment.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -19,7 +20,8 @@ pub(crate) struct Resource {
     pub(crate) kind: Kind,
     /// The name of the host; empty for the kernel.
     pub(crate) host: String,
-    pub(crate) image: HostImage,
+    /// The answer keeps it until it is sent, so that other readers share its bytes.
+    pub(crate) image: Arc<HostImage>,
     /// The file that the segments of the base refer to.
     pub(crate) memory: Memory,
     /// With its quotes.
@@ -47,36 +49,33 @@ pub(crate) fn of_host(
     name: &str,
     kind: Kind,
 ) -> Result<Resource, Missing> {
-    let Some((base, version)) = store.get(name) else {
+    let Some(served) = store.get(name) else {
         return Err(match id.is_some() || !store.is_ready() {
             true => Missing::NotHere,
             false => Missing::Unknown,
         });
     };
-    let own_id = base.id_of(&version);
-    if id.is_some_and(|id| id != own_id) {
+    if id.is_some_and(|id| id != served.id) {
         return Err(Missing::NotHere);
     }
+    let base = &served.base;
     let broken = |error: landfall_host_media::HostError| Missing::Broken(error.to_string());
     let (image, memory) = match kind {
-        Kind::Iso => (base.iso_of(&version).map_err(broken)?, &base.iso_file),
+        Kind::Iso => (served.iso().map_err(broken)?, &base.iso_file),
         Kind::Ipxe => {
-            let script = base.script_of(name, &version).map_err(broken)?;
+            let script = served.script(name).map_err(broken)?;
             let mut image = HostImage::default();
             image.push(Segment::Own(Bytes::from(script)));
-            (image, &base.iso_file)
+            (Arc::new(image), &base.iso_file)
         }
-        Kind::Initramfs | Kind::Kernel => (
-            base.ramdisk_of(&version).map_err(broken)?,
-            &base.ramdisk_file,
-        ),
+        Kind::Initramfs | Kind::Kernel => (served.ramdisk().map_err(broken)?, &base.ramdisk_file),
     };
     Ok(Resource {
         kind,
         host: name.to_owned(),
         image,
         memory: memory.clone(),
-        etag: format!("\"{own_id}-{}\"", kind.name()),
+        etag: format!("\"{}-{}\"", served.id, kind.name()),
         last_modified: id.map(|_| UNIX_EPOCH + CONSTANT_DATE),
     })
 }
@@ -91,7 +90,7 @@ pub(crate) fn kernel(base: &Base, id: Option<&str>) -> Result<Resource, Missing>
     Ok(Resource {
         kind: Kind::Kernel,
         host: String::new(),
-        image,
+        image: Arc::new(image),
         memory: base.kernel_file.clone(),
         etag: format!("\"{own_id}-kernel\""),
         last_modified: id.map(|_| UNIX_EPOCH + CONSTANT_DATE),

@@ -8,7 +8,9 @@ use axum::Router;
 use axum::extract::{Extension, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
+use bytes::Bytes;
 use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer::{self, Asking};
 use crate::connections::{Connection, Connections};
@@ -18,6 +20,10 @@ use crate::metrics::{self, Metrics};
 use crate::reads::Reads;
 use crate::request_path::{self, Kind, Target};
 use crate::resource::{self, Missing, Resource};
+
+/// How many clients may read `/status.json` at the same time. It has ten megabytes
+/// for 10,000 hosts, and a slow client holds its copy for as long as it likes.
+const MAX_STATUS_ANSWERS: usize = 4;
 
 /// What a listener answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +44,7 @@ pub struct Service {
     pub(crate) connections: Arc<Connections>,
     pub(crate) limits: Limits,
     started: SystemTime,
+    status_answers: Arc<Semaphore>,
     stopping: Arc<AtomicBool>,
 }
 
@@ -51,6 +58,7 @@ impl Service {
             metrics,
             limits,
             started: SystemTime::now(),
+            status_answers: Arc::new(Semaphore::new(MAX_STATUS_ANSWERS)),
             stopping: Arc::default(),
         }
     }
@@ -93,6 +101,9 @@ impl Service {
     }
 
     fn status(&self) -> Response {
+        let Ok(permit) = Arc::clone(&self.status_answers).try_acquire_owned() else {
+            return answer::unavailable("too many clients read the status");
+        };
         let base = self.store.base();
         let status = json!({
             "started": httpdate::fmt_http_date(self.started),
@@ -102,7 +113,11 @@ impl Service {
             "connections": self.metrics.connections.get(),
             "reads": self.reads.shown(),
         });
-        answer::of_type(StatusCode::OK, "application/json", format!("{status:#}\n"))
+        let text = StatusText {
+            text: format!("{status:#}\n"),
+            _permit: permit,
+        };
+        answer::of_type(StatusCode::OK, "application/json", Bytes::from_owner(text))
     }
 
     fn metrics_text(&self) -> Response {
@@ -112,6 +127,19 @@ impl Service {
             Ok(text) => answer::of_type(StatusCode::OK, metrics::CONTENT_TYPE, text),
             Err(error) => answer::text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         }
+    }
+}
+
+/// A status on its way to a client.
+struct StatusText {
+    text: String,
+    /// Returned when the client has the text.
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for StatusText {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
     }
 }
 

@@ -67,6 +67,31 @@ fn ten_thousand_hosts_take_little_memory() {
     assert_eq!(fixture.get("/node9999.iso", &[]).status, 200);
 }
 
+/// Each reader of a host needs the host's own archive, which may be large.
+#[test]
+fn readers_of_one_host_share_its_files() {
+    let _turn = turn();
+    let layout = Layout {
+        embed_size: 20 << 20,
+        ..Layout::default()
+    };
+    let fixture = Fixture::with(layout, Limits::default(), None);
+    let large = HostVersion::default().with_file("etc/landfall/large", vec![b'x'; 16 << 20]);
+    fixture.service.store().put("large", large).unwrap();
+    let before = own_memory();
+    let mut clients = Vec::new();
+    for file in ["large.iso", "large.initramfs"].repeat(20) {
+        let mut client = fixture.client();
+        setsockopt(client.stream(), sockopt::RcvBuf, &4096).unwrap();
+        client.send(format!("GET /{file} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+        assert_eq!(client.head().unwrap().status, 200);
+        clients.push(client);
+    }
+    let grown = own_memory().saturating_sub(before);
+    // One archive of the ISO and one of the ramdisk.
+    assert!(grown < 96 << 20, "{} MiB", grown >> 20);
+}
+
 #[test]
 fn two_hundred_clients_read_whole_images() {
     let _turn = turn();

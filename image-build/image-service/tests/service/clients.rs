@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use landfall_host_media::HostVersion;
 use landfall_host_media::fixtures::Layout;
 use landfall_image_service::Limits;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -135,6 +136,38 @@ fn there_is_a_most_of_connections() {
             "the place of a closed connection is not free"
         );
         thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The status of many hosts is large, and each client that reads it slowly holds one.
+#[test]
+fn few_clients_read_the_status_at_once() {
+    let fixture = Fixture::new();
+    let store = fixture.service.store();
+    let names = (0..20_000).map(|number| format!("n{number:0>250}"));
+    let hosts = names.map(|name| (name, HostVersion::default())).collect();
+    store.replace(store.base(), hosts).unwrap();
+    let mut slow: Vec<_> = (0..4).map(|_| fixture.client()).collect();
+    for client in &mut slow {
+        setsockopt(client.stream(), sockopt::RcvBuf, &4096).unwrap();
+        client.send(b"GET /status.json HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(client.head().unwrap().status, 200);
+    }
+    let refused = fixture.get("/status.json", &[]);
+    assert_eq!(refused.status, 503);
+    assert!(refused.header("retry-after").is_some());
+    // Hosts and probes do not notice.
+    let ramdisk = format!("/n{:0>250}.initramfs", 0);
+    assert_eq!(fixture.get(&ramdisk, &[]).status, 200);
+    assert_eq!(fixture.get("/readyz", &[]).status, 200);
+    drop(slow);
+    let end = Instant::now() + Duration::from_secs(10);
+    while fixture.get("/status.json", &[]).status != 200 {
+        assert!(
+            Instant::now() < end,
+            "the places of the readers are not free"
+        );
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
