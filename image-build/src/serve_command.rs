@@ -4,6 +4,8 @@ mod content;
 mod listeners;
 mod watch;
 
+use std::collections::HashMap;
+
 use anyhow::{Context as _, Result};
 use landfall_image_service::{HostStore, PublicUrl, ServerTls, Service};
 use landfall_sys::service_notify::ServiceNotify;
@@ -35,7 +37,8 @@ async fn serve(arguments: &ServeArguments) -> Result<()> {
     content.put(&store, hosts)?;
     store.set_ready(true);
     let running = Running::start(&arguments.service, store.clone(), tls.as_ref(), &report)?;
-    print_urls(arguments, &store)?;
+    let mut urls = Urls::default();
+    urls.print(arguments, &store)?;
     let base = megabytes(store.base().size());
     report.stage(&format!("serving {}, base {base}", counted(count, "host")));
     let manager = ServiceNotify::from_environment().unwrap_or_default();
@@ -58,7 +61,12 @@ async fn serve(arguments: &ServeArguments) -> Result<()> {
         let result = reload(&mut content, service, tls.as_ref(), everything);
         service.metrics().reloaded(result.is_ok());
         match result {
-            Ok(line) => report.stage(&line),
+            Ok(line) => {
+                report.stage(&line);
+                if let Err(error) = urls.print(arguments, &store) {
+                    report::warn(&format!("{error:#}"));
+                }
+            }
             Err(error) => report::warn(&format!("{error:#}; all hosts keep their old content")),
         }
     }
@@ -97,21 +105,35 @@ fn reload(
     Ok(format!("reloaded: serving {}", counted(count, "host")))
 }
 
-/// One line for each host on standard output: its name and its URL.
-fn print_urls(arguments: &ServeArguments, store: &HostStore) -> Result<()> {
-    let Some(public) = &arguments.service.public_url else {
-        return Ok(());
-    };
-    let mut lines = Vec::new();
-    for name in store.names() {
-        let Some(paths) = store.paths(&name) else {
-            continue;
+/// The URLs on standard output. They have the id of the host's version: a BMC that
+/// reads this URL gets one version, even from another copy of the service.
+#[derive(Default)]
+struct Urls {
+    printed: HashMap<String, String>,
+}
+
+impl Urls {
+    /// Prints a line for each host whose URL is new: its name and its URL.
+    fn print(&mut self, arguments: &ServeArguments, store: &HostStore) -> Result<()> {
+        let Some(public) = &arguments.service.public_url else {
+            return Ok(());
         };
-        let url = public.join(&paths.newest_iso)?;
-        if let Some(warning) = PublicUrl::warning(&url) {
-            report::warn(&warning);
+        let mut lines = Vec::new();
+        let mut urls = HashMap::new();
+        for name in store.names() {
+            let Some(paths) = store.paths(&name) else {
+                continue;
+            };
+            let url = public.join(&paths.iso)?;
+            if self.printed.get(&name) != Some(&url) {
+                if let Some(warning) = PublicUrl::warning(&url) {
+                    report::warn(&warning);
+                }
+                lines.push(format!("{name} {url}"));
+            }
+            urls.insert(name, url);
         }
-        lines.push(format!("{name} {url}"));
+        self.printed = urls;
+        report::print_lines(&lines)
     }
-    report::print_lines(&lines)
 }

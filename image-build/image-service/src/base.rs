@@ -206,6 +206,11 @@ impl Base {
         base32(&digest.finalize()[..16])
     }
 
+    /// Whether both have the same content.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+
     pub(crate) fn kernel_id(&self) -> String {
         base32(&self.kernel_digest[..16])
     }

@@ -1,14 +1,19 @@
 //! The hosts that the service knows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
 
 use landfall_host_media::{HostError, HostVersion};
 
 use crate::base::Base;
-use crate::request_path::is_host_name;
+use crate::request_path::{Kind, is_host_name};
 use crate::served_version::ServedVersion;
+
+/// The largest number of replaced versions of a host that are kept.
+const MAX_REPLACED: usize = 4;
 
 /// Why a host cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +72,37 @@ struct Inner {
 #[derive(Debug)]
 struct Table {
     base: Arc<Base>,
-    hosts: HashMap<Box<str>, Arc<ServedVersion>>,
+    /// The base before that, while a replaced version needs it. A base has up to
+    /// gigabytes, so there is only one.
+    previous: Option<Arc<Base>>,
+    hosts: HashMap<Box<str>, Host>,
+}
+
+#[derive(Debug)]
+struct Host {
+    newest: Arc<ServedVersion>,
+    /// Replaced versions that clients are reading, the latest one first.
+    replaced: Vec<Arc<ServedVersion>>,
+}
+
+/// A request for a file of a host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) id: Option<&'a str>,
+    pub(crate) kind: Kind,
+    pub(crate) client: IpAddr,
+    /// The request is for a part of the file.
+    pub(crate) is_part: bool,
+}
+
+/// What the store has for a request.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Version(Arc<ServedVersion>),
+    /// Another version of the host.
+    Other,
+    NoHost,
 }
 
 impl HostStore {
@@ -76,6 +111,7 @@ impl HostStore {
     pub fn new(base: Base) -> Self {
         let table = Table {
             base: Arc::new(base),
+            previous: None,
             hosts: HashMap::new(),
         };
         Self(Arc::new(Inner {
@@ -104,8 +140,8 @@ impl HostStore {
         Ok(HostPaths::new(name, &served))
     }
 
-    /// Adds a host, or replaces it. A transfer that is under way ends with the old
-    /// content.
+    /// Adds a host, or replaces it. A client that reads the old content goes on
+    /// reading it.
     ///
     /// # Errors
     /// If the content does not fit into the areas of the base, or the name cannot be
@@ -113,16 +149,21 @@ impl HostStore {
     pub fn put(&self, name: &str, version: HostVersion) -> Result<HostPaths, PutError> {
         let served = served(self.base(), name, version)?;
         let paths = HostPaths::new(name, &served);
-        self.write().hosts.insert(name.into(), served);
+        let mut table = self.write();
+        let old = table.hosts.remove(name);
+        let host = Host::after(old, served, Instant::now());
+        table.hosts.insert(name.into(), host);
         Ok(paths)
     }
 
-    /// Removes a host. Returns whether it was there.
+    /// Removes all versions of a host: the caller may have withdrawn a secret.
+    /// Returns whether it was there.
     pub fn remove(&self, name: &str) -> bool {
         self.write().hosts.remove(name).is_some()
     }
 
-    /// Replaces the base and all hosts at once.
+    /// Replaces the base and all hosts at once. A client that reads the old content
+    /// of a host goes on reading it; hosts that are not in the list are removed.
     ///
     /// # Errors
     /// For each host that does not fit. Then the store is unchanged.
@@ -131,15 +172,17 @@ impl HostStore {
         base: Arc<Base>,
         hosts: Vec<(String, HostVersion)>,
     ) -> Result<(), Vec<PutError>> {
-        let mut faults = Vec::new();
-        let mut table = Table {
-            base: Arc::clone(&base),
-            hosts: HashMap::with_capacity(hosts.len()),
+        // Read again, but the same: what clients are reading stays the newest.
+        let base = match self.base() {
+            present if present.is_same(&base) => present,
+            _ => base,
         };
+        let mut faults = Vec::new();
+        let mut new: HashMap<Box<str>, Arc<ServedVersion>> = HashMap::with_capacity(hosts.len());
         for (name, version) in hosts {
             match served(Arc::clone(&base), &name, version) {
                 Ok(served) => {
-                    table.hosts.insert(name.into(), served);
+                    new.insert(name.into(), served);
                 }
                 Err(fault) => faults.push(fault),
             }
@@ -147,8 +190,27 @@ impl HostStore {
         if !faults.is_empty() {
             return Err(faults);
         }
-        *self.write() = table;
+        let now = Instant::now();
+        let mut table = self.write();
+        let mut old = std::mem::take(&mut table.hosts);
+        if !Arc::ptr_eq(&table.base, &base) {
+            table.previous = Some(std::mem::replace(&mut table.base, base));
+        }
+        table.hosts = new
+            .into_iter()
+            .map(|(name, served)| {
+                let host = Host::after(old.remove(&name), served, now);
+                (name, host)
+            })
+            .collect();
+        table.drop_unused(now);
         Ok(())
+    }
+
+    /// Frees the memory of replaced versions that nobody has read for an hour, and of
+    /// their base.
+    pub fn drop_unused(&self) {
+        self.write().drop_unused(Instant::now());
     }
 
     #[must_use]
@@ -159,12 +221,55 @@ impl HostStore {
     /// The present paths of a host.
     #[must_use]
     pub fn paths(&self, name: &str) -> Option<HostPaths> {
-        let served = self.get(name)?;
-        Some(HostPaths::new(name, &served))
+        let table = self.read();
+        Some(HostPaths::new(name, &table.hosts.get(name)?.newest))
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<ServedVersion>> {
-        self.read().hosts.get(name).map(Arc::clone)
+    /// The version of a host for a request.
+    ///
+    /// A BMC reads an ISO by thousands of requests for parts and puts them together,
+    /// without a look at the ETag. So `/NAME` stays what it was for a client that
+    /// reads parts of it, until the client pauses for long or asks for the whole file
+    /// or by HEAD, as a BMC does when a medium is inserted. A redirect to `/ID/NAME`
+    /// would need no memory of clients, but some BMCs do not follow redirects, or
+    /// follow the first one and then ask the first URL for the parts.
+    pub(crate) fn find(&self, wanted: &Wanted<'_>) -> Found {
+        let Wanted { client, kind, .. } = *wanted;
+        let now = Instant::now();
+        let table = self.read();
+        let Some(host) = table.hosts.get(wanted.name) else {
+            return Found::NoHost;
+        };
+        if let Some(id) = wanted.id {
+            let mut all = std::iter::once(&host.newest).chain(&host.replaced);
+            let Some(version) = all.find(|version| version.id == id) else {
+                return Found::Other;
+            };
+            version.used(now);
+            return Found::Version(Arc::clone(version));
+        }
+        let version = match wanted.is_part {
+            true => {
+                let mut replaced = host.replaced.iter();
+                replaced.find(|version| version.is_read_by(client, kind, now))
+            }
+            false => {
+                for version in &host.replaced {
+                    version.forget(client, kind);
+                }
+                None
+            }
+        };
+        let version = version.unwrap_or(&host.newest);
+        version.read_by(client, kind, now);
+        Found::Version(Arc::clone(version))
+    }
+
+    /// The base with this kernel: the present one, or the one before it.
+    pub(crate) fn base_of_kernel(&self, id: &str) -> Option<Arc<Base>> {
+        let table = self.read();
+        let mut bases = std::iter::once(&table.base).chain(&table.previous);
+        bases.find(|base| base.kernel_id() == id).map(Arc::clone)
     }
 
     /// The number of hosts.
@@ -176,6 +281,15 @@ impl HostStore {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// For each host the path of its ISO with its id, sorted by name.
+    pub(crate) fn isos(&self) -> BTreeMap<String, String> {
+        let table = self.read();
+        let hosts = table.hosts.iter();
+        hosts
+            .map(|(name, host)| (name.to_string(), HostPaths::new(name, &host.newest).iso))
+            .collect()
     }
 
     /// The names of all hosts, sorted.
@@ -193,6 +307,60 @@ impl HostStore {
 
     fn write(&self) -> RwLockWriteGuard<'_, Table> {
         self.0.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn drop_unused(&mut self, now: Instant) {
+        let Self {
+            base,
+            previous,
+            hosts,
+        } = self;
+        let mut needs_previous = false;
+        for host in hosts.values_mut() {
+            host.replaced.retain(|version| {
+                let of_previous = |base: &Arc<Base>| Arc::ptr_eq(base, &version.base);
+                let is_older = !of_previous(base) && !previous.as_ref().is_some_and(of_previous);
+                version.is_in_use(now) && !is_older
+            });
+            let mut replaced = host.replaced.iter();
+            needs_previous |= replaced.any(|version| !Arc::ptr_eq(base, &version.base));
+        }
+        if !needs_previous {
+            *previous = None;
+        }
+    }
+}
+
+impl Host {
+    /// The host with its new version.
+    fn after(old: Option<Self>, served: Arc<ServedVersion>, now: Instant) -> Self {
+        let Some(mut old) = old else {
+            return Self {
+                newest: served,
+                replaced: Vec::new(),
+            };
+        };
+        if old.newest.id == served.id {
+            return old;
+        }
+        old.replaced.insert(0, old.newest);
+        // A version can come back, with its readers.
+        let is_it = |version: &Arc<ServedVersion>| {
+            version.id == served.id && Arc::ptr_eq(&version.base, &served.base)
+        };
+        let newest = match old.replaced.iter().position(is_it) {
+            Some(at) => old.replaced.remove(at),
+            None => served,
+        };
+        old.replaced
+            .retain(|version| version.id != newest.id && version.is_in_use(now));
+        old.replaced.truncate(MAX_REPLACED);
+        Self {
+            newest,
+            replaced: old.replaced,
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use landfall_host_media::{HostImage, Segment};
 
-use crate::base::{Base, Memory};
-use crate::host_store::HostStore;
+use crate::base::Memory;
+use crate::host_store::{Found, HostStore, Wanted};
 use crate::request_path::Kind;
 
 /// The Last-Modified of everything whose content never changes. Ironic's conductor
@@ -43,21 +43,13 @@ pub(crate) enum Missing {
 }
 
 /// Looks up a file of a host.
-pub(crate) fn of_host(
-    store: &HostStore,
-    id: Option<&str>,
-    name: &str,
-    kind: Kind,
-) -> Result<Resource, Missing> {
-    let Some(served) = store.get(name) else {
-        return Err(match id.is_some() || !store.is_ready() {
-            true => Missing::NotHere,
-            false => Missing::Unknown,
-        });
+pub(crate) fn of_host(store: &HostStore, wanted: &Wanted<'_>) -> Result<Resource, Missing> {
+    let Wanted { name, id, kind, .. } = *wanted;
+    let served = match store.find(wanted) {
+        Found::Version(served) => served,
+        Found::NoHost if id.is_none() && store.is_ready() => return Err(Missing::Unknown),
+        Found::NoHost | Found::Other => return Err(Missing::NotHere),
     };
-    if id.is_some_and(|id| id != served.id) {
-        return Err(Missing::NotHere);
-    }
     let base = &served.base;
     let broken = |error: landfall_host_media::HostError| Missing::Broken(error.to_string());
     let (image, memory) = match kind {
@@ -80,11 +72,11 @@ pub(crate) fn of_host(
     })
 }
 
-pub(crate) fn kernel(base: &Base, id: Option<&str>) -> Result<Resource, Missing> {
-    let own_id = base.kernel_id();
-    if id.is_some_and(|id| id != own_id) {
-        return Err(Missing::NotHere);
-    }
+pub(crate) fn kernel(store: &HostStore, id: Option<&str>) -> Result<Resource, Missing> {
+    let base = match id {
+        Some(id) => store.base_of_kernel(id).ok_or(Missing::NotHere)?,
+        None => store.base(),
+    };
     let mut image = HostImage::default();
     image.push(Segment::Base(base.kernel.clone()));
     Ok(Resource {
@@ -92,7 +84,7 @@ pub(crate) fn kernel(base: &Base, id: Option<&str>) -> Result<Resource, Missing>
         host: String::new(),
         image: Arc::new(image),
         memory: base.kernel_file.clone(),
-        etag: format!("\"{own_id}-kernel\""),
+        etag: format!("\"{}-kernel\"", base.kernel_id()),
         last_modified: id.map(|_| UNIX_EPOCH + CONSTANT_DATE),
     })
 }

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::{Extension, Request, State};
+use axum::http::header::RANGE;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer::{self, Asking};
 use crate::connections::{Connection, Connections};
-use crate::host_store::HostStore;
+use crate::host_store::{HostStore, Wanted};
 use crate::listen::Limits;
 use crate::metrics::{self, Metrics};
 use crate::reads::Reads;
@@ -108,7 +109,7 @@ impl Service {
         let status = json!({
             "started": httpdate::fmt_http_date(self.started),
             "ready": self.store.is_ready(),
-            "hosts": self.store.names(),
+            "hosts": self.store.isos(),
             "base_bytes": base.size(),
             "connections": self.metrics.connections.get(),
             "reads": self.reads.shown(),
@@ -176,11 +177,18 @@ fn answer_to(
     let (has_images, has_status) = (shown != Shown::Status, shown != Shown::Images);
     match target {
         Some(Target::Host { id, name, kind }) if has_images => {
-            let found = resource::of_host(&service.store, id, name, kind);
+            let wanted = Wanted {
+                name,
+                id,
+                kind,
+                client: connection.client,
+                is_part: method == Method::GET && request.headers().contains_key(RANGE),
+            };
+            let found = resource::of_host(&service.store, &wanted);
             (file(found, connection, &asking), kind.name())
         }
         Some(Target::Kernel { id }) if has_images => {
-            let found = resource::kernel(&service.store.base(), id);
+            let found = resource::kernel(&service.store, id);
             (file(found, connection, &asking), Kind::Kernel.name())
         }
         Some(Target::Alive) => (answer::text(StatusCode::OK, "alive"), "health"),

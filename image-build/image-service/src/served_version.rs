@@ -1,10 +1,22 @@
 //! One version of a host, as it is served.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use landfall_host_media::{HostError, HostImage, HostVersion};
 
 use crate::base::Base;
+use crate::request_path::Kind;
+
+/// How long a client that reads `/NAME.iso` in ranges gets the version that it began
+/// with, after its last request. The self test of a large server takes up to ten
+/// minutes, in which its BMC does not read.
+const SERIES: Duration = Duration::from_secs(15 * 60);
+/// How long a replaced version is kept after its last request.
+const KEPT: Duration = Duration::from_secs(60 * 60);
+/// The largest number of clients of one version that are kept. A host has one BMC.
+const MAX_READERS: usize = 32;
 
 /// A host's content on one base. Nothing of its images stays in memory while nobody
 /// reads them.
@@ -16,6 +28,22 @@ pub(crate) struct ServedVersion {
     pub(crate) id: String,
     iso: SharedImage,
     ramdisk: SharedImage,
+    uses: Mutex<Uses>,
+}
+
+/// Who asked for a version, and when.
+#[derive(Debug, Default)]
+struct Uses {
+    last: Option<Instant>,
+    /// The clients that read it without its id.
+    readers: Vec<Reader>,
+}
+
+#[derive(Debug)]
+struct Reader {
+    client: IpAddr,
+    kind: Kind,
+    last: Instant,
 }
 
 /// An image that all its readers share. The archive of a host may have 64 MiB, and
@@ -50,6 +78,7 @@ impl ServedVersion {
             version,
             iso: SharedImage::default(),
             ramdisk: SharedImage::default(),
+            uses: Mutex::default(),
         };
         served.iso()?;
         served.ramdisk()?;
@@ -62,6 +91,58 @@ impl ServedVersion {
 
     pub(crate) fn ramdisk(&self) -> Result<Arc<HostImage>, HostError> {
         self.ramdisk.get(|| self.base.ramdisk_of(&self.version))
+    }
+
+    /// Notes a request for `/ID/NAME`.
+    pub(crate) fn used(&self, now: Instant) {
+        self.uses().last = Some(now);
+    }
+
+    /// Notes a request for `/NAME`.
+    pub(crate) fn read_by(&self, client: IpAddr, kind: Kind, now: Instant) {
+        let mut uses = self.uses();
+        uses.last = Some(now);
+        let same = |reader: &&mut Reader| (reader.client, reader.kind) == (client, kind);
+        if let Some(reader) = uses.readers.iter_mut().find(same) {
+            reader.last = now;
+            return;
+        }
+        if uses.readers.len() >= MAX_READERS {
+            let oldest = uses.readers.iter().enumerate();
+            let oldest = oldest.min_by_key(|(_, reader)| reader.last);
+            if let Some((at, _)) = oldest {
+                uses.readers.swap_remove(at);
+            }
+        }
+        uses.readers.push(Reader {
+            client,
+            kind,
+            last: now,
+        });
+    }
+
+    /// Whether the client is in the middle of a series of ranges.
+    pub(crate) fn is_read_by(&self, client: IpAddr, kind: Kind, now: Instant) -> bool {
+        self.uses().readers.iter().any(|reader| {
+            (reader.client, reader.kind) == (client, kind)
+                && now.duration_since(reader.last) < SERIES
+        })
+    }
+
+    /// Ends the client's series.
+    pub(crate) fn forget(&self, client: IpAddr, kind: Kind) {
+        let is_other = |reader: &Reader| (reader.client, reader.kind) != (client, kind);
+        self.uses().readers.retain(is_other);
+    }
+
+    /// Whether a client may still read this version.
+    pub(crate) fn is_in_use(&self, now: Instant) -> bool {
+        let last = self.uses().last;
+        last.is_some_and(|last| now.duration_since(last) < KEPT)
+    }
+
+    fn uses(&self) -> MutexGuard<'_, Uses> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The iPXE script.

@@ -17,6 +17,7 @@ Example:
 The service copies the base files into memory once, and makes the few bytes of a
 host when a client asks for them. It serves:
   /NAME.iso        the ISO with the host's network; with Range
+  /ID/NAME.iso     one version of it; --public-url prints these URLs
   /NAME.initramfs  the ramdisk with the host's network
   /NAME.ipxe       an iPXE script that loads kernel and ramdisk
   /vmlinuz         the kernel

@@ -86,6 +86,10 @@ fn a_new_base_changes_every_version() {
     let after = store.paths("node1").unwrap();
     assert_eq!(fixture.get(&after.kernel, &[]).body.len(), 50_000);
     assert_ne!(fixture.get(&before.kernel, &[]).body.len(), 50_000);
+    store.remove("node1");
+    store.drop_unused();
+    assert_eq!(fixture.get(&before.kernel, &[]).status, 503);
+    store.put("node1", host(1)).unwrap();
 
     // The service does not depend on the files any more.
     let whole = fixture.get("/node1.iso", &[]).body;
@@ -98,4 +102,66 @@ fn a_new_base_changes_every_version() {
     assert!(fixture.get("/node1.iso", &[]).body == whole);
     let error = Base::load(&files).unwrap_err();
     assert!(error.to_string().contains("new.iso"), "{error}");
+}
+
+/// A BMC reads an ISO by many requests for parts, and does not look at the ETag.
+#[test]
+fn a_client_that_reads_parts_gets_one_version() {
+    let fixture = Fixture::new();
+    let store = fixture.service.store();
+    let old = fixture.expected_iso(1);
+    let part = |path: &str, range: std::ops::Range<usize>| {
+        let value = format!("bytes={}-{}", range.start, range.end - 1);
+        let answer = fixture.get(path, &[("Range", &value)]);
+        assert_eq!(answer.status, 206);
+        answer.body
+    };
+    let middle = old.len() / 2;
+    let versioned = store.paths("node1").unwrap().iso;
+    assert!(part("/node1.iso", 0..middle) == old[..middle]);
+
+    // Another network for the host, then another base for all hosts.
+    store.put("node1", host(7)).unwrap();
+    assert!(part("/node1.iso", middle..old.len()) == old[middle..]);
+    let path = fixture.directory.path().join("new.iso");
+    let layout = Layout {
+        kernel_size: 50_000,
+        ..Layout::default()
+    };
+    fs::write(&path, landfall_host_media::fixtures::base_iso(layout)).unwrap();
+    let files = BaseFiles {
+        iso: path,
+        ramdisk: None,
+        kernel: None,
+    };
+    let base = Arc::new(Base::load(&files).unwrap());
+    store
+        .replace(base, vec![("node1".to_owned(), host(7))])
+        .unwrap();
+    assert!(part("/node1.iso", middle..old.len()) == old[middle..]);
+    assert!(part(&versioned, middle..old.len()) == old[middle..]);
+
+    // A HEAD begins again: the BMC wants to know the new size.
+    let head = fixture.client().ask("HEAD", "/node1.iso", &[]);
+    let size: usize = head.header("content-length").unwrap().parse().unwrap();
+    assert_ne!(size, old.len());
+    let new = fixture.get("/node1.iso", &[]).body;
+    assert!(part("/node1.iso", 0..size) == new);
+
+    // Only one base is kept in addition to the present one.
+    let present = store.base();
+    for kernel_size in [60_000, 70_000] {
+        let layout = Layout {
+            kernel_size,
+            ..Layout::default()
+        };
+        fs::write(&files.iso, landfall_host_media::fixtures::base_iso(layout)).unwrap();
+        let base = Arc::new(Base::load(&files).unwrap());
+        let hosts = vec![("node1".to_owned(), host(7))];
+        store.replace(base, hosts).unwrap();
+        part("/node1.iso", 0..100);
+    }
+    assert_eq!(Arc::strong_count(&present), 1);
+    store.remove("node1");
+    assert_eq!(fixture.get(&versioned, &[]).status, 503, "withdrawn");
 }
