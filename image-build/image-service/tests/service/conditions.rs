@@ -1,5 +1,7 @@
 //! Conditional requests and caching.
 
+use landfall_image_service::Limits;
+
 use crate::fixture::{Fixture, host};
 
 #[test]
@@ -89,7 +91,9 @@ fn a_version_never_changes_and_the_newest_is_not_cached() {
 
 #[test]
 fn two_copies_of_the_service_are_the_same() {
-    let (one, other) = (Fixture::new(), Fixture::new());
+    let one = Fixture::new();
+    // The same base: another ISO has another time of its making.
+    let other = Fixture::of(one.iso.clone(), Limits::default(), None);
     for path in ["/node1.iso", "/node2.initramfs", "/node3.ipxe", "/vmlinuz"] {
         let (one, other) = (one.get(path, &[]), other.get(path, &[]));
         assert_eq!(one.status, 200, "{path}");

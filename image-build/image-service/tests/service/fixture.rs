@@ -40,8 +40,12 @@ impl Fixture {
     }
 
     pub fn with(layout: Layout, limits: Limits, tls: Option<fn(&TempDir) -> ServerTls>) -> Self {
+        Self::of(fixtures::base_iso(layout), limits, tls)
+    }
+
+    /// A service with this base.
+    pub fn of(iso: Vec<u8>, limits: Limits, tls: Option<fn(&TempDir) -> ServerTls>) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let iso = fixtures::base_iso(layout);
         let path = directory.path().join("base.iso");
         std::fs::write(&path, &iso).unwrap();
         let files = BaseFiles {
