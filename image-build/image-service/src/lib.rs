@@ -11,6 +11,7 @@ pub mod byte_range;
 pub mod conditions;
 mod connection;
 mod connections;
+mod file_stamp;
 mod host_store;
 mod image_body;
 mod listen;
@@ -24,6 +25,7 @@ mod served_version;
 mod tls;
 
 pub use base::{Base, BaseFiles, LoadError};
+pub use file_stamp::FileStamp;
 pub use host_store::{HostPaths, HostStore, PutError};
 pub use listen::{Limits, Listening, listen};
 pub use metrics::Metrics;

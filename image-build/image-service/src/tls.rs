@@ -1,12 +1,14 @@
 //! The certificate and key of the service.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::file_stamp::FileStamp;
 
 /// Why TLS cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +45,8 @@ struct Inner {
     certificate: PathBuf,
     key: PathBuf,
     config: RwLock<Arc<ServerConfig>>,
+    /// The files as they were before they were read last.
+    stamps: Mutex<[Option<FileStamp>; 2]>,
 }
 
 impl ServerTls {
@@ -51,11 +55,13 @@ impl ServerTls {
     /// # Errors
     /// Names the file that is invalid.
     pub fn from_files(certificate: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
+        let stamps = Mutex::new(stamps(&certificate, &key));
         let config = RwLock::new(read(&certificate, &key)?);
         Ok(Self(Arc::new(Inner {
             certificate,
             key,
             config,
+            stamps,
         })))
     }
 
@@ -72,6 +78,7 @@ impl ServerTls {
     /// # Errors
     /// As for [`ServerTls::from_files`]. Then the old certificate stays in use.
     pub fn reload(&self) -> Result<(), TlsError> {
+        *self.stamps() = stamps(&self.0.certificate, &self.0.key);
         let config = read(&self.0.certificate, &self.0.key)?;
         *self
             .0
@@ -81,10 +88,33 @@ impl ServerTls {
         Ok(())
     }
 
+    /// Reads the files again if they have changed. Returns whether they have.
+    ///
+    /// # Errors
+    /// As for [`ServerTls::from_files`]. Then the old certificate stays in use, and
+    /// the files are read again after their next change: until then one of them may be
+    /// the old one, or half written.
+    pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
+        let now = stamps(&self.0.certificate, &self.0.key);
+        if *self.stamps() == now {
+            return Ok(false);
+        }
+        self.reload()?;
+        Ok(true)
+    }
+
+    fn stamps(&self) -> MutexGuard<'_, [Option<FileStamp>; 2]> {
+        self.0.stamps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         let config = self.0.config.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&config)
     }
+}
+
+fn stamps(certificate: &Path, key: &Path) -> [Option<FileStamp>; 2] {
+    [certificate, key].map(|path| path.metadata().ok().map(|found| FileStamp::of(&found)))
 }
 
 fn read(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {

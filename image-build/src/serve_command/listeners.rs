@@ -8,7 +8,7 @@ use landfall_image_service::{
     HostStore, Limits, Listening, Metrics, ServerTls, Service, Shown, listen,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::cli::ServiceArguments;
 use crate::report::{self, Report};
@@ -18,6 +18,7 @@ const PORT: u16 = 8080;
 /// How long `/readyz` says that the service stops before it accepts no more
 /// clients. A load balancer that asks every second then has noticed.
 const NOTICE: Duration = Duration::from_secs(2);
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// The threads for the service.
 pub(crate) fn runtime(arguments: &ServiceArguments) -> Result<tokio::runtime::Runtime> {
@@ -44,6 +45,7 @@ pub(crate) fn tls(arguments: &ServiceArguments) -> Result<Option<ServerTls>> {
 pub(crate) struct Running {
     pub(crate) service: Service,
     listeners: Vec<Listening>,
+    chores: JoinHandle<()>,
 }
 
 impl Running {
@@ -60,16 +62,40 @@ impl Running {
         let service = Service::new(store, Metrics::default(), limits);
         allow_descriptors(arguments.max_connections.into());
         let listeners = listeners(arguments, tls, &service, report)?;
-        Ok(Self { service, listeners })
+        let chores = tokio::spawn(chores(service.store().clone(), tls.cloned()));
+        Ok(Self {
+            service,
+            listeners,
+            chores,
+        })
     }
 
     /// Lets answers in progress finish.
     pub(crate) async fn stop(self, report: &Report) {
         report.stage("stopping: answers in progress may finish");
+        self.chores.abort();
         self.service.announce_stop();
         tokio::time::sleep(NOTICE).await;
         let mut ends: JoinSet<()> = self.listeners.into_iter().map(Listening::stop).collect();
         while ends.join_next().await.is_some() {}
+    }
+}
+
+/// What the service does every minute.
+async fn chores(store: HostStore, tls: Option<ServerTls>) {
+    let mut every = tokio::time::interval(MINUTE);
+    loop {
+        every.tick().await;
+        store.drop_unused();
+        // Other programs renew the certificate, and do not know the service.
+        match tls.as_ref().map(ServerTls::reload_if_changed) {
+            Some(Ok(true)) => report::say("the new certificate is in use"),
+            Some(Err(error)) => report::warn(&format!(
+                "{:#}; the old certificate stays in use -- replace certificate and key",
+                anyhow::Error::from(error)
+            )),
+            Some(Ok(false)) | None => {}
+        }
     }
 }
 

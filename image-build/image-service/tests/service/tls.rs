@@ -95,6 +95,21 @@ fn a_new_certificate_is_for_new_connections() {
         assert!(error.contains(expected), "{error}");
         write_identity(&fixture.directory);
     }
+    // Without an order, too.
+    let _ = tls.reload_if_changed();
+    assert!(!tls.reload_if_changed().unwrap());
+    write_identity(&fixture.directory);
+    assert!(tls.reload_if_changed().unwrap());
+    assert_eq!(client(&fixture).get("/healthz", &[]).status, 200);
+    std::fs::write(fixture.directory.path().join("key.pem"), "x").unwrap();
+    assert!(tls.reload_if_changed().is_err());
+    assert!(
+        !tls.reload_if_changed().unwrap(),
+        "one report for each change"
+    );
+    assert_eq!(client(&fixture).get("/healthz", &[]).status, 200);
+    write_identity(&fixture.directory);
+    assert!(tls.reload_if_changed().unwrap());
     let other = tempfile::tempdir().unwrap();
     write_identity(&other);
     let pair = ServerTls::from_files(
