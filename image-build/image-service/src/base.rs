@@ -1,6 +1,6 @@
 //! The base files in memory, and what is known about them.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Cursor};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use landfall_host_media::{BaseError, BaseIso, BaseRamdisk, HostError, HostImage,
 use landfall_sys::sealed_file::SealedFile;
 use sha2::{Digest as _, Sha256};
 
+use crate::file_stamp::FileStamp;
 use crate::request_path;
 
 /// The time stamp of everything in the hosts' archives. It does not depend on when
@@ -33,7 +34,25 @@ pub struct BaseFiles {
 pub struct LoadError {
     pub path: PathBuf,
     #[source]
-    pub source: BaseError,
+    pub source: LoadFault,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LoadFault {
+    #[error(transparent)]
+    Base(#[from] BaseError),
+    #[error("another landfall-image is changing it -- try again when it has ended")]
+    InUse,
+    #[error(
+        "it was changed while the service read it -- write it under another name and rename it, then try again"
+    )]
+    Changed,
+}
+
+impl From<io::Error> for LoadFault {
+    fn from(error: io::Error) -> Self {
+        Self::Base(error.into())
+    }
 }
 
 /// A file in memory that nobody can change.
@@ -56,20 +75,37 @@ impl AsRef<[u8]> for Owner {
 
 impl Memory {
     fn read(path: &Path) -> Result<Self, LoadError> {
-        let load = || -> io::Result<Self> {
-            let mut digest = Sha256::new();
-            let file = File::open(path)?;
-            let file = SealedFile::copy_of(file, |piece| digest.update(piece))?;
-            let file = Arc::new(file);
-            Ok(Self {
-                bytes: Bytes::from_owner(Owner(Arc::clone(&file))),
-                file,
-                sha256: digest.finalize().into(),
-            })
-        };
-        load().map_err(|source| LoadError {
+        Self::copy(path, |_| {}).map_err(|source| LoadError {
             path: path.to_owned(),
-            source: source.into(),
+            source,
+        })
+    }
+
+    /// Copies a file of one state. `each` receives each piece.
+    fn copy(path: &Path, mut each: impl FnMut(&[u8])) -> Result<Self, LoadFault> {
+        let mut digest = Sha256::new();
+        let source = File::open(path)?;
+        // `landfall-image customize --in-place` holds the other lock. A filesystem
+        // without locks is no reason to serve nothing: the stamp remains.
+        if let Err(TryLockError::WouldBlock) = source.try_lock_shared() {
+            return Err(LoadFault::InUse);
+        }
+        let before = FileStamp::of(&source.metadata()?);
+        let file = SealedFile::copy_of(&source, |piece| {
+            digest.update(piece);
+            each(piece);
+        })?;
+        // Other programs take no lock. The path as well: a new file at this path would
+        // be served only after the next reload.
+        let after = [source.metadata()?, path.metadata()?];
+        if after.iter().any(|found| FileStamp::of(found) != before) {
+            return Err(LoadFault::Changed);
+        }
+        let file = Arc::new(file);
+        Ok(Self {
+            bytes: Bytes::from_owner(Owner(Arc::clone(&file))),
+            file,
+            sha256: digest.finalize().into(),
         })
     }
 
@@ -100,7 +136,10 @@ impl Base {
     pub fn load(files: &BaseFiles) -> Result<Self, LoadError> {
         let at = |path: &Path| {
             let path = path.to_owned();
-            move |source: BaseError| LoadError { path, source }
+            move |source: BaseError| LoadError {
+                path,
+                source: source.into(),
+            }
         };
         let iso_file = Memory::read(&files.iso)?;
         let iso = BaseIso::open(Cursor::new(&iso_file.bytes)).map_err(at(&files.iso))?;
@@ -237,6 +276,41 @@ fn base32(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_being_changed_is_refused() {
+        use std::io::Write as _;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("base");
+        std::fs::write(&path, vec![b'x'; 3 << 20]).unwrap();
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        let open = || File::options().write(true).open(&path).unwrap();
+        open().set_modified(long_ago).unwrap();
+        assert_eq!(Memory::read(&path).unwrap().size(), 3 << 20);
+
+        // As rsync --inplace does, which also sets the old time again.
+        let mut is_first = true;
+        let torn = Memory::copy(&path, |_| {
+            if std::mem::take(&mut is_first) {
+                let mut file = open();
+                file.write_all(&[b'y'; 100]).unwrap();
+                file.set_modified(long_ago).unwrap();
+            }
+        });
+        assert!(matches!(torn, Err(LoadFault::Changed)), "{torn:?}");
+        let replaced = Memory::copy(&path, |_| {
+            std::fs::write(directory.path().join("new"), "new").unwrap();
+            std::fs::rename(directory.path().join("new"), &path).unwrap();
+        });
+        assert!(matches!(replaced, Err(LoadFault::Changed)), "{replaced:?}");
+
+        let writer = open();
+        writer.lock().unwrap();
+        let error = Memory::read(&path).unwrap_err();
+        assert!(matches!(error.source, LoadFault::InUse), "{error:?}");
+        drop(writer);
+        assert_eq!(Memory::read(&path).unwrap().size(), 3);
+    }
 
     /// The test vectors of RFC 4648, section 10.
     #[test]

@@ -24,7 +24,7 @@ mod routes;
 mod served_version;
 mod tls;
 
-pub use base::{Base, BaseFiles, LoadError};
+pub use base::{Base, BaseFiles, LoadError, LoadFault};
 pub use file_stamp::FileStamp;
 pub use host_store::{HostPaths, HostStore, PutError};
 pub use listen::{Limits, Listening, listen};

@@ -1,16 +1,17 @@
 //! What the service serves: the base files, and the hosts of the user's files.
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use landfall_host_media::{HostVersion, KargsEdit};
-use landfall_image_service::{Base, BaseFiles, HostStore};
+use landfall_image_service::{Base, BaseFiles, FileStamp, HostStore};
 use landfall_initramfs::build::CONFIGURATION_DIRECTORY;
+use landfall_media_formats::iso9660::Iso;
 use landfall_network_plan::embedded;
 
+use crate::checksums;
 use crate::cli::{ServeArguments, ServiceArguments};
 use crate::customize_command::with_configuration;
 use crate::hosts::Hosts;
@@ -23,16 +24,7 @@ pub(super) struct Content<'a> {
     arguments: &'a ServeArguments,
     files: BaseFiles,
     /// The base files as they were when they were read.
-    stamps: Vec<Option<Stamp>>,
-}
-
-/// Identifies a state of a file, without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
+    stamps: Vec<Option<FileStamp>>,
 }
 
 impl<'a> Content<'a> {
@@ -49,6 +41,21 @@ impl<'a> Content<'a> {
         // Before the files are read: a change meanwhile is then noticed next time.
         let stamps = self.stamps_now();
         let base = Base::load(&self.files)?;
+        // A program that is still writing the ISO may pause for longer than it takes
+        // to read it.
+        let iso = &self.files.iso;
+        let faults = checksums::verify(iso, &mut Iso::open(File::open(iso)?)?)?.faults;
+        if !faults.is_empty() {
+            bail!(
+                "{}: {} -- copy the ISO again, under another name, and rename it",
+                iso.display(),
+                faults.join("; ")
+            );
+        }
+        // Kernel and ramdisk are of one build only if none of them changed meanwhile.
+        if self.stamps_now() != stamps {
+            bail!("the base changed while the service read it -- try again");
+        }
         self.stamps = stamps;
         Ok(base)
     }
@@ -58,14 +65,14 @@ impl<'a> Content<'a> {
         (self.stamps_now() != self.stamps).then(|| self.load_base())
     }
 
-    fn stamps_now(&self) -> Vec<Option<Stamp>> {
+    fn stamps_now(&self) -> Vec<Option<FileStamp>> {
         let BaseFiles {
             iso,
             ramdisk,
             kernel,
         } = &self.files;
         let paths = [Some(iso), ramdisk.as_ref(), kernel.as_ref()];
-        let stamp = |path: Option<&PathBuf>| path?.metadata().ok().map(|found| Stamp::of(&found));
+        let stamp = |path: Option<&PathBuf>| path?.metadata().ok().map(|found| FileStamp::of(&found));
         paths.map(stamp).to_vec()
     }
 
@@ -176,17 +183,6 @@ fn host_name(file: &str) -> &str {
     let name = file.strip_prefix(prefix).unwrap_or(file);
     let name = name.trim_start_matches('/');
     name.strip_suffix(embedded::SUFFIX).unwrap_or(name)
-}
-
-impl Stamp {
-    fn of(found: &Metadata) -> Self {
-        Self {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.size(),
-            modified: (found.mtime(), found.mtime_nsec()),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -210,6 +210,15 @@ fn a_new_base_is_read_on_sighup() {
     assert!(line.contains("base.iso: "), "{line}");
     assert!(line.contains("cut off"), "{line}");
     assert!(service.get("/node1.iso").1 == new);
+    // A copy of which a part has not arrived yet.
+    let mut torn = new.clone();
+    let middle = torn.len() / 2;
+    torn[middle..].fill(0);
+    fixture.put("base.iso", &torn);
+    service.signal(Signal::SIGHUP);
+    let line = service.line("all hosts keep their old content");
+    assert!(line.contains("base.iso: "), "{line}");
+    assert!(service.get("/node1.iso").1 == new);
     fs::remove_file(fixture.path("base.iso")).unwrap();
     service.signal(Signal::SIGHUP);
     service.line("all hosts keep their old content");
