@@ -30,6 +30,17 @@ const MAX_FILE_BYTES: u64 = 8 << 20;
 pub(crate) struct Hosts {
     pub(crate) files: Vec<ConfigurationFile>,
     pub(crate) warnings: Vec<String>,
+    pub(crate) empty_files: Vec<EmptyFile>,
+}
+
+/// An empty file for a host: the host has no network of its own, or a program has
+/// begun to write the file.
+#[derive(Debug)]
+pub(crate) struct EmptyFile {
+    /// The host's name.
+    pub(crate) host: String,
+    /// The file in messages.
+    pub(crate) title: String,
 }
 
 /// A host whose network has been read.
@@ -55,11 +66,13 @@ impl Hosts {
     }
 
     fn read_for(arguments: &HostArguments, together: bool) -> Result<Self> {
+        let mut reading = Reading::default();
+        let empty_files = read_files(arguments, &mut reading)?;
         let Reading {
             given,
             mut faults,
             mut warnings,
-        } = read_files(arguments)?;
+        } = reading;
         let mut checked: Vec<Checked> = given
             .into_iter()
             .map(|given| check(given, &mut faults, &mut warnings))
@@ -82,12 +95,15 @@ impl Hosts {
         }
         let mut files: Vec<_> = checked.iter().map(|checked| file(&checked.host)).collect();
         files.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Self { files, warnings })
+        Ok(Self {
+            files,
+            warnings,
+            empty_files,
+        })
     }
 }
 
-fn read_files(arguments: &HostArguments) -> Result<Reading> {
-    let mut reading = Reading::default();
+fn read_files(arguments: &HostArguments, reading: &mut Reading) -> Result<Vec<EmptyFile>> {
     let single = [
         (
             &arguments.nmstate,
@@ -108,10 +124,10 @@ fn read_files(arguments: &HostArguments) -> Result<Reading> {
     }
     let title = |path: &Path| path.display().to_string();
     if let Some(path) = &arguments.agent_config {
-        read_agent_config(&title(path), &read_text(path)?, &mut reading);
+        read_agent_config(&title(path), &read_text(path)?, reading);
     }
     if let Some(path) = &arguments.install_config {
-        read_install_config(&title(path), &read_text(path)?, &mut reading);
+        read_install_config(&title(path), &read_text(path)?, reading);
     }
     let mut manifests = Vec::new();
     for path in &arguments.bare_metal_hosts {
@@ -119,13 +135,13 @@ fn read_files(arguments: &HostArguments) -> Result<Reading> {
         manifests.push(ManifestFile { title, text });
     }
     if !manifests.is_empty() {
-        read_bare_metal_hosts(&manifests, &mut reading);
+        read_bare_metal_hosts(&manifests, reading);
     }
     // Last, because its files may be the networks of hosts in the other files.
-    if let Some(path) = &arguments.hosts {
-        directory::read(path, &mut reading)?;
+    match &arguments.hosts {
+        Some(path) => directory::read(path, reading),
+        None => Ok(Vec::new()),
     }
-    Ok(reading)
 }
 
 fn file(host: &EmbeddedHost) -> ConfigurationFile {

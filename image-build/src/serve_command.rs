@@ -13,10 +13,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::ServeArguments;
 use crate::report::{self, Report, counted, megabytes};
-use content::Content;
+use content::{Content, EmptyFiles};
 #[cfg(feature = "controller")]
 pub(crate) use content::{base_files, common_version};
 pub(crate) use listeners::{Running, runtime, tls};
+use watch::Watch;
 
 pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
     runtime(&arguments.service)?.block_on(serve(arguments))
@@ -32,8 +33,13 @@ async fn serve(arguments: &ServeArguments) -> Result<()> {
     report.stage("reading the base");
     let mut content = Content::new(arguments);
     let store = HostStore::new(content.load_base()?);
-    let hosts = content.hosts()?;
-    let count = hosts.len();
+    // Before the hosts are read: a change meanwhile is then noticed.
+    let mut changes = match arguments.no_watch {
+        true => None,
+        false => Watch::of(content.places())?,
+    };
+    let hosts = content.hosts(EmptyFiles::AsGiven)?;
+    let count = hosts.count();
     content.put(&store, hosts)?;
     store.set_ready(true);
     let running = Running::start(&arguments.service, store.clone(), tls.as_ref(), &report)?;
@@ -46,10 +52,6 @@ async fn serve(arguments: &ServeArguments) -> Result<()> {
         // Without the message the service manager would wait; it reports that itself.
         let _ = manager.ready();
     }
-    let mut changes = match arguments.no_watch {
-        true => None,
-        false => watch::of(&content.directories())?,
-    };
     loop {
         let everything = tokio::select! {
             _ = hang_up.recv() => true,
@@ -87,8 +89,11 @@ fn reload(
     // The base may be gigabytes: do not stop the other threads' clients meanwhile.
     let count = tokio::task::block_in_place(|| -> Result<usize> {
         tls.map_or(Ok(()), ServerTls::check)?;
-        let hosts = content.hosts()?;
-        let count = hosts.len();
+        let hosts = content.hosts(match everything {
+            true => EmptyFiles::AsGiven,
+            false => EmptyFiles::Suspicious,
+        })?;
+        let count = hosts.count();
         match everything.then(|| content.changed_base()).flatten() {
             Some(base) => content.put_on(store, base?, hosts)?,
             None => content.put(store, hosts)?,

@@ -25,8 +25,8 @@ host when a client asks for them. It serves:
   /metrics         for Prometheus
   /healthz /readyz for Kubernetes and load balancers
 It keeps no state: run any number of copies behind a load balancer or a cache.
-A change of the hosts' files takes effect at once; SIGHUP also reads a new base
-and a new certificate. If there is any fault, all hosts keep their old content."
+A change of the hosts' files takes effect at once; SIGHUP also reads a new base.
+If there is any fault, all hosts keep their old content."
 )]
 pub(crate) struct ServeArguments {
     #[command(flatten)]

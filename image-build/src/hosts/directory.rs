@@ -10,17 +10,18 @@ use landfall_boot_params::dracut_net::is_host_name;
 use landfall_host_manifests::{Given, Identity, Reading, host};
 use landfall_network_plan::Document;
 
-use super::read_text;
+use super::{EmptyFile, read_text};
 
 /// Adds every host of the directory. If another file already lists the host without a
-/// network, the host gets the network of its file.
-pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<()> {
+/// network, the host gets the network of its file. Returns the empty files.
+pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<Vec<EmptyFile>> {
     let looking = || format!("cannot look for hosts in {}", directory.display());
     let mut paths: Vec<PathBuf> = fs::read_dir(directory)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
         .with_context(looking)?;
     paths.sort();
     let mut found = false;
+    let mut empty_files = Vec::new();
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // Skip the hidden files and directories that editors and version control leave.
@@ -55,6 +56,12 @@ pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<()> {
             ));
             continue;
         }
+        if document == Document::None {
+            empty_files.push(EmptyFile {
+                host: name.to_owned(),
+                title: title.clone(),
+            });
+        }
         let is_it = |given: &&mut Given| given.host.host_name.as_deref() == Some(name);
         match reading.given.iter_mut().find(is_it) {
             Some(given) if given.host.document == Document::None => {
@@ -83,7 +90,7 @@ pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<()> {
             "{directory}: expected files HOSTNAME.yaml or HOSTNAME.json, found none"
         ));
     }
-    Ok(())
+    Ok(empty_files)
 }
 
 fn bad_name(title: &str) -> String {

@@ -1,5 +1,7 @@
 //! What the service serves: the base files, and the hosts of the user's files.
 
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +13,11 @@ use landfall_initramfs::build::CONFIGURATION_DIRECTORY;
 use landfall_media_formats::iso9660::Iso;
 use landfall_network_plan::embedded;
 
+use super::watch::Place;
 use crate::checksums;
 use crate::cli::{ServeArguments, ServiceArguments};
 use crate::customize_command::with_configuration;
-use crate::hosts::Hosts;
+use crate::hosts::{EmptyFile, Hosts};
 use crate::pxe_tree;
 use crate::report;
 use crate::site_configuration::SiteConfiguration;
@@ -25,6 +28,36 @@ pub(super) struct Content<'a> {
     files: BaseFiles,
     /// The base files as they were when they were read.
     stamps: Vec<Option<FileStamp>>,
+    known: Known,
+}
+
+/// The hosts that the service has now.
+#[derive(Default)]
+struct Known {
+    hosts: HashSet<String>,
+    /// Those whose file is empty.
+    empty: HashSet<String>,
+}
+
+/// Whether an empty file may take a host's network away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EmptyFiles {
+    /// An operator has asked for the files as they are.
+    AsGiven,
+    /// A program may have begun to write the file.
+    Suspicious,
+}
+
+/// The hosts of the user's files.
+pub(super) struct ReadHosts {
+    hosts: Vec<(String, HostVersion)>,
+    empty: HashSet<String>,
+}
+
+impl ReadHosts {
+    pub(super) fn count(&self) -> usize {
+        self.hosts.len()
+    }
 }
 
 impl<'a> Content<'a> {
@@ -33,6 +66,7 @@ impl<'a> Content<'a> {
             arguments,
             files: base_files(&arguments.service),
             stamps: Vec::new(),
+            known: Known::default(),
         }
     }
 
@@ -72,15 +106,28 @@ impl<'a> Content<'a> {
             kernel,
         } = &self.files;
         let paths = [Some(iso), ramdisk.as_ref(), kernel.as_ref()];
-        let stamp = |path: Option<&PathBuf>| path?.metadata().ok().map(|found| FileStamp::of(&found));
+        let stamp =
+            |path: Option<&PathBuf>| path?.metadata().ok().map(|found| FileStamp::of(&found));
         paths.map(stamp).to_vec()
     }
 
     /// Reads the hosts of all sources.
-    pub(super) fn hosts(&self) -> Result<Vec<(String, HostVersion)>> {
+    pub(super) fn hosts(&self, empty_files: EmptyFiles) -> Result<ReadHosts> {
         let hosts = Hosts::read_for_own_images(&self.arguments.hosts)?;
         for warning in &hosts.warnings {
             report::warn(warning);
+        }
+        let is_suspicious = |file: &&EmptyFile| {
+            self.known.hosts.contains(&file.host) && !self.known.empty.contains(&file.host)
+        };
+        if empty_files == EmptyFiles::Suspicious
+            && let Some(file) = hosts.empty_files.iter().find(is_suspicious)
+        {
+            bail!(
+                "{}: expected the network of {}, found an empty file -- send SIGHUP if the host shall have no network of its own",
+                file.title,
+                file.host
+            );
         }
         let common = common_version(&self.arguments.service)?;
         if hosts.files.is_empty() {
@@ -92,27 +139,50 @@ impl<'a> Content<'a> {
             let name = host_name(&file.name).to_owned();
             (name, with_configuration(common.clone(), file))
         };
-        Ok(hosts.files.into_iter().map(version).collect())
+        Ok(ReadHosts {
+            hosts: hosts.files.into_iter().map(version).collect(),
+            empty: hosts
+                .empty_files
+                .into_iter()
+                .map(|file| file.host)
+                .collect(),
+        })
     }
 
     /// Replaces the hosts.
-    pub(super) fn put(&self, store: &HostStore, hosts: Vec<(String, HostVersion)>) -> Result<()> {
-        replace(store, store.base(), hosts)
+    pub(super) fn put(&mut self, store: &HostStore, read: ReadHosts) -> Result<()> {
+        self.replace(store, store.base(), read)
     }
 
     /// Replaces base and hosts.
-    pub(super) fn put_on(
-        &mut self,
-        store: &HostStore,
-        base: Base,
-        hosts: Vec<(String, HostVersion)>,
-    ) -> Result<()> {
-        // If the new base is not used, the next reload must try it again.
-        replace(store, Arc::new(base), hosts).inspect_err(|_| self.stamps.clear())
+    pub(super) fn put_on(&mut self, store: &HostStore, base: Base, read: ReadHosts) -> Result<()> {
+        let result = self.replace(store, Arc::new(base), read);
+        if result.is_err() {
+            // The new base is not used: the next reload must try it again.
+            self.stamps.clear();
+        }
+        result
+    }
+
+    fn replace(&mut self, store: &HostStore, base: Arc<Base>, read: ReadHosts) -> Result<()> {
+        let ReadHosts { hosts, empty } = read;
+        let known = Known {
+            hosts: hosts.iter().map(|(name, _)| name.clone()).collect(),
+            empty,
+        };
+        if let Err(faults) = store.replace(base, hosts) {
+            let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            match lines.as_slice() {
+                [line] => bail!("{line}"),
+                lines => bail!("{} faults:\n  {}", lines.len(), lines.join("\n  ")),
+            }
+        }
+        self.known = known;
+        Ok(())
     }
 
     /// The directories whose changes concern the hosts.
-    pub(super) fn directories(&self) -> Vec<PathBuf> {
+    pub(super) fn places(&self) -> Vec<Place> {
         let ServeArguments { service, hosts, .. } = self.arguments;
         let files = [
             &hosts.nmstate,
@@ -125,14 +195,24 @@ impl<'a> Content<'a> {
         let files = files
             .chain(&hosts.bare_metal_hosts)
             .chain(&service.config_file);
-        let parents = files.filter_map(|file| match file.parent()? {
-            parent if parent == Path::new("") => Some(PathBuf::from(".")),
-            parent => Some(parent.to_owned()),
-        });
-        let mut all: Vec<PathBuf> = hosts.hosts.iter().cloned().chain(parents).collect();
-        all.sort();
-        all.dedup();
-        all
+        let mut places: BTreeMap<PathBuf, Option<BTreeSet<OsString>>> = BTreeMap::new();
+        for file in files {
+            let (Some(parent), Some(name)) = (file.parent(), file.file_name()) else {
+                continue;
+            };
+            let parent = match parent == Path::new("") {
+                true => PathBuf::from("."),
+                false => parent.to_owned(),
+            };
+            let names = places
+                .entry(parent)
+                .or_insert_with(|| Some(BTreeSet::new()));
+            names.get_or_insert_default().insert(name.to_owned());
+        }
+        if let Some(directory) = &hosts.hosts {
+            places.insert(directory.clone(), None);
+        }
+        places.into_iter().collect()
     }
 }
 
@@ -158,19 +238,6 @@ pub(crate) fn common_version(arguments: &ServiceArguments) -> Result<HostVersion
         append: arguments.karg.clone(),
     });
     Ok(site.files.into_iter().fold(common, with_configuration))
-}
-
-fn replace(store: &HostStore, base: Arc<Base>, hosts: Vec<(String, HostVersion)>) -> Result<()> {
-    match store.replace(base, hosts) {
-        Ok(()) => Ok(()),
-        Err(faults) => {
-            let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            match lines.as_slice() {
-                [line] => bail!("{line}"),
-                lines => bail!("{} faults:\n  {}", lines.len(), lines.join("\n  ")),
-            }
-        }
-    }
 }
 
 /// The name of the host whose file this is.

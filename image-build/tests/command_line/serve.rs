@@ -175,17 +175,34 @@ fn changed_files_take_effect_and_faults_do_not() {
     service.line("reloaded: serving 2 hosts");
     assert_eq!(service.get("/node2.iso").0, 404);
 
+    // A program has begun to write the file.
+    fixture.put("hosts/node1.yaml", b"");
+    let line = service.line("all hosts keep their old content");
+    let expected = "warning: hosts/node1.yaml: expected the network of node1, found an empty file";
+    assert!(line.starts_with(expected), "{line}");
+    assert!(service.get("/node1.iso").1 == old);
     fixture.put("hosts/node1.yaml", b"interfaces: 7\n");
     let line = service.line("all hosts keep their old content");
     assert!(line.starts_with("warning: hosts/node1.yaml: "), "{line}");
     assert!(service.get("/node1.iso").1 == old);
     let metrics = String::from_utf8(service.get("/metrics").1).unwrap();
-    let refused = "landfall_image_service_reloads_total{result=\"refused\"} 1";
+    let refused = "landfall_image_service_reloads_total{result=\"refused\"} 2";
     assert!(metrics.contains(refused), "{metrics}");
 
     fixture.put("hosts/node1.yaml", nmstate("192.0.2.99").as_bytes());
     service.line("reloaded: serving 2 hosts");
     assert!(service.get("/node1.iso").1 != old);
+    // SIGHUP says that the files are complete.
+    fixture.put("hosts/node1.yaml", b"");
+    service.line("all hosts keep their old content");
+    service.signal(Signal::SIGHUP);
+    service.line("reloaded: serving 2 hosts");
+    // A directory that takes the place of the old one.
+    fixture.put("new/node4.yaml", nmstate("192.0.2.54").as_bytes());
+    fs::rename(fixture.path("hosts"), fixture.path("old")).unwrap();
+    fs::rename(fixture.path("new"), fixture.path("hosts")).unwrap();
+    service.line("reloaded: serving 1 host");
+    assert_eq!(service.get("/node4.iso").0, 200);
 }
 
 #[test]
