@@ -18,7 +18,6 @@ const PIECE: u64 = 1 << 20;
 /// In bytes: an area is filled from this many equal bytes.
 const FILL: usize = 64 << 10;
 static ZEROS: [u8; FILL] = [0; FILL];
-static LINE_ENDS: [u8; FILL] = [b'\n'; FILL];
 
 #[derive(Debug)]
 pub(crate) struct ImageBody {
@@ -80,7 +79,6 @@ impl ImageBody {
                 *len -= count as u64;
                 let piece = match byte {
                     0 => Bytes::from_static(&ZEROS[..count]),
-                    b'\n' => Bytes::from_static(&LINE_ENDS[..count]),
                     other => vec![*other; count].into(),
                 };
                 (piece, *len)

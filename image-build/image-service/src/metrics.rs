@@ -29,14 +29,7 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self::with_registry(Registry::with_prefix("landfall_image_service"))
-    }
-}
-
-impl Metrics {
-    /// Adds the metrics of the service to those of a larger program.
-    #[must_use]
-    pub fn with_registry(mut registry: Registry) -> Self {
+        let mut registry = Registry::with_prefix("landfall_image_service");
         let requests = Family::<Labels<2>, Counter>::default();
         let bytes = Family::<Labels<1>, Counter>::default();
         let closed = Family::<Labels<1>, Counter>::default();
@@ -78,7 +71,9 @@ impl Metrics {
             reloads,
         }
     }
+}
 
+impl Metrics {
     pub(crate) fn answered(&self, file: &str, status: u16) {
         let labels = [("file", file.to_owned()), ("status", status.to_string())];
         self.requests.get_or_create(&labels).inc();
