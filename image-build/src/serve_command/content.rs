@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,8 +14,10 @@ use landfall_media_formats::iso9660::Iso;
 use landfall_network_plan::embedded;
 
 use super::watch::Place;
+use crate::areas::{self, Areas};
 use crate::checksums;
 use crate::cli::{ServeArguments, ServiceArguments};
+use crate::coreos_layout::empty_ramdisk;
 use crate::customize_command::with_configuration;
 use crate::hosts::{EmptyFile, Hosts};
 use crate::pxe_tree;
@@ -91,7 +93,32 @@ impl<'a> Content<'a> {
             bail!("the base changed while the service read it -- try again");
         }
         self.stamps = stamps;
+        for path in self.ignition_configs()? {
+            report::warn(&format!(
+                "{path} has an Ignition config, which is not in /NAME.initramfs -- put it into the ramdisk, or boot /NAME.iso"
+            ));
+        }
         Ok(base)
+    }
+
+    /// The files in which coreos-installer has put an Ignition config. Boot menus load
+    /// them as one more ramdisk.
+    fn ignition_configs(&self) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        let mut iso = Iso::open(File::open(&self.files.iso)?)?;
+        if let Some(area) = Areas::of(&mut iso)?.0.ignition
+            && area.read(&mut iso)?.iter().any(|byte| *byte != 0)
+        {
+            found.push(format!("{} in {}", area.path, self.files.iso.display()));
+        }
+        if let Some(tree) = &self.arguments.service.pxe {
+            let path = tree.join(areas::IGNITION_PATH);
+            // Other trees have no such file.
+            if fs::read(&path).is_ok_and(|bytes| bytes != empty_ramdisk()) {
+                found.push(path.display().to_string());
+            }
+        }
+        Ok(found)
     }
 
     /// The base, if its files have changed since they were read.

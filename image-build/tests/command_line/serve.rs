@@ -3,11 +3,13 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::FileExt as _;
 use std::process::{Child, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use landfall_media_formats::iso9660::Iso;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -285,6 +287,36 @@ fn what_cannot_be_served_ends_at_once() {
         let told = String::from_utf8(error.stderr).unwrap();
         let failed = told.find("landfall-image: FAILED ").map(|at| &told[at..]);
         assert!(failed.is_some_and(|line| line.contains(expected)), "{told}");
+    }
+}
+
+/// A served ramdisk has no Ignition config, so the operator must know.
+#[test]
+fn an_ignition_config_that_stays_out_is_reported() {
+    let fixture = fixture();
+    fixture.build("pxe", "tree", &[]);
+    let run = || {
+        let options = ["--hosts", "hosts", "--listen", "192.0.2.1:1"];
+        let base = ["serve", "--iso", "base.iso", "--pxe", "tree"];
+        let error = fixture.run(&[&base[..], &options].concat()).stderr;
+        String::from_utf8(error).unwrap()
+    };
+    let told = run();
+    assert!(!told.contains("Ignition"), "{told}");
+    fixture.put("tree/images/ignition.img", b"a config");
+    let mut options = fs::File::options();
+    let options = options.read(true).write(true);
+    let iso = options.open(fixture.path("base.iso")).unwrap();
+    let place = Iso::open(iso.try_clone().unwrap());
+    let place = place.unwrap().find("images/ignition.img").unwrap();
+    iso.write_all_at(b"a config", place.offset).unwrap();
+    let told = run();
+    for file in [
+        "images/ignition.img in base.iso",
+        "tree/images/ignition.img",
+    ] {
+        let line = format!("warning: {file} has an Ignition config, which is not in");
+        assert!(told.contains(&line), "{told}");
     }
 }
 
