@@ -120,31 +120,55 @@ impl<W: Write> Write for Compressor<W> {
 /// that begins as zstd with zstd(1) (`_handle_zstd_compression` in
 /// ironic/common/images.py), which rejects bare zeros after a frame. coreos-installer
 /// reads adjacent frames as one archive, which zeros may follow (its src/io/zstd.rs).
+///
+/// The frame unpacks to four zeros, whatever its own length is: in the ramdisk that
+/// Ironic has unpacked, the next archive must begin at a multiple of 4 as well.
 #[must_use]
 pub fn padding_after(compression: Compression, size: u64) -> Vec<u8> {
     // The cast is lossless: less than 4.
-    let missing = |size: u64| (size.next_multiple_of(4) - size) as usize;
-    match (compression, missing(size)) {
+    let missing = (size.next_multiple_of(4) - size) as usize;
+    match (compression, missing) {
         (_, 0) => Vec::new(),
         (Compression::None, zeros) => vec![0; zeros],
-        (Compression::Zstd { .. }, _) => {
-            let zeros = 1 + missing(size + FRAME_OF_ZEROS as u64 + 1);
-            frame_of_zeros(zeros as u8)
+        (Compression::Zstd { .. }, missing) => {
+            // Empty blocks of three bytes each make the length of the frame fit.
+            let mut frames = (0..4).map(|empty| raw_frame(&vec![&[][..]; empty], &[0; 4]));
+            frames
+                .find(|frame| frame.len() % 4 == missing)
+                .unwrap_or_default()
         }
     }
 }
 
-/// The size of a [`frame_of_zeros`] without its zeros.
-const FRAME_OF_ZEROS: usize = 9;
+/// In bytes: the largest block of a zstd frame (RFC 8878, 3.1.1.2.4).
+const ZSTD_BLOCK: usize = 128 << 10;
+/// The window descriptor for 128 KiB: no block may be larger than the window.
+const ZSTD_WINDOW: u8 = 7 << 3;
 
-/// A zstd frame that holds `count` zeros (RFC 8878, 3.1.1). Its descriptor says
-/// that it is a single segment with its size in one byte. Its only block is raw.
-fn frame_of_zeros(count: u8) -> Vec<u8> {
-    let last_raw_block = (u32::from(count) << 3 | 1).to_le_bytes();
+/// A zstd frame that holds these bytes as they are, without a checksum: its last bytes
+/// are those of `last`, in a block of their own.
+///
+/// The kernel reserves memory for the window of a frame, so the window is one block,
+/// not the whole content.
+#[must_use]
+pub fn stored_frame(first: &[u8], last: &[u8]) -> Vec<u8> {
+    let blocks: Vec<&[u8]> = first.chunks(ZSTD_BLOCK).collect();
+    raw_frame(&blocks, last)
+}
+
+/// A frame of raw blocks (RFC 8878, 3.1.1), each of at most [`ZSTD_BLOCK`] bytes. Its
+/// descriptor announces a window, but neither the size of the content nor a checksum.
+fn raw_frame(blocks: &[&[u8]], last: &[u8]) -> Vec<u8> {
     let mut frame = segments::ZSTD_MAGIC.to_vec();
-    frame.extend([0b0010_0000, count]);
-    frame.extend(&last_raw_block[..3]);
-    frame.resize(FRAME_OF_ZEROS + usize::from(count), 0);
+    frame.extend([0, ZSTD_WINDOW]);
+    let mut put = |block: &[u8], is_last: bool| {
+        // The cast is lossless: ZSTD_BLOCK has 18 bits.
+        let header = (block.len() as u32) << 3 | u32::from(is_last);
+        frame.extend(&header.to_le_bytes()[..3]);
+        frame.extend(block);
+    };
+    blocks.iter().for_each(|block| put(block, false));
+    put(last, true);
     frame
 }
 

@@ -5,12 +5,16 @@
 //! ends with a member of fixed length that says where the addition begins. So a
 //! ramdisk of hundreds of megabytes need not be unpacked to find what was appended
 //! to it, to replace it or to remove it.
+//!
+//! After zstd, the addition is a zstd frame too. Ironic unpacks every ramdisk that
+//! begins as zstd with zstd(1), which rejects a bare archive after a frame. The frame
+//! stores the archive as it is, so that the file still ends with that member.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use bytes::Bytes;
-use landfall_initramfs::compress::{Compression, padding_after};
+use landfall_initramfs::compress::{Compression, padding_after, stored_frame};
 use serde::{Deserialize, Serialize};
 
 use crate::archive::{self, HostFile};
@@ -147,13 +151,17 @@ impl BaseRamdisk {
             return Ok(image);
         }
         let base_bytes = self.base.end - self.base.start;
-        image.push(Segment::Own(
-            padding_after(self.compression, base_bytes).into(),
-        ));
-        let record = record_file(base_bytes);
-        image.push(Segment::Own(
-            archive::write(&files, Some(&record), epoch)?.into(),
-        ));
+        let mut addition = archive::write(&files, Some(&record_file(base_bytes)), epoch)?;
+        let mut padded_bytes = base_bytes;
+        if let Compression::Zstd { .. } = self.compression {
+            let (files, end) = addition.split_at(addition.len() - END_BYTES);
+            addition = stored_frame(files, end);
+            // A frame may begin anywhere, but what a loader appends to it may not.
+            padded_bytes += addition.len() as u64;
+        }
+        let padding = padding_after(self.compression, padded_bytes);
+        image.push(Segment::Own(padding.into()));
+        image.push(Segment::Own(addition.into()));
         Ok(image)
     }
 }
@@ -188,7 +196,11 @@ fn read_at(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Cursor;
+    use std::collections::BTreeSet;
+    use std::io::{Cursor, Write as _};
+    use std::process::Command;
+
+    use landfall_initramfs::compress::unpack_segments;
 
     /// An archive with one file, of a size that is no multiple of 4 after `extra`
     /// zeros.
@@ -234,23 +246,56 @@ mod tests {
         }
     }
 
+    /// Unpacks a whole file as Ironic does it.
+    fn unpacked_by_zstd(bytes: &[u8]) -> Vec<u8> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file.rewind().unwrap();
+        let mut zstd = Command::new("zstd");
+        let result = zstd.args(["-d", "-c"]).stdin(file).output().unwrap();
+        let errors = String::from_utf8_lossy(&result.stderr);
+        assert!(result.status.success(), "{errors}");
+        result.stdout
+    }
+
+    /// The files of a ramdisk. Each bare archive begins where the kernel finds it.
+    fn files_for_the_kernel(ramdisk: &[u8]) -> Vec<HostFile> {
+        for segment in unpack_segments(ramdisk, 64 << 20).unwrap() {
+            let is_found = segment.packing != "none" || segment.offset.is_multiple_of(4);
+            assert!(is_found, "archive at byte {}", segment.offset);
+        }
+        archive::read(ramdisk).unwrap()
+    }
+
     #[test]
     fn zstd_stays_readable_by_zstd() {
-        let packed = zstd_frame();
-        let host = HostVersion::default().with_file("a", "1");
-        let one = customized(&packed, &host);
-        let paths: Vec<String> = archive::read(&one)
-            .unwrap()
-            .into_iter()
-            .map(|file| file.path)
-            .collect();
-        assert_eq!(paths, ["a", ADDITION_RECORD, "init"]);
-        assert_eq!(open(&one).base(), 0..packed.len() as u64);
+        let mut remainders = BTreeSet::new();
+        for padding in 0..4 {
+            let mut packed = zstd_frame();
+            // Its length gives the file every remainder once.
+            packed.extend(padding_after(Compression::Zstd { level: 1 }, padding));
+            remainders.insert(packed.len() % 4);
+            for len in [1, 300_000] {
+                let host = HostVersion::default().with_file("a", vec![b'x'; len]);
+                let one = customized(&packed, &host);
+                let files = files_for_the_kernel(&one);
+                let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+                assert_eq!(paths, ["a", ADDITION_RECORD, "init"]);
+                assert_eq!(files_for_the_kernel(&unpacked_by_zstd(&one)), files);
+                // A loader may append another archive without padding.
+                assert_eq!(one.len() % 4, 0);
+
+                assert_eq!(open(&one).base(), 0..packed.len() as u64);
+                assert_eq!(open(&one).files(), host.files());
+                assert_eq!(customized(&one, &host), one);
+                assert_eq!(customized(&one, &HostVersion::default().reset()), packed);
+            }
+        }
+        assert_eq!(remainders.len(), 4);
     }
 
     fn zstd_frame() -> Vec<u8> {
         use landfall_initramfs::compress::Compressor;
-        use std::io::Write as _;
         let mut out = Compressor::new(Compression::Zstd { level: 1 }, Vec::new()).unwrap();
         out.write_all(&plain(0)).unwrap();
         out.finish().unwrap()

@@ -166,7 +166,7 @@ impl Base {
         let kernel_digest: [u8; 32] = Sha256::digest(bytes).into();
         let mut digest = Sha256::new();
         // The first part changes when the bytes that the service makes change.
-        digest.update(b"landfall-image-service 1");
+        digest.update(b"landfall-image-service 2");
         for part in [&iso_file.sha256, &ramdisk_file.sha256, &kernel_digest] {
             digest.update(part);
         }
