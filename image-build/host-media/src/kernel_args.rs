@@ -142,7 +142,8 @@ fn check(text: &str) -> Result<(), KernelArgsError> {
             character: format!("`{}`", bad.escape_default()),
         });
     }
-    let is_command = |word: &&str| matches!(*word, "&&" | "||") || word.starts_with('#');
+    // iPXE's `command_terminator` (src/core/exec.c).
+    let is_command = |word: &&str| matches!(*word, "&&" | "||" | ";") || word.starts_with('#');
     if let Some(word) = text.split_whitespace().find(is_command) {
         return Err(KernelArgsError::BadWord {
             argument: argument(),
@@ -237,6 +238,10 @@ mod tests {
             (
                 "a || shell",
                 "kernel argument `a || shell`: `||` is a command in an iPXE script",
+            ),
+            (
+                "a ; shell",
+                "kernel argument `a ; shell`: `;` is a command in an iPXE script",
             ),
             (
                 "a #b",
