@@ -10,7 +10,7 @@ use landfall_media_formats::iso9660::{Extent, Iso, IsoError};
 use crate::archive::{self, ArchiveError, HostFile};
 use crate::host_image::{HostImage, Segment};
 use crate::host_version::{HostError, HostVersion};
-use crate::kernel_args::KernelArgs;
+use crate::kernel_args::IsoArguments;
 
 const KERNEL: &str = "boot/vmlinuz";
 const RAMDISK: &str = "boot/initrd.img";
@@ -148,7 +148,7 @@ impl BaseIso {
     ///
     /// # Errors
     /// If the host's change cannot be made.
-    pub fn kernel_args(&self, host: &HostVersion) -> Result<KernelArgs, HostError> {
+    pub fn kernel_args(&self, host: &HostVersion) -> Result<IsoArguments, HostError> {
         let edit = host.kargs();
         Ok(edit.apply(&self.current_args, &self.areas.kargs.default)?)
     }

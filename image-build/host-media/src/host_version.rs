@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::archive::{self, ArchiveError, HostFile};
 use crate::kargs_edit::{KargsEdit, KargsEditError};
+use crate::kernel_args::KernelArgsError;
 
 /// Why a host's version of a base cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +20,8 @@ pub enum HostError {
     KargsArea(#[from] KargsError),
     #[error(transparent)]
     Kargs(#[from] KargsEditError),
+    #[error(transparent)]
+    Script(#[from] KernelArgsError),
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }

@@ -1,6 +1,6 @@
 //! Changes of kernel arguments: reset, delete, append, in this order.
 
-use crate::kernel_args::{KernelArgs, KernelArgsError};
+use crate::kernel_args::{IsoArguments, KernelArgs, KernelArgsError};
 
 /// What changes in the kernel arguments of a base.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,12 +29,13 @@ impl KargsEdit {
     }
 
     /// The new arguments. `current` are those of the base now, `default` those that
-    /// it was built with.
+    /// it was built with. They may come from programs that allow more characters than
+    /// the builder, so only what the edit adds is checked.
     ///
     /// # Errors
-    /// If an argument to delete is not there, or the result cannot be passed to the
-    /// kernel.
-    pub fn apply(&self, current: &str, default: &str) -> Result<KernelArgs, KargsEditError> {
+    /// If an argument to delete is not there, or an added argument or the whole line
+    /// cannot be passed to the kernel.
+    pub fn apply(&self, current: &str, default: &str) -> Result<IsoArguments, KargsEditError> {
         let start = if self.reset { default } else { current };
         let mut words: Vec<&str> = start.split_whitespace().collect();
         for argument in self.delete.iter().flat_map(|text| text.split_whitespace()) {
@@ -50,11 +51,8 @@ impl KargsEdit {
                 });
             }
         }
-        let kept = words.join(" ");
-        let texts: Vec<String> = std::iter::once(kept)
-            .chain(self.append.iter().cloned())
-            .collect();
-        Ok(KernelArgs::exactly(&texts)?)
+        let added = KernelArgs::exactly(&self.append)?;
+        Ok(IsoArguments::joined(&words, &added)?)
     }
 }
 
@@ -98,6 +96,30 @@ mod tests {
                 (found, expected) => panic!("{found:?}, expected {expected:?}"),
             }
         }
+    }
+
+    /// coreos-installer writes such arguments, and GRUB passes them on.
+    #[test]
+    fn only_what_an_edit_adds_is_checked() {
+        let edit = KargsEdit {
+            append: texts(&["b"]),
+            ..KargsEdit::default()
+        };
+        for edit in [KargsEdit::default(), edit] {
+            let found = edit.apply("a=$x;y && c|d", "").unwrap();
+            assert!(found.as_str().starts_with("a=$x;y && c|d"));
+            assert!(found.for_scripts().is_err());
+        }
+        let edit = KargsEdit {
+            append: texts(&["a=$x"]),
+            ..KargsEdit::default()
+        };
+        assert!(edit.apply("", "").is_err());
+        let edit = KargsEdit {
+            append: vec!["x".repeat(1000)],
+            ..KargsEdit::default()
+        };
+        assert!(edit.apply(&"x".repeat(1000), "").is_err());
     }
 
     #[test]

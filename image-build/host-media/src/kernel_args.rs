@@ -1,8 +1,9 @@
 //! Kernel arguments that can pass through GRUB and iPXE scripts.
 //!
-//! Both loaders read the arguments as part of a script. The builder rejects
-//! everything that a loader would not read as plain text, so that nobody can add a
-//! command to a boot menu with an argument.
+//! In the menus of a network boot, both loaders read the arguments as part of a
+//! script. The builder rejects everything that a loader would not read as plain text,
+//! so that nobody can add a command to a boot menu with an argument. The area of an
+//! ISO is no script: GRUB also passes on what other programs have put there.
 
 use std::fmt;
 
@@ -88,24 +89,13 @@ impl KernelArgs {
             .flat_map(|text| text.split_whitespace())
             .collect::<Vec<_>>()
             .join(" ");
-        if line.len() > MAX_BYTES {
-            return Err(KernelArgsError::TooLong { found: line.len() });
-        }
-        Ok(Self(line))
+        limited(line).map(Self)
     }
 
     /// What the agent would warn about or ignore. The parsers are those with which
     /// the agent reads the command line in the ramdisk.
     pub fn warnings(&self) -> Vec<String> {
-        let line = CommandLine::parse(&self.0);
-        let params = BootParams::from_command_line(&line);
-        let mut warnings = params.not_supported_yet();
-        warnings.extend(params.warnings);
-        warnings.extend(NetworkPlan::for_boot(&NetArgs::from_command_line(&line)).warnings);
-        let inst = CoreosInst::from_command_line(&line);
-        warnings.extend(inst.faults);
-        warnings.extend(inst.warnings);
-        warnings
+        warnings(&self.0)
     }
 
     pub fn as_str(&self) -> &str {
@@ -128,6 +118,60 @@ impl fmt::Display for KernelArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Arguments in the area of an ISO. Only the builder's own are safe in a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IsoArguments(String);
+
+impl IsoArguments {
+    pub(crate) fn joined(present: &[&str], added: &KernelArgs) -> Result<Self, KernelArgsError> {
+        let words = present.iter().copied().chain(added.0.split_whitespace());
+        let line = words.collect::<Vec<_>>().join(" ");
+        limited(line).map(Self)
+    }
+
+    /// The same arguments for a menu or an iPXE script.
+    ///
+    /// # Errors
+    /// If a script would not read them as plain text.
+    pub fn for_scripts(&self) -> Result<KernelArgs, KernelArgsError> {
+        KernelArgs::exactly(std::slice::from_ref(&self.0))
+    }
+
+    /// What the agent would warn about or ignore, as [`KernelArgs::warnings`].
+    pub fn warnings(&self) -> Vec<String> {
+        warnings(&self.0)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for IsoArguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn limited(line: String) -> Result<String, KernelArgsError> {
+    match line.len() {
+        found if found > MAX_BYTES => Err(KernelArgsError::TooLong { found }),
+        _ => Ok(line),
+    }
+}
+
+fn warnings(arguments: &str) -> Vec<String> {
+    let line = CommandLine::parse(arguments);
+    let params = BootParams::from_command_line(&line);
+    let mut warnings = params.not_supported_yet();
+    warnings.extend(params.warnings);
+    warnings.extend(NetworkPlan::for_boot(&NetArgs::from_command_line(&line)).warnings);
+    let inst = CoreosInst::from_command_line(&line);
+    warnings.extend(inst.faults);
+    warnings.extend(inst.warnings);
+    warnings
 }
 
 fn check(text: &str) -> Result<(), KernelArgsError> {

@@ -221,7 +221,7 @@ impl Base {
         id: &str,
         host: &HostVersion,
     ) -> Result<String, HostError> {
-        let arguments = self.iso.kernel_args(host)?;
+        let arguments = self.iso.kernel_args(host)?.for_scripts()?;
         let kernel = self.kernel_path();
         Ok(format!(
             "#!ipxe\n\
