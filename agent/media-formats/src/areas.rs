@@ -272,11 +272,13 @@ impl KargsArea {
 
     /// The arguments in a file, without the white space around them; `None` if it is
     /// not in the described form. What follows the arguments is not checked: GRUB does
-    /// not read it, and another program may pad in its own way.
+    /// not read it, and another program may pad in its own way. Text that is too long
+    /// for the area contains padding: only the start of a longer line was written.
     pub fn arguments<'a>(&self, file: &'a [u8]) -> Option<&'a str> {
         let text = std::str::from_utf8(file).ok()?;
         let (arguments, _) = text.strip_prefix(&self.before)?.split_once(&self.after)?;
-        (!arguments.contains('\n')).then(|| arguments.trim())
+        let is_line = !arguments.contains('\n') && arguments.len() <= self.room();
+        is_line.then(|| arguments.trim())
     }
 
     fn check(&self) -> Result<(), AreasError> {

@@ -28,7 +28,9 @@ pub enum BaseError {
     CutOff { expected: u64, found: u64 },
     #[error("{0} and {1} share bytes of the ISO")]
     Overlap(String, String),
-    #[error("{path}: expected kernel arguments as {DESCRIPTION} describes them, found other text")]
+    #[error(
+        "{path}: expected kernel arguments as {DESCRIPTION} describes them, found other text -- --reset restores those of the build"
+    )]
     Kargs { path: String },
     #[error("{path}: expected archives of landfall-image -- --reset removes them")]
     Embedded {
@@ -63,8 +65,8 @@ impl BaseIso {
         Self::open_with(image, false)
     }
 
-    /// Like [`BaseIso::open`], for a version without what the areas hold: content that
-    /// cannot be read counts as none.
+    /// Like [`BaseIso::open`], for a version without what the areas hold: files that
+    /// cannot be read count as none, and arguments as those of the build.
     ///
     /// # Errors
     /// As for [`BaseIso::open`].
@@ -103,11 +105,14 @@ impl BaseIso {
         }
         apart(parts)?;
         let text = areas.kargs.read(&mut iso)?;
-        let arguments = areas.kargs.arguments(&text);
-        let current_args = arguments.map(str::to_owned).ok_or_else(|| {
-            let path = areas.kargs.path.clone();
-            BaseError::Kargs { path }
-        })?;
+        let current_args = match areas.kargs.arguments(&text) {
+            Some(arguments) => arguments.to_owned(),
+            None if may_be_foreign => areas.kargs.default.clone(),
+            None => {
+                let path = areas.kargs.path.clone();
+                return Err(BaseError::Kargs { path });
+            }
+        };
         let files = match archive::read(&areas.embed.read(&mut iso)?) {
             Err(_) if may_be_foreign => Vec::new(),
             embedded => embedded.map_err(|source| BaseError::Embedded {

@@ -146,7 +146,7 @@ fn in_place(base: &File, path: &Path, patches: &[Patch]) -> Result<()> {
         match write(&old) {
             Ok(()) => Err(error).with_context(|| format!("{}; it is unchanged", writing())),
             Err(_) => bail!(
-                "{}: {error}; its areas are damaged -- customize it again",
+                "{}: {error}; its areas are damaged -- customize it again with --reset",
                 writing()
             ),
         }

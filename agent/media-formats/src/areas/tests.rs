@@ -64,6 +64,8 @@ fn what_other_programs_leave_in_the_file_is_read() {
         ),
         (&new, format!("{head}  x \n\n\n\n"), Some("x")),
         (&new, format!("{head}x"), None),
+        // A torn write: without its line break, the line runs into the padding.
+        (&new, format!("{head}x{}\n", "#".repeat(100)), None),
         (&new, "kargs=x\n".to_owned(), None),
         (&old, "set kargs=\"a=b c\"\n\n\n".to_owned(), Some("a=b c")),
         (&old, "set kargs=\"a=b c\"".to_owned(), None),

@@ -164,6 +164,26 @@ fn bases_that_cannot_be_used() {
     assert_eq!(open(&made).unwrap().files, host.files());
 }
 
+/// What a power cut leaves when a longer line is written: it runs into the padding.
+#[test]
+fn a_torn_line_of_arguments_is_refused_and_reset() {
+    let good = fixtures::base_iso(Layout::default());
+    let place = open(&good).unwrap().places.kargs;
+    let at = place.offset as usize;
+    for torn in ["a=1 ".repeat(50).as_str(), "garbage"] {
+        let mut image = good.clone();
+        let start = if torn == "garbage" { at } else { at + 31 };
+        image[start..start + torn.len()].copy_from_slice(torn.as_bytes());
+        let error = open(&image).unwrap_err().to_string();
+        assert!(error.starts_with("boot/grub/kargs.env: "), "{error}");
+        assert!(error.contains("--reset"), "{error}");
+        let base = BaseIso::open_to_reset(Cursor::new(&image)).unwrap();
+        let reset = HostVersion::default().reset();
+        let made = base.of_host(&reset, 0).unwrap().to_vec(&image).unwrap();
+        assert!(made == good);
+    }
+}
+
 #[test]
 fn an_iso_of_another_program_is_refused() {
     let directory = tempfile::tempdir().unwrap();
