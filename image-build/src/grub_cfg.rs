@@ -1,5 +1,8 @@
 //! Writes the GRUB scripts of the ISO, of its loaders, and of a network boot.
 
+use landfall_media_formats::areas::{EMBED, IGNITION};
+use landfall_media_formats::layout::{KERNEL, RAMDISK};
+
 use crate::kernel_args::KernelArgs;
 
 const TITLE: &str = "Landfall: discover and install this host";
@@ -52,8 +55,8 @@ pub(crate) fn medium_menu(volume_id: &str) -> String {
         "set timeout={TIMEOUT}\nset default=0\n{TERMINALS}\
          set kargs=\"\"\nload_env --file $prefix/kargs.env kargs\n{}",
         entry(
-            &format!("linux /boot/vmlinuz $kargs landfall.medium={volume_id}"),
-            "initrd /boot/initrd.img /boot/embed.img /images/ignition.img",
+            &format!("linux /{KERNEL} $kargs landfall.medium={volume_id}"),
+            &format!("initrd /{RAMDISK} /{EMBED} /{IGNITION}"),
             &[
                 "Landfall: this medium cannot be read: the ISO is cut off or damaged,",
                 "or the connection to the virtual medium broke. Copy the ISO again, and",

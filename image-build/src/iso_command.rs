@@ -12,6 +12,7 @@ use landfall_initramfs::kernel_image::KernelImage;
 use landfall_initramfs::output_file::OutputFile;
 use landfall_initramfs::temporary::TemporaryPath;
 use landfall_media_formats::coreos_image::CoreosImage;
+use landfall_media_formats::layout;
 use serde::Serialize;
 
 use crate::cli::IsoArguments;
@@ -133,7 +134,7 @@ fn ramdisk(
     let mut output = OutputFile::create(path, false)?;
     let mut ramdisk = build_ramdisk(&arguments.ramdisk, ingredients, &mut output, report)?;
     output.finish()?;
-    ramdisk.path = "boot/initrd.img".into();
+    ramdisk.path = layout::RAMDISK.into();
     let secure_boot = !arguments.no_secure_boot;
     ramdisk
         .warnings

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 use landfall_initramfs::temporary;
+use landfall_media_formats::layout::{KERNEL, RAMDISK};
 use landfall_media_formats::{coreos_image, fat};
 
 use crate::areas;
@@ -24,8 +25,6 @@ use crate::{checksums, coreos_layout, grub_cfg};
 
 /// The label of the volume: at most 32 characters of A-Z, 0-9 and `_`.
 pub(crate) const VOLUME_LABEL: &str = "LANDFALL";
-const KERNEL: &str = "boot/vmlinuz";
-const RAMDISK: &str = "boot/initrd.img";
 const BIOS_LOADER: &str = "boot/grub/eltorito.img";
 const EFI_PARTITION: &str = "boot/grub/efi.img";
 

@@ -173,6 +173,16 @@ impl Areas {
     /// The areas of an ISO, and where they are. Every area is a file of the ISO with
     /// the described size, and they do not overlap.
     pub fn of<R: Read + Seek>(iso: &mut Iso<R>) -> Result<(Self, Places), AreasError> {
+        let (areas, places, []) = Self::of_with(iso, [])?;
+        Ok((areas, places))
+    }
+
+    /// Like [`Areas::of`], with the places of `more` files of the ISO, which do not
+    /// overlap either.
+    pub fn of_with<R: Read + Seek, const N: usize>(
+        iso: &mut Iso<R>,
+        more: [&str; N],
+    ) -> Result<(Self, Places, [Extent; N]), AreasError> {
         let areas = Self::from_json(&iso.read(DESCRIPTION, MAX_DESCRIPTION)?)?;
         let kargs = place(iso, &areas.kargs.path, areas.kargs.size as u64)?;
         let embed = place(iso, &areas.embed.path, areas.embed.size)?;
@@ -180,18 +190,20 @@ impl Areas {
             Some(area) => Some(place(iso, &area.path, area.size)?),
             None => None,
         };
-        let mut all = vec![(&areas.kargs.path, kargs), (&areas.embed.path, embed)];
-        all.extend(areas.ignition.iter().map(|area| &area.path).zip(ignition));
+        let mut all = vec![(&*areas.kargs.path, kargs), (&areas.embed.path, embed)];
+        all.extend(areas.ignition.iter().map(|area| &*area.path).zip(ignition));
+        let mut found = [kargs; N];
+        for (path, extent) in more.into_iter().zip(&mut found) {
+            let file = iso.find(path)?;
+            *extent = within(iso, path, file)?;
+            all.push((path, *extent));
+        }
         all.sort_by_key(|(_, extent)| extent.offset);
         for pair in all.windows(2) {
-            let [(first, extent), (second, next)] = pair else {
-                continue;
-            };
-            if extent.offset + extent.size > next.offset {
-                return Err(AreasError::Overlap {
-                    first: (*first).clone(),
-                    second: (*second).clone(),
-                });
+            let [(first, extent), (second, next)] = [pair[0], pair[1]];
+            if extent.offset + extent.size > next.offset && next.size > 0 {
+                let (first, second) = (first.to_owned(), second.to_owned());
+                return Err(AreasError::Overlap { first, second });
             }
         }
         let places = Places {
@@ -199,7 +211,7 @@ impl Areas {
             embed,
             ignition,
         };
-        Ok((areas, places))
+        Ok((areas, places, found))
     }
 
     fn ramdisks(&self) -> impl Iterator<Item = (&'static str, &RamdiskArea)> {
@@ -211,19 +223,22 @@ impl Areas {
 /// A file that must have this size and be inside the volume.
 fn place<R: Read + Seek>(iso: &mut Iso<R>, path: &str, size: u64) -> Result<Extent, AreasError> {
     let extent = iso.find(path)?;
-    let path = path.to_owned();
     if extent.size != size {
         return Err(AreasError::Size {
-            path,
+            path: path.to_owned(),
             expected: size,
             found: extent.size,
         });
     }
+    within(iso, path, extent)
+}
+
+fn within<R>(iso: &Iso<R>, path: &str, extent: Extent) -> Result<Extent, AreasError> {
     // No overflow: an ISO gives block numbers of 32 bits.
     let end = extent.offset + extent.size;
     if end > iso.size {
         return Err(AreasError::Outside {
-            path,
+            path: path.to_owned(),
             volume: iso.size,
             end,
         });

@@ -11,6 +11,7 @@ pub mod areas;
 pub mod coreos_image;
 pub mod fat;
 pub mod iso9660;
+pub mod layout;
 pub mod little_endian;
 
 use std::io::{self, Read, Seek, SeekFrom};

@@ -6,14 +6,12 @@ use std::ops::Range;
 use bytes::Bytes;
 use landfall_media_formats::areas::{Areas, AreasError, DESCRIPTION, Places};
 use landfall_media_formats::iso9660::{Extent, Iso, IsoError};
+use landfall_media_formats::layout::{KERNEL, RAMDISK};
 
 use crate::archive::{self, ArchiveError, HostFile};
 use crate::host_image::{HostImage, Segment};
 use crate::host_version::{HostError, HostVersion};
-use crate::kernel_args::IsoArguments;
-
-const KERNEL: &str = "boot/vmlinuz";
-const RAMDISK: &str = "boot/initrd.img";
+use crate::kernel_args::AreaArguments;
 
 /// Why a file cannot be a base.
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +24,6 @@ pub enum BaseError {
     Areas(#[from] AreasError),
     #[error("the ISO is cut off: expected {expected} bytes, found {found}")]
     CutOff { expected: u64, found: u64 },
-    #[error("{0} and {1} share bytes of the ISO")]
-    Overlap(String, String),
     #[error(
         "{path}: expected kernel arguments as {DESCRIPTION} describes them, found other text -- --reset restores those of the build"
     )]
@@ -81,29 +77,12 @@ impl BaseIso {
             let (expected, found) = (iso.size, size);
             return Err(BaseError::CutOff { expected, found });
         }
-        let (areas, places) = match Areas::of(&mut iso) {
+        let (areas, places, [kernel, ramdisk]) = match Areas::of_with(&mut iso, [KERNEL, RAMDISK]) {
             Err(AreasError::Iso(IsoError::NotFound(path))) if path == DESCRIPTION => {
                 return Err(BaseError::NotOurs);
             }
             areas => areas?,
         };
-        let [kernel, ramdisk] = [KERNEL, RAMDISK].map(|path| iso.find(path));
-        let (kernel, ramdisk) = (kernel?, ramdisk?);
-        let mut parts = vec![
-            (&*areas.kargs.path, places.kargs),
-            (&areas.embed.path, places.embed),
-            (KERNEL, kernel),
-            (RAMDISK, ramdisk),
-        ];
-        let ignition = areas.ignition.as_ref().map(|area| &*area.path);
-        parts.extend(ignition.zip(places.ignition));
-        if let Some(expected) = parts.iter().map(|(_, place)| range(*place).end).max()
-            && expected > size
-        {
-            let found = size;
-            return Err(BaseError::CutOff { expected, found });
-        }
-        apart(parts)?;
         let text = areas.kargs.read(&mut iso)?;
         let current_args = match areas.kargs.arguments(&text) {
             Some(arguments) => arguments.to_owned(),
@@ -153,7 +132,7 @@ impl BaseIso {
     ///
     /// # Errors
     /// If the host's change cannot be made.
-    pub fn kernel_args(&self, host: &HostVersion) -> Result<IsoArguments, HostError> {
+    pub fn kernel_args(&self, host: &HostVersion) -> Result<AreaArguments, HostError> {
         let edit = host.kargs();
         Ok(edit.apply(&self.current_args, &self.areas.kargs.default)?)
     }
@@ -208,19 +187,6 @@ impl BaseIso {
 
 fn range(place: Extent) -> Range<u64> {
     place.offset..place.offset + place.size
-}
-
-/// Fails if two files share bytes: then a host's content would overwrite a part of
-/// the other file.
-fn apart(mut sorted: Vec<(&str, Extent)>) -> Result<(), BaseError> {
-    sorted.sort_by_key(|(_, place)| place.offset);
-    for pair in sorted.windows(2) {
-        let [(first, before), (second, after)] = [pair[0], pair[1]];
-        if range(before).end > after.offset && after.size > 0 {
-            return Err(BaseError::Overlap(first.to_owned(), second.to_owned()));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

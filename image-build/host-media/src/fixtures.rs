@@ -5,6 +5,7 @@ use std::process::Command;
 
 use landfall_initramfs::compress::{Compression, Compressor};
 use landfall_media_formats::areas::{Areas, DESCRIPTION, EMBED, IGNITION, KARGS};
+use landfall_media_formats::layout::{KERNEL, RAMDISK};
 
 use crate::archive::{self, HostFile};
 use crate::kernel_args::MAX_BYTES;
@@ -37,8 +38,8 @@ pub fn base_iso(layout: Layout) -> Vec<u8> {
     let description = Areas::new(KERNEL_ARGS, MAX_BYTES, layout.embed_size as u64);
     let kernel: Vec<u8> = (0..layout.kernel_size).map(pattern).collect();
     for (path, bytes) in [
-        ("boot/vmlinuz", kernel),
-        ("boot/initrd.img", ramdisk()),
+        (KERNEL, kernel),
+        (RAMDISK, ramdisk()),
         (EMBED, vec![0; layout.embed_size]),
         (IGNITION, vec![0; layout.embed_size]),
         (KARGS, description.kargs.file(KERNEL_ARGS).unwrap()),

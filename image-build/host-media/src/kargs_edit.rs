@@ -1,6 +1,6 @@
 //! Changes of kernel arguments: reset, delete, append, in this order.
 
-use crate::kernel_args::{IsoArguments, KernelArgs, KernelArgsError};
+use crate::kernel_args::{AreaArguments, KernelArgs, KernelArgsError};
 
 /// What changes in the kernel arguments of a base.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl KargsEdit {
     /// # Errors
     /// If an argument to delete is not there, or an added argument or the whole line
     /// cannot be passed to the kernel.
-    pub fn apply(&self, current: &str, default: &str) -> Result<IsoArguments, KargsEditError> {
+    pub fn apply(&self, current: &str, default: &str) -> Result<AreaArguments, KargsEditError> {
         let start = if self.reset { default } else { current };
         let mut words: Vec<&str> = start.split_whitespace().collect();
         for argument in self.delete.iter().flat_map(|text| text.split_whitespace()) {
@@ -52,7 +52,7 @@ impl KargsEdit {
             }
         }
         let added = KernelArgs::exactly(&self.append)?;
-        Ok(IsoArguments::joined(&words, &added)?)
+        Ok(AreaArguments::joined(&words, &added)?)
     }
 }
 

@@ -122,9 +122,9 @@ impl fmt::Display for KernelArgs {
 
 /// Arguments in the area of an ISO. Only the builder's own are safe in a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IsoArguments(String);
+pub struct AreaArguments(String);
 
-impl IsoArguments {
+impl AreaArguments {
     pub(crate) fn joined(present: &[&str], added: &KernelArgs) -> Result<Self, KernelArgsError> {
         let words = present.iter().copied().chain(added.0.split_whitespace());
         let line = words.collect::<Vec<_>>().join(" ");
@@ -149,7 +149,7 @@ impl IsoArguments {
     }
 }
 
-impl fmt::Display for IsoArguments {
+impl fmt::Display for AreaArguments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

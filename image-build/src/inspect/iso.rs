@@ -11,6 +11,7 @@ use landfall_initramfs::newc;
 use landfall_media_formats::areas::{Areas, KargsArea, RamdiskArea};
 use landfall_media_formats::coreos_image::{self, CoreosImage};
 use landfall_media_formats::iso9660::{self, Iso, IsoError};
+use landfall_media_formats::layout::{KERNEL, RAMDISK};
 use serde::Serialize;
 
 use super::{Inspection, MAX_FILE_BYTES, RamdiskContent, host, is_host, ramdisk};
@@ -72,10 +73,10 @@ pub(super) fn inspect(path: &Path, file: File) -> Result<Inspection> {
         iso: None,
         ramdisk: RamdiskContent::default(),
     };
-    let image = iso.read("boot/initrd.img", MAX_FILE_BYTES);
+    let image = iso.read(RAMDISK, MAX_FILE_BYTES);
     match image.map_err(Into::into).and_then(|image| ramdisk(&image)) {
         Ok(ramdisk) => inspection.ramdisk = ramdisk,
-        Err(error) => verdict.faults.push(format!("boot/initrd.img: {error:#}")),
+        Err(error) => verdict.faults.push(format!("{RAMDISK}: {error:#}")),
     }
     match content(&mut iso, &mut verdict.faults) {
         Ok((content, added)) => {
@@ -99,9 +100,9 @@ pub(super) fn inspect(path: &Path, file: File) -> Result<Inspection> {
 /// order in which the kernel unpacks them.
 fn content(iso: &mut Iso<File>, faults: &mut Vec<String>) -> Result<(IsoContent, Vec<Segment>)> {
     let (areas, _) = Areas::of(iso)?;
-    let kernel = KernelImage::parse(&iso.read_start("boot/vmlinuz", KERNEL_START_BYTES)?);
-    let kernel = kernel
-        .map_err(|expected| anyhow::anyhow!("boot/vmlinuz: expected {expected}, found none"))?;
+    let kernel = KernelImage::parse(&iso.read_start(KERNEL, KERNEL_START_BYTES)?);
+    let kernel =
+        kernel.map_err(|expected| anyhow::anyhow!("{KERNEL}: expected {expected}, found none"))?;
     let kernel_args = kernel_args(iso, &areas.kargs, faults)?;
     let mut segments = Vec::new();
     let embedded_files = unpack(iso, &areas.embed, &mut segments, faults)?;

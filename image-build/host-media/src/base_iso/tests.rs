@@ -145,7 +145,7 @@ fn bases_that_cannot_be_used() {
                 areas.embed.path = "boot/vmlinuz".to_owned();
                 areas.embed.size = Layout::default().kernel_size as u64;
             }),
-            "share bytes of the ISO",
+            "boot/vmlinuz and boot/vmlinuz overlap",
         ),
         (
             described(|areas| {
