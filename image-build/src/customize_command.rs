@@ -1,15 +1,16 @@
 //! Runs the sub-command `landfall-image customize`.
 
 mod iso;
-mod lock;
 mod ramdisk;
 
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use landfall_host_media::{HostVersion, KargsEdit};
 use landfall_initramfs::build::{CONFIGURATION_DIRECTORY, ConfigurationFile};
+use landfall_initramfs::output_file::OutputFile;
 use serde::Serialize;
 
 use crate::cli::{CoreosImageArguments, CustomizeArguments};
@@ -114,6 +115,13 @@ fn changes(arguments: &CustomizeArguments, report: &Report) -> Result<Changes> {
         version,
         names_image: !arguments.coreos_image.is_empty(),
     })
+}
+
+/// A private base stays private: its files may hold passwords.
+fn keep_mode(base: &File, output: &mut OutputFile) -> Result<()> {
+    let metadata = base.metadata().context("cannot get the metadata")?;
+    output.set_mode(metadata.permissions().mode() & 0o777);
+    Ok(())
 }
 
 /// Adds a file to the configuration directory of the ramdisk.

@@ -28,6 +28,7 @@ mod iso_command;
 mod iso_image;
 mod kargs_command;
 mod live_ignition;
+mod lock;
 mod medium_identity;
 mod pxe_command;
 mod pxe_tree;

@@ -26,8 +26,8 @@ archive after a ramdisk. A second customization adds to the first. The order is:
 delete, append.
 With -o, OUT appears when it is complete. On file systems with reflinks (XFS,
 btrfs) it shares its blocks with BASE. With --in-place, an ISO is changed where
-it lies, also on a USB stick; a ramdisk is replaced. Another landfall-image that
-writes BASE at the same time is an error.
+it lies, also on a USB stick; a ramdisk is replaced. OUT has the permissions of
+BASE. Another landfall-image that writes BASE at the same time is an error.
 In a ramdisk there are no kernel arguments: give them to its boot loader."
 )]
 pub(crate) struct CustomizeArguments {

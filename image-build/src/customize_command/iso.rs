@@ -11,8 +11,9 @@ use landfall_host_media::{BaseIso, HostImage, HostVersion, KargsEdit, Segment};
 use landfall_initramfs::output_file::OutputFile;
 use landfall_initramfs::temporary;
 
-use super::{Changes, Customized, IMAGE_KEYS, Place, lock};
+use super::{Changes, Customized, IMAGE_KEYS, Place, keep_mode};
 use crate::epoch;
+use crate::lock;
 use crate::report::Report;
 
 pub(super) fn customize(
@@ -112,6 +113,7 @@ fn copy(base: &File, output: &Path, force: bool, patches: &[Patch]) -> Result<()
     let mut base = base;
     base.rewind().context("cannot read the base")?;
     let mut copy = OutputFile::create(output, force)?;
+    keep_mode(base, &mut copy)?;
     io::copy(&mut base, copy.file()).with_context(writing)?;
     for patch in patches {
         let written = copy.file().write_all_at(&patch.bytes, patch.offset);
@@ -174,6 +176,17 @@ mod tests {
             bytes: bytes.to_vec(),
         };
         assert_eq!(patches(&image), [patch(10, b"ab\0\0"), patch(20, b"c")]);
+    }
+
+    #[test]
+    fn a_copy_of_a_private_base_is_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let base = tempfile::NamedTempFile::new_in(directory.path()).unwrap();
+        let output = directory.path().join("copy");
+        copy(base.as_file(), &output, false, &[]).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(base.path()), mode(&output)), (0o600, 0o600));
     }
 
     #[test]

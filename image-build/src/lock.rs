@@ -1,4 +1,4 @@
-//! Keeps two runs from writing the same base at the same time.
+//! Keeps two runs from writing the same base or image at the same time.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt as _;
@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail, ensure};
 
 /// Opens a base to read it while nobody may change it.
-pub(super) fn to_read(path: &Path) -> Result<File> {
+pub(crate) fn to_read(path: &Path) -> Result<File> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     judge(file.try_lock_shared(), path)?;
     still_there(&file, path)?;
@@ -15,7 +15,7 @@ pub(super) fn to_read(path: &Path) -> Result<File> {
 }
 
 /// Opens a base to change it. Nobody else may read or change it meanwhile.
-pub(super) fn to_write(path: &Path) -> Result<File> {
+pub(crate) fn to_write(path: &Path) -> Result<File> {
     let file = File::options().read(true).write(true).open(path);
     let file = file.with_context(|| format!("cannot open {} for writing", path.display()))?;
     judge(file.try_lock(), path)?;
@@ -38,7 +38,7 @@ fn judge(result: Result<(), TryLockError>, path: &Path) -> Result<()> {
 
 /// Fails if another run has replaced the file between opening and locking it. Its
 /// changes would be lost.
-fn still_there(file: &File, path: &Path) -> Result<()> {
+pub(crate) fn still_there(file: &File, path: &Path) -> Result<()> {
     let opened = file.metadata().context("cannot get the metadata")?;
     let now = path
         .metadata()
