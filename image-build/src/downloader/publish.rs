@@ -10,8 +10,9 @@
 //! copy, not that of the build.
 //!
 //! The volume may be on NFS: only plain writes, renames and symbolic links are
-//! used, no locks. Two containers at once do no harm, because each has names of its
-//! own until it renames.
+//! used, no locks. Two containers at once do no harm: each has names of its own until
+//! it renames, and neither removes a folder that is so young that the other one may be
+//! about to link to it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -32,9 +33,11 @@ const HEADERS: &str = "ironic-python-agent.headers";
 const FOLDER: &str = "landfall-";
 /// The beginning of the names of what is not finished.
 const UNFINISHED: &str = ".landfall-";
-/// How old something unfinished must be to be a leftover of a container that was
-/// killed, and not the work of another one.
+/// How old a folder or something unfinished must be to be a leftover, and not the
+/// present work of another container.
 const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
+/// How often the folder is made again if another container removes it.
+const ATTEMPTS: usize = 3;
 /// In bytes: how much is copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
@@ -111,20 +114,21 @@ pub(super) fn publish(
     let before = linked_folders(&images);
     let mut changed = false;
     let place = images.join(&folder);
-    let is_there = is_whole(ramdisk, &place);
-    if !is_there || (!before.contains(&folder) && touch(&place).is_err()) {
-        make_directories(&images)?;
-        place_folder(ramdisk, &images, &folder)?;
-        changed = true;
-    }
-    // Headers first: if the container is killed after any of these, metal3's
-    // downloader still works. The kernel comes before the ramdisk, as there.
-    for name in [HEADERS, KERNEL, RAMDISK] {
-        let link = match name.rsplit_once('.') {
-            Some((stem, ending)) => format!("{stem}{}.{ending}", request.suffix),
-            None => name.to_owned(),
-        };
-        changed |= switch_link(&images, &link, &format!("{folder}/{name}"))?;
+    let mut is_there = is_whole(ramdisk, &place);
+    for _ in 0..ATTEMPTS {
+        if !is_there || (!before.contains(&folder) && touch(&place).is_err()) {
+            make_directories(&images)?;
+            place_folder(ramdisk, &images, &folder)?;
+            changed = true;
+        }
+        let switched = switch_links(&images, &folder, &request.suffix)?;
+        changed |= switched;
+        // An older version in another container removes folders that it does not know,
+        // up to the moment when a link leads to them.
+        is_there = !switched || is_whole(ramdisk, &place);
+        if is_there {
+            break;
+        }
     }
     if changed {
         sync(&images)?;
@@ -142,6 +146,21 @@ pub(super) fn publish(
         request.suffix
     ));
     Ok(())
+}
+
+/// Makes the links to a folder, and returns whether any of them had to be made.
+fn switch_links(images: &Path, folder: &str, suffix: &str) -> Result<bool, PublishError> {
+    let mut switched = false;
+    // Headers first: if the container is killed after any of these, metal3's
+    // downloader still works. The kernel comes before the ramdisk, as there.
+    for name in [HEADERS, KERNEL, RAMDISK] {
+        let link = match name.rsplit_once('.') {
+            Some((stem, ending)) => format!("{stem}{suffix}.{ending}"),
+            None => name.to_owned(),
+        };
+        switched |= switch_link(images, &link, &format!("{folder}/{name}"))?;
+    }
+    Ok(switched)
 }
 
 fn make_directories(images: &Path) -> Result<(), PathError> {
@@ -167,8 +186,10 @@ fn is_whole(ramdisk: &Ramdisk, folder: &Path) -> bool {
 }
 
 /// Gives the files of an earlier start the present time, because Ironic has the
-/// files of another version in its cache.
+/// files of another version in its cache. The folder gets it too, so that no other
+/// container removes it.
 fn touch(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.set_modified(SystemTime::now())?;
     for name in [KERNEL, RAMDISK] {
         File::open(folder.join(name))?.set_modified(SystemTime::now())?;
     }
@@ -277,15 +298,15 @@ fn linked_folders(images: &Path) -> BTreeSet<String> {
     folders.collect()
 }
 
-/// Removes folders that are not kept, and leftovers. Returns what could not be
+/// Removes old folders that are not kept, and leftovers. Returns what could not be
 /// removed.
 fn remove_old(images: &Path, kept: &BTreeSet<String>) -> Vec<String> {
     let mut problems = Vec::new();
     for name in names(images) {
         let path = images.join(&name);
         let is_folder = path.symlink_metadata().is_ok_and(|data| data.is_dir());
-        let is_old = name.starts_with(FOLDER) && is_folder && !kept.contains(&name);
-        if !(is_old || name.starts_with(UNFINISHED) && is_leftover(images, &path)) {
+        let is_unused = name.starts_with(FOLDER) && is_folder && !kept.contains(&name);
+        if !(is_unused || name.starts_with(UNFINISHED)) || !is_leftover(images, &path) {
             continue;
         }
         let removed = match is_folder {

@@ -59,6 +59,13 @@ impl Site {
         fs::read_to_string(self.images().join(name)).unwrap()
     }
 
+    /// Makes a file or folder two hours old.
+    fn age(&self, name: &str) {
+        let file = File::open(self.images().join(name)).unwrap();
+        let time = SystemTime::now() - Duration::from_secs(7200);
+        file.set_modified(time).unwrap();
+    }
+
     fn folder(&self) -> String {
         let target = fs::read_link(self.images().join(KERNEL)).unwrap();
         target.iter().next().unwrap().to_str().unwrap().to_owned()
@@ -153,9 +160,12 @@ fn the_second_start_writes_nothing() {
 #[test]
 fn the_previous_folder_stays_and_older_ones_go() {
     let site = Site::new();
-    let mut folders = Vec::new();
+    let mut folders: Vec<String> = Vec::new();
     for content in ["one", "two", "three"] {
         site.image(content);
+        for folder in &folders {
+            site.age(folder);
+        }
         site.publish().unwrap();
         folders.push(site.folder());
     }
@@ -174,6 +184,30 @@ fn the_previous_folder_stays_and_older_ones_go() {
     assert!(modified > hour + Duration::from_secs(3000));
     assert_eq!(site.read(RAMDISK), "ramdisk two");
     assert!(site.names().contains(&"foreign-folder".to_owned()));
+}
+
+/// Another container has renamed its folder, and is about to make its links.
+#[test]
+fn a_new_folder_of_another_container_stays() {
+    let site = Site::new();
+    site.publish().unwrap();
+    let one = site.folder();
+    site.image("two");
+    site.publish().unwrap();
+    let others = site.images().join("landfall-9-0123456789abcdef");
+    fs::create_dir(&others).unwrap();
+    site.image("three");
+    site.publish().unwrap();
+    assert!(others.exists());
+    // The next start uses a folder again that is old.
+    site.age(&one);
+    site.image("one");
+    site.publish().unwrap();
+    assert!(others.exists());
+    assert_eq!(site.folder(), one);
+    let modified = fs::metadata(site.images().join(one)).unwrap().modified();
+    let age = SystemTime::now().duration_since(modified.unwrap()).unwrap();
+    assert!(age < Duration::from_secs(3600));
 }
 
 #[test]
