@@ -202,6 +202,7 @@ impl Qcow2Disk {
         let (entry, cluster) = self.cluster(number)?;
         if let Cluster::Plain { host, .. } = cluster {
             require_copied(entry)?;
+            self.refcounts.require_in_file(host)?;
             return Ok(self.file.write_all_at(part, host + within)?);
         }
         let size = self.header.cluster_size();
@@ -219,6 +220,7 @@ impl Qcow2Disk {
         let host = if released.is_none() && kept != 0 {
             // Zeros with a place that is already theirs.
             require_copied(entry)?;
+            self.refcounts.require_in_file(kept)?;
             kept
         } else {
             self.refcounts.allocate(&self.file)?

@@ -36,6 +36,17 @@ impl Refcounts {
         })
     }
 
+    /// Fails if a cluster is behind the end of the file: a write there would make a
+    /// sparse file of up to 64 PiB.
+    pub(super) fn require_in_file(&self, place: u64) -> Result<()> {
+        match place.checked_add(self.cluster) {
+            Some(end) if end <= self.end => Ok(()),
+            _ => Err(Qcow2Error::Damaged(
+                "a cluster is behind the end of the file",
+            )),
+        }
+    }
+
     /// The place of a new cluster at the end of the file, whose content the caller
     /// writes.
     pub(super) fn allocate(&mut self, file: &File) -> Result<u64> {
