@@ -1,14 +1,12 @@
 //! Writes what an ISO or a ramdisk holds into a directory.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use landfall_host_media::{BaseIso, HostFile, HostVersion};
-use landfall_initramfs::compress::unpack_segments;
-use landfall_initramfs::newc;
-use landfall_initramfs::output_file::OutputFile;
+use landfall_host_media::{BaseIso, HostFile, HostVersion, files_in, put_file};
+use landfall_initramfs::output_file::{CompleteFile, OutputFile};
 
 use crate::inspect::{MAX_FILE_BYTES, MAX_UNPACKED_BYTES, is_iso};
 use crate::pxe_tree;
@@ -41,8 +39,7 @@ pub(crate) fn extract(path: &Path, directory: &Path) -> Result<Vec<PathBuf>> {
         file.seek(SeekFrom::Start(place.start))?;
         let mut ramdisk = configuration(&mut (&file).take(place.end - place.start))?;
         for added in iso.files(&HostVersion::default()) {
-            ramdisk.retain(|file| file.path != added.path);
-            ramdisk.push(added);
+            put_file(&mut ramdisk, added);
         }
         outputs.configuration(&ramdisk)?;
     } else {
@@ -63,32 +60,22 @@ fn configuration(ramdisk: &mut impl io::Read) -> Result<Vec<HostFile>> {
     if bytes.len() as u64 > u64::from(MAX_FILE_BYTES) {
         bail!("ramdisk: expected at most {MAX_FILE_BYTES} bytes, found more");
     }
-    let mut files: Vec<HostFile> = Vec::new();
-    for segment in unpack_segments(&bytes, MAX_UNPACKED_BYTES)? {
-        for entry in newc::Reader::new(&segment.archive) {
-            let entry = entry?;
-            if entry.is_file() && entry.name.starts_with(CONFIGURATION) {
-                files.retain(|file| file.path != entry.name);
-                files.push(HostFile {
-                    path: entry.name.to_owned(),
-                    bytes: entry.data.to_vec().into(),
-                });
-            }
-        }
-    }
-    Ok(files)
+    let is_configuration = |path: &str| path.starts_with(CONFIGURATION);
+    Ok(files_in(&bytes, MAX_UNPACKED_BYTES, is_configuration)?)
 }
 
 struct Outputs<'a> {
     directory: &'a Path,
-    files: Vec<OutputFile>,
+    files: Vec<CompleteFile>,
 }
 
 impl Outputs<'_> {
     fn configuration(&mut self, files: &[HostFile]) -> Result<()> {
-        files
-            .iter()
-            .try_for_each(|file| self.put(&format!("{FILES}/{}", file.path), &file.bytes))
+        // They may hold passwords, and the ramdisk has them as 0600.
+        files.iter().try_for_each(|file| {
+            let name = format!("{FILES}/{}", file.path);
+            self.write(&name, &mut &*file.bytes, 0o600)
+        })
     }
 
     fn put(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
@@ -96,6 +83,10 @@ impl Outputs<'_> {
     }
 
     fn copy(&mut self, name: &str, from: &mut impl io::Read) -> Result<()> {
+        self.write(name, from, 0o644)
+    }
+
+    fn write(&mut self, name: &str, from: &mut impl io::Read, mode: u32) -> Result<()> {
         // An archive is input from outside: its names must not lead out of the
         // directory.
         let is_bad = |part: &str| matches!(part, "" | "." | "..") || part.contains('\0');
@@ -106,8 +97,9 @@ impl Outputs<'_> {
         let mut output = OutputFile::create_with_directories(&path, false)?;
         let writing = || format!("cannot write {}", path.display());
         io::copy(from, output.file()).with_context(writing)?;
-        output.file().flush().with_context(writing)?;
-        self.files.push(output);
+        output.set_mode(mode);
+        // Closes the file: an archive may have more files than a process may open.
+        self.files.push(output.complete()?);
         Ok(())
     }
 
@@ -115,7 +107,7 @@ impl Outputs<'_> {
         let paths = self.files.iter().map(|file| file.path().to_owned());
         let mut paths: Vec<PathBuf> = paths.collect();
         paths.sort();
-        OutputFile::finish_all(self.files)?;
+        CompleteFile::finish_all(self.files)?;
         Ok(paths)
     }
 }
@@ -136,5 +128,33 @@ mod tests {
             assert!(outputs.put(name, b"x").is_err(), "{name:?}");
         }
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn configuration_is_private_and_its_files_are_closed() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let mut outputs = Outputs {
+            directory: directory.path(),
+            files: Vec::new(),
+        };
+        let file = |name: &str| HostFile {
+            path: name.to_owned(),
+            bytes: "x".into(),
+        };
+        outputs.put("public", b"x").unwrap();
+        outputs.configuration(&[file("a"), file("b")]).unwrap();
+        let open = std::fs::read_dir("/proc/self/fd").unwrap();
+        let mut open = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        assert_eq!(open.find(|path| path.starts_with(directory.path())), None);
+        for path in outputs.finish().unwrap() {
+            let mode = path.metadata().unwrap().permissions().mode() & 0o777;
+            let expected = if path.ends_with("public") {
+                0o644
+            } else {
+                0o600
+            };
+            assert_eq!(mode, expected, "{}", path.display());
+        }
     }
 }

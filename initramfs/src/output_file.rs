@@ -108,15 +108,52 @@ impl OutputFile {
         Self::finish_all(vec![self])
     }
 
+    /// Moves several files to their final paths, as [`CompleteFile::finish_all`].
+    pub fn finish_all(files: Vec<Self>) -> Result<(), PathError> {
+        let complete = files.into_iter().map(Self::complete);
+        CompleteFile::finish_all(complete.collect::<Result<_, _>>()?)
+    }
+
+    /// Flushes the file to disk and closes it.
+    pub fn complete(self) -> Result<CompleteFile, PathError> {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(self.temporary.path(), fs::Permissions::from_mode(self.mode))
+            .map_err(PathError::new("cannot set the permissions of", &self.path))?;
+        self.file
+            .sync_all()
+            .map_err(PathError::new("cannot write", &self.path))?;
+        Ok(CompleteFile {
+            path: self.path,
+            temporary: self.temporary,
+            replace: self.replace,
+            directories: self.directories,
+        })
+    }
+}
+
+/// A complete output file that is not open any more. If it is dropped without
+/// [`CompleteFile::finish_all`], it is removed.
+#[derive(Debug)]
+pub struct CompleteFile {
+    path: PathBuf,
+    temporary: TemporaryPath,
+    replace: bool,
+    directories: NewDirectories,
+}
+
+impl CompleteFile {
+    /// The final path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Moves several files to their final paths, in this order: all of them, or
     /// none. A file that another one needs must come first.
     ///
     /// After an error every path holds what it held before, unless the file system
     /// cannot exchange two files: then a replaced file is lost.
     pub fn finish_all(mut files: Vec<Self>) -> Result<(), PathError> {
-        for output in &files {
-            output.complete()?;
-        }
         let mut list = locked();
         let mut done: Vec<Placed> = Vec::new();
         for output in &files {
@@ -132,15 +169,6 @@ impl OutputFile {
             std::mem::take(&mut output.directories).keep(&mut list);
         }
         Ok(())
-    }
-
-    fn complete(&self) -> Result<(), PathError> {
-        use std::os::unix::fs::PermissionsExt as _;
-        fs::set_permissions(self.temporary.path(), fs::Permissions::from_mode(self.mode))
-            .map_err(PathError::new("cannot set the permissions of", &self.path))?;
-        self.file
-            .sync_all()
-            .map_err(PathError::new("cannot write", &self.path))
     }
 
     fn put(&self) -> io::Result<Placed> {

@@ -1,5 +1,7 @@
 //! The archive with one host's files, which the kernel unpacks after the ramdisk.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use landfall_initramfs::compress::{UnpackError, unpack_segments};
 use landfall_initramfs::file_tree::{Content, FileTree, Place, TreeError};
@@ -51,24 +53,35 @@ pub(crate) fn write(
 /// The files in the archives of an area or of an addition. A later file replaces an
 /// earlier one of the same path.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<HostFile>, ArchiveError> {
-    let mut files = Vec::new();
-    for segment in unpack_segments(bytes, MAX_UNPACKED_BYTES)? {
+    files_in(bytes, MAX_UNPACKED_BYTES, |_| true)
+}
+
+/// The files in the archives of a ramdisk whose path is wanted, sorted by path. A later
+/// file replaces an earlier one of the same path. The archives may unpack to `limit`
+/// bytes.
+///
+/// # Errors
+/// If an archive cannot be unpacked or is damaged.
+pub fn files_in(
+    ramdisk: &[u8],
+    limit: usize,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<HostFile>, ArchiveError> {
+    let mut files = BTreeMap::new();
+    for segment in unpack_segments(ramdisk, limit)? {
         for entry in newc::Reader::new(&segment.archive) {
             let entry = entry?;
-            if entry.is_file() {
-                let file = HostFile {
-                    path: entry.name.to_owned(),
-                    bytes: Bytes::copy_from_slice(entry.data),
-                };
-                put(&mut files, file);
+            if entry.is_file() && is_wanted(entry.name) {
+                files.insert(entry.name.to_owned(), Bytes::copy_from_slice(entry.data));
             }
         }
     }
-    Ok(files)
+    let file = |(path, bytes)| HostFile { path, bytes };
+    Ok(files.into_iter().map(file).collect())
 }
 
 /// Adds a file to a list that is sorted by path, or replaces the file of its path.
-pub(crate) fn put(files: &mut Vec<HostFile>, file: HostFile) {
+pub fn put(files: &mut Vec<HostFile>, file: HostFile) {
     match files.binary_search_by(|other| other.path.cmp(&file.path)) {
         Ok(at) => files[at] = file,
         Err(at) => files.insert(at, file),

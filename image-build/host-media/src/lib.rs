@@ -20,7 +20,7 @@ mod host_version;
 mod kargs_edit;
 pub mod kernel_args;
 
-pub use archive::{ArchiveError, HostFile};
+pub use archive::{ArchiveError, HostFile, files_in, put as put_file};
 pub use base_iso::{BaseError, BaseIso};
 pub use base_ramdisk::{ADDITION_RECORD, BaseRamdisk};
 pub use host_image::{HostImage, Segment};
