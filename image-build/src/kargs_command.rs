@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use landfall_boot_params::cmdline::MAX_KERNEL_ARGS;
 use landfall_disk::image::decode::Packing;
 use landfall_handover::install_coreos::CoreosChanges;
 use landfall_initramfs::output_file::OutputFile;
@@ -19,8 +20,6 @@ use crate::report::{Report, megabytes};
 
 /// In bytes: what is read of a keyfile. The handover has a smaller limit.
 const MOST_KEYFILE: u64 = 1 << 20;
-/// `COMMAND_LINE_SIZE` of x86_64 without the final NUL.
-const KERNEL_LIMIT: usize = 2047;
 
 #[derive(Serialize)]
 struct Settings {
@@ -96,9 +95,9 @@ pub(crate) fn run(arguments: &KargsArguments) -> Result<()> {
         change_packed(image, &file, packing, &mut output, &changes, &report)?
     };
     let len = summary.settings.kernel_args.len();
-    if len > KERNEL_LIMIT {
+    if len > MAX_KERNEL_ARGS {
         report.warnings(&[format!(
-            "the kernel arguments have {len} bytes: on x86_64 the kernel ignores everything after byte {KERNEL_LIMIT}"
+            "the kernel arguments have {len} bytes: on x86_64 the kernel ignores everything after byte {MAX_KERNEL_ARGS}"
         )]);
     }
     output.finish()?;

@@ -7,6 +7,12 @@ use std::fmt;
 /// more, but none of the agent's arguments belongs there.
 pub const MAX_LENGTH: usize = 4096;
 
+/// In bytes: `COMMAND_LINE_SIZE` of x86_64, NUL included. The kernel silently cuts a
+/// longer command line.
+pub const COMMAND_LINE_SIZE: usize = 2048;
+/// In bytes: the length of the longest kernel arguments on x86_64.
+pub const MAX_KERNEL_ARGS: usize = COMMAND_LINE_SIZE - 1;
+
 /// One argument of the kernel command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {

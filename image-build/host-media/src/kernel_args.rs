@@ -7,12 +7,10 @@
 
 use std::fmt;
 
+use landfall_boot_params::cmdline::COMMAND_LINE_SIZE;
 use landfall_boot_params::{BootParams, CommandLine, CoreosInst, NetArgs};
 use landfall_network_plan::NetworkPlan;
 
-/// In bytes: x86's COMMAND_LINE_SIZE, NUL included. The kernel silently cuts a
-/// longer command line.
-const COMMAND_LINE_SIZE: usize = 2048;
 /// In bytes: room for what loaders add: `BOOT_IMAGE=` with a URL (GRUB),
 /// `initrd=` (iPXE), `BOOTIF=` (both), `landfall.medium=` (our ISO).
 const LOADER_SHARE: usize = 256;
