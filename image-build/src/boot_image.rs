@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use landfall_disk::image::qcow2::header::MAGIC;
+use landfall_disk::image::qcow2::header::{Header, MAGIC};
 use landfall_disk::tables::gpt::{HEAD_LEN, Table};
 use landfall_disk::tables::table_error::TableError;
 use landfall_handover::boot_files::BootFiles as _;
@@ -21,6 +21,11 @@ use landfall_handover::{boot_loader_entry, firstboot_keyfiles};
 use disk::{Disk, Partition};
 use ext4_files::Ext4Files;
 use qcow2_disk::Qcow2Disk;
+
+const EXPECTED: &str =
+    "expected a disk image with a GPT, raw or qcow2 (plain or in gzip, xz or zstd)";
+/// In bytes: how much longer a file may be than the disk in it.
+const SLACK: u64 = 64 << 20;
 
 /// An unpacked disk image with its boot partition.
 pub(crate) struct BootImage {
@@ -56,9 +61,7 @@ impl BootImage {
                 .with_context(|| format!("cannot read {name}"))?;
             Disk::Raw(file, size.len())
         };
-        let table = partition_table(&disk).with_context(|| {
-            format!("{name}: expected a disk image with a GPT, raw or qcow2 (plain or in gzip, xz or zstd)")
-        })?;
+        let table = partition_table(&disk).with_context(|| format!("{name}: {EXPECTED}"))?;
         let read = |at, buffer: &mut [u8]| disk.read_at(at, buffer);
         let found = boot_partition::find_in(&name, &table, read);
         let boot = found.map_err(|failure| match failure.hint {
@@ -139,17 +142,37 @@ fn settings(files: &Ext4Files<Partition<'_>>) -> Result<BootSettings> {
     })
 }
 
+/// The largest size of an unpacked image file, in bytes, according to its first
+/// [`HEAD_LEN`] bytes. Packed, a few megabytes can claim to be terabytes.
+///
+/// # Errors
+/// If the bytes are not the start of an image that [`BootImage::open`] accepts.
+pub(crate) fn most_bytes(head: &[u8]) -> Result<u64> {
+    let disk = if head.starts_with(MAGIC) {
+        let header = Header::parse(head).map_err(|reason| anyhow::anyhow!("qcow2: {reason}"))?;
+        // Its tables and refcounts, and clusters that are no longer used.
+        header.size.saturating_add(header.size / 4)
+    } else {
+        table_in(head).context(EXPECTED)?.image_size()
+    };
+    Ok(disk.saturating_add(SLACK))
+}
+
 fn partition_table(disk: &Disk) -> Result<Table> {
     let len = disk.size().min(HEAD_LEN as u64);
     // At most HEAD_LEN.
     let mut head = vec![0; len as usize];
     disk.read_at(0, &mut head)
         .context("cannot read its first bytes")?;
+    table_in(&head)
+}
+
+fn table_in(head: &[u8]) -> Result<Table> {
     let mut reason = TableError::Missing;
     for sector in [512, 4096] {
-        match Table::parse(&head, sector) {
+        match Table::parse(head, sector) {
             Ok(table) => return Ok(table),
-            Err(error) if landfall_disk::tables::gpt::has_signature(&head, sector) => {
+            Err(error) if landfall_disk::tables::gpt::has_signature(head, sector) => {
                 reason = error;
             }
             Err(_) => {}

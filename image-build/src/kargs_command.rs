@@ -1,8 +1,8 @@
 //! Runs the sub-command `landfall-image kargs`.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -13,13 +13,16 @@ use landfall_initramfs::output_file::OutputFile;
 use landfall_initramfs::temporary::TemporaryPath;
 use serde::Serialize;
 
-use crate::boot_image::{BootImage, BootSettings};
+use crate::boot_image::{self, BootImage, BootSettings};
 use crate::cli::KargsArguments;
+use crate::lock;
 use crate::repack::{self, Measured};
 use crate::report::{Report, megabytes};
 
 /// In bytes: what is read of a keyfile. The handover has a smaller limit.
 const MOST_KEYFILE: u64 = 1 << 20;
+/// The name of an unpacked copy begins with this.
+const SCRATCH: &str = ".landfall-kargs-";
 
 #[derive(Serialize)]
 struct Settings {
@@ -83,12 +86,21 @@ pub(crate) fn run(arguments: &KargsArguments) -> Result<()> {
         }
         _ => bail!("expected -o FILE for the changed image, or --in-place to replace IMAGE"),
     };
-    let (file, packing) = open(image)?;
+    is_file(image)?;
+    // Of two runs that replace the image, the first one's changes would be lost.
+    let file = match arguments.in_place {
+        true => lock::to_write(&target)?,
+        false => lock::to_read(image)?,
+    };
+    let packing = repack::packing_of(image, &file)?;
     let mut output = OutputFile::create(&target, arguments.force || arguments.in_place)?;
     // A private image stays private: a keyfile may hold a password.
     let metadata = file.metadata();
     let metadata = metadata.with_context(|| format!("cannot read {}", image.display()))?;
     output.set_mode(metadata.permissions().mode() & 0o777);
+    if arguments.in_place {
+        keep_owner(&metadata, &mut output, &report)?;
+    }
     let summary = if packing == Packing::Raw {
         change_plain(image, &file, &mut output, &changes, &report)?
     } else {
@@ -99,6 +111,9 @@ pub(crate) fn run(arguments: &KargsArguments) -> Result<()> {
         report.warnings(&[format!(
             "the kernel arguments have {len} bytes: on x86_64 the kernel ignores everything after byte {MAX_KERNEL_ARGS}"
         )]);
+    }
+    if arguments.in_place {
+        lock::still_there(&file, &target)?;
     }
     output.finish()?;
     report.done(&summary, &summary.text())
@@ -129,33 +144,62 @@ fn keyfile(path: &Path) -> Result<(String, Vec<u8>)> {
     Ok((name.to_owned(), content))
 }
 
-fn open(image: &Path) -> Result<(File, Packing)> {
-    let reading = || format!("cannot read {}", image.display());
-    let file = File::open(image).with_context(reading)?;
+fn is_file(image: &Path) -> Result<()> {
+    let metadata = fs::metadata(image);
     ensure!(
-        file.metadata().with_context(reading)?.is_file(),
+        metadata
+            .with_context(|| format!("cannot read {}", image.display()))?
+            .is_file(),
         "{}: expected a regular file, found something else",
         image.display()
     );
-    let packing = repack::packing_of(image, &file)?;
-    Ok((file, packing))
+    Ok(())
+}
+
+/// Gives the new file to the owner of the image: the service that uses it may not be
+/// able to read a private file of somebody else.
+fn keep_owner(image: &Metadata, output: &mut OutputFile, report: &Report) -> Result<()> {
+    let path = output.path().display().to_string();
+    let made = output.file().metadata().context("cannot get the owner")?;
+    let (uid, gid) = (image.uid(), image.gid());
+    if (uid, gid) == (made.uid(), made.gid()) {
+        return Ok(());
+    }
+    if let Err(error) = fchown(output.file(), Some(uid), Some(gid)) {
+        report.warnings(&[format!(
+            "{path}: cannot keep its owner (uid {uid}, gid {gid}): {error} -- change it with chown"
+        )]);
+    }
+    Ok(())
 }
 
 fn show(image: &Path, report: &Report) -> Result<()> {
-    let (file, packing) = open(image)?;
-    let scratch =
-        TemporaryPath::directory("landfall-kargs-").context("cannot make a temporary directory")?;
-    let file = if packing == Packing::Raw {
-        file
-    } else {
-        let path = scratch.path().join("disk");
-        let mut unpacked =
-            File::create_new(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        repack::unpack(image, &file, &mut unpacked, report)?;
-        File::open(&path).with_context(|| format!("cannot read {}", path.display()))?
-    };
-    let settings = Settings::from(BootImage::open(file, image)?.settings()?);
+    is_file(image)?;
+    let file = lock::to_read(image)?;
+    let packing = repack::packing_of(image, &file)?;
+    if packing == Packing::Raw {
+        return show_disk(file, image, report);
+    }
+    // Not in TMPDIR, which is often in memory, if the image's directory is writable.
+    let directory = directory_of(image);
+    let scratch = TemporaryPath::file(directory, SCRATCH);
+    let (mut unpacked, _scratch) = scratch
+        .or_else(|_| TemporaryPath::file(&std::env::temp_dir(), SCRATCH))
+        .with_context(|| format!("cannot make a file in {}", directory.display()))?;
+    repack::unpack(image, &file, &mut unpacked, boot_image::most_bytes, report)?;
+    show_disk(unpacked, image, report)
+}
+
+fn show_disk(disk: File, image: &Path, report: &Report) -> Result<()> {
+    let settings = Settings::from(BootImage::open(disk, image)?.settings()?);
     report.done(&settings, &settings.text())
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
 }
 
 /// Changes a copy in the place of the output.
@@ -168,7 +212,7 @@ fn change_plain(
 ) -> Result<Summary> {
     let path = output.path().to_owned();
     report.stage("copying the image");
-    repack::unpack(image, file, output.file(), report)?;
+    repack::unpack(image, file, output.file(), boot_image::most_bytes, report)?;
     let (format, settings) = change(output.file(), image, changes, report)?;
     let measured = repack::measure(output.file(), report)
         .with_context(|| format!("cannot read {}", path.display()))?;
@@ -192,11 +236,11 @@ fn change_packed(
     report: &Report,
 ) -> Result<Summary> {
     let path = output.path().to_owned();
-    let directory = output.temporary_path().parent().unwrap_or(Path::new("."));
-    let (mut unpacked, _scratch) = TemporaryPath::file(directory, ".landfall-kargs-")
+    let directory = directory_of(output.temporary_path());
+    let (mut unpacked, _scratch) = TemporaryPath::file(directory, SCRATCH)
         .with_context(|| format!("cannot make a file in {}", directory.display()))?;
     report.stage("unpacking the image");
-    repack::unpack(image, file, &mut unpacked, report)?;
+    repack::unpack(image, file, &mut unpacked, boot_image::most_bytes, report)?;
     let (format, settings) = change(&unpacked, image, changes, report)?;
     report.stage("packing the image");
     let (unpacked, packed) = repack::pack(&mut unpacked, packing, output.file(), report)

@@ -51,8 +51,15 @@ pub(crate) fn packing_of(image: &Path, file: &File) -> Result<Packing> {
     }
 }
 
-/// Unpacks the image into an empty file. Zeros become holes.
-pub(crate) fn unpack(image: &Path, file: &File, into: &mut File, report: &Report) -> Result<()> {
+/// Unpacks the image into an empty file. Zeros become holes. `most` is the largest size
+/// of an image that begins with these bytes: at least 1 MiB, or all of it.
+pub(crate) fn unpack(
+    image: &Path,
+    file: &File,
+    into: &mut File,
+    most: impl Fn(&[u8]) -> Result<u64>,
+    report: &Report,
+) -> Result<()> {
     let reading = || format!("cannot read {}", image.display());
     let len = file.metadata().with_context(reading)?.len();
     let input = Progress::new(file, len, "reading the image", report);
@@ -60,15 +67,23 @@ pub(crate) fn unpack(image: &Path, file: &File, into: &mut File, report: &Report
     let (mut decoder, _) = Decoder::new(input).with_context(reading)?;
     let mut buffer = vec![0; BUFFER];
     let mut size = 0;
+    let mut limit = None;
     loop {
         let filled = decoder.fill(&mut buffer).with_context(reading)?;
         if filled == 0 {
             break;
         }
         size += filled as u64;
+        let limit = match limit {
+            Some(limit) => limit,
+            None => {
+                let found = most(&buffer[..filled]).with_context(|| image.display().to_string())?;
+                *limit.insert(found.min(MOST_UNPACKED))
+            }
+        };
         ensure!(
-            size <= MOST_UNPACKED,
-            "{}: expected an image of at most {MOST_UNPACKED} bytes",
+            size <= limit,
+            "{}: expected an image of at most {limit} bytes according to its header, found more",
             image.display()
         );
         write_sparse(into, &buffer[..filled]).context("cannot write the unpacked image")?;
@@ -251,12 +266,32 @@ mod tests {
             let file = File::open(path("packed")).unwrap();
             assert_eq!(packing_of(&path("packed"), &file).unwrap(), packing);
             let mut back = File::create_new(path(program)).unwrap();
-            unpack(&path("packed"), &file, &mut back, &report).unwrap();
+            unpack(&path("packed"), &file, &mut back, |_| Ok(u64::MAX), &report).unwrap();
             assert!(
                 std::fs::read(path(program)).unwrap() == content,
                 "{program}"
             );
         }
+    }
+
+    #[test]
+    fn more_than_the_header_says_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("image");
+        std::fs::write(&path, vec![7; 3 * BUFFER]).unwrap();
+        let file = File::open(&path).unwrap();
+        let report = Report::new(false);
+        let most = |head: &[u8]| {
+            assert_eq!(head.len(), BUFFER);
+            Ok(2 * BUFFER as u64)
+        };
+        let mut into = tempfile::tempfile().unwrap();
+        let error = unpack(&path, &file, &mut into, most, &report).unwrap_err();
+        assert!(
+            error.to_string().contains("at most 2097152 bytes"),
+            "{error}"
+        );
+        assert_eq!(into.metadata().unwrap().len(), 2 * BUFFER as u64);
     }
 
     #[test]
@@ -271,7 +306,8 @@ mod tests {
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
         let file = File::open(&path).unwrap();
-        let told = unpack(&path, &file, &mut tempfile::tempfile().unwrap(), &report);
+        let into = &mut tempfile::tempfile().unwrap();
+        let told = unpack(&path, &file, into, |_| Ok(u64::MAX), &report);
         assert!(format!("{:#}", told.unwrap_err()).contains("cannot read"));
         std::fs::write(&path, b"BZh91AY&SY").unwrap();
         let file = File::open(&path).unwrap();

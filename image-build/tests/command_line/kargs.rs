@@ -2,7 +2,7 @@
 //! sgdisk, mke2fs, mkfs.vfat, qemu-img, and the packers.
 
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -295,6 +295,29 @@ fn a_link_stays_a_link_and_a_private_image_private() {
     let result = fixture.run(&["kargs", "--json", "disk.raw.gz"]);
     let shown: Value = serde_json::from_slice(&result.stdout).unwrap();
     assert_eq!(shown["network_keyfiles"], serde_json::json!([]));
+}
+
+#[test]
+fn an_image_in_use_is_not_replaced_and_keeps_its_owner() {
+    let fixture = Fixture::new();
+    let original = disk(&fixture, &["-b", "1024"]);
+    let file = fs::File::open(fixture.path("disk.raw")).unwrap();
+    file.lock_shared().unwrap();
+    let error = fixture.fails(&["kargs", "disk.raw", "--append", "a", "--in-place"]);
+    assert!(
+        error.contains("is in use by another landfall-image"),
+        "{error}"
+    );
+    assert!(fs::read(fixture.path("disk.raw")).unwrap() == original);
+    drop(file);
+    let is_root = fs::metadata(fixture.path("disk.raw")).unwrap().uid() == 0;
+    if is_root {
+        chown(fixture.path("disk.raw"), Some(1234), Some(5678)).unwrap();
+        let result = fixture.run(&["kargs", "disk.raw", "--append", "a", "--in-place"]);
+        assert!(result.status.success(), "{result:?}");
+        let metadata = fs::metadata(fixture.path("disk.raw")).unwrap();
+        assert_eq!((metadata.uid(), metadata.gid()), (1234, 5678));
+    }
 }
 
 #[test]
