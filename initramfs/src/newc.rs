@@ -23,6 +23,16 @@ pub(crate) const S_IFDIR: u32 = 0o040_000;
 pub(crate) const S_IFREG: u32 = 0o100_000;
 pub(crate) const S_IFCHR: u32 = 0o020_000;
 
+/// In bytes: what a member takes in an archive, for a `name` of this length. Header,
+/// name and NUL take a multiple of 4, as the content does.
+#[must_use]
+pub const fn member_len(name: usize, content: usize) -> usize {
+    (HEADER_LEN + name + 1).next_multiple_of(4) + content.next_multiple_of(4)
+}
+
+/// In bytes: what the trailer takes.
+pub const TRAILER_LEN: usize = member_len(TRAILER.len(), 0);
+
 /// An archive without members: only the trailer, 124 bytes.
 #[must_use]
 pub fn empty_archive() -> Vec<u8> {

@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use landfall_initramfs::compress::{Compression, padding_after, stored_frame};
+use landfall_initramfs::newc;
 use serde::{Deserialize, Serialize};
 
 use crate::archive::{self, HostFile};
@@ -26,11 +27,8 @@ use crate::host_version::{HostError, HostVersion};
 pub const ADDITION_RECORD: &str = "etc/landfall/addition.json";
 /// In bytes: its content, padded with spaces.
 const RECORD_BYTES: usize = 64;
-/// In bytes: the last member and the trailer of an addition. Header, name and NUL
-/// of a member take a multiple of 4, as its content does.
-const END_BYTES: usize = (110 + ADDITION_RECORD.len() + 1).next_multiple_of(4)
-    + RECORD_BYTES
-    + (110 + 11_usize).next_multiple_of(4);
+/// In bytes: the last member and the trailer of an addition.
+const END_BYTES: usize = newc::member_len(ADDITION_RECORD.len(), RECORD_BYTES) + newc::TRAILER_LEN;
 /// In bytes: the largest addition that is read.
 const MAX_ADDITION: u64 = 64 << 20;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -176,7 +174,7 @@ fn record_file(base_bytes: u64) -> HostFile {
 
 /// The size of the base, from the last bytes of a ramdisk with an addition.
 fn record(end: &[u8]) -> Option<u64> {
-    let file = match landfall_initramfs::newc::Reader::new(end).next()? {
+    let file = match newc::Reader::new(end).next()? {
         Ok(entry) if entry.name == ADDITION_RECORD => entry.data,
         _ => return None,
     };

@@ -203,3 +203,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn lengths_are_those_of_what_is_written() {
+    assert_eq!(empty_archive().len(), TRAILER_LEN);
+    for (name, content) in [("a", 0), ("abc", 5), ("etc/x.json", 64)] {
+        let mut archive = Writer::new(Vec::new());
+        let bytes = vec![7; content];
+        let header = Header::default();
+        archive
+            .member(name, header, content as u64, &bytes[..])
+            .unwrap();
+        let (bytes, _) = archive.finish().unwrap();
+        assert_eq!(bytes.len(), member_len(name.len(), content) + TRAILER_LEN);
+    }
+}
