@@ -178,7 +178,7 @@ impl BaseIso {
             image.push(Segment::Base(image.size()..place.offset));
             let len = place.size - content.len() as u64;
             image.push(Segment::Own(content));
-            image.push(Segment::Fill { byte: 0, len });
+            image.push(Segment::Zeros(len));
         }
         image.push(Segment::Base(image.size()..self.size));
         Ok(image)

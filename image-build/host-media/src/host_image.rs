@@ -11,8 +11,8 @@ pub enum Segment {
     Base(Range<u64>),
     /// Bytes of the host.
     Own(Bytes),
-    /// The same byte, `len` times: the unused rest of an area.
-    Fill { byte: u8, len: u64 },
+    /// So many zeros: the unused rest of an area.
+    Zeros(u64),
 }
 
 impl Segment {
@@ -22,7 +22,7 @@ impl Segment {
         match self {
             Self::Base(range) => range.end - range.start,
             Self::Own(bytes) => bytes.len() as u64,
-            Self::Fill { len, .. } => *len,
+            Self::Zeros(len) => *len,
         }
     }
 
@@ -37,10 +37,7 @@ impl Segment {
             Self::Base(base) => Self::Base(base.start + range.start..base.start + range.end),
             // The casts are lossless: the range is within bytes in memory.
             Self::Own(bytes) => Self::Own(bytes.slice(range.start as usize..range.end as usize)),
-            Self::Fill { byte, .. } => Self::Fill {
-                byte: *byte,
-                len: range.end - range.start,
-            },
+            Self::Zeros(_) => Self::Zeros(range.end - range.start),
         }
     }
 }
@@ -106,9 +103,7 @@ impl HostImage {
                     all.extend_from_slice(base.get(start..end)?);
                 }
                 Segment::Own(bytes) => all.extend_from_slice(bytes),
-                Segment::Fill { byte, len } => {
-                    all.resize(all.len() + usize::try_from(*len).ok()?, *byte);
-                }
+                Segment::Zeros(len) => all.resize(all.len() + usize::try_from(*len).ok()?, 0),
             }
         }
         Some(all)
@@ -127,7 +122,7 @@ mod tests {
             Segment::Base(0..70),
             Segment::Own(Bytes::from_static(b"own bytes")),
             Segment::Base(5..5),
-            Segment::Fill { byte: 7, len: 21 },
+            Segment::Zeros(21),
             Segment::Base(100..200),
         ] {
             image.push(segment);

@@ -15,9 +15,8 @@ use crate::reads::Meter;
 /// In bytes: the largest piece that is passed on at once. A piece is only a
 /// reference; its size is the precision of what the service reports as sent.
 const PIECE: u64 = 1 << 20;
-/// In bytes: an area is filled from this many equal bytes.
-const FILL: usize = 64 << 10;
-static ZEROS: [u8; FILL] = [0; FILL];
+/// An area is filled from these.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 #[derive(Debug)]
 pub(crate) struct ImageBody {
@@ -74,14 +73,10 @@ impl ImageBody {
                 let piece = self.base.slice(start..start + len as usize);
                 (piece, range.end - range.start)
             }
-            Segment::Fill { byte, len } => {
-                let count = (*len as usize).min(FILL);
-                *len -= count as u64;
-                let piece = match byte {
-                    0 => Bytes::from_static(&ZEROS[..count]),
-                    other => vec![*other; count].into(),
-                };
-                (piece, *len)
+            Segment::Zeros(left) => {
+                let count = (len as usize).min(ZEROS.len());
+                *left -= count as u64;
+                (Bytes::from_static(&ZEROS[..count]), *left)
             }
         };
         if rest == 0 {
@@ -130,18 +125,7 @@ mod tests {
         let segments = vec![
             Segment::Base(5..(2 << 20) + 5),
             Segment::Own(Bytes::from_static(b"own")),
-            Segment::Fill {
-                byte: 0,
-                len: 100_000,
-            },
-            Segment::Fill {
-                byte: b'\n',
-                len: 3,
-            },
-            Segment::Fill {
-                byte: b'#',
-                len: 70_000,
-            },
+            Segment::Zeros(100_000),
             Segment::Base(0..1),
         ];
         let mut body = ImageBody {
@@ -163,8 +147,6 @@ mod tests {
         let mut expected = base[5..(2 << 20) + 5].to_vec();
         expected.extend_from_slice(b"own");
         expected.extend_from_slice(&[0; 100_000]);
-        expected.extend_from_slice(b"\n\n\n");
-        expected.extend_from_slice(&[b'#'; 70_000]);
         expected.push(0);
         assert!(all == expected);
     }

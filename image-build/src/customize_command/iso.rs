@@ -94,7 +94,7 @@ fn patches(image: &HostImage) -> Vec<Patch> {
             Segment::Base(_) => continue,
             Segment::Own(bytes) => bytes.to_vec(),
             // The cast is lossless: an area has at most 64 MiB.
-            Segment::Fill { byte, len } => vec![*byte; *len as usize],
+            Segment::Zeros(len) => vec![0; *len as usize],
         };
         match patches.last_mut() {
             Some(last) if last.offset + last.bytes.len() as u64 == offset => {
@@ -165,7 +165,7 @@ mod tests {
         for segment in [
             Segment::Base(0..10),
             Segment::Own(b"ab".as_slice().into()),
-            Segment::Fill { byte: 0, len: 2 },
+            Segment::Zeros(2),
             Segment::Base(14..20),
             Segment::Own(b"c".as_slice().into()),
         ] {

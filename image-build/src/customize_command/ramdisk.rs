@@ -66,9 +66,7 @@ fn write(segment: &Segment, mut base: &File, output: &mut File) -> io::Result<()
             }
         }
         Segment::Own(bytes) => output.write_all(bytes),
-        Segment::Fill { byte, len } => {
-            io::copy(&mut io::repeat(*byte).take(*len), output).map(drop)
-        }
+        Segment::Zeros(len) => io::copy(&mut io::repeat(0).take(*len), output).map(drop),
     }
 }
 
