@@ -2,18 +2,14 @@
 //! hosts of Kubernetes' resources.
 
 mod log;
-mod served_images;
-
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use landfall_controller::command;
+use landfall_controller::{Images, command};
 use landfall_image_service::{Base, HostStore};
 
 use crate::cli::ControllerArguments;
 use crate::report::{Report, megabytes};
 use crate::serve_command::{Running, base_files, common_version, runtime, tls};
-use served_images::ServedImages;
 
 pub(crate) fn run(arguments: &ControllerArguments) -> Result<()> {
     log::install();
@@ -31,14 +27,11 @@ async fn control(arguments: &ControllerArguments) -> Result<()> {
     report.stage("reading the base");
     let store = HostStore::new(Base::load(&base_files(service))?);
     let base = megabytes(store.base().size());
-    let images = ServedImages::new(store.clone(), common_version(service)?, public_url);
-    let running = Running::start(service, store.clone(), tls.as_ref(), &report)?;
+    let images = Images::new(store.clone(), common_version(service)?, public_url);
+    let running = Running::start(service, store, tls.as_ref(), &report)?;
     report.stage(&format!("waiting for the API server, base {base}"));
-    let controlled = command::run(&arguments.controller, Arc::new(images), move || {
-        store.set_ready(true);
-    });
+    let result = command::run(&arguments.controller, images).await;
     // Also after an error: a host may be reading its image.
-    let result = controlled.await;
     running.stop(&report).await;
     Ok(result?)
 }

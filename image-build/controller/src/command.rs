@@ -1,24 +1,18 @@
 //! The options of `landfall-image controller`, and the run of the program.
 
-use std::future::pending;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use kube::config::InferConfigError;
 use kube::{Client, Config};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::sleep;
 
 use crate::controller::{Controller, Settings};
-use crate::image_store::ImageStore;
+use crate::images::Images;
 use crate::leadership::LeaseSettings;
 
 const HEADING: &str = "CONTROLLER";
-/// How often the service learns whether the controller is ready.
-const READINESS: Duration = Duration::from_millis(100);
 
 /// What the controller watches, and how its copies agree.
 #[derive(Clone, Debug, Args)]
@@ -94,18 +88,13 @@ impl Arguments {
     }
 }
 
-/// Runs the controller until SIGTERM or Ctrl-C. It calls `ready` once the images of all
-/// resources that existed at the start are published.
+/// Runs the controller until SIGTERM or Ctrl-C.
 ///
 /// # Errors
 /// If there is no configuration for an API server, or the address for the health
 /// checks cannot be used. An API server that does not answer is no error: the
 /// controller waits for it.
-pub async fn run<S: ImageStore>(
-    arguments: &Arguments,
-    images: Arc<S>,
-    ready: impl FnOnce() + Send,
-) -> Result<(), CommandError> {
+pub async fn run(arguments: &Arguments, images: Images) -> Result<(), CommandError> {
     // kube asks for the process's provider. An error means that there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = Config::infer()
@@ -121,14 +110,6 @@ pub async fn run<S: ImageStore>(
     let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;
     let controller = Controller::new(client, images, settings);
     let health = axum::serve(listener, controller.health());
-    let is_ready = controller.readiness();
-    let tell = async move {
-        while !is_ready() {
-            sleep(READINESS).await;
-        }
-        ready();
-        pending().await
-    };
     let stopped = async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -138,7 +119,6 @@ pub async fn run<S: ImageStore>(
     };
     tokio::select! {
         () = controller.run(stopped) => Ok(()),
-        () = tell => Ok(()),
         result = async { health.await } => {
             result.map_err(listen)
         }

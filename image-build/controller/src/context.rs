@@ -11,7 +11,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use crate::controller::Settings;
 use crate::health::Health;
 use crate::host::HostKey;
-use crate::image_store::ImageStore;
+use crate::images::Images;
 use crate::leadership::Leadership;
 use crate::own_writes::OwnWrites;
 use crate::resource::PreprovisioningImage;
@@ -20,9 +20,9 @@ use crate::served::Served;
 
 pub(crate) type SecretMetadata = PartialObjectMeta<Secret>;
 
-pub(crate) struct Context<S> {
+pub(crate) struct Context {
     pub(crate) client: Client,
-    pub(crate) images: Arc<S>,
+    pub(crate) images: Images,
     pub(crate) settings: Settings,
     pub(crate) leadership: Leadership,
     pub(crate) served: Served,
@@ -38,10 +38,10 @@ pub(crate) struct Context<S> {
     first_list: Mutex<Option<HashSet<HostKey>>>,
 }
 
-impl<S: ImageStore> Context<S> {
+impl Context {
     pub(crate) fn new(
         client: Client,
-        images: Arc<S>,
+        images: Images,
         settings: Settings,
         leadership: Leadership,
         health: Arc<Health>,
@@ -102,7 +102,7 @@ impl<S: ImageStore> Context<S> {
         if first_list.is_none() {
             tracing::info!("listed {} PreprovisioningImages", keys.len());
             if keys.is_empty() {
-                self.health.ready();
+                self.declare_ready();
             }
             *first_list = Some(keys);
         }
@@ -119,7 +119,12 @@ impl<S: ImageStore> Context<S> {
             && keys.remove(key)
             && keys.is_empty()
         {
-            self.health.ready();
+            self.declare_ready();
         }
+    }
+
+    fn declare_ready(&self) {
+        self.images.set_ready();
+        self.health.ready();
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::context::Context;
 use crate::health::{self, Health};
-use crate::image_store::ImageStore;
+use crate::images::Images;
 use crate::leadership::{Candidate, Leadership, LeaseSettings};
 use crate::machine::{RunError, reconcile};
 use crate::resource::PreprovisioningImage;
@@ -52,17 +52,17 @@ impl Default for Settings {
 }
 
 /// One copy of the controller.
-pub struct Controller<S> {
+pub struct Controller {
     client: Client,
-    images: Arc<S>,
+    images: Images,
     settings: Settings,
     health: Arc<Health>,
 }
 
-impl<S: ImageStore> Controller<S> {
+impl Controller {
     /// A controller that has not begun.
     #[must_use]
-    pub fn new(client: Client, images: Arc<S>, settings: Settings) -> Self {
+    pub fn new(client: Client, images: Images, settings: Settings) -> Self {
         Self {
             client,
             images,
@@ -74,13 +74,6 @@ impl<S: ImageStore> Controller<S> {
     /// `/healthz`, `/readyz` and `/metrics`, for a listener of the caller.
     pub fn health(&self) -> Router {
         health::router(Arc::clone(&self.health))
-    }
-
-    /// Whether the images of all resources that existed at the start are published. Until then, an
-    /// unknown host may be one whose image is yet to come.
-    pub fn readiness(&self) -> impl Fn() -> bool + Send + 'static + use<S> {
-        let health = Arc::clone(&self.health);
-        move || health.is_ready()
     }
 
     /// Works until `stopped` ends. It then finishes the runs that have begun and
@@ -157,7 +150,7 @@ impl<S: ImageStore> Controller<S> {
         ]);
         let results = applier(
             |resource, context| Box::pin(reconcile(resource, context)),
-            error_policy::<S>,
+            error_policy,
             context,
             resources,
             requests.take_until(Box::pin(stopped)),
@@ -168,10 +161,10 @@ impl<S: ImageStore> Controller<S> {
     }
 }
 
-fn error_policy<S: ImageStore>(
+fn error_policy(
     resource: Arc<PreprovisioningImage>,
     error: &RunError,
-    context: Arc<Context<S>>,
+    context: Arc<Context>,
 ) -> Action {
     let key = resource.key();
     let unreachable = error.is_unreachable();

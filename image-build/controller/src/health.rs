@@ -72,10 +72,6 @@ impl Health {
         }
     }
 
-    pub(crate) fn is_ready(&self) -> bool {
-        self.is_ready.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn run(&self, succeeded: bool) {
         self.runs.inc();
         if !succeeded {
@@ -107,7 +103,7 @@ pub(crate) fn router(health: Arc<Health>) -> Router {
 }
 
 async fn readyz(State(health): State<Arc<Health>>) -> (StatusCode, &'static str) {
-    if health.is_ready() {
+    if health.is_ready.load(Ordering::Relaxed) {
         (StatusCode::OK, "ok\n")
     } else {
         let why =

@@ -1,4 +1,4 @@
-//! A host whose image the controller requests from the store.
+//! A host for which the controller makes an image.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use landfall_network_plan::Document;
 /// The name of a host: that of its `PreprovisioningImage`, which baremetal-operator
 /// gives the name of the `BareMetalHost`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HostKey {
-    pub namespace: String,
+pub(crate) struct HostKey {
+    pub(crate) namespace: String,
     /// At most 253 characters: lower-case letters, digits, hyphens and dots.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 impl HostKey {
@@ -34,7 +34,7 @@ impl fmt::Display for HostKey {
 
 /// The formats of an image, by metal3's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
+pub(crate) enum Format {
     /// A bootable ISO, for BMCs with virtual media.
     Iso,
     /// A ramdisk, which the firmware loads together with a kernel over the network.
@@ -43,8 +43,7 @@ pub enum Format {
 
 impl Format {
     /// The name in `acceptFormats` and in `status.format`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Iso => "iso",
             Self::Initrd => "initrd",
@@ -52,8 +51,7 @@ impl Format {
     }
 
     /// The format of this name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
         [Self::Iso, Self::Initrd]
             .into_iter()
             .find(|format| format.name() == name)
@@ -62,13 +60,11 @@ impl Format {
 
 /// What makes one host's image different from the base image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
-    pub key: HostKey,
-    /// `spec.architecture`: `x86_64` or `aarch64`. Empty if the resource names none.
-    pub architecture: String,
-    pub format: Format,
+pub(crate) struct Host {
+    pub(crate) key: HostKey,
+    pub(crate) format: Format,
     /// Its network, from the Secret that the resource names. It has been checked
     /// with the parser that the ramdisk uses. [`Document::None`]: no Secret, or one
     /// without network data.
-    pub network: Document,
+    pub(crate) network: Document,
 }

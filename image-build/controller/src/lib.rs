@@ -7,7 +7,7 @@
 //! (pkg/controllers/preprovisioningimage_controller.go).
 //!
 //! The data flows in one direction: watch events -> one resource, its Secret and
-//! what the store holds (`reconcile::View`) -> the next step (`reconcile`, pure) ->
+//! what this copy serves (`reconcile::View`) -> the next step (`reconcile`, pure) ->
 //! its execution (`machine`) -> the next view, until nothing is left to do. Every
 //! step can be the last one before a crash: the next run starts from the resource.
 //!
@@ -20,11 +20,9 @@ mod context;
 mod controller;
 mod health;
 mod host;
-mod image_store;
+mod images;
 mod leadership;
 mod machine;
-#[cfg(any(test, feature = "fixtures"))]
-pub mod memory_store;
 mod network_secret;
 mod outcome;
 mod own_writes;
@@ -36,9 +34,7 @@ mod status;
 mod watches;
 
 pub use controller::{Controller, Settings};
-pub use host::{Format, Host, HostKey};
-pub use image_store::{ImageStore, ImageUrls, Refusal, Rendered};
+pub use images::Images;
 pub use leadership::LeaseSettings;
-pub use network_secret::{SecretFault, network_document};
 pub use resource::{FINALIZER, PreprovisioningImage};
 pub use retry::RetryLimits;

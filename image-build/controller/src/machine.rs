@@ -8,13 +8,14 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::controller::Action;
 use kube::{Api, ResourceExt as _};
+use landfall_host_media::HostVersion;
 use landfall_network_plan::Document;
 use serde_json::{Value, json};
 
 use crate::claim;
 use crate::context::Context;
 use crate::host::{Host, HostKey};
-use crate::image_store::{ImageStore, ImageUrls, Rendered};
+use crate::images::{ImageUrls, Rendered};
 use crate::network_secret::{SecretFault, network_document};
 use crate::outcome::Wanted;
 use crate::reconcile::{ImageView, Next, SecretView, Step, View, next_step};
@@ -86,9 +87,9 @@ fn failed(what: &'static str) -> impl Fn(kube::Error) -> RunError {
 }
 
 /// Does everything that is to be done for a resource now.
-pub(crate) async fn reconcile<S: ImageStore>(
+pub(crate) async fn reconcile(
     resource: Arc<PreprovisioningImage>,
-    context: Arc<Context<S>>,
+    context: Arc<Context>,
 ) -> Result<Action, RunError> {
     if context.own_writes.are_after(&resource) {
         return Ok(Action::await_change());
@@ -115,22 +116,23 @@ pub(crate) async fn reconcile<S: ImageStore>(
 }
 
 /// One run for one resource.
-struct Run<'c, S: ImageStore> {
-    context: &'c Context<S>,
+struct Run<'c> {
+    context: &'c Context,
     key: HostKey,
     resource: PreprovisioningImage,
     resources: Api<PreprovisioningImage>,
     secrets: Api<Secret>,
     secret: Option<Secret>,
     secret_view: SecretView,
-    image: Option<S::Image>,
+    /// The rendered image, before it is published.
+    image: Option<HostVersion>,
     image_view: ImageView,
     origin: Option<Origin>,
     written: Option<Status>,
 }
 
-impl<'c, S: ImageStore> Run<'c, S> {
-    fn new(resource: PreprovisioningImage, context: &'c Context<S>) -> Self {
+impl<'c> Run<'c> {
+    fn new(resource: PreprovisioningImage, context: &'c Context) -> Self {
         let key = resource.key();
         let client = context.client.clone();
         Self {
@@ -170,7 +172,7 @@ impl<'c, S: ImageStore> Run<'c, S> {
         next_step(&View {
             resource: &self.resource,
             is_writer: self.context.leadership.is_held(),
-            formats: formats.as_deref(),
+            formats,
             secret: &self.secret_view,
             image: &self.image_view,
             published: published.as_deref(),
@@ -318,7 +320,6 @@ impl<'c, S: ImageStore> Run<'c, S> {
         let origin = Origin {
             uid: self.resource.uid().to_owned(),
             wanted,
-            base_version: *self.context.images.base_version().borrow(),
         };
         let served = &self.context.served;
         if let Some(result) = served.result(&self.key, &origin) {
@@ -328,19 +329,19 @@ impl<'c, S: ImageStore> Run<'c, S> {
             };
         } else if self.secret.is_none() && !origin.wanted.network_data.name.is_empty() {
             // `read_secret` took the Secret's version from the watch, and did not read the
-            // Secret. But the format, the architecture or the base has changed, so the
-            // image must be made again, and that needs the Secret's content.
+            // Secret. But the format or the architecture has changed, so the image must be
+            // made again, and that needs the Secret's content.
             served.remove_result(&self.key);
             self.secret_view = SecretView::NotRead;
             return;
         } else {
             self.image_view = match self.rendered(&origin.wanted) {
-                Ok(Rendered { urls, image }) => {
+                Ok(Rendered { urls, version }) => {
                     if served.published(&self.key).as_ref() == Some(&urls.image) {
                         // The Secret has a new version with the same network.
                         served.is_published(&self.key, origin.clone(), urls.clone());
                     }
-                    self.image = Some(image);
+                    self.image = Some(version);
                     ImageView::Rendered(urls)
                 }
                 Err(reason) => {
@@ -353,7 +354,7 @@ impl<'c, S: ImageStore> Run<'c, S> {
         self.origin = Some(origin);
     }
 
-    fn rendered(&self, wanted: &Wanted) -> Result<Rendered<S::Image>, String> {
+    fn rendered(&self, wanted: &Wanted) -> Result<Rendered, String> {
         let data = self.secret.as_ref().map(|secret| &secret.data);
         let network = match data {
             None => Document::None,
@@ -362,12 +363,10 @@ impl<'c, S: ImageStore> Run<'c, S> {
         };
         let host = Host {
             key: self.key.clone(),
-            architecture: wanted.architecture.clone(),
             format: wanted.format,
             network,
         };
-        let rendered = self.context.images.render(&host);
-        rendered.map_err(|refusal| refusal.to_string())
+        self.context.images.render(&host)
     }
 
     fn publish(&mut self) {

@@ -26,7 +26,7 @@ const MOST_FAULTS: usize = 20;
 /// Why the network data of a Secret cannot be used. None of these texts contains a
 /// value of the Secret's other keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SecretFault {
+pub(crate) enum SecretFault {
     /// Holds the names of the keys that it has.
     #[error(
         "the Secret has no network data: expected the key nmstate, networkData or value, found {0}"
@@ -46,7 +46,9 @@ pub enum SecretFault {
 ///
 /// # Errors
 /// If the Secret has keys, but none for a network, or if the network cannot be used.
-pub fn network_document(data: &BTreeMap<String, ByteString>) -> Result<Document, SecretFault> {
+pub(crate) fn network_document(
+    data: &BTreeMap<String, ByteString>,
+) -> Result<Document, SecretFault> {
     let keys = std::iter::once(&NMSTATE).chain(NETWORK_DATA);
     let present: Vec<(&'static str, &[u8])> = keys
         .filter_map(|key| Some((*key, data.get(*key)?.0.as_slice())))

@@ -4,7 +4,7 @@
 use k8s_openapi::jiff::Timestamp;
 
 use crate::host::Format;
-use crate::image_store::ImageUrls;
+use crate::images::ImageUrls;
 use crate::status::{ERROR, NetworkData, READY, State, Status};
 
 const SUCCESS: &str = "ImageSuccess";

@@ -12,7 +12,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::host::Format;
-use crate::image_store::ImageUrls;
+use crate::images::ImageUrls;
 use crate::outcome::{Outcome, Wanted};
 use crate::resource::{FINALIZER, PreprovisioningImage};
 use crate::retry;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::host::HostKey;
-use crate::image_store::ImageUrls;
+use crate::images::ImageUrls;
 use crate::outcome::Wanted;
 
 /// What an image was rendered from. As long as it is the same, there is no need to
@@ -17,8 +17,6 @@ pub(crate) struct Origin {
     /// The resource's UID: a new resource of the same name is another one.
     pub(crate) uid: String,
     pub(crate) wanted: Wanted,
-    /// [`crate::ImageStore::base_version`].
-    pub(crate) base_version: u64,
 }
 
 /// One host.

@@ -16,18 +16,14 @@ use kube::{Api, Resource};
 
 use crate::claim::{LABEL, LABEL_VALUE};
 use crate::context::{Context, SecretMetadata};
-use crate::image_store::ImageStore;
 use crate::resource::PreprovisioningImage;
 
 pub(crate) type Request = Result<ObjectRef<PreprovisioningImage>, Infallible>;
 type Requests = BoxStream<'static, Request>;
 
 /// Changes of resources.
-pub(crate) fn resources<S: ImageStore>(
-    writer: Writer<PreprovisioningImage>,
-    context: &Arc<Context<S>>,
-) -> Requests {
-    let api = api::<PreprovisioningImage, S>(context);
+pub(crate) fn resources(writer: Writer<PreprovisioningImage>, context: &Arc<Context>) -> Requests {
+    let api = api::<PreprovisioningImage>(context);
     let events = watcher(api, watcher::Config::default()).default_backoff();
     let context = Arc::clone(context);
     reflector(writer, events.map(without_bulk))
@@ -54,11 +50,8 @@ pub(crate) fn resources<S: ImageStore>(
 }
 
 /// Changes of Secrets that a resource owns.
-pub(crate) fn secrets<S: ImageStore>(
-    writer: Writer<SecretMetadata>,
-    context: &Arc<Context<S>>,
-) -> Requests {
-    let api = api::<SecretMetadata, S>(context);
+pub(crate) fn secrets(writer: Writer<SecretMetadata>, context: &Arc<Context>) -> Requests {
+    let api = api::<SecretMetadata>(context);
     let labelled = watcher::Config::default().labels(&format!("{LABEL}={LABEL_VALUE}"));
     let events = watcher(api, labelled).default_backoff();
     let context = Arc::clone(context);
@@ -81,23 +74,19 @@ pub(crate) fn secrets<S: ImageStore>(
         .boxed()
 }
 
-/// All resources when this copy begins to hold the lease, and when the base media
-/// change.
-pub(crate) fn everything<S: ImageStore>(context: &Arc<Context<S>>) -> Requests {
+/// All resources when this copy begins to hold the lease.
+pub(crate) fn everything(context: &Arc<Context>) -> Requests {
     let leader = stream::unfold(context.leadership.clone(), async |mut leadership| {
         leadership.begins().await.then_some(((), leadership))
     });
-    let base = stream::unfold(context.images.base_version(), async |mut version| {
-        version.changed().await.ok().map(|()| ((), version))
-    });
     let resources = context.resources.clone();
-    stream::select(leader.boxed(), base.boxed())
+    leader
         .flat_map(move |()| stream::iter(all(&resources)))
         .map(Ok)
         .boxed()
 }
 
-fn api<K, S>(context: &Context<S>) -> Api<K>
+fn api<K>(context: &Context) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
 {

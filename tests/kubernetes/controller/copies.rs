@@ -9,12 +9,12 @@ use crate::nmstate;
 async fn one_copy_writes_and_both_serve() -> Result<()> {
     let cluster = Cluster::start().await?;
     let client = || cluster.server.client("controller");
-    let first = RunningCopy::start_candidate(client().await?, "pod-a");
+    let first = RunningCopy::start_candidate(client().await?, "pod-a")?;
     wait_for("the first copy's lease", || async {
         Ok((first.metric("leader").await? == 1).then_some(()))
     })
     .await?;
-    let second = RunningCopy::start_candidate(client().await?, "pod-b");
+    let second = RunningCopy::start_candidate(client().await?, "pod-b")?;
     cluster
         .put_secret("net", "nmstate", &nmstate("192.0.2.50"))
         .await?;
@@ -52,7 +52,7 @@ async fn one_copy_writes_and_both_serve() -> Result<()> {
     both_serve(&[&second], &urls).await?;
 
     // It ends in order and gives the lease back: the next one writes at once.
-    let third = RunningCopy::start_candidate(client().await?, "pod-c");
+    let third = RunningCopy::start_candidate(client().await?, "pod-c")?;
     third.ready().await?;
     second.stop().await?;
     cluster.delete("late").await?;
@@ -63,8 +63,12 @@ async fn one_copy_writes_and_both_serve() -> Result<()> {
 async fn both_serve(copies: &[&RunningCopy], urls: &[String]) -> Result<()> {
     for copy in copies {
         wait_for("all images", || async {
-            let served = urls.iter().all(|url| copy.images.fetch(url).is_some());
-            Ok(served.then_some(()))
+            for url in urls {
+                if !copy.images.has(url).await? {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
         })
         .await?;
     }

@@ -12,7 +12,7 @@ use serde_json::json;
 #[tokio::test]
 async fn the_image_stays_while_another_finalizer_stays() -> Result<()> {
     let cluster = Cluster::start().await?;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     cluster.create("host", None).await?;
     cluster.accepted("host").await?;
     let ours = cluster.resources().get("host").await?.finalizers().to_vec();
@@ -65,7 +65,7 @@ async fn the_image_stays_while_another_finalizer_stays() -> Result<()> {
 #[tokio::test]
 async fn a_resource_of_assisted_service() -> Result<()> {
     let cluster = Cluster::start().await?;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     let label = json!({"metadata": {"labels": {"infraenvs.agent-install.openshift.io": "a"}}});
     cluster.create("host", None).await?;
     cluster.accepted("host").await?;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 #[tokio::test]
 async fn secrets() -> Result<()> {
     let cluster = Cluster::start().await?;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     let padding = "x".repeat((1 << 20) - 100);
     let fits = format!(
         "#{}\ninterfaces:\n- name: eno1\n  type: ethernet\n",
@@ -37,7 +37,7 @@ async fn secrets() -> Result<()> {
             "no-room",
             "nmstate",
             fits,
-            "Cannot generate image: the network data has",
+            "Cannot generate image: the network needs",
         ),
         (
             "bomb",
@@ -82,7 +82,7 @@ async fn secrets() -> Result<()> {
 #[tokio::test]
 async fn names() -> Result<()> {
     let cluster = Cluster::start().await?;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     let long = format!(
         "{}.{}",
         "a".repeat(63),
@@ -138,7 +138,7 @@ async fn a_status_of_unexpected_types() -> Result<()> {
     }
     let spec = json!({"acceptFormats": {"iso": true}, "architecture": 7, "networkDataName": ["a"]});
     cluster.create_with("bad-spec", spec).await?;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     for number in 0..bad.len() {
         cluster.accepted(&format!("host-{number}")).await?;
     }
@@ -190,7 +190,7 @@ async fn a_role_without_secrets() -> Result<()> {
     )
     .await?;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     cluster.create("without", None).await?;
     cluster.accepted("without").await?;
     cluster.create("with", Some("net")).await?;

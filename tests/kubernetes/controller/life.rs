@@ -3,17 +3,18 @@
 use anyhow::Result;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, WatchEvent, WatchParams};
-use landfall_controller::{FINALIZER, Format};
-use landfall_kubernetes_tests::{Cluster, Conditions, RunningCopy, wait_for};
+use landfall_controller::FINALIZER;
+use landfall_kubernetes_tests::{Cluster, Conditions, RunningCopy};
+use landfall_network_plan::Document;
 use serde_json::{Value, json};
 
-use crate::nmstate;
+use crate::{network, nmstate};
 
 /// baremetal-operator creates the resource with the Secret at hand.
 #[tokio::test]
 async fn an_iso_with_the_network_of_its_secret() -> Result<()> {
     let cluster = Cluster::start().await?;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     cluster
         .put_secret("net", "nmstate", &nmstate("192.0.2.50"))
         .await?;
@@ -25,11 +26,8 @@ async fn an_iso_with_the_network_of_its_secret() -> Result<()> {
     let conditions = Conditions::of(&status);
     assert_eq!(conditions.ready, "True/ImageSuccess/Generated image");
     assert_eq!(conditions.error, "False/ImageSuccess/");
-    let host = copy
-        .images
-        .fetch(status["imageUrl"].as_str().unwrap())
-        .unwrap();
-    assert_eq!(host.network.text(), nmstate("192.0.2.50"));
+    let network = network("192.0.2.50");
+    assert!(copy.images.are_of(&status, "host", &network).await?);
 
     let resource = cluster.resources().get("host").await?;
     assert_eq!(resource.finalizers(), [FINALIZER]);
@@ -49,11 +47,7 @@ async fn an_iso_with_the_network_of_its_secret() -> Result<()> {
     assert_eq!(status["format"], "initrd");
     assert_eq!(status["extraKernelParams"], "quiet");
     assert!(status["kernelUrl"].is_string(), "{status}");
-    let host = copy
-        .images
-        .fetch(status["imageUrl"].as_str().unwrap())
-        .unwrap();
-    assert_eq!(host.format, Format::Initrd);
+    assert!(copy.images.are_of(&status, "host", &network).await?);
 
     cluster.delete("host").await?;
     assert_eq!(copy.images.count(), 0);
@@ -66,7 +60,7 @@ async fn an_iso_with_the_network_of_its_secret() -> Result<()> {
 async fn a_url_never_outlives_its_image() -> Result<()> {
     use futures_util::StreamExt as _;
     let cluster = Cluster::start().await?;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     cluster
         .put_secret("net", "nmstate", &nmstate("192.0.2.50"))
         .await?;
@@ -144,7 +138,7 @@ async fn a_url_never_outlives_its_image() -> Result<()> {
 #[tokio::test]
 async fn a_secret_that_comes_later() -> Result<()> {
     let cluster = Cluster::start().await?;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     cluster.create("host", Some("net")).await?;
     let conditions = cluster.error("host", "MissingNetworkData").await?;
     assert_eq!(conditions.ready, "False/MissingNetworkData/");
@@ -152,21 +146,15 @@ async fn a_secret_that_comes_later() -> Result<()> {
         conditions.error,
         "True/MissingNetworkData/NetworkData secret not found"
     );
-    cluster
-        .put_secret(
-            "net",
-            "networkData",
-            r#"{"links": [{"id": "eno1", "type": "phy",
-        "ethernet_mac_address": "52:54:00:00:00:01"}],
-        "networks": [{"id": "n0", "link": "eno1", "type": "ipv4_dhcp"}]}"#,
-        )
-        .await?;
+    let text = json!({
+        "links": [{"id": "eno1", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"}],
+        "networks": [{"id": "n0", "link": "eno1", "type": "ipv4_dhcp"}],
+    })
+    .to_string();
+    cluster.put_secret("net", "networkData", &text).await?;
     let status = cluster.accepted("host").await?;
-    let host = copy
-        .images
-        .fetch(status["imageUrl"].as_str().unwrap())
-        .unwrap();
-    assert_eq!(host.network.kind(), "network_data");
+    let network = Document::NetworkData(text);
+    assert!(copy.images.are_of(&status, "host", &network).await?);
 
     // And it goes again: now it has the label, so the controller sees that at once.
     cluster
@@ -183,13 +171,14 @@ async fn a_secret_that_comes_later() -> Result<()> {
         .await?;
     let status = cluster.accepted("host").await?;
     assert_eq!(status["networkData"], json!({}));
+    assert!(copy.images.are_of(&status, "host", &Document::None).await?);
     copy.stop().await
 }
 
 #[tokio::test]
 async fn what_cannot_be_served() -> Result<()> {
     let cluster = Cluster::start().await?;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     let formats = json!(["iso", "initrd"]);
     let architecture = json!({"architecture": "riscv64", "acceptFormats": formats});
     cluster.create_with("other-machine", architecture).await?;
@@ -209,23 +198,8 @@ async fn what_cannot_be_served() -> Result<()> {
         conditions.error,
         "True/ConfigurationError/No acceptable image format supported"
     );
-    cluster.accepted("no-architecture").await?;
-
-    // The base media change while the controller runs.
-    cluster.create("host", None).await?;
-    let first = cluster.accepted("host").await?;
-    copy.images
-        .set_base("base-2", &[Format::Iso, Format::Initrd]);
-    let second = wait_for("the new base", || async {
-        let status = cluster.accepted("host").await?;
-        Ok((status["imageUrl"] != first["imageUrl"]).then_some(status))
-    });
-    let url = second.await?["imageUrl"].clone();
-    assert!(copy.images.fetch(url.as_str().unwrap()).is_some());
-    copy.images.set_base("base-3", &[Format::Initrd]);
-    wait_for("a ramdisk", || async {
-        Ok((cluster.accepted("host").await?["format"] == "initrd").then_some(()))
-    })
-    .await?;
+    let status = cluster.accepted("no-architecture").await?;
+    let name = "no-architecture";
+    assert!(copy.images.are_of(&status, name, &Document::None).await?);
     copy.stop().await
 }

@@ -12,6 +12,13 @@ mod many;
 mod outage;
 mod restarts;
 
+use landfall_network_plan::Document;
+
+/// The network that a Secret with [`nmstate`] describes.
+fn network(address: &str) -> Document {
+    Document::NmState(nmstate(address))
+}
+
 /// NMState for a host with this address.
 fn nmstate(address: &str) -> String {
     format!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use landfall_kubernetes_tests::{Cluster, RunningCopy, wait_for};
 
-use crate::nmstate;
+use crate::{network, nmstate};
 
 /// A minute, unless the environment says less.
 fn outage() -> Duration {
@@ -16,7 +16,7 @@ fn outage() -> Duration {
 #[tokio::test]
 async fn the_api_server_is_unavailable_for_a_minute() -> Result<()> {
     let mut cluster = Cluster::start().await?;
-    let copy = RunningCopy::start_candidate(cluster.server.client("controller").await?, "pod-a");
+    let copy = RunningCopy::start_candidate(cluster.server.client("controller").await?, "pod-a")?;
     cluster
         .put_secret("net", "nmstate", &nmstate("192.0.2.50"))
         .await?;
@@ -29,7 +29,7 @@ async fn the_api_server_is_unavailable_for_a_minute() -> Result<()> {
     cluster.server.end();
     tokio::time::sleep(outage()).await;
     // The image stays, and so does the copy that serves it.
-    assert!(copy.images.fetch(url).is_some());
+    assert!(copy.images.has(url).await?);
     assert_eq!(copy.ask("/healthz").await?.0, 200);
     assert_eq!(copy.ask("/readyz").await?.0, 200);
     wait_for("the end of the lease", || async {
@@ -43,9 +43,8 @@ async fn the_api_server_is_unavailable_for_a_minute() -> Result<()> {
         .put_secret("net", "nmstate", &nmstate("192.0.2.51"))
         .await?;
     let status = cluster.accepted("host").await?;
-    let url = status["imageUrl"].as_str().unwrap_or_default();
-    let host = copy.images.fetch(url).unwrap();
-    assert_eq!(host.network.text(), nmstate("192.0.2.51"));
+    let network = network("192.0.2.51");
+    assert!(copy.images.are_of(&status, "host", &network).await?);
     copy.stop().await
 }
 
@@ -56,7 +55,7 @@ async fn a_start_without_an_api_server() -> Result<()> {
     cluster.create("host", None).await?;
     let client = cluster.server.client("controller").await?;
     cluster.server.end();
-    let copy = RunningCopy::start(client);
+    let copy = RunningCopy::start(client)?;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(copy.ask("/healthz").await?.0, 200);
     assert_eq!(copy.ask("/readyz").await?.0, 503);

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use landfall_kubernetes_tests::{Cluster, Crash, RunningCopy, When, wait_for};
 
-use crate::nmstate;
+use crate::{network, nmstate};
 
 /// Finalizer, claim, status; unready, status; no finalizer.
 const WRITES: usize = 6;
@@ -19,7 +19,7 @@ async fn a_crash_at_each_write() -> Result<()> {
     }
     // Without a crash there are as many writes as expected: no step is left out.
     let crash = Crash::at(usize::MAX, When::Before);
-    let copy = RunningCopy::start(crash.client(&cluster.server).await?);
+    let copy = RunningCopy::start(crash.client(&cluster.server).await?)?;
     life(&cluster, "host", &copy, || false).await?;
     assert_eq!(crash.writes(), WRITES);
     copy.stop().await
@@ -27,7 +27,7 @@ async fn a_crash_at_each_write() -> Result<()> {
 
 async fn crash_once(cluster: &Cluster, name: &str, at: usize, when: When) -> Result<()> {
     let crash = Crash::at(at, when);
-    let copy = RunningCopy::start(crash.client(&cluster.server).await?);
+    let copy = RunningCopy::start(crash.client(&cluster.server).await?)?;
     life(cluster, name, &copy, || crash.has_crashed()).await?;
     ensure!(
         crash.has_crashed(),
@@ -35,7 +35,7 @@ async fn crash_once(cluster: &Cluster, name: &str, at: usize, when: When) -> Res
         crash.writes()
     );
     copy.crash().await;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     // After a crash between write and answer, the deletion may have begun.
     let resource = cluster.resources().get_opt(name).await?;
     let stays = resource.is_some_and(|found| found.metadata.deletion_timestamp.is_none());
@@ -44,10 +44,7 @@ async fn crash_once(cluster: &Cluster, name: &str, at: usize, when: When) -> Res
         copy.ready().await?;
         let status = cluster.accepted(name).await?;
         let url = status["imageUrl"].as_str().unwrap_or_default();
-        ensure!(
-            copy.images.fetch(url).is_some(),
-            "{name}: {url} is not served"
-        );
+        ensure!(copy.images.has(url).await?, "{name}: {url} is not served");
         cluster.delete(name).await?;
     }
     wait_for("the end of the resource", || async {
@@ -79,9 +76,10 @@ async fn life(
         .await?;
     cluster.create(name, Some(name)).await?;
     for address in ["192.0.2.50", "192.0.2.51"] {
-        let text = nmstate(address);
         if address != "192.0.2.50" {
-            cluster.put_secret(name, "nmstate", &text).await?;
+            cluster
+                .put_secret(name, "nmstate", &nmstate(address))
+                .await?;
         }
         let served = wait_for("the image, or the crash", || async {
             if has_crashed() {
@@ -92,11 +90,8 @@ async fn life(
             let status = &resource.status;
             let is_current = status["networkData"]["version"].as_str()
                 == secret.metadata.resource_version.as_deref();
-            let url = status["imageUrl"].as_str().unwrap_or_default();
-            let host = copy.images.fetch(url).filter(|_| is_current);
-            Ok(host
-                .is_some_and(|host| host.network.text() == text)
-                .then_some(true))
+            let served = is_current && copy.images.are_of(status, name, &network(address)).await?;
+            Ok(served.then_some(true))
         });
         if !served.await? {
             return Ok(());
@@ -117,7 +112,7 @@ async fn life(
 #[tokio::test]
 async fn a_restart_keeps_the_urls() -> Result<()> {
     let cluster = Cluster::start().await?;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     cluster
         .put_secret("net", "nmstate", &nmstate("192.0.2.50"))
         .await?;
@@ -129,11 +124,11 @@ async fn a_restart_keeps_the_urls() -> Result<()> {
         before.push(cluster.accepted(name).await?);
     }
     copy.stop().await?;
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     copy.ready().await?;
     for (name, before) in ["a", "b"].into_iter().zip(before) {
         let url = before["imageUrl"].as_str().unwrap_or_default();
-        assert!(copy.images.fetch(url).is_some(), "{name}: {url}");
+        assert!(copy.images.has(url).await?, "{name}: {url}");
         assert_eq!(cluster.accepted(name).await?, before);
     }
     assert_eq!(copy.metric("status_writes_total").await?, 0);

@@ -187,14 +187,21 @@ impl Cluster {
     /// # Errors
     /// If it does not get there.
     pub async fn accepted(&self, name: &str) -> Result<Value> {
-        wait_for(&format!("the image of {name}"), || async {
+        let what = format!("the image of {name}");
+        let accepted = wait_for(&what, || async {
             let resource = self.resources().get(name).await?;
             Ok(self
                 .is_accepted(&resource)
                 .await?
                 .then_some(resource.status))
-        })
-        .await
+        });
+        match accepted.await {
+            Ok(status) => Ok(status),
+            Err(error) => {
+                let found = self.resources().get(name).await?.status;
+                Err(error.context(format!("found {found:#}")))
+            }
+        }
     }
 
     /// The rules of baremetal-operator (baremetalhost_controller.go,

@@ -1,22 +1,21 @@
-//! One copy of the controller, with a store of its own.
+//! One copy of the controller, with its image service.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use axum::body::Body;
 use axum::http::Request;
 use kube::Client;
-use landfall_controller::memory_store::MemoryStore;
-use landfall_controller::{Controller, HostKey, LeaseSettings, RetryLimits, Settings};
+use landfall_controller::{Controller, LeaseSettings, RetryLimits, Settings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
 use crate::cluster::{NAMESPACE, wait_for};
+use crate::images::ServedImages;
 
 pub struct RunningCopy {
-    pub images: Arc<MemoryStore>,
+    pub images: ServedImages,
     health: axum::Router,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -39,14 +38,18 @@ impl RunningCopy {
     }
 
     /// The only copy.
-    #[must_use]
-    pub fn start(client: Client) -> Self {
+    ///
+    /// # Errors
+    /// As for [`RunningCopy::start_with`].
+    pub fn start(client: Client) -> Result<Self> {
         Self::start_with(client, Self::settings())
     }
 
     /// One of several copies, with a lease that expires after two seconds.
-    #[must_use]
-    pub fn start_candidate(client: Client, identity: &str) -> Self {
+    ///
+    /// # Errors
+    /// As for [`RunningCopy::start_with`].
+    pub fn start_candidate(client: Client, identity: &str) -> Result<Self> {
         let lease = LeaseSettings {
             duration: Duration::from_secs(2),
             renew_deadline: Duration::from_millis(1500),
@@ -60,10 +63,18 @@ impl RunningCopy {
         Self::start_with(client, settings)
     }
 
-    #[must_use]
-    pub fn start_with(client: Client, settings: Settings) -> Self {
-        let images = Arc::new(MemoryStore::new("base-1"));
-        let controller = Controller::new(client, Arc::clone(&images), settings);
+    /// A copy with these settings.
+    ///
+    /// # Errors
+    /// If the image service cannot listen.
+    pub fn start_with(client: Client, settings: Settings) -> Result<Self> {
+        // Shown if the test fails. An error means that another copy has done this.
+        let log = tracing_subscriber::fmt()
+            .with_test_writer()
+            .with_ansi(false);
+        let _ = log.try_init();
+        let (served, images) = ServedImages::start()?;
+        let controller = Controller::new(client, images, settings);
         let health = controller.health();
         let (stop, stopped) = oneshot::channel();
         let stopped = async move {
@@ -72,18 +83,19 @@ impl RunningCopy {
             }
         };
         let task = tokio::spawn(controller.run(stopped));
-        Self {
-            images,
+        Ok(Self {
+            images: served,
             health,
             stop: Some(stop),
             task,
-        }
+        })
     }
 
     /// Ends without any clean-up, as after SIGKILL.
     pub async fn crash(self) {
         self.task.abort();
         let _ = self.task.await;
+        self.images.stop().await;
     }
 
     /// Ends as after SIGTERM.
@@ -96,6 +108,7 @@ impl RunningCopy {
         }
         let end = tokio::time::timeout(Duration::from_secs(20), self.task);
         end.await.context("the controller does not end")??;
+        self.images.stop().await;
         Ok(())
     }
 
@@ -134,14 +147,5 @@ impl RunningCopy {
         let status = answer.status().as_u16();
         let bytes = axum::body::to_bytes(answer.into_body(), 1 << 20).await?;
         Ok((status, String::from_utf8(bytes.into())?))
-    }
-
-    /// The key of a host of the tests.
-    #[must_use]
-    pub fn key(name: &str) -> HostKey {
-        HostKey {
-            namespace: NAMESPACE.to_owned(),
-            name: name.to_owned(),
-        }
     }
 }

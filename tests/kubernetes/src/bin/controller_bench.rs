@@ -21,7 +21,7 @@ async fn main() -> Result<()> {
     let many = patch(&cluster, AT_ONCE).await?;
     fleet::create(&cluster, HOSTS, 0).await?;
     let begin = Instant::now();
-    let copy = RunningCopy::start(cluster.server.client("controller").await?);
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     fleet::wait_for_writes(&copy, HOSTS).await?;
     let controller = begin.elapsed();
     copy.stop().await?;

@@ -1,0 +1,170 @@
+//! The images of the resources' hosts, which the image service serves.
+//!
+//! All copies of the service must give the same URL for the same host and the same
+//! base, also after a restart: the controller writes the URL into the resource, and a
+//! BMC may read it for hours. So a URL depends only on the content of the base, what
+//! all hosts have, the host's key and its network.
+
+use landfall_host_media::{HostError, HostVersion};
+use landfall_image_service::{HostPaths, HostStore, PublicUrl, PutError};
+use landfall_network_plan::Document;
+use sha2::{Digest as _, Sha256};
+
+use crate::host::{Format, Host, HostKey};
+
+/// The architecture of the media that landfall-image builds.
+const ARCHITECTURE: &str = "x86_64";
+/// In characters: how much of a host's name is in its URL.
+const SHOWN_NAME: usize = 40;
+
+/// Where the parts of a host's image are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ImageUrls {
+    /// The ISO or the ramdisk.
+    pub(crate) image: String,
+    /// The kernel, for [`Format::Initrd`].
+    pub(crate) kernel: Option<String>,
+}
+
+/// A host's image that can be published.
+#[derive(Debug)]
+pub(crate) struct Rendered {
+    pub(crate) urls: ImageUrls,
+    pub(crate) version: HostVersion,
+}
+
+/// The hosts of an image service.
+#[derive(Debug)]
+pub struct Images {
+    store: HostStore,
+    /// What all hosts have.
+    common: HostVersion,
+    public_url: PublicUrl,
+}
+
+impl Images {
+    /// The hosts of this store, which must have no others. `common` is what all of
+    /// them have in addition to the base; `public_url` is how clients reach the
+    /// service.
+    #[must_use]
+    pub fn new(store: HostStore, common: HostVersion, public_url: PublicUrl) -> Self {
+        Self {
+            store,
+            common,
+            public_url,
+        }
+    }
+
+    /// The formats for an architecture. `None` if there is no base for it. The
+    /// architecture may be empty: then it is that of the base.
+    pub(crate) fn formats(&self, architecture: &str) -> Option<&'static [Format]> {
+        let is_known = ["", ARCHITECTURE].contains(&architecture);
+        is_known.then_some(&[Format::Iso, Format::Initrd])
+    }
+
+    /// Makes a host's image and determines its URLs. Publishes nothing.
+    ///
+    /// # Errors
+    /// If the host cannot have an image. The operator reads the reason in the
+    /// conditions of the `PreprovisioningImage` and of the `BareMetalHost`.
+    pub(crate) fn render(&self, host: &Host) -> Result<Rendered, String> {
+        let version = self.version(host);
+        let paths = self.store.paths_of(&store_name(&host.key), &version);
+        let paths = paths.map_err(|error| reason(&error))?;
+        let urls = self.urls(&paths, host.format)?;
+        Ok(Rendered { urls, version })
+    }
+
+    /// Serves this image of the host. It replaces the host's previous one.
+    pub(crate) fn publish(&self, key: &HostKey, version: HostVersion) {
+        // `render` has made the image with the same base.
+        if let Err(error) = self.store.put(&store_name(key), version) {
+            tracing::error!("{key}: {error}");
+        }
+    }
+
+    /// Ends the service of the host's image. Does nothing if there is none.
+    pub(crate) fn withdraw(&self, key: &HostKey) {
+        self.store.remove(&store_name(key));
+    }
+
+    /// The images of all resources that existed at the start are published.
+    pub(crate) fn set_ready(&self) {
+        self.store.set_ready(true);
+    }
+
+    fn version(&self, host: &Host) -> HostVersion {
+        if host.network == Document::None {
+            return self.common.clone();
+        }
+        // Without hardware addresses: whatever machine boots this image is the host.
+        let name = Some(host.key.name.clone());
+        let host = landfall_host_manifests::host(name, host.network.clone());
+        self.common.clone().with_host(&host)
+    }
+
+    fn urls(&self, paths: &HostPaths, format: Format) -> Result<ImageUrls, String> {
+        let url = |path: &str| {
+            let url = self.public_url.join(path);
+            url.map_err(|error| error.to_string())
+        };
+        Ok(match format {
+            Format::Iso => ImageUrls {
+                image: url(&paths.iso)?,
+                kernel: None,
+            },
+            Format::Initrd => ImageUrls {
+                image: url(&paths.initramfs)?,
+                kernel: Some(url(&paths.kernel)?),
+            },
+        })
+    }
+}
+
+/// For people who know the resource, but not the name in the store or the builder.
+fn reason(error: &PutError) -> String {
+    match error {
+        PutError::Host {
+            fault: HostError::TooLarge { room, found, .. },
+            ..
+        } => format!(
+            "the network needs {found} bytes, and the base ISO has room for {room} -- build the \
+             base ISO with a larger --embed-kib"
+        ),
+        PutError::Host { fault, .. } => fault.to_string(),
+        PutError::Name(_) => error.to_string(),
+    }
+}
+
+/// The name in the store: the beginning of the host's name, for people, and a digest,
+/// because two namespaces may have hosts of one name, and some BMCs refuse a long URL.
+fn store_name(key: &HostKey) -> String {
+    let digest = Sha256::digest(key.to_string());
+    let digest: String = digest[..6]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let shown: String = key.name.chars().take(SHOWN_NAME).collect();
+    format!("{shown}-{digest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_tell_namespaces_apart() {
+        let name = |namespace: &str, name: &str| {
+            store_name(&HostKey {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            })
+        };
+        assert_eq!(name("metal3", "node-0"), name("metal3", "node-0"));
+        assert!(name("metal3", "node-0").starts_with("node-0-"));
+        assert_ne!(name("metal3", "node-0"), name("other", "node-0"));
+        // `/` is in no name of Kubernetes.
+        assert_ne!(name("a", "b-c"), name("a-b", "c"));
+        assert_eq!(name("metal3", &"n".repeat(253)).len(), SHOWN_NAME + 13);
+    }
+}
