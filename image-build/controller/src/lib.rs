@@ -23,7 +23,7 @@ mod host;
 mod images;
 mod leadership;
 mod machine;
-mod network_secret;
+mod network;
 mod outcome;
 mod own_writes;
 mod reconcile;

@@ -16,7 +16,7 @@ use crate::claim;
 use crate::context::Context;
 use crate::host::{Host, HostKey};
 use crate::images::{ImageUrls, Rendered};
-use crate::network_secret::{SecretFault, network_document};
+use crate::network::network_of;
 use crate::outcome::Wanted;
 use crate::reconcile::{ImageView, Next, SecretView, Step, View, next_step};
 use crate::resource::{FINALIZER, PreprovisioningImage};
@@ -355,11 +355,10 @@ impl<'c> Run<'c> {
     }
 
     fn rendered(&self, wanted: &Wanted) -> Result<Rendered, String> {
-        let data = self.secret.as_ref().map(|secret| &secret.data);
-        let network = match data {
+        let network = match &self.secret {
             None => Document::None,
-            Some(data) => network_document(&data.clone().unwrap_or_default())
-                .map_err(|fault: SecretFault| fault.to_string())?,
+            Some(secret) => network_of(secret)
+                .map_err(|fault| format!("Secret {}: {fault}", secret.name_any()))?,
         };
         let host = Host {
             key: self.key.clone(),

@@ -21,7 +21,7 @@ use landfall_network_plan::{Document, EmbeddedHost};
 pub use agent_config::read_agent_config;
 pub use bare_metal_hosts::{ManifestFile, read_bare_metal_hosts};
 pub use install_config::read_install_config;
-pub use network_secret::{NETWORK_KEYS, NetworkSecretError, network_document};
+pub use network_secret::{NETWORK_KEYS, NetworkSecretError, network_of_keys};
 
 /// A host as the user described it.
 #[derive(Debug)]

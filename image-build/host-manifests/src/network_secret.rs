@@ -2,12 +2,16 @@
 //!
 //! The keys are those of the two programs that read such Secrets: `nmstate`
 //! (OpenShift's image-customization-controller), `networkData` and `value` (metal3's
-//! baremetal-operator).
+//! baremetal-operator). The builder reads Secrets in files, Landfall's controller
+//! reads them from Kubernetes, both with [`network_of_keys`].
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use landfall_network_plan::Document;
-use landfall_network_plan::from_nmstate::{InvalidYaml, LARGEST, yaml_to_json};
+use landfall_network_plan::from_nmstate::{InvalidYaml, yaml_to_json};
 use serde_json::Value;
 
 use crate::manifest::Manifest;
@@ -17,9 +21,12 @@ use crate::reader::{kind, start};
 const NMSTATE: &str = "nmstate";
 
 /// The keys under which a Secret holds the network of a host. The first one that is
-/// there takes effect.
+/// not empty takes effect.
 pub const NETWORK_KEYS: [&str; 3] = [NMSTATE, "networkData", "value"];
 
+/// In bytes: the maximum size of the network in a Secret. Kubernetes stores Secrets of
+/// up to 1 MiB; a host with a hundred interfaces needs about 25 KiB.
+const LARGEST: usize = 256 << 10;
 /// At most this many key names are listed in a message.
 const MOST_NAMES: usize = 8;
 
@@ -55,19 +62,56 @@ pub enum NetworkSecretError {
     },
 }
 
-/// The description of a network under one of the [`NETWORK_KEYS`].
+/// The network that a Secret with these keys describes: the text under the first of
+/// the [`NETWORK_KEYS`] that is not empty. [`Document::None`] if the Secret has no key
+/// at all, or if all of these keys that it has are empty.
 ///
 /// # Errors
-/// If the bytes are no description. Does not check the description itself.
-pub fn network_document(key: &'static str, bytes: &[u8]) -> Result<Document, NetworkSecretError> {
+/// If the Secret has keys, but none for a network, or if the text is no description of
+/// one. Does not check the description itself.
+pub fn network_of_keys(data: &BTreeMap<&str, &[u8]>) -> Result<Document, NetworkSecretError> {
+    let value = |key| Ok(data.get(key).map(|bytes| Cow::Borrowed(*bytes)));
+    first_network(data.keys().copied(), value)
+}
+
+/// `value` is asked for the keys in their order, until one is not empty.
+fn first_network<'v>(
+    keys: impl ExactSizeIterator<Item = &'v str>,
+    value: impl Fn(&'static str) -> Result<Option<Cow<'v, [u8]>>, NetworkSecretError>,
+) -> Result<Document, NetworkSecretError> {
+    let mut is_there = keys.len() == 0;
+    for key in NETWORK_KEYS {
+        match value(key)? {
+            Some(bytes) if bytes.trim_ascii().is_empty() => is_there = true,
+            Some(bytes) => return network_document(key, &bytes),
+            None => {}
+        }
+    }
+    if is_there {
+        return Ok(Document::None);
+    }
+    let names = names(keys);
+    Err(NetworkSecretError::NoKey { names })
+}
+
+/// The names of the first keys. Kubernetes allows 253 characters in each.
+fn names<'k>(keys: impl Iterator<Item = &'k str>) -> String {
+    let mut names: Vec<String> = keys.map(start).collect();
+    let more = names.len().saturating_sub(MOST_NAMES);
+    names.truncate(MOST_NAMES);
+    let mut names = names.join(", ").escape_debug().to_string();
+    if more > 0 {
+        names += &format!(" and {more} more");
+    }
+    names
+}
+
+fn network_document(key: &'static str, bytes: &[u8]) -> Result<Document, NetworkSecretError> {
     if bytes.len() > LARGEST {
         let found = bytes.len();
         return Err(NetworkSecretError::TooLong { key, found });
     }
     let text = std::str::from_utf8(bytes).map_err(|_| NetworkSecretError::NoText { key })?;
-    if text.trim().is_empty() {
-        return Ok(Document::None);
-    }
     if key == NMSTATE {
         let fault = |error: NetworkConfigError| NetworkSecretError::NmState {
             key,
@@ -78,26 +122,29 @@ pub fn network_document(key: &'static str, bytes: &[u8]) -> Result<Document, Net
     network_data_in(key, text)
 }
 
-/// The document of network_data, which may be YAML. The parser of network_data reads
-/// JSON.
+/// The document of network_data, which may be YAML, or text in quotes that is one of
+/// these. The parser of network_data reads JSON.
 fn network_data_in(key: &'static str, text: &str) -> Result<Document, NetworkSecretError> {
-    let (value, text) = match serde_json::from_str::<Value>(text) {
-        Ok(value) => (value, text.to_owned()),
-        Err(_) => {
-            let value =
-                yaml_to_json(text).map_err(|error| NetworkSecretError::Yaml { key, error })?;
-            let text = format!("{value:#}\n");
-            (value, text)
-        }
+    let (value, text) = match json_of(key, text)? {
+        (Value::String(inner), _) => json_of(key, &inner)?,
+        found => found,
     };
     let found = match &value {
         Value::Object(fields) if fields.is_empty() => "no settings",
         // cloud-init's format. Many Secrets hold it for the installed system.
         Value::Object(fields)
             if !fields.contains_key("links")
-                && ["ethernets", "bonds", "vlans", "network", "renderer"]
-                    .iter()
-                    .any(|key| fields.contains_key(*key)) =>
+                && [
+                    "version",
+                    "renderer",
+                    "ethernets",
+                    "bonds",
+                    "vlans",
+                    "config",
+                    "network",
+                ]
+                .iter()
+                .any(|key| fields.contains_key(*key)) =>
         {
             "netplan"
         }
@@ -107,13 +154,21 @@ fn network_data_in(key: &'static str, text: &str) -> Result<Document, NetworkSec
     Err(NetworkSecretError::NetworkData { key, found })
 }
 
-/// The network of a Secret manifest. [`Document::None`] if the Secret has no key at
-/// all. Decodes only the value that holds the network.
+/// The value of JSON or YAML, and its text as JSON: the given one if it is JSON.
+fn json_of(key: &'static str, text: &str) -> Result<(Value, String), NetworkSecretError> {
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        return Ok((value, text.to_owned()));
+    }
+    let value = yaml_to_json(text).map_err(|error| NetworkSecretError::Yaml { key, error })?;
+    let text = format!("{value:#}\n");
+    Ok((value, text))
+}
+
+/// The network of a Secret manifest. Decodes no other value.
 pub(crate) fn network_of(secret: &Manifest) -> Result<Document, NetworkSecretError> {
-    let mut names = Vec::new();
-    let mut parts = Vec::new();
+    let mut values = BTreeMap::new();
     // The API server copies `stringData` over `data`.
-    for part in ["stringData", "data"] {
+    for part in ["data", "stringData"] {
         let fields = match secret.fields.get(part) {
             None | Some(Value::Null) => continue,
             Some(Value::Object(fields)) => fields,
@@ -125,35 +180,17 @@ pub(crate) fn network_of(secret: &Manifest) -> Result<Document, NetworkSecretErr
                 });
             }
         };
-        names.extend(fields.keys().map(|name| start(name)));
-        parts.push((part, fields));
+        values.extend({ fields.iter() }.map(|(name, value)| (name.as_str(), (part, value))));
     }
-    for key in NETWORK_KEYS {
-        for (part, fields) in &parts {
-            if let Some(value) = fields.get(key) {
-                let path = format!("{part}.{key}");
-                return network_document(key, &bytes(path, part, key, value)?);
-            }
-        }
-    }
-    if names.is_empty() {
-        return Ok(Document::None);
-    }
-    let more = names.len().saturating_sub(MOST_NAMES);
-    names.truncate(MOST_NAMES);
-    let mut names = names.join(", ").escape_debug().to_string();
-    if more > 0 {
-        names += &format!(" and {more} more");
-    }
-    Err(NetworkSecretError::NoKey { names })
+    let value = |key| match values.get(key) {
+        None => Ok(None),
+        Some((part, value)) => Ok(Some(Cow::Owned(bytes(part, key, value)?))),
+    };
+    first_network(values.keys().copied(), value)
 }
 
-fn bytes(
-    path: String,
-    part: &str,
-    key: &'static str,
-    value: &Value,
-) -> Result<Vec<u8>, NetworkSecretError> {
+fn bytes(part: &str, key: &'static str, value: &Value) -> Result<Vec<u8>, NetworkSecretError> {
+    let path = format!("{part}.{key}");
     let text = match value {
         Value::Null => return Ok(Vec::new()),
         Value::String(text) => text,
@@ -178,3 +215,6 @@ fn bytes(
         .decode(packed)
         .map_err(|_| NetworkSecretError::NoBase64 { path })
 }
+
+#[cfg(test)]
+mod tests;

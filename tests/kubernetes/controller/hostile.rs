@@ -31,7 +31,7 @@ async fn secrets() -> Result<()> {
             "megabyte",
             "nmstate",
             format!("interfaces: []\n#{padding}"),
-            "Cannot generate image: nmstate: expected at most 262144 bytes",
+            "Cannot generate image: Secret megabyte: nmstate: expected at most 262144 bytes",
         ),
         (
             "no-room",
@@ -43,20 +43,20 @@ async fn secrets() -> Result<()> {
             "bomb",
             "networkData",
             bomb,
-            "Cannot generate image: networkData: expected YAML",
+            "Cannot generate image: Secret bomb: networkData: expected YAML",
         ),
         (
             "deep",
             "value",
             "[".repeat(100_000),
-            "Cannot generate image: value: expected YAML",
+            "Cannot generate image: Secret deep: value: expected YAML",
         ),
         (
             "bmc",
             "password",
             "hunter2".to_owned(),
-            "Cannot generate image: the Secret has no network data: expected the key nmstate, \
-             networkData or value, found password",
+            "Cannot generate image: Secret bmc: expected one of the keys nmstate, networkData and \
+             value, found password",
         ),
     ] {
         cluster.put_secret(name, key, &text).await?;

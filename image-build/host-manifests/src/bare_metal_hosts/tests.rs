@@ -162,6 +162,19 @@ fn keys_and_encodings() {
             json!({"stringData": {"networkData": DATA, "value": "x"}}),
             network_data(),
         ),
+        // The first key that is not empty, as in the controller.
+        (
+            json!({"stringData": {"networkData": DATA, "nmstate": ""}}),
+            network_data(),
+        ),
+        (
+            json!({"data": {"nmstate": NMSTATE_BASE64, "value": {"a": "b"}}}),
+            nmstate(),
+        ),
+        (
+            json!({"stringData": {"networkData": json!(DATA).to_string()}}),
+            network_data(),
+        ),
         (json!({"stringData": {"value": DATA}}), network_data()),
         (
             json!({"stringData": {"networkData": "links: []\nnetworks: []\n"}}),
@@ -196,7 +209,7 @@ fn keys_and_encodings() {
 
 #[test]
 fn a_secret_that_cannot_be_used_is_a_fault() {
-    let long = "x".repeat((1 << 20) + 1);
+    let long = "x".repeat((256 << 10) + 1);
     for (content, fault) in [
         (
             json!({"data": {"userData": "cGFzc3dvcmQ="}}),
@@ -224,11 +237,11 @@ fn a_secret_that_cannot_be_used_is_a_fault() {
         ),
         (
             json!({"stringData": {"nmstate": long}}),
-            "nmstate: expected at most 1048576 bytes, found 1048577",
+            "nmstate: expected at most 262144 bytes, found 262145",
         ),
         (
             json!({"data": {"nmstate": "A".repeat(3 << 20)}}),
-            "nmstate: expected at most 1048576 bytes, found 2359296",
+            "nmstate: expected at most 262144 bytes, found 2359296",
         ),
         (
             json!({"stringData": {"networkData": "version: 2\nethernets: {}\n"}}),
@@ -254,14 +267,14 @@ fn a_secret_that_cannot_be_used_is_a_fault() {
     );
 }
 
-/// 1 MiB is the largest Secret that Kubernetes stores.
+/// 256 KiB, the limit of the controller, too.
 #[test]
-fn the_largest_secret_is_read() {
+fn the_largest_network_of_a_secret_is_read() {
     let mut text = "interfaces: [] # ".to_owned();
-    text += &"x".repeat((1 << 20) - text.len());
+    text += &"x".repeat((256 << 10) - text.len());
     let reading = with_secret(secret(json!({"stringData": {"nmstate": text}})));
     assert_eq!(reading.faults, [""; 0]);
-    assert_eq!(reading.given[0].host.document.text().len(), 1 << 20);
+    assert_eq!(reading.given[0].host.document.text().len(), 256 << 10);
 }
 
 #[test]

@@ -1,0 +1,114 @@
+//! The network of a host, from the Secret that its resource names.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Secret;
+use landfall_host_manifests::{host, network_of_keys};
+use landfall_network_plan::Document;
+
+/// At most this many faults of a description are reported.
+const MOST_FAULTS: usize = 20;
+
+/// The network that the Secret describes, checked with the code that reads it in the
+/// ramdisk.
+///
+/// # Errors
+/// The faults in words. They show no value of a key that is not for a network.
+pub(crate) fn network_of(secret: &Secret) -> Result<Document, String> {
+    let data: BTreeMap<&str, &[u8]> = secret
+        .data
+        .iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str(), value.0.as_slice()))
+        .collect();
+    let document = network_of_keys(&data).map_err(|error| error.to_string())?;
+    if document == Document::None {
+        return Ok(document);
+    }
+    let host = host(None, document);
+    let kind = host.document.kind();
+    let plan = host.plan();
+    let plan = plan.map_err(|error| format!("{kind}: {}", joined(error.lines())))?;
+    if plan.interfaces.is_empty() && plan.installed.is_empty() {
+        // It would switch off every NIC. image-customization-controller rejects it too.
+        return Err(format!(
+            "{kind}: expected at least one interface, found none"
+        ));
+    }
+    Ok(host.document)
+}
+
+fn joined(mut faults: Vec<String>) -> String {
+    let more = faults.len().saturating_sub(MOST_FAULTS);
+    faults.truncate(MOST_FAULTS);
+    if more > 0 {
+        faults.push(format!("and {more} more"));
+    }
+    faults.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+    use landfall_network_plan::NetworkPlan;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn secret(keys: &[(&str, &str)]) -> Secret {
+        let pair = |(key, text): &(&str, &str)| ((*key).to_owned(), ByteString((*text).into()));
+        Secret {
+            data: Some(keys.iter().map(pair).collect()),
+            ..Secret::default()
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used() {
+        let interface = "- name: eno1\n  type: nonsense\n";
+        let many = format!("interfaces:\n{}", interface.repeat(500));
+        for (key, text, expected) in [
+            (
+                "password",
+                "hunter2",
+                "expected one of the keys nmstate, networkData and value, found password",
+            ),
+            (
+                "nmstate",
+                "interfaces: []",
+                "nmstate: expected at least one interface, found none",
+            ),
+            ("nmstate", "interfaces: [", "nmstate: expected YAML: "),
+            (
+                "value",
+                "{\"links\": []}",
+                "network_data: it describes no link",
+            ),
+            ("nmstate", &many, "nmstate: interfaces[0].type: "),
+        ] {
+            let fault = network_of(&secret(&[(key, text)])).unwrap_err();
+            assert!(fault.starts_with(expected), "{fault}");
+            assert!(fault.len() < 8192, "{fault}");
+        }
+        let fault = network_of(&secret(&[("nmstate", &many)])).unwrap_err();
+        assert!(fault.ends_with(" more"), "{fault}");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_can_be_read_in_the_ramdisk(text in "[a-z:\\[\\]{}\\- \n\"]{0,60}") {
+            for key in ["nmstate", "networkData"] {
+                match network_of(&secret(&[(key, &text)])) {
+                    Ok(Document::NmState(text)) => {
+                        prop_assert!(NetworkPlan::from_nmstate(&text).is_ok());
+                    }
+                    Ok(Document::NetworkData(text)) => {
+                        prop_assert!(NetworkPlan::from_network_data(&text).is_ok());
+                    }
+                    Ok(Document::None) => prop_assert!(text.trim().is_empty()),
+                    Err(fault) => prop_assert!(!fault.is_empty()),
+                }
+            }
+        }
+    }
+}
