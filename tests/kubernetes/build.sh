@@ -63,8 +63,11 @@ rm -rf source/vendor/github.com/modern-go/reflect2
 cp -r root/usr/share/gocode/src/github.com/modern-go/reflect2 source/vendor/github.com/modern-go/
 # Validation compares a value with a zero value by an accident of older Go: with Go
 # 1.19 it takes every empty text for null.
-sed -i 's/if data == nil || reflect.DeepEqual(.*) {/if data == nil {/' source/vendor/github.com/go-openapi/validate/type.go
-grep -q 'if data == nil {' source/vendor/github.com/go-openapi/validate/type.go
+# The API server validates with the copy in kube-openapi.
+for validate in github.com/go-openapi/validate k8s.io/kube-openapi/pkg/validation/validate; do
+  sed -i 's/if data == nil || reflect.DeepEqual(.*) {/if data == nil {/' "source/vendor/$validate/type.go"
+  grep -q 'if data == nil {' "source/vendor/$validate/type.go"
+done
 # Without a git repository the build would not know its version.
 version=$(dpkg-parsechangelog -l source/debian/changelog -S Version | sed -n 's/.*really\([0-9.]*\)-.*/\1/p')
 cat > version <<END
