@@ -200,7 +200,7 @@ async fn a_role_without_secrets() -> Result<()> {
     copy.stop().await
 }
 
-/// The manifests of this repository are those that the tests use.
+/// The tests read the list in the kustomization.
 #[test]
 fn every_manifest_is_in_the_base() {
     let base =

@@ -1,10 +1,11 @@
 //! The objects of a test: the manifests, resources and Secrets.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{
@@ -13,7 +14,7 @@ use kube::api::{
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt as _};
 use landfall_controller::PreprovisioningImage;
-use landfall_network_plan::from_nmstate::yaml_to_json;
+use landfall_network_plan::from_nmstate::yaml_documents;
 use serde_json::{Value, json};
 
 use crate::api_server::ApiServer;
@@ -37,28 +38,58 @@ pub struct Conditions {
 }
 
 impl Cluster {
-    /// Starts an API server and creates everything that the controller needs.
+    /// Starts an API server and creates everything that the controller needs: the
+    /// manifests for the hosts of all namespaces.
     ///
     /// # Errors
     /// If that is not possible.
     pub async fn start() -> Result<Self> {
+        let mut objects = Vec::new();
+        let list = documents("base/kustomization.yaml")?;
+        for file in list[0]["resources"].as_array().into_iter().flatten() {
+            let file = file.as_str().context("a resource without a name")?;
+            objects.extend(documents(&format!("base/{file}"))?);
+        }
+        Self::start_with(&objects).await
+    }
+
+    /// Starts an API server and applies a kustomization as `kubectl apply -k` does.
+    /// `None` without a kubectl.
+    ///
+    /// # Errors
+    /// If that is not possible.
+    pub async fn start_kustomization(name: &str) -> Result<Option<Self>> {
+        let Ok(output) = Command::new("kubectl")
+            .arg("kustomize")
+            .arg(manifests().join(name))
+            .output()
+        else {
+            return Ok(None);
+        };
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "kubectl kustomize {name}: {error}");
+        let mut objects = yaml_documents(&String::from_utf8(output.stdout)?)?;
+        for object in &mut objects {
+            // Where kubectl would create it.
+            if object["metadata"]["namespace"].is_null() {
+                object["metadata"]["namespace"] = json!("default");
+            }
+        }
+        Ok(Some(Self::start_with(&objects).await?))
+    }
+
+    async fn start_with(objects: &[Value]) -> Result<Self> {
         let server = ApiServer::start().await?;
         let admin = server.client("admin").await?;
         let this = Self { server, admin };
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
         this.create_object(&namespace).await?;
-        for file in [
-            "crd-for-tests",
-            "base/service-account",
-            "base/role",
-            "base/lease-role",
-            "base/service",
-            "base/deployment",
-        ] {
-            for object in manifest(file)? {
-                this.create_object(&object).await.context(file.to_owned())?;
-            }
+        let definition = documents("crd-for-tests.yaml")?;
+        for object in definition.iter().chain(objects) {
+            let created = this.create_object(object).await;
+            created
+                .with_context(|| format!("{} {}", object["kind"], object["metadata"]["name"]))?;
         }
         wait_for("the definition", || async {
             let first = ListParams::default().limit(1);
@@ -68,7 +99,11 @@ impl Cluster {
         Ok(this)
     }
 
-    async fn create_object(&self, object: &Value) -> Result<()> {
+    /// Creates an object in its namespace, or in [`NAMESPACE`] if it names none.
+    ///
+    /// # Errors
+    /// If the API server refuses it.
+    pub async fn create_object(&self, object: &Value) -> Result<()> {
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
@@ -83,7 +118,8 @@ impl Cluster {
         let api: Api<DynamicObject> = if is_global {
             Api::all_with(self.admin.clone(), &kind)
         } else {
-            Api::namespaced_with(self.admin.clone(), NAMESPACE, &kind)
+            let namespace = object["metadata"]["namespace"].as_str();
+            Api::namespaced_with(self.admin.clone(), namespace.unwrap_or(NAMESPACE), &kind)
         };
         let object: DynamicObject = serde_json::from_value(object.clone())?;
         api.create(&PostParams::default(), &object).await?;
@@ -277,14 +313,14 @@ impl Conditions {
     }
 }
 
+fn manifests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../image-build/controller/manifests")
+}
+
 /// The objects of a file in the controller's manifests.
-fn manifest(name: &str) -> Result<Vec<Value>> {
-    let manifests =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../image-build/controller/manifests");
-    let text = fs::read_to_string(manifests.join(format!("{name}.yaml")))?;
-    let documents = text.split("\n---\n");
-    let read = |document| yaml_to_json(document).map_err(anyhow::Error::from);
-    documents.map(read).collect()
+fn documents(name: &str) -> Result<Vec<Value>> {
+    let text = fs::read_to_string(manifests().join(name)).context(name.to_owned())?;
+    Ok(yaml_documents(&text)?)
 }
 
 /// Asks again and again until there is an answer.

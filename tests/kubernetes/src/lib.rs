@@ -5,11 +5,13 @@ mod api_server;
 mod cluster;
 mod crash;
 pub mod fleet;
+mod gate;
 mod images;
 mod running_copy;
 
 pub use api_server::ApiServer;
 pub use cluster::{Cluster, Conditions, NAMESPACE, wait_for};
 pub use crash::{Crash, When};
+pub use gate::{Gate, Seen};
 pub use images::ServedImages;
 pub use running_copy::RunningCopy;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::api::{Patch, PatchParams};
-use landfall_kubernetes_tests::{Cluster, RunningCopy, fleet};
+use landfall_kubernetes_tests::{Cluster, NAMESPACE, RunningCopy, fleet};
 use serde_json::json;
 
 const HOSTS: usize = 10_000;
@@ -67,10 +67,8 @@ async fn patch(cluster: &Cluster, at_once: usize) -> Result<Duration> {
     }});
     let status = &Patch::Merge(status);
     let client = cluster.server.client("controller").await?;
-    let resources = &kube::Api::<landfall_controller::PreprovisioningImage>::namespaced(
-        client,
-        "baremetal-operator-system",
-    );
+    let resources =
+        &kube::Api::<landfall_controller::PreprovisioningImage>::namespaced(client, NAMESPACE);
     let begin = Instant::now();
     stream::iter(0..HOSTS)
         .map(|number| async move {
