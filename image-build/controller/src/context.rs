@@ -1,7 +1,7 @@
 //! What all runs of the controller share.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
@@ -33,8 +33,8 @@ pub(crate) struct Context {
     pub(crate) resources: Store<PreprovisioningImage>,
     /// The metadata of the Secrets with metal3's label.
     pub(crate) secrets: Store<SecretMetadata>,
-    /// Resources of the first list that have had no run yet. `None` before that
-    /// list.
+    /// Resources of the first list that still exist and have had no run yet. `None`
+    /// before that list.
     first_list: Mutex<Option<HashSet<HostKey>>>,
 }
 
@@ -77,6 +77,7 @@ impl Context {
         self.own_writes.remove(key);
         self.failures.clear(key);
         self.health.published(self.served.count());
+        self.needs_no_first_run(|waiting| waiting == key);
     }
 
     /// Whether this resource, and not one of the same name after it, still exists.
@@ -95,10 +96,9 @@ impl Context {
                 self.withdraw(&key);
             }
         }
-        let mut first_list = self
-            .first_list
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        // A resource that is no longer there gets no run.
+        self.needs_no_first_run(|waiting| !keys.contains(waiting));
+        let mut first_list = self.lock_first_list();
         if first_list.is_none() {
             tracing::info!("listed {} PreprovisioningImages", keys.len());
             if keys.is_empty() {
@@ -111,16 +111,25 @@ impl Context {
     /// A run for this resource has ended.
     pub(crate) fn run_ended(&self, key: &HostKey) {
         self.health.published(self.served.count());
-        let mut first_list = self
-            .first_list
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(keys) = first_list.as_mut()
-            && keys.remove(key)
-            && keys.is_empty()
+        self.needs_no_first_run(|waiting| waiting == key);
+    }
+
+    /// Takes resources out of the first list. This copy is ready when none is left.
+    fn needs_no_first_run(&self, is_done: impl Fn(&HostKey) -> bool) {
+        if let Some(waiting) = self.lock_first_list().as_mut()
+            && !waiting.is_empty()
         {
-            self.declare_ready();
+            waiting.retain(|key| !is_done(key));
+            if waiting.is_empty() {
+                self.declare_ready();
+            }
         }
+    }
+
+    fn lock_first_list(&self) -> MutexGuard<'_, Option<HashSet<HostKey>>> {
+        self.first_list
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn declare_ready(&self) {

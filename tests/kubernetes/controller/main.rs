@@ -6,6 +6,7 @@
 
 mod copies;
 mod deletion;
+mod gaps;
 mod hostile;
 mod life;
 mod many;
