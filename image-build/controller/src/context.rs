@@ -96,6 +96,9 @@ impl Context {
                 self.withdraw(&key);
             }
         }
+        // A list is newer than all writes before it, unless somebody has restored an
+        // old state of etcd: then its versions count.
+        self.own_writes.clear();
         // A resource that is no longer there gets no run.
         self.needs_no_first_run(|waiting| !keys.contains(waiting));
         let mut first_list = self.lock_first_list();

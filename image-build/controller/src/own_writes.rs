@@ -30,6 +30,11 @@ impl OwnWrites {
         self.lock().remove(key);
     }
 
+    /// Forgets all writes.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<HostKey, u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,6 +66,9 @@ mod tests {
             assert_eq!(writes.are_after(&at(version)), expected, "{version}");
         }
         writes.remove(&at("10").key());
+        assert!(!writes.are_after(&at("9")));
+        writes.note(&at("10"));
+        writes.clear();
         assert!(!writes.are_after(&at("9")));
     }
 }

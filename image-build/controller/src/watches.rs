@@ -49,7 +49,8 @@ pub(crate) fn resources(writer: Writer<PreprovisioningImage>, context: &Arc<Cont
         .boxed()
 }
 
-/// Changes of Secrets that a resource owns.
+/// Changes of Secrets that a resource owns. The type makes kube ask for their metadata
+/// only: the Secrets of all BMCs have the same label.
 pub(crate) fn secrets(writer: Writer<SecretMetadata>, context: &Arc<Context>) -> Requests {
     let api = api::<SecretMetadata>(context);
     let labelled = watcher::Config::default().labels(&format!("{LABEL}={LABEL_VALUE}"));
@@ -59,10 +60,9 @@ pub(crate) fn secrets(writer: Writer<SecretMetadata>, context: &Arc<Context>) ->
         .flat_map(move |event| {
             stream::iter(match event {
                 Ok(Event::Apply(secret) | Event::Delete(secret)) => owners(&secret),
-                Ok(Event::InitDone) => {
-                    let secrets = context.secrets.state();
-                    secrets.iter().flat_map(|secret| owners(secret)).collect()
-                }
+                // Nobody reports a Secret that disappeared, or lost its label or its
+                // owner, while the watch was broken.
+                Ok(Event::InitDone) => all(&context.resources),
                 Ok(Event::Init | Event::InitApply(_)) => vec![],
                 Err(error) => {
                     complain("Secrets", &error);

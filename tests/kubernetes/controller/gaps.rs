@@ -6,7 +6,7 @@ use anyhow::Result;
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use landfall_controller::Settings;
-use landfall_kubernetes_tests::{Cluster, Gate, RunningCopy};
+use landfall_kubernetes_tests::{Cluster, Gate, RunningCopy, wait_for};
 
 use crate::nmstate;
 
@@ -42,5 +42,56 @@ async fn a_resource_that_disappears_before_its_first_run() -> Result<()> {
     assert_eq!(copy.ask("/readyz").await?.0, 503);
     gate.release();
     copy.ready().await?;
+    copy.stop().await
+}
+
+/// The API server has forgotten the deletion when the watch continues.
+#[tokio::test]
+async fn a_secret_that_disappears_while_nobody_watches() -> Result<()> {
+    let mut cluster = Cluster::start().await?;
+    let gate = Gate::open();
+    let copy = RunningCopy::start(gate.client(&cluster.server).await?)?;
+    cluster
+        .put_secret("net", "nmstate", &nmstate("192.0.2.50"))
+        .await?;
+    cluster.create("host", Some("net")).await?;
+    cluster.accepted("host").await?;
+
+    gate.hold("/secrets?");
+    cluster.server.end();
+    cluster.server.begin().await?;
+    let secrets = cluster.secrets();
+    secrets.delete("net", &DeleteParams::default()).await?;
+    // Its watch cache begins after the deletion, so an older version is "too old".
+    cluster.server.end();
+    cluster.server.begin().await?;
+    // The watch of the resources has continued, and its runs have ended.
+    cluster.create("other", None).await?;
+    cluster.accepted("other").await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    gate.release();
+    cluster.error("host", "MissingNetworkData").await?;
+    copy.stop().await
+}
+
+/// The same label is on the Secrets of all BMCs.
+#[tokio::test]
+async fn the_watch_of_secrets_reads_no_content() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    let gate = Gate::open();
+    let copy = RunningCopy::start(gate.client(&cluster.server).await?)?;
+    copy.ready().await?;
+    let requests = wait_for("the watch", || async {
+        let mut requests = gate.seen();
+        requests.retain(|request| request.target.contains("/secrets?"));
+        Ok((requests.len() >= 2).then_some(requests))
+    })
+    .await?;
+    for request in requests {
+        assert!(
+            request.accept.contains("as=PartialObjectMetadata"),
+            "{request:?}"
+        );
+    }
     copy.stop().await
 }
