@@ -16,6 +16,10 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
+/// How long the API server may take at the end. Kubernetes kills a pod that does not
+/// end in time.
+const GIVE_BACK: Duration = Duration::from_secs(2);
+
 /// Who competes for which lease, and the times: those of controller-runtime by
 /// default.
 #[derive(Clone, Debug)]
@@ -163,8 +167,12 @@ impl Candidate {
                 until: None,
                 ..last
             });
-            if let Err(error) = self.give_back().await {
-                tracing::warn!("cannot give the lease back: {error}; it will expire");
+            match timeout(GIVE_BACK, self.give_back()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!("cannot give the lease back: {error}; it will expire");
+                }
+                Err(_) => tracing::warn!("cannot give the lease back: no answer; it will expire"),
             }
         }
     }

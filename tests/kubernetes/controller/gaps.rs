@@ -1,6 +1,6 @@
 //! What the watches do not report, or report late.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use kube::ResourceExt as _;
@@ -94,4 +94,22 @@ async fn the_watch_of_secrets_reads_no_content() -> Result<()> {
         );
     }
     copy.stop().await
+}
+
+/// Kubernetes kills a pod that does not end in time, and with it the transfers to the
+/// BMCs.
+#[tokio::test]
+async fn the_end_without_an_answer_of_the_api_server() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    let gate = Gate::open();
+    let copy = RunningCopy::start_candidate(gate.client(&cluster.server).await?, "pod-a")?;
+    wait_for("the lease", || async {
+        Ok((copy.metric("leader").await? == 1).then_some(()))
+    })
+    .await?;
+    gate.hold("");
+    let begin = Instant::now();
+    copy.stop().await?;
+    assert!(begin.elapsed() < Duration::from_secs(9), "{begin:?}");
+    Ok(())
 }
