@@ -16,9 +16,9 @@ use crate::claim;
 use crate::context::Context;
 use crate::host::{Host, HostKey};
 use crate::images::{ImageUrls, Rendered};
-use crate::network::network_of;
+use crate::network::{is_for_network, network_of};
 use crate::outcome::Wanted;
-use crate::reconcile::{ImageView, Next, SecretView, Step, View, next_step};
+use crate::reconcile::{Claim, ImageView, Next, SecretView, Step, View, next_step};
 use crate::resource::{FINALIZER, PreprovisioningImage};
 use crate::served::Origin;
 use crate::status::Status;
@@ -267,7 +267,7 @@ impl<'c> Run<'c> {
             // was claimed before.
             self.secret_view = SecretView::Read {
                 version,
-                is_claimed: true,
+                claim: Claim::Made,
             };
             return Ok(());
         }
@@ -282,7 +282,11 @@ impl<'c> Run<'c> {
             None => SecretView::Missing,
             Some(secret) => SecretView::Read {
                 version: secret.resource_version().unwrap_or_default(),
-                is_claimed: !claim::claim(&mut secret.metadata.clone(), &self.resource),
+                claim: match claim::claim(&mut secret.metadata.clone(), &self.resource) {
+                    false => Claim::Made,
+                    true if is_for_network(secret) => Claim::Needed,
+                    true => Claim::Refused,
+                },
             },
         };
         self.secret = secret;
@@ -310,7 +314,7 @@ impl<'c> Run<'c> {
         };
         self.secret_view = SecretView::Read {
             version: claimed.resource_version().unwrap_or_default(),
-            is_claimed: true,
+            claim: Claim::Made,
         };
         self.secret = Some(claimed);
         Ok(())

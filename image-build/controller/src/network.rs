@@ -3,11 +3,21 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
-use landfall_host_manifests::{host, network_of_keys};
+use landfall_host_manifests::{NETWORK_KEYS, host, network_of_keys};
 use landfall_network_plan::Document;
 
 /// At most this many faults of a description are reported.
 const MOST_FAULTS: usize = 20;
+
+/// Whether the Secret is one for the network of a host: it has a key for it, or no
+/// content at all. A name in a resource may be a slip, and the Secret another
+/// program's.
+pub(crate) fn is_for_network(secret: &Secret) -> bool {
+    let data = secret.data.as_ref();
+    data.is_none_or(|data| {
+        data.is_empty() || NETWORK_KEYS.iter().any(|key| data.contains_key(*key))
+    })
+}
 
 /// The network that the Secret describes, checked with the code that reads it in the
 /// ramdisk.
@@ -92,6 +102,20 @@ mod tests {
         }
         let fault = network_of(&secret(&[("nmstate", &many)])).unwrap_err();
         assert!(fault.ends_with(" more"), "{fault}");
+    }
+
+    #[test]
+    fn secrets_of_other_programs() {
+        for (keys, expected) in [
+            (&[][..], true),
+            (&[("nmstate", "")], true),
+            (&[("value", "x"), ("userData", "x")], true),
+            (&[("username", "admin"), ("password", "hunter2")], false),
+            (&[(".dockerconfigjson", "{}")], false),
+        ] {
+            assert_eq!(is_for_network(&secret(keys)), expected, "{keys:?}");
+        }
+        assert!(is_for_network(&Secret::default()));
     }
 
     proptest! {

@@ -42,7 +42,17 @@ pub(crate) struct View<'a> {
 pub(crate) enum SecretView {
     NotRead,
     Missing,
-    Read { version: String, is_claimed: bool },
+    Read { version: String, claim: Claim },
+}
+
+/// Whether the resource owns its Secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    Made,
+    Needed,
+    /// The Secret has content, but none for a network: it may be another program's. An
+    /// owner would let Kubernetes delete it with the resource.
+    Refused,
 }
 
 /// The image for the current state of resource and Secret.
@@ -136,9 +146,10 @@ fn network_data(view: &View<'_>) -> Result<NetworkData, Step> {
     match view.secret {
         SecretView::NotRead => Err(Step::ReadSecret),
         SecretView::Missing => Err(settle(view, &Outcome::MissingNetworkData)),
-        SecretView::Read { is_claimed, .. } if !is_claimed && view.is_writer => {
-            Err(Step::ClaimSecret)
-        }
+        SecretView::Read {
+            claim: Claim::Needed,
+            ..
+        } if view.is_writer => Err(Step::ClaimSecret),
         SecretView::Read { version, .. } => Ok(NetworkData {
             name: name.to_owned(),
             version: version.clone(),
@@ -194,8 +205,20 @@ fn settle(view: &View<'_>, outcome: &Outcome) -> Step {
     if view.is_writer && !is_known {
         return Step::WriteStatus(Box::new(new));
     }
-    match outcome {
-        Outcome::MissingNetworkData if view.is_writer => {
+    // Without a claim, no event reports that the Secret has changed.
+    let is_unwatched = match outcome {
+        Outcome::MissingNetworkData => true,
+        Outcome::Refused { .. } => matches!(
+            view.secret,
+            SecretView::Read {
+                claim: Claim::Refused,
+                ..
+            }
+        ),
+        _ => false,
+    };
+    match is_unwatched && view.is_writer {
+        true => {
             let since = old
                 .condition(ERROR)
                 .map(|error| error.last_transition_time.0);
@@ -203,7 +226,7 @@ fn settle(view: &View<'_>, outcome: &Outcome) -> Step {
             let delay = retry::missing_secret(since, view.now, view.resource.uid());
             Step::Done(Next::After(delay))
         }
-        _ => WAIT,
+        false => WAIT,
     }
 }
 

@@ -47,13 +47,14 @@ impl Served {
         (last == *origin).then_some(result)
     }
 
-    /// Whether the last result is of this Secret's version.
+    /// Whether the last result is an image of this Secret's version.
     pub(crate) fn is_of_secret(&self, key: &HostKey, uid: &str, name: &str, version: &str) -> bool {
         let records = self.lock();
         let last = records.get(key).and_then(|record| record.last.as_ref());
-        last.is_some_and(|(origin, _)| {
+        last.is_some_and(|(origin, result)| {
             let data = &origin.wanted.network_data;
-            origin.uid == uid && data.name == name && data.version == version
+            let is_same = origin.uid == uid && data.name == name && data.version == version;
+            is_same && result.is_ok()
         })
     }
 

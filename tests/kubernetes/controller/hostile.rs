@@ -79,6 +79,30 @@ async fn secrets() -> Result<()> {
     copy.stop().await
 }
 
+/// A slip in the resource names another program's Secret. An owner would let Kubernetes
+/// delete it together with the resource.
+#[tokio::test]
+async fn a_secret_of_another_program() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
+    cluster
+        .put_secret("pull", ".dockerconfigjson", "{}")
+        .await?;
+    cluster.create("host", Some("pull")).await?;
+    cluster.error("host", "ImageBuildInvalid").await?;
+    let secret = cluster.secrets().get("pull").await?;
+    assert_eq!(secret.metadata.labels, None);
+    assert_eq!(secret.metadata.owner_references, None);
+    // It gets a network after all. Nothing reports that, so the controller looks again.
+    cluster
+        .put_secret("pull", "nmstate", &crate::nmstate("192.0.2.50"))
+        .await?;
+    cluster.accepted("host").await?;
+    let secret = cluster.secrets().get("pull").await?;
+    assert!(secret.metadata.owner_references.is_some());
+    copy.stop().await
+}
+
 #[tokio::test]
 async fn names() -> Result<()> {
     let cluster = Cluster::start().await?;

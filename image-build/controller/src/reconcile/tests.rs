@@ -82,10 +82,11 @@ impl Case {
 
     fn secret(self, is_claimed: bool) -> Self {
         let version = "7".to_owned();
-        let secret = SecretView::Read {
-            version,
-            is_claimed,
+        let claim = match is_claimed {
+            true => Claim::Made,
+            false => Claim::Needed,
         };
+        let secret = SecretView::Read { version, claim };
         self.with(|case| case.secret = secret)
     }
 
@@ -352,6 +353,26 @@ fn a_missing_secret() {
         );
         assert_eq!(case.reader().step(), WAIT);
     }
+}
+
+/// A Secret that is not claimed is in no watch.
+#[test]
+fn a_secret_of_another_program_is_read_again() {
+    let secret = SecretView::Read {
+        version: "7".to_owned(),
+        claim: Claim::Refused,
+    };
+    let case = || Case::new().with(|case| case.secret = secret.clone());
+    assert_eq!(case().step(), Step::Render(wanted()));
+    let refused = |case: &mut Case| case.image = ImageView::Refused("no key".to_owned());
+    let written = case().with(refused).writes();
+    let case = || case().with(refused).status(written.clone());
+    assert!(
+        matches!(case().step(), Step::Done(Next::After(_))),
+        "{:?}",
+        case().step()
+    );
+    assert_eq!(case().reader().step(), WAIT);
 }
 
 /// Rows d and h: the old URL is taken back before the new image replaces the old
