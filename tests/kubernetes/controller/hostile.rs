@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
-use landfall_kubernetes_tests::{Cluster, RunningCopy};
+use landfall_kubernetes_tests::{Cluster, NAMESPACE, RunningCopy};
 use serde_json::{Value, json};
 
 /// Each row: the Secret's key and text, and how the message of the error begins.
@@ -101,6 +102,26 @@ async fn a_secret_of_another_program() -> Result<()> {
     let secret = cluster.secrets().get("pull").await?;
     assert!(secret.metadata.owner_references.is_some());
     copy.stop().await
+}
+
+/// Other programs of the namespace have leases, too.
+#[tokio::test]
+async fn the_role_reaches_no_other_lease() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "baremetal-operator"},
+        "spec": {"holderIdentity": "baremetal-operator-0"},
+    });
+    cluster.create_object(&lease).await?;
+    let client = cluster.server.client("controller").await?;
+    let leases: Api<Lease> = Api::namespaced(client, NAMESPACE);
+    let error = leases.get("baremetal-operator").await.unwrap_err();
+    assert!(
+        matches!(&error, kube::Error::Api(status) if status.is_forbidden()),
+        "{error}"
+    );
+    Ok(())
 }
 
 #[tokio::test]
