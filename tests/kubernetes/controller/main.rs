@@ -10,6 +10,7 @@ mod gaps;
 mod hostile;
 mod life;
 mod many;
+mod one_namespace;
 mod outage;
 mod restarts;
 
