@@ -15,9 +15,10 @@ use crate::context::Context;
 use crate::health::{self, Health};
 use crate::images::Images;
 use crate::leadership::{Candidate, Leadership, LeaseSettings};
-use crate::machine::{RunError, reconcile};
+use crate::machine::reconcile;
 use crate::resource::PreprovisioningImage;
 use crate::retry::RetryLimits;
+use crate::run_error::RunError;
 use crate::watches;
 
 /// How long the runs that have begun may take after the order to stop.

@@ -29,6 +29,7 @@ mod own_writes;
 mod reconcile;
 mod resource;
 mod retry;
+mod run_error;
 mod served;
 mod status;
 mod watches;

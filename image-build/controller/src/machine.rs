@@ -1,7 +1,6 @@
 //! Executes the steps for one resource.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
@@ -19,72 +18,10 @@ use crate::images::{ImageUrls, Rendered};
 use crate::network::{is_for_network, network_of};
 use crate::outcome::Wanted;
 use crate::reconcile::{Claim, ImageView, Next, SecretView, Step, View, next_step};
-use crate::resource::{FINALIZER, PreprovisioningImage};
+use crate::resource::{FINALIZER, PreprovisioningImage, is_secret_name};
+use crate::run_error::{LONGEST_RUN, MOST_STEPS, RunError, failed};
 use crate::served::Origin;
 use crate::status::Status;
-
-/// No run needs more than ten.
-const MOST_STEPS: usize = 16;
-/// Includes the client's own retries when the API server is busy.
-const LONGEST_RUN: Duration = Duration::from_secs(60);
-/// Kubernetes accepts no longer name.
-const LONGEST_NAME: usize = 253;
-
-/// Why a run has failed. It is repeated later.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RunError {
-    #[error("cannot {what}")]
-    Request {
-        what: &'static str,
-        #[source]
-        source: Box<kube::Error>,
-    },
-    #[error("no end after {} s", LONGEST_RUN.as_secs())]
-    TimedOut,
-    /// A fault of this program.
-    #[error("no end after {MOST_STEPS} steps")]
-    TooManySteps,
-}
-
-impl RunError {
-    /// Whether the API server has not answered.
-    pub(crate) fn is_unreachable(&self) -> bool {
-        match self {
-            Self::Request { source, .. } => !matches!(**source, kube::Error::Api(_)),
-            Self::TimedOut => true,
-            Self::TooManySteps => false,
-        }
-    }
-
-    /// Whether someone has changed the object since it was read. The event of that
-    /// change is on its way.
-    pub(crate) fn is_conflict(&self) -> bool {
-        self.api_status()
-            .is_some_and(kube::core::Status::is_conflict)
-    }
-
-    fn is_not_found(&self) -> bool {
-        self.api_status()
-            .is_some_and(kube::core::Status::is_not_found)
-    }
-
-    fn api_status(&self) -> Option<&kube::core::Status> {
-        match self {
-            Self::Request { source, .. } => match &**source {
-                kube::Error::Api(status) => Some(status),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-}
-
-fn failed(what: &'static str) -> impl Fn(kube::Error) -> RunError {
-    move |source| RunError::Request {
-        what,
-        source: Box::new(source),
-    }
-}
 
 /// Does everything that is to be done for a resource now.
 pub(crate) async fn reconcile(
@@ -388,42 +325,6 @@ impl<'c> Run<'c> {
         };
         if let Some(origin) = self.origin.clone() {
             self.context.served.is_published(&self.key, origin, urls);
-        }
-    }
-}
-
-/// A DNS subdomain name, as Kubernetes demands of a Secret's name.
-fn is_secret_name(name: &str) -> bool {
-    let is_part = |part: &str| {
-        let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
-        !part.is_empty()
-            && part.bytes().all(|c| inner(c) || c == b'-')
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-    };
-    name.len() <= LONGEST_NAME && name.split('.').all(is_part)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_a_secret_can_have() {
-        for name in [
-            "a",
-            "host-7",
-            "node7.lab.example-network-config-secret",
-            "0",
-        ] {
-            assert!(is_secret_name(name), "{name}");
-        }
-        let long = "a".repeat(254);
-        for name in [
-            "", ".", "..", "../host", "a/b", "a%2Fb", "a?b", "a#b", "A", "a_b", "-a", "a-", "a..b",
-            "a b", "a\n", "\u{e4}", &long,
-        ] {
-            assert!(!is_secret_name(name), "{name}");
         }
     }
 }

@@ -18,6 +18,9 @@ pub const FINALIZER: &str = "preprovisioningimage.metal3.io";
 /// its own for it.
 pub(crate) const ASSISTED_SERVICE: &str = "infraenvs.agent-install.openshift.io";
 
+/// In characters: the longest name that Kubernetes accepts.
+const MAX_NAME: usize = 253;
+
 /// The resource. `spec` and `status` are not typed: one resource whose field has an
 /// unexpected type would otherwise make the whole list unreadable.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -122,6 +125,18 @@ pub(crate) fn text<'v>(object: &'v Value, key: &str) -> &'v str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// A DNS subdomain name, as Kubernetes demands of a Secret's name.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    let is_part = |part: &str| {
+        let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
+        !part.is_empty()
+            && part.bytes().all(|c| inner(c) || c == b'-')
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    name.len() <= MAX_NAME && name.split('.').all(is_part)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -163,5 +178,24 @@ mod tests {
         assert_eq!(resource.network_data_name(), "");
         assert_eq!(resource.choose_format(&[Format::Iso]), None);
         assert_eq!(resource.key().to_string(), "metal3/host");
+    }
+
+    #[test]
+    fn names_that_a_secret_can_have() {
+        for name in [
+            "a",
+            "host-7",
+            "node7.lab.example-network-config-secret",
+            "0",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        let long = "a".repeat(254);
+        for name in [
+            "", ".", "..", "../host", "a/b", "a%2Fb", "a?b", "a#b", "A", "a_b", "-a", "a-", "a..b",
+            "a b", "a\n", "\u{e4}", &long,
+        ] {
+            assert!(!is_secret_name(name), "{name}");
+        }
     }
 }
