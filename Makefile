@@ -154,8 +154,8 @@ test-conductors: build image ironic ## One scenario under each older Ironic that
 # Two API servers at a time need 1 GB of memory. The outage of one test lasts
 # LANDFALL_OUTAGE_SECONDS (default: 60).
 test-controller: kube-apiserver build image ironic ## The controller with a real kube-apiserver and etcd, then with Ironic and a host
-	RUST_TEST_THREADS=2 cargo test $(tests) --test controller -- $(TEST)
 	cargo build $(tests) --bin landfall-image --bin preprovisioned-host
+	RUST_TEST_THREADS=2 cargo test $(tests) --test controller -- $(TEST)
 	cargo test $(tests) --test ironic -- --ignored controller
 
 test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, with nothing cached

@@ -3,13 +3,25 @@
 
 mod log;
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
 use anyhow::{Context as _, Result};
 use landfall_controller::{Images, command};
-use landfall_image_service::{Base, HostStore};
+use landfall_image_service::{Base, HostStore, ServerTls, Service, Shown};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::ControllerArguments;
 use crate::report::{Report, megabytes};
 use crate::serve_command::{Running, base_files, common_version, runtime, tls};
+
+/// Where the status is shown if no other address is given. Not to clients of the
+/// images: it lists all hosts.
+const STATUS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8085);
+/// How often the status forgets the reads of hosts that have gone.
+const UPKEEP: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(arguments: &ControllerArguments) -> Result<()> {
     log::install();
@@ -18,7 +30,13 @@ pub(crate) fn run(arguments: &ControllerArguments) -> Result<()> {
 
 async fn control(arguments: &ControllerArguments) -> Result<()> {
     let report = Report::new(false);
-    let service = &arguments.service;
+    // Before anything else: until then a signal ends the program.
+    let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let mut service = arguments.service.clone();
+    service.status_listen.get_or_insert(STATUS);
+    let service = &service;
     let public_url = service.public_url.clone();
     let public_url = public_url.context(
         "expected --public-url: the controller writes it into the resources, and BMCs use it",
@@ -28,10 +46,56 @@ async fn control(arguments: &ControllerArguments) -> Result<()> {
     let store = HostStore::new(Base::load(&base_files(service))?);
     let base = megabytes(store.base().size());
     let images = Images::new(store.clone(), common_version(service)?, public_url);
-    let running = Running::start(service, store, tls.as_ref(), &report)?;
+    let running = Running::start_as(Shown::Versions, service, store, tls.as_ref(), &report)?;
     report.stage(&format!("waiting for the API server, base {base}"));
-    let result = command::run(&arguments.controller, images).await;
-    // Also after an error: a host may be reading its image.
-    running.stop(&report).await;
+    let stop = watch::Sender::new(false);
+    let mut stops = stop.subscribe();
+    let stopped = async move {
+        // An error means that the sender has ended, too.
+        let _ = stops.wait_for(|stop| *stop).await;
+    };
+    let controlled = command::run(&arguments.controller, images, stopped);
+    tokio::pin!(controlled);
+    let mut upkeep = interval(UPKEEP);
+    upkeep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let ended = loop {
+        tokio::select! {
+            result = &mut controlled => break Some(result),
+            _ = terminate.recv() => break None,
+            _ = interrupt.recv() => break None,
+            _ = hang_up.recv() => renew(tls.as_ref()),
+            _ = upkeep.tick() => forget_removed_hosts(&running.service),
+        }
+    };
+    // Both at the same time, because Kubernetes kills a pod that takes too long. The
+    // images also end after an error, slowly: a host may be reading its image.
+    stop.send_replace(true);
+    let controller = async {
+        match ended {
+            Some(result) => result,
+            None => controlled.await,
+        }
+    };
+    let (result, ()) = tokio::join!(controller, running.stop(&report));
     Ok(result?)
+}
+
+/// Uses the certificate that is now in the files.
+fn renew(tls: Option<&ServerTls>) {
+    match tls.map(ServerTls::reload) {
+        Some(Ok(())) => tracing::info!("reloaded the certificate"),
+        Some(Err(error)) => tracing::warn!("{error}; the old certificate stays in use"),
+        None => {}
+    }
+}
+
+/// Keeps the status as short as the list of hosts.
+fn forget_removed_hosts(service: &Service) {
+    let names = service.store().names();
+    let is_served = |host: &str| {
+        names
+            .binary_search_by(|name| name.as_str().cmp(host))
+            .is_ok()
+    };
+    service.reads().retain(is_served);
 }

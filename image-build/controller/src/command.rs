@@ -6,7 +6,6 @@ use clap::Args;
 use kube::config::InferConfigError;
 use kube::{Client, Config};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::controller::{Controller, Settings};
 use crate::images::Images;
@@ -58,8 +57,6 @@ pub enum CommandError {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot catch SIGTERM")]
-    Signal(#[source] std::io::Error),
 }
 
 impl Arguments {
@@ -88,13 +85,17 @@ impl Arguments {
     }
 }
 
-/// Runs the controller until SIGTERM or Ctrl-C.
+/// Runs the controller until `stopped` ends.
 ///
 /// # Errors
 /// If there is no configuration for an API server, or the address for the health
 /// checks cannot be used. An API server that does not answer is no error: the
 /// controller waits for it.
-pub async fn run(arguments: &Arguments, images: Images) -> Result<(), CommandError> {
+pub async fn run(
+    arguments: &Arguments,
+    images: Images,
+    stopped: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), CommandError> {
     // kube asks for the process's provider. An error means that there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let config = Config::infer()
@@ -106,17 +107,8 @@ pub async fn run(arguments: &Arguments, images: Images) -> Result<(), CommandErr
     let address = arguments.health_listen;
     let listen = |source| CommandError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(CommandError::Signal)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(CommandError::Signal)?;
     let controller = Controller::new(client, images, settings);
     let health = axum::serve(listener, controller.health());
-    let stopped = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("stopping");
-    };
     tokio::select! {
         () = controller.run(stopped) => Ok(()),
         result = async { health.await } => {

@@ -32,6 +32,9 @@ pub enum Shown {
     Everything,
     /// The hosts' files, `/healthz` and `/readyz`.
     Images,
+    /// The hosts' files under their ids only, `/healthz` and `/readyz`. Whoever does
+    /// not know an id gets no host's file.
+    Versions,
     /// `/status.json`, `/metrics`, `/healthz` and `/readyz`.
     Status,
 }
@@ -174,8 +177,14 @@ fn answer_to(
         reads: &service.reads,
         metrics: &service.metrics,
     };
-    let (has_images, has_status) = (shown != Shown::Status, shown != Shown::Images);
+    let (has_images, has_status) = (
+        shown != Shown::Status,
+        matches!(shown, Shown::Everything | Shown::Status),
+    );
     match target {
+        Some(Target::Host { id: None, .. }) if shown == Shown::Versions => {
+            (answer::not_found(), "other")
+        }
         Some(Target::Host { id, name, kind }) if has_images => {
             let wanted = Wanted {
                 name,

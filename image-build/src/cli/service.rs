@@ -10,7 +10,7 @@ use landfall_image_service::PublicUrl;
 const LISTENERS: &str = "ADDRESSES";
 const ALL_HOSTS: &str = "ALL HOSTS";
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ServiceArguments {
     /// The base ISO
     #[arg(long, value_name = "FILE")]

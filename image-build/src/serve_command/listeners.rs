@@ -55,13 +55,28 @@ impl Running {
         tls: Option<&ServerTls>,
         report: &Report,
     ) -> Result<Self> {
+        let shown = match arguments.status_listen {
+            Some(_) => Shown::Images,
+            None => Shown::Everything,
+        };
+        Self::start_as(shown, arguments, store, tls, report)
+    }
+
+    /// `shown` is what the listeners for http and https answer.
+    pub(crate) fn start_as(
+        shown: Shown,
+        arguments: &ServiceArguments,
+        store: HostStore,
+        tls: Option<&ServerTls>,
+        report: &Report,
+    ) -> Result<Self> {
         let limits = Limits {
             connections: arguments.max_connections as usize,
             ..Limits::default()
         };
         let service = Service::new(store, Metrics::default(), limits);
         allow_descriptors(arguments.max_connections.into());
-        let listeners = listeners(arguments, tls, &service, report)?;
+        let listeners = listeners(shown, arguments, tls, &service, report)?;
         let chores = tokio::spawn(chores(service.store().clone(), tls.cloned()));
         Ok(Self {
             service,
@@ -116,15 +131,12 @@ fn allow_descriptors(connections: u64) {
 }
 
 fn listeners(
+    shown: Shown,
     arguments: &ServiceArguments,
     tls: Option<&ServerTls>,
     service: &Service,
     report: &Report,
 ) -> Result<Vec<Listening>> {
-    let shown = match arguments.status_listen {
-        Some(_) => Shown::Images,
-        None => Shown::Everything,
-    };
     let default = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT))];
     let plain = match arguments.listen.as_slice() {
         [] if arguments.tls_listen.is_empty() => &default[..],

@@ -12,6 +12,7 @@ mod life;
 mod many;
 mod one_namespace;
 mod outage;
+mod program;
 mod restarts;
 
 use landfall_network_plan::Document;

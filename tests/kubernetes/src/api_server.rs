@@ -152,20 +152,10 @@ impl ApiServer {
         }
     }
 
-    /// The configuration of a user: `admin`, `controller` or `nobody`.
+    /// The configuration file of a user: `admin`, `controller` or `nobody`.
     ///
     /// # Errors
     /// If the server has not begun to make its certificate.
-    pub async fn config(&self, user: &str) -> Result<Config> {
-        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig(user)?)?;
-        let options = KubeConfigOptions::default();
-        Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
-    }
-
-    /// The same as the text of a file, for other programs.
-    ///
-    /// # Errors
-    /// As [`ApiServer::config`].
     pub fn kubeconfig(&self, user: &str) -> Result<String> {
         let certificate = self.directory.path().join("certificates/apiserver.crt");
         ensure!(certificate.exists(), "no certificate yet");
@@ -181,6 +171,16 @@ impl ApiServer {
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
         });
         Ok(file.to_string())
+    }
+
+    /// The configuration of a user.
+    ///
+    /// # Errors
+    /// As [`ApiServer::kubeconfig`].
+    pub async fn config(&self, user: &str) -> Result<Config> {
+        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig(user)?)?;
+        let options = KubeConfigOptions::default();
+        Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
     }
 
     /// A client of this user.

@@ -13,5 +13,5 @@ pub use api_server::ApiServer;
 pub use cluster::{Cluster, Conditions, NAMESPACE, wait_for};
 pub use crash::{Crash, When};
 pub use gate::{Gate, Seen};
-pub use images::ServedImages;
+pub use images::{ServedImages, base_iso};
 pub use running_copy::RunningCopy;
