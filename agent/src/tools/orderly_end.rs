@@ -5,55 +5,68 @@ use std::{fs, io, thread};
 
 use futures_util::future::select_all;
 use landfall_disk::critical_section;
-use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Makes SIGHUP, SIGINT and SIGTERM end the program only after a commit that
 /// has begun is complete. A signal that was ignored when the program started,
 /// for example by `nohup` or in the background of a script, stays ignored.
 pub fn after_the_commit() {
-    let watch = || {
-        if let Err(error) = end_by_signal() {
-            tracing::warn!("cannot watch for signals: {error}; a signal can interrupt the commit");
-        }
-    };
-    if let Err(error) = thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(watch)
-    {
-        tracing::warn!(
-            "cannot start the thread signals: {error}; a signal can interrupt the commit"
-        );
+    let started = Watch::begin().and_then(|watch| {
+        let thread = thread::Builder::new().name("signals".to_owned());
+        thread.spawn(|| watch.end_by_signal())
+    });
+    if let Err(error) = started {
+        tracing::warn!("cannot watch for signals: {error}; a signal can interrupt the commit");
     }
 }
 
-fn end_by_signal() -> io::Result<()> {
-    let ignored = ignored(&fs::read_to_string("/proc/self/status")?);
-    let runtime = Builder::new_current_thread().enable_io().build()?;
-    let kind = runtime.block_on(async {
-        let mut arrivals = Vec::new();
+/// The signals that are watched from now on.
+struct Watch {
+    runtime: Runtime,
+    signals: Vec<(SignalKind, Signal)>,
+}
+
+impl Watch {
+    /// Before the work begins, in its thread: another thread may begin later than the
+    /// commit on a busy machine, and the signal would end the program in the middle.
+    fn begin() -> io::Result<Self> {
+        let ignored = ignored(&fs::read_to_string("/proc/self/status")?);
+        let runtime = Builder::new_current_thread().enable_io().build()?;
+        let mut signals = Vec::new();
+        let guard = runtime.enter();
         for kind in [
             SignalKind::hangup(),
             SignalKind::interrupt(),
             SignalKind::terminate(),
         ] {
             if ignored >> (kind.as_raw_value() - 1) & 1 == 0 {
-                let mut stream = signal(kind)?;
-                arrivals.push(Box::pin(async move {
-                    stream.recv().await;
-                    kind
-                }));
+                signals.push((kind, signal(kind)?));
             }
         }
-        if arrivals.is_empty() {
-            std::future::pending::<()>().await;
-        }
-        io::Result::Ok(select_all(arrivals).await.0)
-    })?;
-    critical_section::close(|| tracing::warn!("ending after the commit"));
-    // Exit with the code that a shell reports for a program that a signal has
-    // ended.
-    std::process::exit(128 + kind.as_raw_value());
+        drop(guard);
+        Ok(Self { runtime, signals })
+    }
+
+    fn end_by_signal(self) {
+        let Self { runtime, signals } = self;
+        let kind = runtime.block_on(async {
+            if signals.is_empty() {
+                std::future::pending::<()>().await;
+            }
+            let arrivals = signals.into_iter().map(|(kind, mut signal)| {
+                Box::pin(async move {
+                    signal.recv().await;
+                    kind
+                })
+            });
+            select_all(arrivals).await.0
+        });
+        critical_section::close(|| tracing::warn!("ending after the commit"));
+        // Exit with the code that a shell reports for a program that a signal has
+        // ended.
+        std::process::exit(128 + kind.as_raw_value());
+    }
 }
 
 /// The ignored signals, one bit for each, signal 1 in the lowest bit (proc(5),
