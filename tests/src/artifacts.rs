@@ -57,6 +57,11 @@ pub fn ramdisk_artefacts() -> Result<PathBuf> {
     of_release("oci/landfall-ramdisk.tar")
 }
 
+/// The release's image of the boot loaders for Ironic's ISOs.
+pub fn esp_image() -> Result<PathBuf> {
+    of_release("esp.img")
+}
+
 /// Debian's container registry.
 pub fn registry() -> Result<PathBuf> {
     existing(out_dir().join("judges/registry/usr/bin/docker-registry"))

@@ -4,6 +4,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use anyhow::Result;
+
+use crate::artifacts;
 use crate::conductor;
 use crate::image_server;
 use crate::lab::{Family, HOST_V4, Lab};
@@ -22,7 +25,8 @@ pub struct Configuration {
     pub fast_track: bool,
     /// Announce the API by multicast DNS. The agent finds it there.
     pub mdns: bool,
-    /// Fetch kernel and ramdisk from a container registry without TLS.
+    /// Fetch kernel and ramdisk of the release from a container registry without TLS,
+    /// and make ISOs with the release's boot loaders.
     pub registry: bool,
 }
 
@@ -135,12 +139,27 @@ impl Configuration {
         ]
     }
 
-    #[must_use]
-    pub fn ironic(&self, lab: &Lab) -> String {
+    /// What Ironic's own ISOs boot with: the image of the boot loaders, and the setting for
+    /// the place where its GRUB looks for the menu.
+    fn loaders(&self) -> Result<(PathBuf, &'static str)> {
+        if self.registry {
+            // Ironic's default place.
+            return Ok((artifacts::esp_image()?, ""));
+        }
+        let debian = "grub_config_path = EFI/debian/grub.cfg";
+        Ok((super::environment().join("esp.img"), debian))
+    }
+
+    /// The content of ironic.conf.
+    ///
+    /// # Errors
+    /// If the release has not been built and is needed.
+    pub fn ironic(&self, lab: &Lab) -> Result<String> {
         let state = lab.path("ironic").display().to_string();
         let http_root = self.http_root(lab).display().to_string();
-        let esp = super::environment().join("esp.img").display().to_string();
-        let environment = super::environment().display().to_string();
+        let (esp, menu) = self.loaders()?;
+        let readable = esp.parent().unwrap_or(&esp).display();
+        let esp = esp.display();
         let api = self.api_url();
         let http = Family::V4.url(image_server::PORT);
         let arguments = self.kernel_arguments();
@@ -156,7 +175,7 @@ impl Configuration {
         // Interfaces, hooks, priorities and log collection are those of metal3's
         // and OpenShift's images. The other settings let one process run without a
         // message queue, a database server and an identity service.
-        format!(
+        Ok(format!(
             r"[DEFAULT]
 {trust}
 rpc_transport = none
@@ -185,7 +204,7 @@ enabled_storage_interfaces = noop
 enabled_vendor_interfaces = no-vendor
 isolinux_bin = /usr/lib/ISOLINUX/isolinux.bin
 ldlinux_c32 = /usr/lib/syslinux/modules/bios/ldlinux.c32
-grub_config_path = EFI/debian/grub.cfg
+{menu}
 rescue_password_hash_algorithm = sha512
 [oslo_concurrency]
 lock_path = {state}/locks
@@ -214,7 +233,7 @@ clean_callback_timeout = 900
 inspect_wait_timeout = 900
 rescue_callback_timeout = 900
 bootloader = file://{esp}
-file_url_allowed_paths = {environment}
+file_url_allowed_paths = {readable}
 [mdns]
 interfaces = {HOST_V4}
 params = ipa_debug:true
@@ -254,7 +273,7 @@ add_ports = all
 keep_ports = present
 power_off = true
 "
-        )
+        ))
     }
 
     /// Folders that Ironic expects to exist.

@@ -83,7 +83,7 @@ impl Services {
             lab.path("ironic/ironic.sqlite"),
         )
         .context("copying the empty database (make ironic makes it)")?;
-        std::fs::write(lab.path(IRONIC_CONF), configuration.ironic(lab))?;
+        std::fs::write(lab.path(IRONIC_CONF), configuration.ironic(lab)?)?;
         if configuration.tls {
             std::fs::write(lab.path(HTPASSWD), configuration::HTPASSWD_LINE)?;
         }
