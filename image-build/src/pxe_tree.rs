@@ -18,6 +18,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use landfall_host_media::IpxeScript;
 
 use crate::areas::IGNITION_PATH as IGNITION;
 use crate::base_url::BaseUrl;
@@ -112,25 +113,17 @@ fn read(part: Part) -> Result<Option<Vec<u8>>> {
         .with_context(|| format!("cannot read {}", part.what))
 }
 
-/// In the iPXE script a relative name stands for the place that the script came
-/// from. `initrd=` is for UEFI, where the kernel asks iPXE for the files of these
-/// names, in this order; BIOS kernels ignore it. `netX` is the card through which iPXE booted.
 fn ipxe_script(arguments: &KernelArgs, base: Option<&BaseUrl>) -> String {
     let place = base.map(BaseUrl::as_url).unwrap_or_default();
-    format!(
-        "#!ipxe\n\
-         :start\n\
-         echo Landfall: loading {place}{KERNEL} and {RAMDISK}\n\
-         kernel {place}{KERNEL} initrd={RAMDISK} initrd={IGNITION_NAME} {arguments} BOOTIF=01-${{netX/mac:hexhyp}} || goto failed\n\
-         initrd --name {RAMDISK} {place}{RAMDISK} || goto failed\n\
-         initrd --name {IGNITION_NAME} {place}{IGNITION} || goto failed\n\
-         boot || goto failed\n\
-         :failed\n\
-         echo Landfall: cannot load {place}{KERNEL}, {RAMDISK} or {IGNITION}, trying again in 10 seconds\n\
-         imgfree\n\
-         sleep 10\n\
-         goto start\n"
-    )
+    let script = IpxeScript {
+        place: &place,
+        kernel: KERNEL,
+        ramdisks: &[(RAMDISK, RAMDISK), (IGNITION_NAME, IGNITION)],
+        arguments,
+        failure: &format!("cannot load {place}{KERNEL}, {RAMDISK} or {IGNITION}"),
+        newest: None,
+    };
+    script.to_string()
 }
 
 #[cfg(test)]
@@ -140,26 +133,23 @@ mod tests {
     #[test]
     fn the_ipxe_script() {
         let arguments = KernelArgs::exactly(&["a=b".into()]).unwrap();
-        let script = ipxe_script(&arguments, None);
-        assert!(script.starts_with("#!ipxe\n"));
-        assert!(
-            script.contains("\nkernel vmlinuz initrd=initrd.img initrd=ignition.img a=b BOOTIF=01-${netX/mac:hexhyp} || goto failed\n"),
-            "{script}"
-        );
-        let base = "http://192.0.2.1:8080/x".parse().unwrap();
-        let script = ipxe_script(&arguments, Some(&base));
-        assert!(
-            script.contains(
-                "\nkernel http://192.0.2.1:8080/x/vmlinuz initrd=initrd.img initrd=ignition.img a=b"
-            ),
-            "{script}"
-        );
-        assert!(
-            script.contains("\ninitrd --name initrd.img http://192.0.2.1:8080/x/initrd.img ||"),
-            "{script}"
-        );
-        let more = "\ninitrd --name ignition.img http://192.0.2.1:8080/x/images/ignition.img ||";
-        assert!(script.contains(more), "{script}");
+        let url = "http://192.0.2.1:8080/x".parse().unwrap();
+        for (base, place) in [(None, ""), (Some(&url), "http://192.0.2.1:8080/x/")] {
+            let expected = "#!ipxe
+:start
+echo Landfall: loading @vmlinuz and initrd.img
+kernel @vmlinuz initrd=initrd.img initrd=ignition.img a=b BOOTIF=01-${netX/mac:hexhyp} || goto failed
+initrd --name initrd.img @initrd.img || goto failed
+initrd --name ignition.img @images/ignition.img || goto failed
+boot || goto failed
+:failed
+echo Landfall: cannot load @vmlinuz, initrd.img or images/ignition.img, trying again in 10 seconds
+imgfree
+sleep 10
+goto start
+";
+            assert_eq!(ipxe_script(&arguments, base), expected.replace('@', place));
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! * [`HostVersion`] is what a host has in addition to its base: changes of the
 //!   kernel arguments, and files.
 //! * [`HostImage`] is the result.
+//! * [`IpxeScript`] boots a kernel with a ramdisk.
 
 mod archive;
 mod base_iso;
@@ -17,6 +18,7 @@ mod base_ramdisk;
 pub mod fixtures;
 mod host_image;
 mod host_version;
+mod ipxe_script;
 mod kargs_edit;
 pub mod kernel_args;
 
@@ -25,4 +27,5 @@ pub use base_iso::{BaseError, BaseIso};
 pub use base_ramdisk::{ADDITION_RECORD, BaseRamdisk};
 pub use host_image::{HostImage, Segment};
 pub use host_version::{HostError, HostVersion};
+pub use ipxe_script::IpxeScript;
 pub use kargs_edit::{KargsEdit, KargsEditError};

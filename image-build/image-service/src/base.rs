@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use landfall_host_media::{BaseError, BaseIso, BaseRamdisk, HostError, HostImage, HostVersion};
+use landfall_host_media::{
+    BaseError, BaseIso, BaseRamdisk, HostError, HostImage, HostVersion, IpxeScript,
+};
 use landfall_sys::sealed_file::SealedFile;
 use sha2::{Digest as _, Sha256};
 
@@ -209,9 +211,7 @@ impl Base {
 
     /// The iPXE script of a host. Kernel and ramdisk are named with their ids: iPXE
     /// loads them by two requests, between which the base may change, and a kernel
-    /// cannot load another kernel's modules. `initrd=` is for UEFI, where the kernel
-    /// asks iPXE for the file of that name; `netX` is the card through which iPXE
-    /// booted.
+    /// cannot load another kernel's modules.
     ///
     /// After a failure iPXE fetches the newest script, because the service may no
     /// longer have the versions that this script names.
@@ -221,20 +221,15 @@ impl Base {
         id: &str,
         host: &HostVersion,
     ) -> Result<String, HostError> {
-        let arguments = self.iso.kernel_args(host)?.for_scripts()?;
-        let kernel = self.kernel_path();
-        Ok(format!(
-            "#!ipxe\n\
-             echo Landfall: loading {kernel} and /{id}/{name}.initramfs\n\
-             kernel {kernel} initrd=initrd.img {arguments} BOOTIF=01-${{netX/mac:hexhyp}} || goto failed\n\
-             initrd --name initrd.img /{id}/{name}.initramfs || goto failed\n\
-             boot || goto failed\n\
-             :failed\n\
-             echo Landfall: cannot boot {name}, trying again in 10 seconds\n\
-             imgfree\n\
-             sleep 10\n\
-             chain --replace --autofree /{name}.ipxe || goto failed\n"
-        ))
+        let script = IpxeScript {
+            place: "",
+            kernel: &self.kernel_path(),
+            ramdisks: &[("initrd.img", &format!("/{id}/{name}.initramfs"))],
+            arguments: &self.iso.kernel_args(host)?.for_scripts()?,
+            failure: &format!("cannot boot {name}"),
+            newest: Some(&format!("/{name}.ipxe")),
+        };
+        Ok(script.to_string())
     }
 
     /// Identifies the content of a host: the base, and what the host has in addition.
