@@ -204,6 +204,7 @@ pub(crate) fn missing(missing: &Missing) -> Response {
         Missing::NotHere => unavailable(
             "this copy of the service does not have this version: it was replaced, or has not arrived yet",
         ),
+        Missing::NoScript(reason) => text(StatusCode::NOT_FOUND, reason),
         Missing::Broken(reason) => text(StatusCode::INTERNAL_SERVER_ERROR, reason),
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use landfall_host_media::kernel_args::KernelArgsError;
 use landfall_host_media::{
     BaseError, BaseIso, BaseRamdisk, HostError, HostImage, HostVersion, IpxeScript,
 };
@@ -230,6 +231,13 @@ impl Base {
             newest: Some(&format!("/{name}.ipxe")),
         };
         Ok(script.to_string())
+    }
+
+    /// Why hosts with this content have no iPXE script, although they have an ISO:
+    /// GRUB passes on kernel arguments that a script cannot hold.
+    #[must_use]
+    pub fn script_fault(&self, host: &HostVersion) -> Option<KernelArgsError> {
+        self.iso.kernel_args(host).ok()?.for_scripts().err()
     }
 
     /// Identifies the content of a host: the base, and what the host has in addition.

@@ -38,6 +38,8 @@ pub(crate) enum Missing {
     /// This copy of the service does not have this version: it does not know the
     /// host yet, or it has another version.
     NotHere,
+    /// The base has kernel arguments that no iPXE script can hold.
+    NoScript(String),
     /// The host cannot be served; `put` would have refused it.
     Broken(String),
 }
@@ -55,7 +57,8 @@ pub(crate) fn of_host(store: &HostStore, wanted: &Wanted<'_>) -> Result<Resource
     let (image, memory) = match kind {
         Kind::Iso => (served.iso().map_err(broken)?, &base.iso_file),
         Kind::Ipxe => {
-            let script = served.script(name).map_err(broken)?;
+            let script = served.script(name);
+            let script = script.map_err(|error| Missing::NoScript(error.to_string()))?;
             let mut image = HostImage::default();
             image.push(Segment::Own(Bytes::from(script)));
             (Arc::new(image), &base.iso_file)

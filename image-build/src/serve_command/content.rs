@@ -93,6 +93,13 @@ impl<'a> Content<'a> {
             bail!("the base changed while the service read it -- try again");
         }
         self.stamps = stamps;
+        let service = &self.arguments.service;
+        if let Some(fault) = base.script_fault(&HostVersion::default().with_kargs(kargs(service))) {
+            report::warn(&format!(
+                "{}: {fault}, so no host has /NAME.ipxe -- boot /NAME.iso, or give --karg-delete",
+                iso.display()
+            ));
+        }
         for path in self.ignition_configs()? {
             report::warn(&format!(
                 "{path} has an Ignition config, which is not in /NAME.initramfs -- put it into the ramdisk, or boot /NAME.iso"
@@ -259,12 +266,16 @@ pub(crate) fn common_version(arguments: &ServiceArguments) -> Result<HostVersion
     for warning in &site.warnings {
         report::warn(warning);
     }
-    let common = HostVersion::default().with_kargs(KargsEdit {
+    let common = HostVersion::default().with_kargs(kargs(arguments));
+    Ok(site.files.into_iter().fold(common, with_configuration))
+}
+
+fn kargs(arguments: &ServiceArguments) -> KargsEdit {
+    KargsEdit {
         reset: false,
         delete: arguments.karg_delete.clone(),
         append: arguments.karg.clone(),
-    });
-    Ok(site.files.into_iter().fold(common, with_configuration))
+    }
 }
 
 /// The name of the host whose file this is.

@@ -290,27 +290,36 @@ fn what_cannot_be_served_ends_at_once() {
     }
 }
 
+/// The lines of a service that cannot listen.
+fn warnings(fixture: &Fixture, more: &[&str]) -> String {
+    let arguments = ["serve", "--iso", "base.iso", "--hosts", "hosts"];
+    let nowhere = ["--listen", "192.0.2.1:1"];
+    let error = fixture.run(&[&arguments[..], &nowhere, more].concat());
+    String::from_utf8(error.stderr).unwrap()
+}
+
+/// Changes the base ISO as coreos-installer does: where the file lies.
+fn change_in_iso(fixture: &Fixture, path: &str, change: impl Fn(&[u8]) -> Vec<u8>) {
+    let mut options = fs::File::options();
+    let options = options.read(true).write(true);
+    let iso = options.open(fixture.path("base.iso")).unwrap();
+    let place = Iso::open(iso.try_clone().unwrap()).unwrap();
+    let place = { place }.find(path).unwrap();
+    let mut old = vec![0; place.size as usize];
+    iso.read_exact_at(&mut old, place.offset).unwrap();
+    iso.write_all_at(&change(&old), place.offset).unwrap();
+}
+
 /// A served ramdisk has no Ignition config, so the operator must know.
 #[test]
 fn an_ignition_config_that_stays_out_is_reported() {
     let fixture = fixture();
     fixture.build("pxe", "tree", &[]);
-    let run = || {
-        let options = ["--hosts", "hosts", "--listen", "192.0.2.1:1"];
-        let base = ["serve", "--iso", "base.iso", "--pxe", "tree"];
-        let error = fixture.run(&[&base[..], &options].concat()).stderr;
-        String::from_utf8(error).unwrap()
-    };
-    let told = run();
+    let told = warnings(&fixture, &["--pxe", "tree"]);
     assert!(!told.contains("Ignition"), "{told}");
     fixture.put("tree/images/ignition.img", b"a config");
-    let mut options = fs::File::options();
-    let options = options.read(true).write(true);
-    let iso = options.open(fixture.path("base.iso")).unwrap();
-    let place = Iso::open(iso.try_clone().unwrap());
-    let place = place.unwrap().find("images/ignition.img").unwrap();
-    iso.write_all_at(b"a config", place.offset).unwrap();
-    let told = run();
+    change_in_iso(&fixture, "images/ignition.img", |_| b"a config".to_vec());
+    let told = warnings(&fixture, &["--pxe", "tree"]);
     for file in [
         "images/ignition.img in base.iso",
         "tree/images/ignition.img",
@@ -318,6 +327,23 @@ fn an_ignition_config_that_stays_out_is_reported() {
         let line = format!("warning: {file} has an Ignition config, which is not in");
         assert!(told.contains(&line), "{told}");
     }
+}
+
+#[test]
+fn arguments_that_no_script_can_hold_are_reported() {
+    let fixture = fixture();
+    change_in_iso(&fixture, "boot/grub/kargs.env", |old| {
+        let text = String::from_utf8(old.to_vec()).unwrap();
+        text.replace(" quiet", " c=$d1").into_bytes()
+    });
+    let told = warnings(&fixture, &[]);
+    let line = "warning: base.iso: kernel argument `";
+    assert!(
+        told.contains(line) && told.contains("no host has"),
+        "{told}"
+    );
+    let told = warnings(&fixture, &["--karg-delete", "c"]);
+    assert!(!told.contains("no host has"), "{told}");
 }
 
 /// systemd itself reads the unit, if it is installed.

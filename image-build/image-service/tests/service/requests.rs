@@ -1,8 +1,9 @@
 //! Paths, methods, heads of answers, and requests that nobody should send.
 
-use landfall_host_media::fixtures;
+use landfall_host_media::fixtures::{self, Layout};
+use landfall_image_service::Limits;
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, host};
 
 #[test]
 fn every_host_has_its_own_files() {
@@ -36,7 +37,30 @@ fn every_host_has_its_own_files() {
     assert!(script.ends_with(again), "{script}");
     let kernel = fixture.get("/vmlinuz", &[]);
     assert!(fixture.get(&paths.kernel, &[]).body == kernel.body);
-    assert_eq!(kernel.body.len(), fixtures::Layout::default().kernel_size);
+    assert_eq!(kernel.body.len(), Layout::default().kernel_size);
+}
+
+/// coreos-installer puts such arguments into an ISO, and GRUB passes them on.
+#[test]
+fn arguments_that_no_script_can_pass_on() {
+    let mut iso = fixtures::base_iso(Layout::default());
+    for at in 0..iso.len() {
+        if iso[at..].starts_with(b"quiet a=1") {
+            iso[at..][..9].copy_from_slice(b"quiet a=$");
+        }
+    }
+    let fixture = Fixture::of(iso, Limits::default(), None);
+    let fault = fixture.service.store().base().script_fault(&host(1));
+    assert!(fault.unwrap().to_string().contains("a=$"));
+    assert!(fixture.get("/node1.iso", &[]).body == fixture.expected_iso(1));
+    assert_eq!(fixture.get("/node1.initramfs", &[]).status, 200);
+    let script = fixture.get("/node1.ipxe", &[]);
+    assert_eq!(script.status, 404);
+    let reason = String::from_utf8(script.body).unwrap();
+    assert!(reason.contains("`$` cannot be passed"), "{reason}");
+    let whole = Fixture::new();
+    let base = whole.service.store().base();
+    assert_eq!(base.script_fault(&host(1)), None);
 }
 
 #[test]
