@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use landfall_boot_params::BootParams;
-use landfall_initramfs::build::CONFIGURATION_DIRECTORY;
 use landfall_initramfs::digest_writer;
 use landfall_initramfs::output_file::OutputFile;
 use serde::Serialize;
@@ -66,9 +65,9 @@ pub(crate) fn run(arguments: &CoreosLiveArguments) -> Result<()> {
     let agent_sha512 = digest_writer::hex(&Sha512::digest(&agent));
     let mut files = Vec::new();
     files.extend(ironic_file(arguments, &report));
-    let configuration = site.files.into_iter().chain(hosts.files);
+    let configuration = site.files.into_iter().chain(hosts.files());
     files.extend(configuration.map(|file| EmbeddedFile {
-        path: format!("/{CONFIGURATION_DIRECTORY}/{}", file.name),
+        path: format!("/{}", file.path),
         bytes: file.bytes,
     }));
     let unit = live_ignition::unit(arguments.any_live_system);

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use landfall_host_media::{HostVersion, KargsEdit};
-use landfall_initramfs::build::{CONFIGURATION_DIRECTORY, ConfigurationFile};
 use landfall_initramfs::output_file::OutputFile;
 use serde::Serialize;
 
@@ -100,8 +99,11 @@ fn changes(arguments: &CustomizeArguments, report: &Report) -> Result<Changes> {
         delete: arguments.karg_delete.clone(),
         append,
     });
-    for file in site.files.into_iter().chain(hosts.files) {
-        version = with_configuration(version, file);
+    for file in site.files {
+        version = version.with_file(file.path, file.bytes);
+    }
+    for host in &hosts.hosts {
+        version = version.with_host(host);
     }
     if arguments.reset {
         version = version.reset();
@@ -122,12 +124,6 @@ fn keep_mode(base: &File, output: &mut OutputFile) -> Result<()> {
     let metadata = base.metadata().context("cannot get the metadata")?;
     output.set_mode(metadata.permissions().mode() & 0o777);
     Ok(())
-}
-
-/// Adds a file to the configuration directory of the ramdisk.
-pub(crate) fn with_configuration(version: HostVersion, file: ConfigurationFile) -> HostVersion {
-    let path = format!("{CONFIGURATION_DIRECTORY}/{}", file.name);
-    version.with_file(path, file.bytes)
 }
 
 fn text(customized: &Customized) -> String {

@@ -15,9 +15,9 @@ use landfall_host_manifests::{
     Given, Identity, ManifestFile, Reading, host, read_agent_config, read_bare_metal_hosts,
     read_install_config,
 };
-use landfall_initramfs::build::{CONFIGURATION_DIRECTORY, ConfigurationFile};
+use landfall_initramfs::build::ConfigurationFile;
 use landfall_initramfs::path_error;
-use landfall_network_plan::embedded::{self, MOST_HOSTS};
+use landfall_network_plan::embedded::MOST_HOSTS;
 use landfall_network_plan::{Document, EmbeddedHost, NetworkPlan, from_network_data};
 
 use crate::cli::HostArguments;
@@ -25,10 +25,10 @@ use crate::cli::HostArguments;
 /// In bytes: enough for a thousand hosts with large networks in one file.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
-/// The files of the hosts for the ramdisk, and warnings about them.
+/// The hosts, sorted by name, and warnings about them.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
-    pub(crate) files: Vec<ConfigurationFile>,
+    pub(crate) hosts: Vec<EmbeddedHost>,
     pub(crate) warnings: Vec<String>,
     pub(crate) empty_files: Vec<EmptyFile>,
 }
@@ -93,13 +93,22 @@ impl Hosts {
             [fault] => bail!("{fault}"),
             faults => bail!("{} faults:\n  {}", faults.len(), faults.join("\n  ")),
         }
-        let mut files: Vec<_> = checked.iter().map(|checked| file(&checked.host)).collect();
-        files.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut hosts: Vec<_> = checked.into_iter().map(|checked| checked.host).collect();
+        hosts.sort_by_cached_key(EmbeddedHost::path);
         Ok(Self {
-            files,
+            hosts,
             warnings,
             empty_files,
         })
+    }
+
+    /// The files for a ramdisk with all hosts.
+    pub(crate) fn files(&self) -> Vec<ConfigurationFile> {
+        let file = |host: &EmbeddedHost| ConfigurationFile {
+            path: host.path(),
+            bytes: host.to_json().into_bytes(),
+        };
+        self.hosts.iter().map(file).collect()
     }
 }
 
@@ -141,16 +150,6 @@ fn read_files(arguments: &HostArguments, reading: &mut Reading) -> Result<Vec<Em
     match &arguments.hosts {
         Some(path) => directory::read(path, reading),
         None => Ok(Vec::new()),
-    }
-}
-
-fn file(host: &EmbeddedHost) -> ConfigurationFile {
-    let prefix = format!("{CONFIGURATION_DIRECTORY}/");
-    let directory = embedded::DIRECTORY;
-    let directory = directory.strip_prefix(&prefix).unwrap_or(directory);
-    ConfigurationFile {
-        name: format!("{directory}/{}", host.file_name()),
-        bytes: host.to_json().into_bytes(),
     }
 }
 

@@ -4,7 +4,6 @@ use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
-use landfall_initramfs::build::CONFIGURATION_DIRECTORY;
 use landfall_initramfs::digest_writer::DigestWriter;
 use landfall_initramfs::file_tree::{Content, FileTree, Place};
 use landfall_initramfs::newc;
@@ -28,16 +27,15 @@ pub(crate) fn run(arguments: &HostsArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
     let hosts = Hosts::read(&arguments.hosts)?;
     ensure!(
-        !hosts.files.is_empty(),
+        !hosts.hosts.is_empty(),
         "expected hosts: --hosts, --agent-config, --install-config, --bare-metal-hosts, --nmstate or --network-data"
     );
     report.warnings(&hosts.warnings);
     let mut output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
     let mut tree = FileTree::default();
-    for file in &hosts.files {
-        let path = format!("{CONFIGURATION_DIRECTORY}/{}", file.name);
-        let content = Content::Bytes(file.bytes.clone());
-        tree.file(&path, content, 0o600, Place::Sorted)?;
+    for file in hosts.files() {
+        let content = Content::Bytes(file.bytes);
+        tree.file(&file.path, content, 0o600, Place::Sorted)?;
     }
     let path = output.path().to_owned();
     let writing = || format!("cannot write {}", path.display());
@@ -54,7 +52,7 @@ pub(crate) fn run(arguments: &HostsArguments) -> Result<()> {
         path,
         bytes,
         sha256,
-        hosts: hosts.files.len(),
+        hosts: hosts.hosts.len(),
     };
     let text = format!(
         "{}: {}, {} bytes\n  sha256   {}",

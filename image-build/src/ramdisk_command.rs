@@ -85,7 +85,7 @@ pub(crate) fn build_ramdisk(
     output: &mut OutputFile,
     report: &Report,
 ) -> Result<Summary> {
-    let configuration = [&ingredients.site.files[..], &ingredients.hosts.files].concat();
+    let configuration = [&ingredients.site.files[..], &ingredients.hosts.files()].concat();
     let recipe = Recipe {
         agent: &arguments.agent,
         kernel: &ingredients.kernel,

@@ -53,7 +53,7 @@ impl SiteConfiguration {
         let Some(bundle) = bundle else {
             return Ok(site);
         };
-        match site.files.iter_mut().find(|file| file.name == CA_FILE) {
+        match site.files.iter_mut().find(|file| name_of(file) == CA_FILE) {
             Some(own) => {
                 own.bytes.push(b'\n');
                 own.bytes.extend(bundle);
@@ -81,9 +81,9 @@ impl SiteConfiguration {
         }
         // Sort the files in the order in which the agent reads them: a later file
         // overrides an earlier one.
-        site.files[first..].sort_by(|a, b| a.name.cmp(&b.name));
+        site.files[first..].sort_by(|a, b| a.path.cmp(&b.path));
         for file in &site.files[first..] {
-            params.read_file(&file.name, &String::from_utf8_lossy(&file.bytes));
+            params.read_file(name_of(file), &String::from_utf8_lossy(&file.bytes));
         }
         params.check_together();
         site.warnings.extend(params.not_supported_yet());
@@ -99,8 +99,8 @@ impl SiteConfiguration {
     }
 
     fn add(&mut self, name: &str, bytes: Vec<u8>) {
-        let name = name.to_owned();
-        self.files.push(ConfigurationFile { name, bytes });
+        let path = format!("{CONFIGURATION_DIRECTORY}/{name}");
+        self.files.push(ConfigurationFile { path, bytes });
     }
 
     fn add_config_file(&mut self, path: &Path) -> Result<()> {
@@ -111,7 +111,7 @@ impl SiteConfiguration {
             path.display()
         );
         ensure!(
-            self.files.iter().all(|file| file.name != name),
+            self.files.iter().all(|file| name_of(file) != name),
             "{}: another file is already named {name}",
             path.display()
         );
@@ -125,6 +125,11 @@ impl SiteConfiguration {
         self.add(&name, bytes);
         Ok(())
     }
+}
+
+/// By its name the agent knows a file, in messages as well.
+fn name_of(file: &ConfigurationFile) -> &str {
+    file.path.rsplit('/').next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -168,9 +173,9 @@ mod tests {
             (own, Some(&public), &[("ca.pem", 2)]),
         ] {
             let site = SiteConfiguration::read_with_bundle(own, bundle, &[""; 0]).unwrap();
-            let pem = site.files.iter().filter(|file| file.name.ends_with(".pem"));
+            let pem = site.files.iter().filter(|file| file.path.ends_with(".pem"));
             let found: Vec<_> = pem
-                .map(|file| (file.name.as_str(), authorities::count(&file.bytes)))
+                .map(|file| (name_of(file), authorities::count(&file.bytes)))
                 .collect();
             assert_eq!(found, expected, "{own:?} {bundle:?}");
         }
@@ -192,9 +197,9 @@ mod tests {
         let bundle = format!("# two\n{AUTHORITY}{AUTHORITY}");
         let site = read(&[("bundle.pem", &bundle)]).unwrap();
         assert_eq!(site.warnings, [""; 0]);
-        assert_eq!(site.files[0].name, "ca.pem");
+        assert_eq!(name_of(&site.files[0]), "ca.pem");
         assert_eq!(site.files[0].bytes, bundle.as_bytes());
-        assert_eq!(site.files[1].name, "00-ca.conf");
+        assert_eq!(name_of(&site.files[1]), "00-ca.conf");
         let mut params = BootParams::default();
         params.read_file("f", std::str::from_utf8(&site.files[1].bytes).unwrap());
         assert_eq!(params.cafile.as_deref(), Some("/etc/landfall/ca.pem"));
@@ -229,7 +234,7 @@ mod tests {
             ("c.conf", "# nothing\n"),
         ])
         .unwrap();
-        let names: Vec<&str> = site.files.iter().map(|file| file.name.as_str()).collect();
+        let names: Vec<&str> = site.files.iter().map(name_of).collect();
         assert_eq!(names, ["a.conf", "b.conf", "c.conf"]);
         for expected in [
             "c.conf: sets nothing",

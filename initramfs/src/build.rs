@@ -52,8 +52,8 @@ const BUILDER: &str = concat!("landfall-image ", env!("CARGO_PKG_VERSION"));
 /// A configuration file of the site that the ramdisk is built for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigurationFile {
-    /// The name, relative to [`CONFIGURATION_DIRECTORY`].
-    pub name: String,
+    /// The path in the ramdisk, in [`CONFIGURATION_DIRECTORY`].
+    pub path: String,
     pub bytes: Vec<u8>,
 }
 
@@ -164,7 +164,9 @@ pub fn build(
         firmware_files: firmware.found.len(),
         firmware_bytes: 0,
         firmware_missing,
-        configuration: recipe.configuration.iter().map(path_of).collect(),
+        configuration: (recipe.configuration.iter())
+            .map(|file| file.path.clone())
+            .collect(),
         rescue_layer: recipe
             .rescue_layer
             .map(|layer| layer.files.keys().cloned().collect())
@@ -324,7 +326,7 @@ fn assemble(
     for file in recipe.configuration {
         let content = Content::Bytes(file.bytes.clone());
         // The file may hold a password or a token.
-        tree.file(&path_of(file), content, 0o600, Place::Sorted)?;
+        tree.file(&file.path, content, 0o600, Place::Sorted)?;
     }
     for (path, source) in recipe
         .rescue_layer
@@ -367,10 +369,6 @@ fn mount_points_and_devices() -> Result<FileTree, BuildError> {
     tree.char_device("dev/null", 1, 3, 0o666)?;
     tree.char_device("dev/kmsg", 1, 11, 0o600)?;
     Ok(tree)
-}
-
-fn path_of(file: &ConfigurationFile) -> String {
-    format!("{CONFIGURATION_DIRECTORY}/{}", file.name)
 }
 
 /// Describes the build. The text holds nothing that differs between builds of

@@ -110,7 +110,7 @@ mod tests {
             document: Document::None,
         };
         for name in ["b", "a"] {
-            fs::write(directory.join(host(name).file_name()), host(name).to_json()).unwrap();
+            fs::write(root.path().join(host(name).path()), host(name).to_json()).unwrap();
         }
         fs::write(directory.join("c.json"), r#"{"format": 2}"#).unwrap();
         fs::write(directory.join("notes.txt"), "").unwrap();

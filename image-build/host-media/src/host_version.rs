@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use landfall_media_formats::areas::KargsError;
-use landfall_network_plan::{EmbeddedHost, embedded};
+use landfall_network_plan::EmbeddedHost;
 use sha2::{Digest as _, Sha256};
 
 use crate::archive::{self, ArchiveError, HostFile};
@@ -58,8 +58,7 @@ impl HostVersion {
     /// Adds the network of a host, which the caller has checked.
     #[must_use]
     pub fn with_host(self, host: &EmbeddedHost) -> Self {
-        let path = format!("{}/{}", embedded::DIRECTORY, host.file_name());
-        self.with_file(path, host.to_json().into_bytes())
+        self.with_file(host.path(), host.to_json().into_bytes())
     }
 
     /// Drops what an earlier customization put into the base.

@@ -69,7 +69,7 @@ pub(super) fn tell_apart(checked: &mut [Checked], together: bool, faults: &mut V
                 _ => {}
             }
         }
-        if let Some(other) = files.insert(host.file_name(), title) {
+        if let Some(other) = files.insert(host.path(), title) {
             faults.push(format!("{title}: has the same host name as {other}"));
         }
     }

@@ -37,7 +37,7 @@ fn manifest(name: &str) -> PathBuf {
 
 /// The hosts as the agent will read them.
 fn hosts(arguments: &HostArguments) -> Vec<EmbeddedHost> {
-    let files = Hosts::read(arguments).unwrap().files;
+    let files = Hosts::read(arguments).unwrap().files();
     let texts = files.iter().map(|file| std::str::from_utf8(&file.bytes));
     texts
         .map(|text| EmbeddedHost::from_json(text.unwrap()).unwrap())
@@ -59,7 +59,7 @@ fn mac(text: &str) -> MacAddr {
 #[test]
 fn without_any_there_is_none() {
     let found = Hosts::read(&HostArguments::default()).unwrap();
-    assert!(found.files.is_empty() && found.warnings.is_empty());
+    assert!(found.hosts.is_empty() && found.warnings.is_empty());
 }
 
 #[test]
@@ -70,8 +70,8 @@ fn a_file_for_each_host() {
         names,
         ["node1 (52:54:00:00:00:01)", "node2 (52:54:00:00:00:02)"]
     );
-    let files = Hosts::read(&directory("directory")).unwrap().files;
-    assert_eq!(files[0].name, "hosts/node1.json");
+    let files = Hosts::read(&directory("directory")).unwrap().files();
+    assert_eq!(files[0].path, "etc/landfall/hosts/node1.json");
     let text = std::fs::read_to_string(data("directory/node1.json")).unwrap();
     assert_eq!(found[0].document, Document::NetworkData(text));
 }
@@ -290,9 +290,8 @@ fn hosts_of_several_manifests_are_told_apart() {
     let named = "preprovisioningNetworkDataName: s";
     // The network has the address of a host that does not name its NIC.
     let good = read(&[host("a", &mac("0a")), host("c", named), secret.to_owned()]);
-    let good = good.unwrap().files;
-    let second = EmbeddedHost::from_json(std::str::from_utf8(&good[1].bytes).unwrap()).unwrap();
-    assert_eq!(second.to_string(), "c (52:54:00:00:00:0c)");
+    let good = good.unwrap().hosts;
+    assert_eq!(good[1].to_string(), "c (52:54:00:00:00:0c)");
     for (texts, fault) in [
         (
             vec![host("a", &mac("0a")), host("b", &mac("0a"))],

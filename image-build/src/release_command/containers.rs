@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use landfall_boot_params::openshift_agent::DEFAULTS;
-use landfall_initramfs::build::{CONFIGURATION_DIRECTORY, ConfigurationFile};
+use landfall_initramfs::build::ConfigurationFile;
 use landfall_release::debian_package::DebianPackage;
 use landfall_release::debian_root;
 use landfall_release::oci::{self, Blob, ImageSettings, Layer, Manifest};
@@ -95,9 +95,8 @@ pub(super) fn agent(
     tree.file(program, Content::on_disk(agent)?, 0o755)?;
     tree.text(AGENT_DEFAULTS_PATH, agent_defaults())?;
     for file in configuration {
-        let path = format!("{CONFIGURATION_DIRECTORY}/{}", file.name);
         // The file may hold a password or a token.
-        tree.file(&path, Content::Bytes(file.bytes.clone()), 0o600)?;
+        tree.file(&file.path, Content::Bytes(file.bytes.clone()), 0o600)?;
     }
     // D-Bus clients look for the bus of the system in /var/run; the unit mounts
     // /run/dbus/system_bus_socket.

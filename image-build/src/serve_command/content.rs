@@ -9,16 +9,14 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use landfall_host_media::{HostVersion, KargsEdit};
 use landfall_image_service::{Base, BaseFiles, FileStamp, HostStore};
-use landfall_initramfs::build::CONFIGURATION_DIRECTORY;
 use landfall_media_formats::iso9660::Iso;
-use landfall_network_plan::embedded;
+use landfall_network_plan::EmbeddedHost;
 
 use super::watch::Place;
 use crate::areas::{self, Areas};
 use crate::checksums;
 use crate::cli::{ServeArguments, ServiceArguments};
 use crate::coreos_layout::empty_ramdisk;
-use crate::customize_command::with_configuration;
 use crate::hosts::{EmptyFile, Hosts};
 use crate::pxe_tree;
 use crate::report;
@@ -164,17 +162,14 @@ impl<'a> Content<'a> {
             );
         }
         let common = common_version(&self.arguments.service)?;
-        if hosts.files.is_empty() {
+        if hosts.hosts.is_empty() {
             bail!(
                 "expected hosts: --hosts, --install-config, --agent-config, --bare-metal-hosts, --nmstate or --network-data"
             );
         }
-        let version = |file: landfall_initramfs::build::ConfigurationFile| {
-            let name = host_name(&file.name).to_owned();
-            (name, with_configuration(common.clone(), file))
-        };
+        let version = |host: &EmbeddedHost| (host.name(), common.clone().with_host(host));
         Ok(ReadHosts {
-            hosts: hosts.files.into_iter().map(version).collect(),
+            hosts: hosts.hosts.iter().map(version).collect(),
             empty: hosts
                 .empty_files
                 .into_iter()
@@ -267,7 +262,10 @@ pub(crate) fn common_version(arguments: &ServiceArguments) -> Result<HostVersion
         report::warn(warning);
     }
     let common = HostVersion::default().with_kargs(kargs(arguments));
-    Ok(site.files.into_iter().fold(common, with_configuration))
+    let files = site.files.into_iter();
+    Ok(files.fold(common, |version, file| {
+        version.with_file(file.path, file.bytes)
+    }))
 }
 
 fn kargs(arguments: &ServiceArguments) -> KargsEdit {
@@ -275,33 +273,5 @@ fn kargs(arguments: &ServiceArguments) -> KargsEdit {
         reset: false,
         delete: arguments.karg_delete.clone(),
         append: arguments.karg.clone(),
-    }
-}
-
-/// The name of the host whose file this is.
-fn host_name(file: &str) -> &str {
-    let directory = embedded::DIRECTORY;
-    let prefix = directory
-        .strip_prefix(CONFIGURATION_DIRECTORY)
-        .unwrap_or(directory)
-        .trim_start_matches('/');
-    let name = file.strip_prefix(prefix).unwrap_or(file);
-    let name = name.trim_start_matches('/');
-    name.strip_suffix(embedded::SUFFIX).unwrap_or(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts_have_the_names_of_their_files() {
-        for (file, expected) in [
-            ("hosts/node1.json", "node1"),
-            ("hosts/node1.example.org.json", "node1.example.org"),
-            ("hosts/52-54-00-00-00-01.json", "52-54-00-00-00-01"),
-        ] {
-            assert_eq!(host_name(file), expected);
-        }
     }
 }

@@ -155,7 +155,7 @@ fn what_is_in_the_ramdisk_and_in_which_order() {
 #[test]
 fn the_sites_configuration_is_for_root_only() {
     let file = |name: &str| ConfigurationFile {
-        name: name.into(),
+        path: format!("{CONFIGURATION_DIRECTORY}/{name}"),
         bytes: b"[DEFAULT]".to_vec(),
     };
     let mut fixture = fixture(None);

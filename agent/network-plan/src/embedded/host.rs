@@ -6,6 +6,7 @@ use std::fmt;
 
 use landfall_boot_params::MacAddr;
 
+use super::DIRECTORY;
 use super::metal3_hints::Metal3Hints;
 use crate::from_network_data::NetworkDataError;
 use crate::from_nmstate::NmStateError;
@@ -105,15 +106,18 @@ impl EmbeddedHost {
         Ok(plan)
     }
 
-    /// The name of the host's file, made from the host name or the first hardware
-    /// address.
-    pub fn file_name(&self) -> String {
-        let stem = match (&self.host_name, self.macs.first()) {
+    /// The host name, or else the first hardware address, or else `any`.
+    pub fn name(&self) -> String {
+        match (&self.host_name, self.macs.first()) {
             (Some(name), _) => name.clone(),
             (None, Some(mac)) => mac.to_string().replace(':', "-"),
             (None, None) => "any".to_owned(),
-        };
-        stem + SUFFIX
+        }
+    }
+
+    /// The path of the host's file in the ramdisk, without the leading slash.
+    pub fn path(&self) -> String {
+        format!("{DIRECTORY}/{}{SUFFIX}", self.name())
     }
 }
 
@@ -126,6 +130,33 @@ impl fmt::Display for EmbeddedHost {
             (Some(name), false) => write!(f, "{name} ({})", macs.join(" ")),
             (None, false) => write!(f, "the host with {}", macs.join(" ")),
             (None, true) => f.write_str("any machine"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths() {
+        for (host_name, mac, expected) in [
+            (Some("a.example"), None, "etc/landfall/hosts/a.example.json"),
+            (
+                None,
+                Some("52:54:00:00:00:01"),
+                "etc/landfall/hosts/52-54-00-00-00-01.json",
+            ),
+            (None, None, "etc/landfall/hosts/any.json"),
+        ] {
+            let host = EmbeddedHost {
+                host_name: host_name.map(str::to_owned),
+                macs: mac.iter().map(|mac| mac.parse().unwrap()).collect(),
+                nics: BTreeMap::new(),
+                root_device_hints: None,
+                document: Document::None,
+            };
+            assert_eq!(host.path(), expected);
         }
     }
 }
