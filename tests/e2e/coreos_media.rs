@@ -1,9 +1,9 @@
-//! Boots media that were changed after the build: by the real coreos-installer, and
-//! as image-customization-controller changes them.
+//! Boots media that were changed after the build: by the real coreos-installer, by
+//! `landfall-image customize`, and as image-customization-controller changes them.
 //!
 //! The built media know neither Ironic nor a network. The host reaches the conductor
 //! only with both changes: kernel arguments that name it, and a network plan from
-//! the additional ramdisk. The changes themselves, without a host:
+//! an additional ramdisk. The changes themselves, without a host:
 //! image-build/tests/command_line/coreos_installer.rs.
 
 use std::fs::File;
@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use landfall_media_formats::areas::{Areas, Places};
+use landfall_media_formats::areas::Areas;
 use landfall_media_formats::iso9660::Iso;
 use landfall_tests::installation::deploy_and_boot;
 use landfall_tests::lab::{Family, GUEST_V4, HOST_V4, Lab};
@@ -97,13 +97,9 @@ async fn packed_config(lab: &Lab) -> Result<Vec<u8>> {
     Ok(program::run("sh", &["-c", &pack]).await?.stdout)
 }
 
-fn areas_of(iso: &Path) -> Result<(Areas, Places)> {
-    Ok(Areas::of(&mut Iso::open(File::open(iso)?)?)?)
-}
-
 /// Overwrites the start of the area for Ignition configs.
 fn overlay(iso: &Path, bytes: &[u8]) -> Result<()> {
-    let (_, places) = areas_of(iso)?;
+    let (_, places) = Areas::of(&mut Iso::open(File::open(iso)?)?)?;
     let area = places.ignition.context("no area for Ignition configs")?;
     let file = File::options().write(true).open(iso)?;
     Ok(file.write_all_at(bytes, area.offset)?)
@@ -157,17 +153,17 @@ fn iso_changed_by_coreos_installer() {
 }
 
 #[test]
-#[ignore = "as iso_changed_by_coreos_installer"]
-fn stick_with_an_overlay() {
-    host_test("stick_with_an_overlay", async |lab| {
+fn customized_stick() {
+    host_test("customized_stick", async |lab| {
         let plan = plan(Firmware::Bios, Way::UsbStick);
         let site = plan.site(lab).await?;
         let stick = site.machine.boot.medium().context("no stick")?;
-        overlay(stick, &packed_plan(lab).await?)?;
-        let (areas, places) = areas_of(stick)?;
-        let arguments = areas.kargs.default.replace(BUILT, &ironic());
-        let file = File::options().write(true).open(stick)?;
-        file.write_all_at(&areas.kargs.file(&arguments)?, places.kargs.offset)?;
+        let (builder, stick) = (artifacts::builder()?, stick.display().to_string());
+        let (ironic, host) = (ironic(), embedded_hosts::one(lab)?);
+        let mut arguments = vec!["customize", &stick, "--in-place"];
+        arguments.extend(["--karg-delete", BUILT, "--karg", &ironic]);
+        arguments.extend(host.iter().map(String::as_str));
+        program::run(&builder.display().to_string(), &arguments).await?;
         install(lab, &plan, &site, EMBEDDED).await
     });
 }
