@@ -9,18 +9,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use landfall_disk::image::qcow2::header::Header;
-use landfall_disk::image::qcow2::tables::{self, Cluster};
+use landfall_disk::image::qcow2::header::{Header, READ_LEN};
+use landfall_disk::image::qcow2::tables::{self, COPIED, Cluster, OFFSET};
 use landfall_disk::image::qcow2::unpack::Unpacker;
 
 use super::refcounts::Refcounts;
-
-/// In bytes: the fields of the header that are read.
-const HEADER: usize = 105;
-/// In an entry of the L1 or L2 table: nothing else refers to the cluster.
-const COPIED: u64 = 1 << 63;
-/// In an entry: the place in the file.
-const PLACE: u64 = 0x00ff_ffff_ffff_fe00;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Qcow2Error {
@@ -50,36 +43,26 @@ pub(super) struct Qcow2Disk {
 
 impl Qcow2Disk {
     pub(super) fn open(file: File) -> Result<Self> {
-        let mut start = [0; HEADER];
-        let len = file.metadata()?.len().min(HEADER as u64) as usize;
+        let mut start = [0; READ_LEN];
+        let len = file.metadata()?.len().min(READ_LEN as u64) as usize;
         file.read_exact_at(&mut start[..len], 0)?;
         let header = Header::parse(&start[..len]).map_err(Qcow2Error::Format)?;
         if let Some(suspicion) = header.suspicion {
             return Err(Qcow2Error::Format(format!("the image {suspicion}")));
         }
-        if u32_at(&start, 60) != 0 {
+        if header.snapshots != 0 {
             return Err(Qcow2Error::Unsupported("snapshots"));
         }
         if header.subclusters {
             return Err(Qcow2Error::Unsupported("subclusters"));
         }
-        if header.version >= 3 && u64_at(&start, 88) != 0 {
+        if header.autoclear_features != 0 {
             return Err(Qcow2Error::Unsupported("bitmaps"));
         }
-        let order = if header.version >= 3 {
-            u32_at(&start, 96)
-        } else {
-            4
-        };
-        if order != 4 {
+        if header.refcounts.order != 4 {
             return Err(Qcow2Error::Unsupported("refcounts of other than 16 bits"));
         }
-        let refcounts = Refcounts::read(
-            &file,
-            header.cluster_size(),
-            u64_at(&start, 48),
-            u32_at(&start, 56),
-        )?;
+        let refcounts = Refcounts::read(&file, &header)?;
         Ok(Self {
             file,
             header,
@@ -216,7 +199,7 @@ impl Qcow2Disk {
             released = Some((host, len));
         }
         content[within as usize..][..part.len()].copy_from_slice(part);
-        let kept = entry & PLACE;
+        let kept = entry & OFFSET;
         let host = if released.is_none() && kept != 0 {
             // Zeros with a place that is already theirs.
             require_copied(entry)?;
@@ -239,9 +222,9 @@ impl Qcow2Disk {
     /// The place of the L2 table for this cluster. Makes one if there is none.
     fn own_l2_table(&mut self, number: u64) -> Result<u64> {
         let (place, entry) = self.l1_entry(number)?;
-        if entry & PLACE != 0 {
+        if entry & OFFSET != 0 {
             require_copied(entry)?;
-            return Ok(entry & PLACE);
+            return Ok(entry & OFFSET);
         }
         let table = self.refcounts.allocate(&self.file)?;
         let empty = vec![0; self.header.cluster_size() as usize];
@@ -257,16 +240,6 @@ fn require_copied(entry: u64) -> Result<()> {
         return Ok(());
     }
     Err(Qcow2Error::Damaged("a cluster has more than one use"))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut value = [0; 4];
-    value.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_be_bytes(value)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) << 32 | u64::from(u32_at(bytes, at + 4))
 }
 
 pub(super) fn read_u64(file: &File, place: u64) -> Result<u64> {

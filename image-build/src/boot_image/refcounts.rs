@@ -4,6 +4,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
+use landfall_disk::image::qcow2::header::Header;
+
 use super::qcow2_disk::{Qcow2Error, Result, read_u64};
 
 /// In bytes: `QCOW_MAX_REFTABLE_SIZE` of QEMU.
@@ -20,9 +22,9 @@ pub(super) struct Refcounts {
 }
 
 impl Refcounts {
-    /// `table` is the place of the table, and `clusters` its length.
-    pub(super) fn read(file: &File, cluster: u64, table: u64, clusters: u32) -> Result<Self> {
-        let len = u64::from(clusters) * cluster;
+    pub(super) fn read(file: &File, header: &Header) -> Result<Self> {
+        let (cluster, table) = (header.cluster_size(), header.refcounts.offset);
+        let len = u64::from(header.refcounts.clusters) * cluster;
         if len > MOST_TABLE || table == 0 || !table.is_multiple_of(cluster) {
             return Err(Qcow2Error::Damaged(
                 "its refcount table has an invalid place",

@@ -169,7 +169,7 @@ fn no_cluster_is_written_behind_the_end_of_the_file() {
         let size = disk.file.metadata().unwrap().len();
         let (_, table) = disk.l1_entry(0).unwrap();
         let entry = (COPIED | 1 << 50 | zeros).to_be_bytes();
-        disk.file.write_all_at(&entry, table & PLACE).unwrap();
+        disk.file.write_all_at(&entry, table & OFFSET).unwrap();
         let error = disk.write_at(0, b"x").unwrap_err().to_string();
         assert!(error.contains("behind the end of the file"), "{error}");
         assert_eq!(disk.file.metadata().unwrap().len(), size);

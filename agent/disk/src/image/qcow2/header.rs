@@ -17,6 +17,8 @@ const EXTENDED_CLUSTER_BITS: u32 = 14;
 const MOST_L1_ENTRIES: u64 = (32 << 20) / 8;
 const V2_HEADER_LEN: usize = 72;
 const V3_HEADER_LEN: usize = 104;
+/// In bytes: [`Header::parse`] reads no more.
+pub const READ_LEN: usize = V3_HEADER_LEN + 1;
 
 /// Bits of `incompatible_features`.
 mod incompatible {
@@ -55,6 +57,20 @@ pub struct Header {
     pub subclusters: bool,
     /// Text for a warning: the file is marked as corrupt or was not closed.
     pub suspicion: Option<&'static str>,
+    pub snapshots: u32,
+    /// Not 0: the file has bitmaps, which a change of the disk makes wrong.
+    pub autoclear_features: u64,
+    pub refcounts: RefcountTable,
+}
+
+/// How often each cluster is used. Only a program that changes the file needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefcountTable {
+    /// Offset in the file, in bytes.
+    pub offset: u64,
+    pub clusters: u32,
+    /// A refcount has two to the power of this many bits.
+    pub order: u32,
 }
 
 impl Header {
@@ -95,6 +111,13 @@ impl Header {
             compression: features.compression,
             subclusters: features.subclusters,
             suspicion: features.suspicion,
+            snapshots: word(60),
+            autoclear_features: features.autoclear,
+            refcounts: RefcountTable {
+                offset: long(48),
+                clusters: word(56),
+                order: features.refcount_order,
+            },
         };
         header.check_l1(u64::from(word(36)))?;
         Ok(header)
@@ -154,6 +177,8 @@ struct Features {
     compression: Compression,
     subclusters: bool,
     suspicion: Option<&'static str>,
+    autoclear: u64,
+    refcount_order: u32,
 }
 
 impl Features {
@@ -163,6 +188,8 @@ impl Features {
                 compression: Compression::Zlib,
                 subclusters: false,
                 suspicion: None,
+                autoclear: 0,
+                refcount_order: 4,
             });
         }
         if start.len() < V3_HEADER_LEN {
@@ -203,6 +230,8 @@ impl Features {
             } else {
                 None
             },
+            autoclear: u64_at(start, 88),
+            refcount_order: u32_at(start, 96),
         })
     }
 }
@@ -221,75 +250,4 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-
-    use super::*;
-
-    /// A version 3 header of a 1 GiB disk in 64 KiB clusters.
-    fn good() -> Vec<u8> {
-        let mut bytes = vec![0; 112];
-        bytes[..4].copy_from_slice(MAGIC);
-        bytes[7] = 3;
-        bytes[23] = 16;
-        put(&mut bytes, 24, 1 << 30);
-        bytes[39] = 2;
-        put(&mut bytes, 40, 0x30000);
-        bytes[103] = 112;
-        bytes
-    }
-
-    fn put(bytes: &mut [u8], at: usize, value: u64) {
-        bytes[at..at + 8].copy_from_slice(&value.to_be_bytes());
-    }
-
-    fn with(change: impl Fn(&mut Vec<u8>)) -> Result<Header, String> {
-        let mut bytes = good();
-        change(&mut bytes);
-        Header::parse(&bytes)
-    }
-
-    #[test]
-    fn what_qemu_writes() {
-        let header = Header::parse(&good()).unwrap();
-        assert_eq!((header.size, header.cluster_size()), (1 << 30, 65536));
-        assert_eq!((header.l1_offset, header.l1_len()), (0x30000, 16));
-        assert_eq!(header.compression, Compression::Zlib);
-        assert_eq!(header.allocation_unit(), 65536);
-        let zstd = with(|bytes| (bytes[79], bytes[104]) = (8, 1)).unwrap();
-        assert_eq!(zstd.compression, Compression::Zstd);
-        let extended = with(|bytes| (bytes[79], bytes[39]) = (16, 4)).unwrap();
-        assert_eq!((extended.allocation_unit(), extended.l1_len()), (2048, 32));
-        assert!(with(|bytes| bytes[79] = 3).unwrap().suspicion.is_some());
-        // Version 2 has nothing after byte 72.
-        let old = with(|bytes| {
-            bytes[7] = 2;
-            bytes.truncate(72);
-        });
-        assert_eq!(old.unwrap().compression, Compression::Zlib);
-    }
-
-    #[test]
-    fn what_is_no_whole_plain_disk_is_refused() {
-        type Change = fn(&mut Vec<u8>);
-        let changes: [(Change, &str); 14] = [
-            (|bytes| bytes[7] = 1, "version"),
-            (|bytes| bytes[15] = 112, "backing file"),
-            (|bytes| bytes[35] = 2, "encrypted"),
-            (|bytes| bytes[79] = 4, "another file"),
-            (|bytes| bytes[79] = 32, "not known"),
-            (|bytes| bytes[72] = 0x80, "not known"),
-            (|bytes| bytes[23] = 8, "clusters"),
-            (|bytes| bytes[23] = 22, "clusters"),
-            (|bytes| bytes[39] = 1, "L1 table"),
-            (|bytes| put(bytes, 40, 0x30001), "L1 table"),
-            (|bytes| put(bytes, 24, u64::MAX), "L1 table"),
-            (|bytes| bytes[79] = 8, "compressed"),
-            (|bytes| bytes[104] = 1, "compressed"),
-            (|bytes| bytes.truncate(100), "ends inside"),
-        ];
-        for (change, word) in changes {
-            let reason = with(change).unwrap_err();
-            assert!(reason.contains(word), "{word}: {reason}");
-        }
-    }
-}
+mod tests;

@@ -4,7 +4,9 @@
 use crate::image::qcow2::header::Header;
 
 /// Bits 9 to 55 of an entry: the file offset of a table or a cluster.
-const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
+pub const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
+/// Nothing else refers to the table or the cluster, so it can be changed.
+pub const COPIED: u64 = 1 << 63;
 const COMPRESSED: u64 = 1 << 62;
 /// The cluster reads as zeros, whatever the file holds at its offset.
 const ZERO: u64 = 1;
@@ -100,7 +102,7 @@ fn compressed(header: &Header, entry: u64) -> Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::qcow2::header::Compression;
+    use crate::image::qcow2::header::{Compression, RefcountTable};
 
     fn header(cluster_bits: u32, subclusters: bool) -> Header {
         Header {
@@ -111,6 +113,13 @@ mod tests {
             compression: Compression::Zlib,
             subclusters,
             suspicion: None,
+            snapshots: 0,
+            autoclear_features: 0,
+            refcounts: RefcountTable {
+                offset: 0x10000,
+                clusters: 1,
+                order: 4,
+            },
         }
     }
 
