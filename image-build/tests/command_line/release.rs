@@ -12,6 +12,8 @@ use serde_json::Value;
 use crate::fixture::Fixture;
 use crate::products::same;
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const PACKAGE: &str = concat!("landfall-image_", env!("CARGO_PKG_VERSION"), "_amd64.deb");
 const NAMES: [&str; 4] = ["--name", "debian-master", "--name", "centos9-stable-2026.1"];
 
 /// The inputs of a release besides those of a ramdisk.
@@ -74,7 +76,7 @@ fn names_and_checksums_are_those_of_upstream() {
         "esp.img",
         "landfall-agent",
         "landfall-image",
-        "landfall-image_0.1.0_amd64.deb",
+        PACKAGE,
         "landfall.iso",
         "oci/landfall-agent.tar",
         "oci/landfall-downloader.tar",
@@ -234,7 +236,8 @@ fn source_date_epoch_is_the_time_of_everything() {
     for entry in tar::Archive::new(file).entries().unwrap() {
         assert_eq!(entry.unwrap().header().mtime().unwrap(), 1_700_000_000);
     }
-    assert!(fixture.path("out/dib/ipa-landfall-0.1.0.tar.gz").exists());
+    let archive = format!("out/dib/ipa-landfall-{VERSION}.tar.gz");
+    assert!(fixture.path(&archive).exists());
 }
 
 /// The JSON files of an OCI archive, by path.
@@ -263,27 +266,17 @@ fn blob<'a>(files: &'a BTreeMap<String, Value>, descriptor: &Value) -> &'a Value
 fn containers_start_as_their_platforms_start_them() {
     let fixture = fixture();
     let summary = release(&fixture, "out", &[]);
-    for (file, name, entrypoint) in [
+    for (file, entrypoint) in [
         (
             "landfall-downloader.tar",
-            "localhost/landfall-downloader:0.1.0",
             &["/usr/local/bin/get-resource.sh"][..],
         ),
         (
             "landfall-agent.tar",
-            "localhost/landfall-agent:0.1.0",
             &["/usr/local/bin/landfall-agent", "run"],
         ),
-        (
-            "landfall-image.tar",
-            "localhost/landfall-image:0.1.0",
-            &["/usr/bin/landfall-image"],
-        ),
-        (
-            "landfall-image-service.tar",
-            "localhost/landfall-image-service:0.1.0",
-            &["/usr/bin/landfall-image"],
-        ),
+        ("landfall-image.tar", &["/usr/bin/landfall-image"]),
+        ("landfall-image-service.tar", &["/usr/bin/landfall-image"]),
     ] {
         let files = oci(&fixture, file);
         let descriptor = &files["index.json"]["manifests"][0];
@@ -293,7 +286,9 @@ fn containers_start_as_their_platforms_start_them() {
         // metal3's scripts run the downloader as root, its manifests name a uid.
         assert!(configuration.get("User").is_none(), "{file}");
         let named = &descriptor["annotations"]["org.opencontainers.image.ref.name"];
-        assert_eq!(named, name);
+        let name = file.strip_suffix(".tar").unwrap();
+        let name = format!("localhost/{name}:{VERSION}");
+        assert_eq!(*named, name);
         let made = summary["files"].as_array().unwrap().iter();
         let mut made = made.filter(|made| made["name"] == format!("oci/{file}"));
         let listed = &made.next().unwrap()["images"][0];
@@ -369,7 +364,7 @@ fn the_package_has_manual_pages_and_completions() {
     let fixture = fixture();
     release(&fixture, "out", &[]);
     let unpacked = Command::new("dpkg-deb")
-        .args(["-R", "out/landfall-image_0.1.0_amd64.deb", "deb"])
+        .args(["-R", &format!("out/{PACKAGE}"), "deb"])
         .current_dir(fixture.path("."))
         .output()
         .unwrap();

@@ -346,24 +346,40 @@ fn arguments_that_no_script_can_hold_are_reported() {
     assert!(!told.contains("no host has"), "{told}");
 }
 
-/// systemd itself reads the unit, if it is installed.
+/// systemd itself reads the unit.
 #[test]
 fn systemd_accepts_the_unit() {
     let fixture = Fixture::new();
     let unit = include_str!("../../systemd/landfall-image.service");
     // The program is not installed here.
-    let unit = unit.replace(
-        "/usr/bin/landfall-image serve $OPTIONS",
-        "/bin/true $OPTIONS",
-    );
+    let program = env!("CARGO_BIN_EXE_landfall-image");
+    let unit = unit.replace("/usr/bin/landfall-image ", &format!("{program} "));
     fixture.put("landfall-image.service", unit.as_bytes());
     let verified = std::process::Command::new("systemd-analyze")
         .args(["verify", "--man=no"])
         .arg(fixture.path("landfall-image.service"))
         .output();
     let Ok(verified) = verified else {
-        return;
+        return landfall_sys::skip::skip("there is no systemd-analyze");
     };
     let told = String::from_utf8_lossy(&verified.stderr);
+    assert!(verified.status.success(), "{told}");
     assert!(!told.contains("landfall-image.service:"), "{told}");
+}
+
+/// The files of the unit's example do not exist, but its options do.
+#[test]
+fn the_unit_gives_options_that_the_program_has() {
+    let fixture = Fixture::new();
+    let unit = include_str!("../../systemd/landfall-image.service");
+    let example = unit.lines().find_map(|line| line.split_once("OPTIONS="));
+    let start = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart="));
+    let start = start.unwrap().replace("$OPTIONS", example.unwrap().1);
+    let arguments: Vec<&str> = start.split(' ').skip(1).collect();
+    let output = fixture.run(&arguments);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("FAILED /srv/landfall/base.iso"), "{told}");
 }

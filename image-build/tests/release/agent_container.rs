@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::podman::Podman;
 use crate::run;
 
-const IMAGE: &str = "localhost/landfall-agent:0.1.0";
+const IMAGE: &str = concat!("localhost/landfall-agent:", env!("CARGO_PKG_VERSION"));
 
 #[test]
 fn the_agent_reads_the_configuration_of_the_image_and_of_the_unit() {

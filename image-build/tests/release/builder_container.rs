@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::podman::Podman;
-use crate::{release, repository, run};
+use crate::{PACKAGE, release, repository, run};
 
-const IMAGE: &str = "localhost/landfall-image:0.1.0";
+const IMAGE: &str = concat!("localhost/landfall-image:", env!("CARGO_PKG_VERSION"));
 
 /// A kernel package. Any will do, because both programs get the same one; the release
 /// itself has the kernel of `out/packages/generic`.
@@ -24,7 +24,7 @@ fn kernel() -> PathBuf {
 
 /// The program of the Debian package, unpacked.
 fn package(work: &Path) -> PathBuf {
-    let file = release().join("landfall-image_0.1.0_amd64.deb");
+    let file = release().join(PACKAGE);
     run(Command::new("dpkg-deb")
         .arg("-x")
         .arg(file)

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::{bill, output, release, repository, run};
+use crate::{PACKAGE, bill, output, release, repository, run};
 
 #[test]
 fn the_checksums_are_right() {
@@ -60,7 +60,7 @@ fn the_sbom_lists_the_drivers_of_servers_and_the_packages() {
 #[test]
 fn mandoc_reads_every_manual_page() {
     let work = tempfile::tempdir().unwrap();
-    let file = release().join("landfall-image_0.1.0_amd64.deb");
+    let file = release().join(PACKAGE);
     run(Command::new("dpkg-deb")
         .arg("-x")
         .arg(file)

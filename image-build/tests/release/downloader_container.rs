@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::podman::Podman;
 use crate::{output, release};
 
-const IMAGE: &str = "localhost/landfall-downloader:0.1.0";
+const IMAGE: &str = concat!("localhost/landfall-downloader:", env!("CARGO_PKG_VERSION"));
 const PROGRAM: &str = "/usr/local/bin/get-resource.sh";
 
 fn same(a: &Path, b: &Path) -> bool {
@@ -85,7 +85,10 @@ fn it_runs_as_every_platform_runs_it() {
         let told = String::from_utf8_lossy(&first.stderr);
         assert!(first.status.success(), "{name}: {told}");
         assert!(
-            told.contains(" are now those of landfall-0.1.0-"),
+            told.contains(&format!(
+                " are now those of landfall-{}-",
+                env!("CARGO_PKG_VERSION")
+            )),
             "{name}: {told}"
         );
         published(shared.path(), suffix, uid);

@@ -18,6 +18,9 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+/// The builder as a Debian package.
+const PACKAGE: &str = concat!("landfall-image_", env!("CARGO_PKG_VERSION"), "_amd64.deb");
+
 /// The top directory of the repository.
 fn repository() -> PathBuf {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,5 +1,8 @@
 //! Paths, methods, heads of answers, and requests that nobody should send.
 
+use std::fs::{self, File};
+use std::process::Command;
+
 use landfall_host_media::fixtures::{self, Layout};
 use landfall_image_service::Limits;
 
@@ -38,6 +41,37 @@ fn every_host_has_its_own_files() {
     let kernel = fixture.get("/vmlinuz", &[]);
     assert!(fixture.get(&paths.kernel, &[]).body == kernel.body);
     assert_eq!(kernel.body.len(), Layout::default().kernel_size);
+}
+
+/// xorriso and cpio find the host's content in what a client got.
+#[test]
+fn other_programs_read_the_iso() {
+    let fixture = Fixture::new();
+    let path = |name: &str| fixture.directory.path().join(name);
+    fs::write(path("node1.iso"), fixture.get("/node1.iso", &[]).body).unwrap();
+    let mut xorriso = Command::new("xorriso");
+    xorriso
+        .args(["-osirrox", "on", "-indev"])
+        .arg(path("node1.iso"));
+    for area in ["boot/grub/kargs.env", "boot/embed.img"] {
+        let name = area.rsplit('/').next().unwrap();
+        xorriso.args(["-extract", area]).arg(path(name));
+    }
+    let output = xorriso.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let arguments = fs::read_to_string(path("kargs.env")).unwrap();
+    let expected = format!("={} node=1\n", fixtures::KERNEL_ARGS);
+    assert!(arguments.contains(&expected), "{arguments}");
+    let mut cpio = Command::new("cpio");
+    cpio.args([
+        "--quiet",
+        "-i",
+        "--to-stdout",
+        "etc/landfall/hosts/node1.json",
+    ]);
+    let archive = File::open(path("embed.img")).unwrap();
+    let output = cpio.stdin(archive).output().unwrap();
+    assert_eq!(output.stdout, b"{\"number\":1}", "{output:?}");
 }
 
 /// coreos-installer puts such arguments into an ISO, and GRUB passes them on.
