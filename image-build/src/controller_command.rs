@@ -15,7 +15,9 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::ControllerArguments;
 use crate::report::{Report, megabytes};
-use crate::serve_command::{Running, base_files, common_version, runtime, tls};
+use crate::serve_command::{
+    Running, base_files, common_version, runtime, tls, warn_of_ignition_configs,
+};
 
 /// Where the status is shown if no other address is given. Not to clients of the
 /// images: it lists all hosts.
@@ -44,6 +46,7 @@ async fn control(arguments: &ControllerArguments) -> Result<()> {
     let tls = tls(service)?;
     report.stage("reading the base");
     let store = HostStore::new(Base::load(&base_files(service))?);
+    warn_of_ignition_configs(service)?;
     let base = megabytes(store.base().size());
     let images = Images::new(store.clone(), common_version(service)?, public_url);
     let running = Running::start_as(Shown::Versions, service, store, tls.as_ref(), &report)?;

@@ -15,7 +15,7 @@ use crate::cli::ServeArguments;
 use crate::report::{self, Report, counted, megabytes};
 use content::{Content, EmptyFiles};
 #[cfg(feature = "controller")]
-pub(crate) use content::{base_files, common_version};
+pub(crate) use content::{base_files, common_version, warn_of_ignition_configs};
 pub(crate) use listeners::{Running, runtime, tls};
 use watch::Watch;
 

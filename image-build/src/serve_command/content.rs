@@ -98,32 +98,8 @@ impl<'a> Content<'a> {
                 iso.display()
             ));
         }
-        for path in self.ignition_configs()? {
-            report::warn(&format!(
-                "{path} has an Ignition config, which is not in /NAME.initramfs -- put it into the ramdisk, or boot /NAME.iso"
-            ));
-        }
+        warn_of_ignition_configs(service)?;
         Ok(base)
-    }
-
-    /// The files in which coreos-installer has put an Ignition config. Boot menus load
-    /// them as one more ramdisk.
-    fn ignition_configs(&self) -> Result<Vec<String>> {
-        let mut found = Vec::new();
-        let mut iso = Iso::open(File::open(&self.files.iso)?)?;
-        if let Some(area) = Areas::of(&mut iso)?.0.ignition
-            && area.read(&mut iso)?.iter().any(|byte| *byte != 0)
-        {
-            found.push(format!("{} in {}", area.path, self.files.iso.display()));
-        }
-        if let Some(tree) = &self.arguments.service.pxe {
-            let path = tree.join(areas::IGNITION_PATH);
-            // Other trees have no such file.
-            if fs::read(&path).is_ok_and(|bytes| bytes != empty_ramdisk()) {
-                found.push(path.display().to_string());
-            }
-        }
-        Ok(found)
     }
 
     /// The base, if its files have changed since they were read.
@@ -253,6 +229,31 @@ pub(crate) fn base_files(arguments: &ServiceArguments) -> BaseFiles {
         ramdisk: in_tree(pxe_tree::RAMDISK),
         kernel: in_tree(pxe_tree::KERNEL),
     }
+}
+
+/// Warns of the files in which coreos-installer has put an Ignition config. Boot menus
+/// load them as one more ramdisk, and the service does not.
+pub(crate) fn warn_of_ignition_configs(arguments: &ServiceArguments) -> Result<()> {
+    let mut found = Vec::new();
+    let mut iso = Iso::open(File::open(&arguments.iso)?)?;
+    if let Some(area) = Areas::of(&mut iso)?.0.ignition
+        && area.read(&mut iso)?.iter().any(|byte| *byte != 0)
+    {
+        found.push(format!("{} in {}", area.path, arguments.iso.display()));
+    }
+    if let Some(tree) = &arguments.pxe {
+        let path = tree.join(areas::IGNITION_PATH);
+        // Other trees have no such file.
+        if fs::read(&path).is_ok_and(|bytes| bytes != empty_ramdisk()) {
+            found.push(path.display().to_string());
+        }
+    }
+    for path in found {
+        report::warn(&format!(
+            "{path} has an Ignition config, which is not in /NAME.initramfs -- put it into the ramdisk, or boot /NAME.iso"
+        ));
+    }
+    Ok(())
 }
 
 /// What all hosts have in addition to the base.
