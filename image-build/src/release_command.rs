@@ -9,6 +9,7 @@ mod esp_image;
 mod outputs;
 mod programs;
 mod ramdisk_content;
+mod service_files;
 
 use std::path::{Path, PathBuf};
 
@@ -100,6 +101,7 @@ pub(crate) fn run(arguments: &ReleaseArguments) -> Result<()> {
     release.boot_media(&mut outputs)?;
     let own = release.programs(&mut outputs)?;
     release.containers(&own, &mut outputs)?;
+    release.manifests(&mut outputs)?;
     report.stage("listing what the release is made of");
     let source = arguments.ramdisk.kernel()?;
     let firmware = arguments.ramdisk.firmware_dir.as_deref();
@@ -137,7 +139,7 @@ fn left_out(arguments: &ReleaseArguments, programs: &Programs) -> Vec<String> {
     let mut left_out = Vec::new();
     if !programs.has_controller {
         left_out.push(
-            "oci/landfall-image-service.tar is left out: it needs a landfall-image with the feature controller"
+            "oci/landfall-image-service.tar and kubernetes.tar.gz are left out: they need a landfall-image with the feature controller"
                 .to_owned(),
         );
     }
@@ -214,15 +216,28 @@ impl Release<'_> {
                 outputs.checksum_of_last()?;
                 tree.file(&file, blob.content.clone(), 0o644)?;
             }
-            outputs.write(&format!("dib/{stem}.tar.gz"), |out| {
-                let mut packer = GzBuilder::new().mtime(0).write(out, Compression::default());
-                tree.write(&mut packer, Naming::Plain, self.built.epoch)?;
-                packer.finish()?;
-                Ok(())
-            })?;
+            self.archive(&format!("dib/{stem}.tar.gz"), &tree, outputs)?;
             outputs.checksum_of_last()?;
         }
         Ok(())
+    }
+
+    fn archive(&self, name: &str, tree: &TarTree, outputs: &mut Outputs<'_>) -> Result<()> {
+        outputs.write(name, |out| {
+            let mut packer = GzBuilder::new().mtime(0).write(out, Compression::default());
+            tree.write(&mut packer, Naming::Plain, self.built.epoch)?;
+            packer.finish()?;
+            Ok(())
+        })
+    }
+
+    fn manifests(&self, outputs: &mut Outputs<'_>) -> Result<()> {
+        if !self.programs.has_controller {
+            return Ok(());
+        }
+        let mut tree = TarTree::default();
+        service_files::add_manifests(&mut tree, "kubernetes")?;
+        self.archive("kubernetes.tar.gz", &tree, outputs)
     }
 
     /// The ISO in the work directory.

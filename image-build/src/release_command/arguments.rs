@@ -28,6 +28,7 @@ DIR then holds:
   landfall-agent, landfall-image, landfall-image_VERSION_amd64.deb
   oci/                  container images and artefacts; read them with
                         `skopeo copy oci-archive:FILE:NAME docker://...`
+  kubernetes.tar.gz     the manifests of the Kubernetes controller
   sbom.cdx.json         what all this is made of (CycloneDX)
   SHA256SUMS
 

@@ -221,6 +221,7 @@ fn parts(name: &str) -> &'static [Part] {
         _ if name.ends_with(".deb") => &[Builder, Agent],
         _ if name.ends_with(".kernel") => &[Kernel],
         _ if name.starts_with("dib/") => &[Agent, Kernel, Firmware, Rescue],
+        // kubernetes.tar.gz holds only texts of Landfall.
         _ => &[],
     }
 }

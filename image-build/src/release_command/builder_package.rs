@@ -1,4 +1,5 @@
-//! The Debian package of the builder: program, agents, manual pages, completions.
+//! The Debian package of the builder: program, agents, manual pages, completions, and
+//! the files that run its services.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +14,7 @@ use landfall_release::debian_archive::{self, Control};
 use landfall_release::tar_tree::{Content, TarTree};
 use landfall_release::timestamp;
 
-use super::Programs;
+use super::{Programs, service_files};
 use crate::cli::Cli;
 
 const NAME: &str = "landfall-image";
@@ -21,6 +22,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const MAINTAINER: &str = "The Landfall authors <landfall@landfall.invalid>";
 /// The directory of the agents, which are no programs for the build machine's user.
 const AGENTS: &str = "usr/lib/landfall";
+/// The directory of the controller's manifests.
+const MANIFESTS: &str = "usr/share/landfall/kubernetes";
 
 /// The name of the file.
 pub(super) fn file_name() -> String {
@@ -42,6 +45,10 @@ pub(super) fn tree(
     if let Some(live) = &programs.live_agent {
         let live = Content::on_disk(live)?;
         tree.file(&format!("{AGENTS}/landfall-agent-live"), live, 0o755)?;
+    }
+    service_files::add_unit(&mut tree)?;
+    if programs.has_controller {
+        service_files::add_manifests(&mut tree, MANIFESTS)?;
     }
     manual_pages(&mut tree, work)?;
     for (shell, path) in [
@@ -84,7 +91,8 @@ pub(super) fn write(out: &mut dyn Write, tree: &TarTree, work: &Path, epoch: u32
         description: "Landfall is what a bare server boots before it has an operating system: an agent\n\
              for Ironic in a ramdisk of a few megabytes, which also installs CoreOS without\n\
              Ironic. This package has the program that builds its ISOs, network boot trees\n\
-             and ramdisks, and the agents for them in /usr/lib/landfall.",
+             and ramdisks and serves each host its own, the agents in /usr/lib/landfall,\n\
+             and a systemd unit for the image service, which is not enabled.",
     };
     Ok(debian_archive::write(out, &control, tree, work, epoch)?)
 }

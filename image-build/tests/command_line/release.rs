@@ -74,6 +74,7 @@ fn names_and_checksums_are_those_of_upstream() {
     let mut expected: Vec<String> = [
         "SHA256SUMS",
         "esp.img",
+        "kubernetes.tar.gz",
         "landfall-agent",
         "landfall-image",
         PACKAGE,
@@ -373,6 +374,7 @@ fn the_package_has_manual_pages_and_completions() {
         "usr/bin/landfall-image",
         "usr/lib/landfall/landfall-agent",
         "usr/lib/landfall/landfall-agent-live",
+        "usr/lib/systemd/system/landfall-image.service",
         "usr/share/man/man1/landfall-image.1.gz",
         "usr/share/man/man1/landfall-image-iso.1.gz",
         "usr/share/man/man1/landfall-image-release.1.gz",
@@ -384,12 +386,42 @@ fn the_package_has_manual_pages_and_completions() {
     ] {
         assert!(fixture.path("deb").join(path).is_file(), "{path}");
     }
+    // Nothing runs at the installation, so it starts no service.
+    assert_eq!(fixture.list("deb/DEBIAN"), ["control", "md5sums"]);
     let completion = fixture.path("deb/usr/share/bash-completion/completions/landfall-image");
     let checked = Command::new("bash").arg("-n").arg(completion).output();
     assert!(checked.unwrap().status.success());
     let copyright = fixture.path("deb/usr/share/doc/landfall-image/copyright");
     let copyright = fs::read_to_string(copyright).unwrap();
     assert!(copyright.contains("\n serde_json "), "{copyright}");
+}
+
+/// The package, the archive of the release and the sources have the same manifests.
+#[test]
+fn the_manifests_are_those_of_the_sources() {
+    let fixture = fixture();
+    release(&fixture, "out", &[]);
+    let unpacked = Command::new("sh")
+        .args([
+            "-ec",
+            "dpkg-deb -x out/landfall-image_*.deb deb; tar -xf out/kubernetes.tar.gz",
+        ])
+        .current_dir(fixture.path("."))
+        .status()
+        .unwrap();
+    assert!(unpacked.success());
+    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/controller/manifests");
+    let site = fs::read_to_string(format!("{sources}/site/kustomization.yaml")).unwrap();
+    assert!(site.contains(concat!("newTag: ", env!("CARGO_PKG_VERSION"), "\n")));
+    for made in ["kubernetes", "deb/usr/share/landfall/kubernetes"] {
+        let compared = Command::new("diff")
+            .args(["-r", sources])
+            .arg(fixture.path(made))
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&compared.stdout);
+        assert!(compared.status.success(), "{told}");
+    }
 }
 
 #[test]

@@ -1,8 +1,5 @@
 //! Resources and Secrets that were made to do harm.
 
-use std::fs;
-use std::path::Path;
-
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -243,19 +240,4 @@ async fn a_role_without_secrets() -> Result<()> {
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     assert!(copy.metric("failed_runs_total").await? > 0);
     copy.stop().await
-}
-
-/// The tests read the list in the kustomization.
-#[test]
-fn every_manifest_is_in_the_base() {
-    let base =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../image-build/controller/manifests/base");
-    let list = fs::read_to_string(base.join("kustomization.yaml")).unwrap();
-    for entry in fs::read_dir(base).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(
-            name == "kustomization.yaml" || list.contains(&format!("- {name}\n")),
-            "{name}"
-        );
-    }
 }

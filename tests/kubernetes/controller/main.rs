@@ -9,6 +9,7 @@ mod deletion;
 mod gaps;
 mod hostile;
 mod life;
+mod manifests;
 mod many;
 mod one_namespace;
 mod outage;

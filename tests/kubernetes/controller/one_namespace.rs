@@ -1,4 +1,4 @@
-//! The kustomization for the hosts of the controller's own namespace.
+//! The kustomization that a site applies, for the hosts of the controller's own namespace.
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Secret;
@@ -11,7 +11,7 @@ use crate::{network, nmstate};
 
 #[tokio::test]
 async fn its_role_is_enough_and_reaches_no_other_namespace() -> Result<()> {
-    let cluster = Cluster::start_kustomization("one-namespace").await?;
+    let cluster = Cluster::start_kustomization("site").await?;
     let Some(cluster) = cluster else {
         landfall_sys::skip::skip("there is no kubectl");
         return Ok(());

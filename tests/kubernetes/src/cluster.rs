@@ -85,7 +85,7 @@ impl Cluster {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
         this.create_object(&namespace).await?;
-        let definition = documents("crd-for-tests.yaml")?;
+        let definition = yaml_documents(include_str!("../preprovisioning-image.yaml"))?;
         for object in definition.iter().chain(objects) {
             let created = this.create_object(object).await;
             created
@@ -313,7 +313,9 @@ impl Conditions {
     }
 }
 
-fn manifests() -> PathBuf {
+/// The directory of the controller's manifests.
+#[must_use]
+pub fn manifests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../image-build/controller/manifests")
 }
 

@@ -10,7 +10,7 @@ mod images;
 mod running_copy;
 
 pub use api_server::ApiServer;
-pub use cluster::{Cluster, Conditions, NAMESPACE, wait_for};
+pub use cluster::{Cluster, Conditions, NAMESPACE, manifests, wait_for};
 pub use crash::{Crash, When};
 pub use gate::{Gate, Seen};
 pub use images::{ServedImages, base_iso};
