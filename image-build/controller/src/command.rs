@@ -17,16 +17,16 @@ const HEADING: &str = "CONTROLLER";
 #[derive(Clone, Debug, Args)]
 pub struct Arguments {
     /// Namespace of the hosts; default: all namespaces
-    #[arg(long, value_name = "NAME", env = "WATCH_NAMESPACE", help_heading = HEADING)]
+    #[arg(long, value_name = "NAME", env = "WATCH_NAMESPACE", hide_env_values = true, help_heading = HEADING)]
     pub namespace: Option<String>,
-    /// Lease by which one of several copies writes
+    /// Lease of the copy that writes
     #[arg(long, value_name = "NAME", default_value = "landfall-controller", help_heading = HEADING)]
     pub lease: String,
     /// Namespace of the lease; default: that of the pod
-    #[arg(long, value_name = "NAME", env = "POD_NAMESPACE", help_heading = HEADING)]
+    #[arg(long, value_name = "NAME", env = "POD_NAMESPACE", hide_env_values = true, help_heading = HEADING)]
     pub lease_namespace: Option<String>,
     /// Name of this copy in the lease; default: the host name
-    #[arg(long, value_name = "NAME", env = "POD_NAME", help_heading = HEADING)]
+    #[arg(long, value_name = "NAME", env = "POD_NAME", hide_env_values = true, help_heading = HEADING)]
     pub identity: Option<String>,
     /// This is the only copy: use no lease
     #[arg(long, conflicts_with_all = ["lease", "lease_namespace", "identity"], help_heading = HEADING)]

@@ -22,8 +22,8 @@ Example:
 
 Nothing is rebuilt: the changes go into areas that `landfall-image iso` has
 reserved (1792 bytes for kernel arguments, --embed-kib for files), or into an
-archive after a ramdisk. A second customization adds to the first. The order is: reset,
-delete, append.
+archive after a ramdisk. A second customization adds to the first. The order
+is: reset, delete, append.
 With -o, OUT appears when it is complete. On file systems with reflinks (XFS,
 btrfs) it shares its blocks with BASE. With --in-place, an ISO is changed where
 it lies, also on a USB stick; a ramdisk is replaced. OUT has the permissions of

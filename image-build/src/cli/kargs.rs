@@ -10,6 +10,7 @@ const CHANGES: &str = "CHANGES";
 /// Change kernel arguments and network of a CoreOS disk image.
 #[derive(Debug, Args)]
 #[command(
+    next_line_help = true,
     override_usage = "landfall-image kargs IMAGE [CHANGES] -o FILE|--in-place\n       landfall-image kargs IMAGE",
     after_help = "\
 Examples:
