@@ -1,6 +1,5 @@
 //! Runs the sub-command `landfall-image release`.
 
-mod arguments;
 mod bill_of_materials;
 mod builder_package;
 mod containers;
@@ -25,9 +24,7 @@ use landfall_release::oci::{Blob, Manifest};
 use landfall_release::tar_tree::{Content, Naming, TarTree};
 use serde::Serialize;
 
-pub(crate) use arguments::ReleaseArguments;
-
-use crate::cli::CoreosImageArguments;
+use crate::cli::{CoreosImageArguments, ReleaseArguments};
 use crate::iso_command::{self, digest};
 use crate::iso_image::{self, Medium};
 use crate::kernel_args::KernelArgs;

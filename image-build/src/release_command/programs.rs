@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use landfall_initramfs::{agent_binary, path_error};
 
-use super::ReleaseArguments;
+use crate::cli::ReleaseArguments;
 use crate::coreos_live_command::require_live_feature;
 
 /// In bytes: the size limit of a program. A debug build with symbols is 150 MB.

@@ -1,11 +1,11 @@
-//! The options of `landfall-image release`.
+//! The arguments of `landfall-image release`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use landfall_release::flavor_branch::FlavorBranch;
 
-use crate::cli::{KernelArgumentTexts, OutputArguments, RamdiskArguments};
+use super::{KernelArgumentTexts, OutputArguments, RamdiskArguments};
 
 const RELEASE: &str = "RELEASE";
 

@@ -1,0 +1,43 @@
+//! The arguments of `landfall-image pxe`.
+
+use clap::Args;
+
+use super::{CoreosImageArguments, KernelArgumentTexts, OutputArguments, RamdiskArguments};
+use crate::base_url::BaseUrl;
+
+/// Build a directory to serve by TFTP and HTTP for network boot.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "landfall-image pxe --agent PATH KERNEL [OPTIONS] -o DIR",
+    after_help = "\
+Example:
+  landfall-image pxe --agent ./landfall-agent \\
+      --kernel-package linux-image-cloud-amd64 \\
+      --karg ipa-api-url=http://192.0.2.1:6385 \\
+      --base-url http://192.0.2.1:8080/landfall -o /srv/landfall
+
+The module set vm is for virtual machines; use server for real servers.
+The builder puts `console=tty0 console=ttyS0,115200n8 quiet` before your kernel
+arguments. It omits ttyS0 if you name a console, tty0 if you name a virtual
+terminal, and quiet if you set a log level.
+The DHCP server must name the first file: boot.ipxe for iPXE (by HTTP or
+TFTP), undionly.kpxe for BIOS without iPXE (by TFTP; it is iPXE and asks DHCP
+again), shimx64.efi for UEFI firmware (by TFTP; it loads grubx64.efi, which
+reads grub/grub.cfg, also with Secure Boot). The directory must be the root of
+the TFTP server, because Debian's signed GRUB looks for /grub/grub.cfg.
+All menus load images/ignition.img after the ramdisk. It adds nothing until you
+replace it: coreos-installer pxe ignition wrap -o DIR/images/ignition.img"
+)]
+pub(crate) struct PxeArguments {
+    #[command(flatten)]
+    pub(crate) ramdisk: RamdiskArguments,
+    #[command(flatten)]
+    pub(crate) kernel_args: KernelArgumentTexts,
+    /// Fetch kernel and ramdisk from this URL, not by TFTP
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<BaseUrl>,
+    #[command(flatten)]
+    pub(crate) coreos: CoreosImageArguments,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}

@@ -1,0 +1,121 @@
+//! The arguments of `landfall-image initramfs`, and of all commands that build a ramdisk.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args;
+use landfall_initramfs::compress::Compression;
+use landfall_initramfs::kernel_source::KernelSource;
+use landfall_initramfs::module_set::ModuleSet;
+use landfall_initramfs::path_error;
+
+use super::{HostArguments, OutputArguments};
+use crate::ca_bundle::CaBundle;
+
+const KERNEL: &str = "KERNEL (one of)";
+
+/// Build the ramdisk: agent, kernel modules and firmware in one file.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "landfall-image initramfs --agent PATH KERNEL [OPTIONS] -o initrd.img",
+    after_help = "\
+Example:
+  landfall-image initramfs --agent ./landfall-agent \\
+      --kernel-package linux-image-cloud-amd64 -o initrd.img
+
+The same input gives the same bytes: every timestamp in the image is
+SOURCE_DATE_EPOCH, or 0."
+)]
+pub(crate) struct InitramfsArguments {
+    #[command(flatten)]
+    pub(crate) ramdisk: RamdiskArguments,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+/// What a ramdisk is made of.
+#[derive(Debug, Args)]
+pub(crate) struct RamdiskArguments {
+    /// The agent: a static program that becomes /init
+    #[arg(long, value_name = "PATH")]
+    pub(crate) agent: PathBuf,
+    #[command(flatten)]
+    kernel: KernelArguments,
+    /// Kernel version to use if --kernel-dir has several
+    #[arg(long, value_name = "VERSION", conflicts_with_all = ["kernel_package", "kernel_deb"], help_heading = KERNEL)]
+    kernel_release: Option<String>,
+    /// vm, server, or a file of module names
+    #[arg(long, value_name = "SET", default_value = "vm")]
+    pub(crate) module_set: String,
+    /// Add the firmware that the modules need, from here
+    #[arg(long, value_name = "DIR")]
+    pub(crate) firmware_dir: Option<PathBuf>,
+    /// Trust these certificate authorities (a PEM file)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Public CAs to trust: system, none or a PEM file
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) ca_bundle: Option<CaBundle>,
+    /// Add a configuration file, *.conf; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config_file: Vec<PathBuf>,
+    /// Allow SSH login in rescue (busybox, dropbear)
+    #[arg(long)]
+    pub(crate) rescue_layer: bool,
+    #[command(flatten)]
+    pub(crate) hosts: HostArguments,
+    /// zstd:1 to zstd:19, or none
+    #[arg(long, value_name = "HOW", default_value = "zstd:19")]
+    pub(crate) compress: Compression,
+}
+
+/// Where the kernel comes from: one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct KernelArguments {
+    /// An installed Debian package (linux-image-amd64)
+    #[arg(long, value_name = "NAME", help_heading = KERNEL)]
+    pub(crate) kernel_package: Option<String>,
+    /// A kernel's .deb file
+    #[arg(long, value_name = "FILE", help_heading = KERNEL)]
+    pub(crate) kernel_deb: Option<PathBuf>,
+    /// A directory with vmlinuz and lib/modules/VERSION
+    #[arg(long, value_name = "DIR", help_heading = KERNEL)]
+    pub(crate) kernel_dir: Option<PathBuf>,
+}
+
+impl RamdiskArguments {
+    pub(crate) fn kernel(&self) -> Result<KernelSource> {
+        let kernel = &self.kernel;
+        match (
+            &kernel.kernel_package,
+            &kernel.kernel_deb,
+            &kernel.kernel_dir,
+        ) {
+            (Some(name), _, _) => Ok(KernelSource::InstalledPackage(name.clone())),
+            (_, Some(path), _) => Ok(KernelSource::Deb(path.clone())),
+            (_, _, Some(path)) => {
+                let release = self.kernel_release.clone();
+                Ok(KernelSource::Directory {
+                    path: path.clone(),
+                    release,
+                })
+            }
+            _ => Err(anyhow!(
+                "expected a kernel: --kernel-package, --kernel-deb or --kernel-dir"
+            )),
+        }
+    }
+
+    pub(crate) fn module_set(&self) -> Result<ModuleSet> {
+        if let Some(set) = ModuleSet::built_in(&self.module_set) {
+            return Ok(set);
+        }
+        let bytes = path_error::read_bounded(self.module_set.as_ref(), 1 << 20)
+            .context("module set: expected `vm`, `server` or a file")?;
+        Ok(ModuleSet::parse(
+            &self.module_set,
+            &String::from_utf8_lossy(&bytes),
+        )?)
+    }
+}
