@@ -38,6 +38,7 @@ pub(crate) use serve::ServeArguments;
 pub(crate) use service::ServiceArguments;
 
 const COREOS: &str = "IMAGE IF IRONIC NAMES NONE";
+const CHANGES: &str = "CHANGES";
 
 /// Build the ramdisk that turns a bare server into a CoreOS node, and its media.
 #[derive(Debug, Parser)]
@@ -111,4 +112,38 @@ pub(crate) struct OutputArguments {
     /// Print a summary as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Where a changed file goes.
+#[derive(Debug, Args)]
+pub(crate) struct ChangedFileArguments {
+    /// Write the result to this file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "in_place")]
+    pub(crate) output: Option<PathBuf>,
+    /// Change the given file itself
+    #[arg(long)]
+    pub(crate) in_place: bool,
+    /// Replace an existing output file
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print a summary as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Changes of a finished ISO or ramdisk that are the same for all hosts.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SiteChangeArguments {
+    /// Append kernel arguments
+    #[arg(long, value_name = "TEXT", visible_alias = "append-karg", help_heading = CHANGES)]
+    pub(crate) karg: Vec<String>,
+    /// Delete KEY=VALUE or KEY
+    #[arg(long, value_name = "ARG", visible_alias = "delete-karg", help_heading = CHANGES)]
+    pub(crate) karg_delete: Vec<String>,
+    /// Trust these certificate authorities (a PEM file)
+    #[arg(long, value_name = "FILE", help_heading = CHANGES)]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Add a configuration file, *.conf; may be repeated
+    #[arg(long, value_name = "FILE", help_heading = CHANGES)]
+    pub(crate) config_file: Vec<PathBuf>,
 }

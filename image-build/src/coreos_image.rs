@@ -37,6 +37,12 @@ pub(crate) fn kernel_args(
         image.coreos_image_digest.is_none() || file.is_some() || !image.coreos_image_url.is_empty(),
         "--coreos-image-digest: expected an option that names the image, found none"
     );
+    for url in &image.coreos_image_url {
+        ensure!(
+            url.contains("://"),
+            "--coreos-image-url {url}: expected a URL, found a file -- only `landfall-image iso --coreos-image` puts a file on a medium"
+        );
+    }
     let mut texts = texts.to_vec();
     texts.extend(url_arguments(image));
     let params = BootParams::from_command_line(&CommandLine::parse(&texts.join(" ")));

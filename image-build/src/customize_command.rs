@@ -7,12 +7,12 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use landfall_host_media::{HostVersion, KargsEdit};
 use landfall_initramfs::output_file::OutputFile;
 use serde::Serialize;
 
-use crate::cli::{CoreosImageArguments, CustomizeArguments};
+use crate::cli::CustomizeArguments;
 use crate::coreos_image;
 use crate::hosts::Hosts;
 use crate::inspect::is_iso;
@@ -45,7 +45,7 @@ struct Changes {
 }
 
 pub(crate) fn run(arguments: &CustomizeArguments) -> Result<()> {
-    let report = Report::new(arguments.json);
+    let report = Report::new(arguments.result.json);
     let changes = changes(arguments, &report)?;
     let base = match arguments.base.is_dir() {
         true => arguments.base.join(pxe_tree::RAMDISK),
@@ -54,8 +54,8 @@ pub(crate) fn run(arguments: &CustomizeArguments) -> Result<()> {
     let mut file = File::open(&base).with_context(|| format!("cannot open {}", base.display()))?;
     let place = Place {
         base: &base,
-        output: arguments.output.as_deref(),
-        force: arguments.force,
+        output: arguments.result.output.as_deref(),
+        force: arguments.result.force,
     };
     let customized = if is_iso(&mut file) {
         iso::customize(&place, &changes, &report)
@@ -75,28 +75,20 @@ struct Place<'a> {
 }
 
 fn changes(arguments: &CustomizeArguments, report: &Report) -> Result<Changes> {
-    for url in &arguments.coreos_image {
-        ensure!(
-            url.contains("://"),
-            "--coreos-image {url}: expected a URL, found a file: a finished ISO has no room for it -- build an ISO with `landfall-image iso --coreos-image`"
-        );
-    }
-    let image = CoreosImageArguments {
-        coreos_image_url: arguments.coreos_image.clone(),
-        coreos_image_digest: arguments.coreos_image_digest.clone(),
-    };
+    let image = &arguments.coreos;
     // Checks the URL and its digest together.
-    coreos_image::kernel_args(&[], None, &image)?;
-    let site = SiteConfiguration::read(arguments.ca_file.as_deref(), &arguments.config_file)?;
+    coreos_image::kernel_args(&[], None, image)?;
+    let changes = &arguments.site;
+    let site = SiteConfiguration::read(changes.ca_file.as_deref(), &changes.config_file)?;
     report.warnings(&site.warnings);
     let hosts = Hosts::read(&arguments.hosts)?;
     report.warnings(&hosts.warnings);
 
-    let mut append = arguments.karg.clone();
-    append.extend(coreos_image::url_arguments(&image));
+    let mut append = changes.karg.clone();
+    append.extend(coreos_image::url_arguments(image));
     let mut version = HostVersion::default().with_kargs(KargsEdit {
         reset: false,
-        delete: arguments.karg_delete.clone(),
+        delete: changes.karg_delete.clone(),
         append,
     });
     for file in site.files {
@@ -110,12 +102,12 @@ fn changes(arguments: &CustomizeArguments, report: &Report) -> Result<Changes> {
     }
     if version.is_empty() {
         bail!(
-            "expected a change, found none: --karg, --karg-delete, --hosts, --nmstate, --network-data, --ca-file, --config-file, --coreos-image or --reset"
+            "expected a change, found none: --karg, --karg-delete, --hosts, --nmstate, --network-data, --ca-file, --config-file, --coreos-image-url or --reset"
         );
     }
     Ok(Changes {
         version,
-        names_image: !arguments.coreos_image.is_empty(),
+        names_image: !image.coreos_image_url.is_empty(),
     })
 }
 

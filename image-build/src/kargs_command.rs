@@ -67,18 +67,18 @@ struct Summary {
 }
 
 pub(crate) fn run(arguments: &KargsArguments) -> Result<()> {
-    let report = Report::new(arguments.json);
+    let report = Report::new(arguments.result.json);
     let changes = changes(arguments)?;
     let image = &arguments.image;
     if changes.is_empty() {
         ensure!(
-            arguments.output.is_none() && !arguments.in_place,
+            arguments.result.output.is_none() && !arguments.result.in_place,
             "expected a change, such as --append, found none -- without -o and --in-place this command shows the settings of the image"
         );
         return show(image, &report);
     }
     changes.check()?;
-    let target = match (&arguments.output, arguments.in_place) {
+    let target = match (&arguments.result.output, arguments.result.in_place) {
         (Some(path), false) => path.clone(),
         // The link stays, and the file behind it is replaced.
         (None, true) => {
@@ -88,17 +88,18 @@ pub(crate) fn run(arguments: &KargsArguments) -> Result<()> {
     };
     is_file(image)?;
     // Of two runs that replace the image, the first one's changes would be lost.
-    let file = match arguments.in_place {
+    let file = match arguments.result.in_place {
         true => lock::to_write(&target)?,
         false => lock::to_read(image)?,
     };
     let packing = repack::packing_of(image, &file)?;
-    let mut output = OutputFile::create(&target, arguments.force || arguments.in_place)?;
+    let mut output =
+        OutputFile::create(&target, arguments.result.force || arguments.result.in_place)?;
     // A private image stays private: a keyfile may hold a password.
     let metadata = file.metadata();
     let metadata = metadata.with_context(|| format!("cannot read {}", image.display()))?;
     output.set_mode(metadata.permissions().mode() & 0o777);
-    if arguments.in_place {
+    if arguments.result.in_place {
         keep_owner(&metadata, &mut output, &report)?;
     }
     let summary = if packing == Packing::Raw {
@@ -112,7 +113,7 @@ pub(crate) fn run(arguments: &KargsArguments) -> Result<()> {
             "the kernel arguments have {len} bytes: on x86_64 the kernel ignores everything after byte {MAX_KERNEL_ARGS}"
         )]);
     }
-    if arguments.in_place {
+    if arguments.result.in_place {
         lock::still_there(&file, &target)?;
     }
     output.finish()?;

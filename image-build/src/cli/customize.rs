@@ -2,17 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use landfall_boot_params::digest::Digest;
+use clap::{ArgGroup, Args};
 
-use super::{COREOS, HostArguments};
-use crate::coreos_image::image_digest;
-
-const CHANGES: &str = "CHANGES";
+use super::{
+    CHANGES, ChangedFileArguments, CoreosImageArguments, HostArguments, SiteChangeArguments,
+};
 
 /// Put one host's settings into a finished ISO or ramdisk.
 #[derive(Debug, Args)]
 #[command(
+    group = ArgGroup::new("place").args(["output", "in_place"]).required(true),
     override_usage = "landfall-image customize BASE -o OUT|--in-place CHANGES",
     after_help = "\
 Example:
@@ -34,45 +33,15 @@ pub(crate) struct CustomizeArguments {
     /// An ISO, a ramdisk, or a directory that `landfall-image pxe` made
     #[arg(value_name = "BASE")]
     pub(crate) base: PathBuf,
-    /// Write the result to this file
-    #[arg(
-        short,
-        long,
-        value_name = "OUT",
-        required_unless_present = "in_place",
-        conflicts_with = "in_place"
-    )]
-    pub(crate) output: Option<PathBuf>,
-    /// Change BASE itself
-    #[arg(long)]
-    pub(crate) in_place: bool,
     /// Remove all earlier customizations
     #[arg(long, help_heading = CHANGES)]
     pub(crate) reset: bool,
-    /// Append kernel arguments; may be repeated
-    #[arg(long, value_name = "TEXT", help_heading = CHANGES)]
-    pub(crate) karg: Vec<String>,
-    /// Delete KEY=VALUE, or all arguments KEY
-    #[arg(long, value_name = "ARG", help_heading = CHANGES)]
-    pub(crate) karg_delete: Vec<String>,
-    /// Trust these certificate authorities (a PEM file)
-    #[arg(long, value_name = "FILE", help_heading = CHANGES)]
-    pub(crate) ca_file: Option<PathBuf>,
-    /// Add a configuration file, *.conf; may be repeated
-    #[arg(long, value_name = "FILE", help_heading = CHANGES)]
-    pub(crate) config_file: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) site: SiteChangeArguments,
     #[command(flatten)]
     pub(crate) hosts: HostArguments,
-    /// URL from which the host downloads the image; repeat for mirrors
-    #[arg(long, value_name = "URL", alias = "coreos-image-url", help_heading = COREOS)]
-    pub(crate) coreos_image: Vec<String>,
-    /// Expected digest: sha256:HEX or sha512:HEX
-    #[arg(long, value_name = "ALGORITHM:HEX", help_heading = COREOS, value_parser = image_digest)]
-    pub(crate) coreos_image_digest: Option<Digest>,
-    /// Replace an existing OUT
-    #[arg(long)]
-    pub(crate) force: bool,
-    /// Print a summary as JSON on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) coreos: CoreosImageArguments,
+    #[command(flatten)]
+    pub(crate) result: ChangedFileArguments,
 }

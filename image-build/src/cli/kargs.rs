@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use landfall_handover::console::Console;
 
-const CHANGES: &str = "CHANGES";
+use super::{CHANGES, ChangedFileArguments};
 
 /// Change kernel arguments and network of a CoreOS disk image.
 #[derive(Debug, Args)]
@@ -22,6 +22,7 @@ Examples:
 IMAGE is the disk image of RHCOS or FCOS: raw or qcow2; plain or in gzip, xz or
 zstd. The result has the same format and packing. Without a change the command
 shows the settings of the image.
+--append and --delete may be repeated.
 The builder needs no root, mount or libguestfs. It changes a copy next to the
 output; after an error the image and the output are as they were. The copy
 needs as much space as the unpacked image.
@@ -32,11 +33,11 @@ pub(crate) struct KargsArguments {
     /// The disk image
     #[arg(value_name = "IMAGE")]
     pub(crate) image: PathBuf,
-    /// Add a permanent kernel argument; may be repeated
-    #[arg(long, value_name = "ARGUMENT", help_heading = CHANGES)]
+    /// Add a permanent kernel argument
+    #[arg(long, value_name = "ARGUMENT", visible_aliases = ["karg", "append-karg"], help_heading = CHANGES)]
     pub(crate) append: Vec<String>,
-    /// Delete a permanent kernel argument; may be repeated
-    #[arg(long, value_name = "ARGUMENT", help_heading = CHANGES)]
+    /// Delete a kernel argument
+    #[arg(long, value_name = "ARGUMENT", visible_aliases = ["karg-delete", "delete-karg"], help_heading = CHANGES)]
     pub(crate) delete: Vec<String>,
     /// Change the Ignition platform from metal to this, with its consoles
     #[arg(long, value_name = "NAME", help_heading = CHANGES)]
@@ -50,16 +51,6 @@ pub(crate) struct KargsArguments {
     /// Add a NetworkManager keyfile for the first boot; may be repeated
     #[arg(long, value_name = "FILE", help_heading = CHANGES)]
     pub(crate) network_keyfile: Vec<PathBuf>,
-    /// Output file
-    #[arg(short, long, value_name = "FILE", conflicts_with = "in_place")]
-    pub(crate) output: Option<PathBuf>,
-    /// Replace IMAGE
-    #[arg(long)]
-    pub(crate) in_place: bool,
-    /// Replace an existing output file
-    #[arg(long)]
-    pub(crate) force: bool,
-    /// Print a summary as JSON on standard output
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) result: ChangedFileArguments,
 }

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use clap::Args;
 use landfall_image_service::PublicUrl;
 
+use super::SiteChangeArguments;
+
 const LISTENERS: &str = "ADDRESSES";
-const ALL_HOSTS: &str = "ALL HOSTS";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServiceArguments {
@@ -18,18 +19,8 @@ pub(crate) struct ServiceArguments {
     /// Kernel and ramdisk for network boot (default: those of the ISO)
     #[arg(long, value_name = "DIR")]
     pub(crate) pxe: Option<PathBuf>,
-    /// Append kernel arguments; may be repeated
-    #[arg(long, value_name = "TEXT", help_heading = ALL_HOSTS)]
-    pub(crate) karg: Vec<String>,
-    /// Delete KEY=VALUE, or all arguments KEY
-    #[arg(long, value_name = "ARG", help_heading = ALL_HOSTS)]
-    pub(crate) karg_delete: Vec<String>,
-    /// Trust these certificate authorities (a PEM file)
-    #[arg(long, value_name = "FILE", help_heading = ALL_HOSTS)]
-    pub(crate) ca_file: Option<PathBuf>,
-    /// Add a configuration file, *.conf; may be repeated
-    #[arg(long, value_name = "FILE", help_heading = ALL_HOSTS)]
-    pub(crate) config_file: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) site: SiteChangeArguments,
     /// For http; may be repeated (default [::]:8080)
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = LISTENERS)]
     pub(crate) listen: Vec<SocketAddr>,

@@ -63,6 +63,48 @@ fn the_last_word_on_secure_boot_counts() {
     }
 }
 
+/// A user who knows one of the commands, or coreos-installer, knows the options of all.
+#[test]
+fn all_commands_have_the_same_names_for_kernel_arguments() {
+    let texts = |texts: &[String]| texts.join(",");
+    let changes = |line: &str| match parse(line).unwrap().command {
+        Command::Customize(CustomizeArguments { site, .. }) => {
+            (texts(&site.karg), texts(&site.karg_delete))
+        }
+        Command::Serve(ServeArguments { service, .. }) => {
+            (texts(&service.site.karg), texts(&service.site.karg_delete))
+        }
+        Command::Kargs(kargs) => (texts(&kargs.append), texts(&kargs.delete)),
+        other => panic!("{other:?}"),
+    };
+    for command in [
+        "customize base -o out",
+        "customize base --in-place",
+        "serve --iso base",
+        "kargs image -o out",
+    ] {
+        for (add, delete) in [("karg", "karg-delete"), ("append-karg", "delete-karg")] {
+            let line = format!("landfall-image {command} --{add} a --{delete} b --{add} c");
+            assert_eq!(changes(&line), ("a,c".to_owned(), "b".to_owned()), "{line}");
+        }
+    }
+    let line = "landfall-image kargs image --append a --delete b --append c";
+    assert_eq!(changes(line), ("a,c".to_owned(), "b".to_owned()));
+}
+
+#[test]
+fn a_customized_file_has_one_place() {
+    for (place, good) in [
+        ("", false),
+        ("-o out", true),
+        ("--in-place", true),
+        ("-o out --in-place", false),
+    ] {
+        let line = format!("landfall-image customize base --reset {place}");
+        assert_eq!(parse(&line).is_ok(), good, "{place}");
+    }
+}
+
 /// README.md and all pages of docs.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -194,12 +194,12 @@ impl<'a> Content<'a> {
             &hosts.network_data,
             &hosts.agent_config,
             &hosts.install_config,
-            &service.ca_file,
+            &service.site.ca_file,
         ];
         let files = files.into_iter().flatten();
         let files = files
             .chain(&hosts.bare_metal_hosts)
-            .chain(&service.config_file);
+            .chain(&service.site.config_file);
         let mut places: BTreeMap<PathBuf, Option<BTreeSet<OsString>>> = BTreeMap::new();
         for file in files {
             let (Some(parent), Some(name)) = (file.parent(), file.file_name()) else {
@@ -258,7 +258,8 @@ pub(crate) fn warn_of_ignition_configs(arguments: &ServiceArguments) -> Result<(
 
 /// What all hosts have in addition to the base.
 pub(crate) fn common_version(arguments: &ServiceArguments) -> Result<HostVersion> {
-    let site = SiteConfiguration::read(arguments.ca_file.as_deref(), &arguments.config_file)?;
+    let changes = &arguments.site;
+    let site = SiteConfiguration::read(changes.ca_file.as_deref(), &changes.config_file)?;
     for warning in &site.warnings {
         report::warn(warning);
     }
@@ -272,7 +273,7 @@ pub(crate) fn common_version(arguments: &ServiceArguments) -> Result<HostVersion
 fn kargs(arguments: &ServiceArguments) -> KargsEdit {
     KargsEdit {
         reset: false,
-        delete: arguments.karg_delete.clone(),
-        append: arguments.karg.clone(),
+        delete: arguments.site.karg_delete.clone(),
+        append: arguments.site.karg.clone(),
     }
 }

@@ -52,7 +52,7 @@ fn a_host_gets_its_own_iso_and_the_base_stays() {
         "b=2",
         "--karg-delete",
         "a=1",
-        "--coreos-image",
+        "--coreos-image-url",
         "http://192.0.2.1/rhcos.raw.gz",
     ];
     let summary = customize(
@@ -81,7 +81,12 @@ fn a_host_gets_its_own_iso_and_the_base_stays() {
     }
     assert!(bytes(&fixture, "other.iso") == bytes(&fixture, "node1.iso"));
     // Another image replaces the first.
-    let image = ["other.iso", "--in-place", "--coreos-image", "http://h/i"];
+    let image = [
+        "other.iso",
+        "--in-place",
+        "--coreos-image-url",
+        "http://h/i",
+    ];
     let summary = customize(&fixture, &image);
     let line = summary["kernel_args"].as_str().unwrap();
     assert!(
@@ -194,7 +199,7 @@ fn faults_leave_everything_as_it_was() {
             "boot/embed.img: expected at most 4096 bytes for this host",
         ),
         (
-            &["base.iso", "-o", "x.iso", "--coreos-image", "rhcos.raw"],
+            &["base.iso", "-o", "x.iso", "--coreos-image-url", "rhcos.raw"],
             "expected a URL, found a file",
         ),
     ] {

@@ -28,6 +28,10 @@ fn inputs_are_checked_before_any_work() {
             &["pxe", "--agent", "agent", "--firmware-dir", "no/such"],
             "--firmware-dir no/such: No such file or directory",
         ),
+        (
+            &["pxe", "--agent", "agent", "--coreos-image-url", "rhcos.raw"],
+            "--coreos-image-url rhcos.raw: expected a URL, found a file",
+        ),
     ] {
         let rest = ["--kernel-deb", "broken.deb", "-o", "x"];
         fixture.put("broken.deb", b"never looked at");
