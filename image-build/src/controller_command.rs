@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use landfall_controller::{Images, command};
-use landfall_image_service::{Base, HostStore, ServerTls, Service, Shown};
+use landfall_image_service::{Base, Endpoints, HostStore, ServerTls, Service};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
@@ -19,7 +19,7 @@ use crate::serve_command::{
     Running, base_files, common_version, runtime, tls, warn_of_ignition_configs,
 };
 
-/// Where the status is shown if no other address is given. Not to clients of the
+/// Where the status is endpoints if no other address is given. Not to clients of the
 /// images: it lists all hosts.
 const STATUS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8085);
 /// How often the status forgets the reads of hosts that have gone.
@@ -49,7 +49,7 @@ async fn control(arguments: &ControllerArguments) -> Result<()> {
     warn_of_ignition_configs(service)?;
     let base = megabytes(store.base().size());
     let images = Images::new(store.clone(), common_version(service)?, public_url);
-    let running = Running::start_as(Shown::Versions, service, store, tls.as_ref(), &report)?;
+    let running = Running::start_as(Endpoints::Versions, service, store, tls.as_ref(), &report)?;
     report.stage(&format!("waiting for the API server, base {base}"));
     let stop = watch::Sender::new(false);
     let mut stops = stop.subscribe();

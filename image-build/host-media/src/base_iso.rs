@@ -9,7 +9,7 @@ use landfall_media_formats::iso9660::{Extent, Iso, IsoError};
 use landfall_media_formats::layout::{KERNEL, RAMDISK};
 
 use crate::archive::{self, ArchiveError, HostFile};
-use crate::host_image::{HostImage, Segment};
+use crate::host_image::{HostImage, Piece};
 use crate::host_version::{HostError, HostVersion};
 use crate::kernel_args::AreaArguments;
 
@@ -175,12 +175,12 @@ impl BaseIso {
         changes.sort_by_key(|(place, _)| place.offset);
         let mut image = HostImage::default();
         for (place, content) in changes {
-            image.push(Segment::Base(image.size()..place.offset));
+            image.push(Piece::Base(image.size()..place.offset));
             let len = place.size - content.len() as u64;
-            image.push(Segment::Own(content));
-            image.push(Segment::Zeros(len));
+            image.push(Piece::Own(content));
+            image.push(Piece::Zeros(len));
         }
-        image.push(Segment::Base(image.size()..self.size));
+        image.push(Piece::Base(image.size()..self.size));
         Ok(image)
     }
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::archive::{self, HostFile};
 use crate::base_iso::BaseError;
-use crate::host_image::{HostImage, Segment};
+use crate::host_image::{HostImage, Piece};
 use crate::host_version::{HostError, HostVersion};
 
 /// The path of the member that says where the addition begins.
@@ -141,10 +141,10 @@ impl BaseRamdisk {
         let files = host.files_on(&of_base);
         let mut image = HostImage::default();
         if files == self.files {
-            image.push(Segment::Base(self.whole.clone()));
+            image.push(Piece::Base(self.whole.clone()));
             return Ok(image);
         }
-        image.push(Segment::Base(self.base.clone()));
+        image.push(Piece::Base(self.base.clone()));
         if files.is_empty() {
             return Ok(image);
         }
@@ -158,8 +158,8 @@ impl BaseRamdisk {
             padded_bytes += addition.len() as u64;
         }
         let padding = padding_after(self.compression, padded_bytes);
-        image.push(Segment::Own(padding.into()));
-        image.push(Segment::Own(addition.into()));
+        image.push(Piece::Own(padding.into()));
+        image.push(Piece::Own(addition.into()));
         Ok(image)
     }
 }

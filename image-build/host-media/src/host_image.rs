@@ -1,4 +1,4 @@
-//! One host's version of a base, as a list of segments.
+//! One host's version of a base, as a list of pieces.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 /// A piece of a host's version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Segment {
+pub enum Piece {
     /// These bytes of the base file.
     Base(Range<u64>),
     /// Bytes of the host.
@@ -15,7 +15,7 @@ pub enum Segment {
     Zeros(u64),
 }
 
-impl Segment {
+impl Piece {
     /// In bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -31,7 +31,7 @@ impl Segment {
         self.len() == 0
     }
 
-    /// A part of the segment. `range` must lie in it.
+    /// A part of the piece. `range` must lie in it.
     fn part(&self, range: Range<u64>) -> Self {
         match self {
             Self::Base(base) => Self::Base(base.start + range.start..base.start + range.end),
@@ -42,19 +42,19 @@ impl Segment {
     }
 }
 
-/// The segments of a whole image, in order.
+/// The pieces of a whole image, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostImage {
-    segments: Vec<Segment>,
+    pieces: Vec<Piece>,
     size: u64,
 }
 
 impl HostImage {
-    /// Appends a segment, unless it is empty.
-    pub fn push(&mut self, segment: Segment) {
-        if !segment.is_empty() {
-            self.size += segment.len();
-            self.segments.push(segment);
+    /// Appends a piece, unless it is empty.
+    pub fn push(&mut self, piece: Piece) {
+        if !piece.is_empty() {
+            self.size += piece.len();
+            self.pieces.push(piece);
         }
     }
 
@@ -65,27 +65,27 @@ impl HostImage {
     }
 
     #[must_use]
-    pub fn segments(&self) -> &[Segment] {
-        &self.segments
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
     }
 
-    /// The segments with their offsets in the image.
-    pub fn placed(&self) -> impl Iterator<Item = (u64, &Segment)> {
-        self.segments.iter().scan(0, |at, segment| {
+    /// The pieces with their offsets in the image.
+    pub fn placed(&self) -> impl Iterator<Item = (u64, &Piece)> {
+        self.pieces.iter().scan(0, |at, piece| {
             let offset = *at;
-            *at += segment.len();
-            Some((offset, segment))
+            *at += piece.len();
+            Some((offset, piece))
         })
     }
 
     /// The part of the image in `range`. What lies behind the end of the image is
     /// left out.
     #[must_use]
-    pub fn slice(&self, range: Range<u64>) -> Vec<Segment> {
-        let part = |(offset, segment): (u64, &Segment)| {
+    pub fn slice(&self, range: Range<u64>) -> Vec<Piece> {
+        let part = |(offset, piece): (u64, &Piece)| {
             let start = range.start.max(offset);
-            let end = range.end.min(offset + segment.len());
-            (start < end).then(|| segment.part(start - offset..end - offset))
+            let end = range.end.min(offset + piece.len());
+            (start < end).then(|| piece.part(start - offset..end - offset))
         };
         self.placed().filter_map(part).collect()
     }
@@ -95,15 +95,15 @@ impl HostImage {
     #[must_use]
     pub fn to_vec(&self, base: &[u8]) -> Option<Vec<u8>> {
         let mut all = Vec::new();
-        for segment in &self.segments {
-            match segment {
-                Segment::Base(range) => {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Base(range) => {
                     let start = usize::try_from(range.start).ok()?;
                     let end = usize::try_from(range.end).ok()?;
                     all.extend_from_slice(base.get(start..end)?);
                 }
-                Segment::Own(bytes) => all.extend_from_slice(bytes),
-                Segment::Zeros(len) => all.resize(all.len() + usize::try_from(*len).ok()?, 0),
+                Piece::Own(bytes) => all.extend_from_slice(bytes),
+                Piece::Zeros(len) => all.resize(all.len() + usize::try_from(*len).ok()?, 0),
             }
         }
         Some(all)
@@ -118,22 +118,22 @@ mod tests {
     fn image() -> (Vec<u8>, HostImage) {
         let base: Vec<u8> = (0..200).collect();
         let mut image = HostImage::default();
-        for segment in [
-            Segment::Base(0..70),
-            Segment::Own(Bytes::from_static(b"own bytes")),
-            Segment::Base(5..5),
-            Segment::Zeros(21),
-            Segment::Base(100..200),
+        for piece in [
+            Piece::Base(0..70),
+            Piece::Own(Bytes::from_static(b"own bytes")),
+            Piece::Base(5..5),
+            Piece::Zeros(21),
+            Piece::Base(100..200),
         ] {
-            image.push(segment);
+            image.push(piece);
         }
         (base, image)
     }
 
     #[test]
-    fn empty_segments_are_left_out() {
+    fn empty_pieces_are_left_out() {
         let (base, image) = image();
-        assert_eq!(image.segments().len(), 4);
+        assert_eq!(image.pieces().len(), 4);
         assert_eq!(image.size(), 200);
         assert_eq!(image.to_vec(&base).unwrap().len(), 200);
         assert_eq!(image.to_vec(&base[..199]), None);
@@ -157,7 +157,7 @@ mod tests {
         #[test]
         fn what_lies_behind_the_end_is_left_out(start in 0u64..400, len in 0u64..400) {
             let (_, image) = image();
-            let found: u64 = image.slice(start..start + len).iter().map(Segment::len).sum();
+            let found: u64 = image.slice(start..start + len).iter().map(Piece::len).sum();
             prop_assert_eq!(found, (start + len).min(200).saturating_sub(start.min(200)));
         }
     }

@@ -1,6 +1,6 @@
 //! Makes one host's own version of a base ISO or of a base ramdisk.
 //!
-//! The version is a list of segments: references to the bytes of the base, and the
+//! The version is a list of pieces: references to the bytes of the base, and the
 //! few bytes that belong to the host. The base is neither rebuilt nor copied. The
 //! same base and the same host always give the same bytes.
 //!
@@ -25,7 +25,7 @@ pub mod kernel_args;
 pub use archive::{ArchiveError, HostFile, files_in, put as put_file};
 pub use base_iso::{BaseError, BaseIso};
 pub use base_ramdisk::{ADDITION_RECORD, BaseRamdisk};
-pub use host_image::{HostImage, Segment};
+pub use host_image::{HostImage, Piece};
 pub use host_version::{HostError, HostVersion};
 pub use ipxe_script::IpxeScript;
 pub use kargs_edit::{KargsEdit, KargsEditError};

@@ -11,20 +11,20 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
-use landfall_host_media::Segment;
+use landfall_host_media::Piece;
 
 use crate::byte_range::{self, Selection};
 use crate::conditions::{self, Conditions, Verdict, Version};
 use crate::image_body::ImageBody;
 use crate::metrics::Metrics;
-use crate::reads::{Asked, Meter, Reads};
+use crate::reads::{Meter, Reads, Transfer};
 use crate::resource::{Missing, Resource};
 
 /// In bytes: what is kept of a client's name.
 const MAX_AGENT: usize = 80;
 
 /// What an answer depends on, in addition to the file.
-pub(crate) struct Asking<'a> {
+pub(crate) struct RequestContext<'a> {
     pub(crate) method: &'a Method,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) client: IpAddr,
@@ -32,20 +32,20 @@ pub(crate) struct Asking<'a> {
     pub(crate) metrics: &'a Metrics,
 }
 
-impl Asking<'_> {
+impl RequestContext<'_> {
     fn text(&self, name: HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
 /// The answer to GET or HEAD of a file.
-pub(crate) fn of_resource(resource: &Resource, asking: &Asking<'_>) -> Response {
+pub(crate) fn of_resource(resource: &Resource, context: &RequestContext<'_>) -> Response {
     let conditions = Conditions {
-        if_match: asking.text(IF_MATCH),
-        if_unmodified_since: asking.text(IF_UNMODIFIED_SINCE),
-        if_none_match: asking.text(IF_NONE_MATCH),
-        if_modified_since: asking.text(IF_MODIFIED_SINCE),
-        if_range: asking.text(IF_RANGE),
+        if_match: context.text(IF_MATCH),
+        if_unmodified_since: context.text(IF_UNMODIFIED_SINCE),
+        if_none_match: context.text(IF_NONE_MATCH),
+        if_modified_since: context.text(IF_MODIFIED_SINCE),
+        if_range: context.text(IF_RANGE),
     };
     let version = Version {
         etag: &resource.etag,
@@ -68,31 +68,31 @@ pub(crate) fn of_resource(resource: &Resource, asking: &Asking<'_>) -> Response 
         }
     }
     let size = resource.image.size();
-    let range = asking.text(RANGE);
+    let range = context.text(RANGE);
     let selection = match range.filter(|_| conditions::range_counts(&conditions, &version)) {
         Some(range) => byte_range::select(range, size),
         None => Selection::Whole,
     };
     match selection {
         Selection::Whole => {
-            let segments = resource.image.segments().to_vec();
+            let pieces = resource.image.pieces().to_vec();
             let all = 0..size;
-            sent(StatusCode::OK, resource, asking, segments, vec![all])
+            sent(StatusCode::OK, resource, context, pieces, vec![all])
         }
         Selection::One(range) => {
-            let segments = resource.image.slice(range.clone());
+            let pieces = resource.image.slice(range.clone());
             let content_range = format!("bytes {}-{}/{size}", range.start, range.end - 1);
             let mut response = sent(
                 StatusCode::PARTIAL_CONTENT,
                 resource,
-                asking,
-                segments,
+                context,
+                pieces,
                 vec![range],
             );
             set_text(&mut response, CONTENT_RANGE, &content_range);
             response
         }
-        Selection::Several(ranges) => in_parts(resource, asking, ranges),
+        Selection::Several(ranges) => in_parts(resource, context, ranges),
         Selection::Unsatisfiable => {
             let found = format!("expected a range within {size} bytes");
             let mut response = text(StatusCode::RANGE_NOT_SATISFIABLE, &found);
@@ -105,7 +105,7 @@ pub(crate) fn of_resource(resource: &Resource, asking: &Asking<'_>) -> Response 
 /// An answer of several parts (RFC 9110, section 14.6).
 fn in_parts(
     resource: &Resource,
-    asking: &Asking<'_>,
+    context: &RequestContext<'_>,
     ranges: Vec<std::ops::Range<u64>>,
 ) -> Response {
     // The boundary must not occur in the content. The content cannot hold its own
@@ -113,22 +113,22 @@ fn in_parts(
     let boundary = resource.etag.trim_matches('"');
     let size = resource.image.size();
     let content_type = resource.kind.content_type();
-    let mut segments = Vec::new();
+    let mut pieces = Vec::new();
     for range in &ranges {
-        let line_end = if segments.is_empty() { "" } else { "\r\n" };
+        let line_end = if pieces.is_empty() { "" } else { "\r\n" };
         let (first, last) = (range.start, range.end - 1);
         let head = format!(
             "{line_end}--{boundary}\r\nContent-Type: {content_type}\r\nContent-Range: bytes {first}-{last}/{size}\r\n\r\n"
         );
-        segments.push(Segment::Own(head.into()));
-        segments.extend(resource.image.slice(range.clone()));
+        pieces.push(Piece::Own(head.into()));
+        pieces.extend(resource.image.slice(range.clone()));
     }
-    segments.push(Segment::Own(format!("\r\n--{boundary}--\r\n").into()));
+    pieces.push(Piece::Own(format!("\r\n--{boundary}--\r\n").into()));
     let mut response = sent(
         StatusCode::PARTIAL_CONTENT,
         resource,
-        asking,
-        segments,
+        context,
+        pieces,
         ranges,
     );
     let multipart = format!("multipart/byteranges; boundary={boundary}");
@@ -139,27 +139,27 @@ fn in_parts(
 fn sent(
     status: StatusCode,
     resource: &Resource,
-    asking: &Asking<'_>,
-    segments: Vec<Segment>,
+    context: &RequestContext<'_>,
+    pieces: Vec<Piece>,
     ranges: Vec<std::ops::Range<u64>>,
 ) -> Response {
-    let asked = Asked {
+    let transfer = Transfer {
         host: resource.host.clone(),
         kind: resource.kind,
         etag: resource.etag.clone(),
         size: resource.image.size(),
-        client: asking.client,
-        agent: agent(asking),
+        client: context.client,
+        agent: agent(context),
         ranges,
     };
-    let len: u64 = segments.iter().map(Segment::len).sum();
-    let body = if asking.method == Method::HEAD {
+    let len: u64 = pieces.iter().map(Piece::len).sum();
+    let body = if context.method == Method::HEAD {
         ImageBody::empty()
     } else {
-        let bytes = asking.metrics.bytes_of(resource.kind.name());
-        let meter = Meter::new(asking.reads, asked, bytes);
+        let bytes = context.metrics.bytes_of(resource.kind.name());
+        let meter = Meter::new(context.reads, transfer, bytes);
         let image = Arc::clone(&resource.image);
-        ImageBody::new(segments, image, resource.memory.bytes.clone(), meter)
+        ImageBody::new(pieces, image, resource.memory.bytes.clone(), meter)
     };
     let mut response = bare(status, Body::new(body));
     describe(&mut response, resource);
@@ -177,8 +177,8 @@ fn sent(
     response
 }
 
-fn agent(asking: &Asking<'_>) -> String {
-    let agent = asking.text(USER_AGENT).unwrap_or_default();
+fn agent(context: &RequestContext<'_>) -> String {
+    let agent = context.text(USER_AGENT).unwrap_or_default();
     agent[..agent.floor_char_boundary(MAX_AGENT)].to_owned()
 }
 

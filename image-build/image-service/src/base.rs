@@ -84,7 +84,7 @@ impl Memory {
         })
     }
 
-    /// Copies a file of one state. `each` receives each piece.
+    /// Copies a file of one state. `each` receives each chunk.
     fn copy(path: &Path, mut each: impl FnMut(&[u8])) -> Result<Self, LoadFault> {
         let mut digest = Sha256::new();
         let source = File::open(path)?;
@@ -94,9 +94,9 @@ impl Memory {
             return Err(LoadFault::InUse);
         }
         let before = FileStamp::of(&source.metadata()?);
-        let file = SealedFile::copy_of(&source, |piece| {
-            digest.update(piece);
-            each(piece);
+        let file = SealedFile::copy_of(&source, |chunk| {
+            digest.update(chunk);
+            each(chunk);
         })?;
         // Other programs take no lock. The path as well: a new file at this path would
         // be served only after the next reload.

@@ -1,7 +1,7 @@
 //! The bytes of one connection. It notes when the client takes bytes, and sends the
 //! bytes of a base by sendfile(2), without a copy into the socket's buffer.
 //!
-//! hyper passes the pieces of a body on as references. A piece that lies in the
+//! hyper passes the chunks of a body on as references. A chunk that lies in the
 //! memory of the base is the same as a part of the memory file behind it, so
 //! sendfile can send it. The file is sealed: its bytes do not change while the
 //! socket still refers to them.
@@ -21,7 +21,7 @@ use tokio_rustls::server::TlsStream;
 use crate::base::Memory;
 use crate::connections::Connection;
 
-/// In bytes: a shorter piece is written like any other. One more system call costs
+/// In bytes: a shorter chunk is written like any other. One more system call costs
 /// as much as the copy of some pages.
 const WORTH_SENDFILE: usize = 16 << 10;
 

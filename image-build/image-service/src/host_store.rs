@@ -9,7 +9,7 @@ use std::time::Instant;
 use landfall_host_media::{HostError, HostVersion};
 
 use crate::base::Base;
-use crate::request_path::{Kind, is_host_name};
+use crate::request_path::{Kind, is_served_name};
 use crate::served_version::ServedVersion;
 
 /// The largest number of replaced versions of a host that are kept.
@@ -369,7 +369,7 @@ fn served(
     name: &str,
     version: HostVersion,
 ) -> Result<Arc<ServedVersion>, PutError> {
-    if !is_host_name(name) {
+    if !is_served_name(name) {
         return Err(PutError::Name(name.to_owned()));
     }
     match ServedVersion::new(base, version) {

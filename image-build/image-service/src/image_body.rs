@@ -1,4 +1,4 @@
-//! The body of an answer: segments of a base in memory, without a copy.
+//! The body of an answer: pieces of a base in memory, without a copy.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,19 +8,19 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use landfall_host_media::{HostImage, Segment};
+use landfall_host_media::{HostImage, Piece};
 
 use crate::reads::Meter;
 
-/// In bytes: the largest piece that is passed on at once. A piece is only a
+/// In bytes: the largest chunk that is passed on at once. A chunk is only a
 /// reference; its size is the precision of what the service reports as sent.
-const PIECE: u64 = 1 << 20;
+const CHUNK: u64 = 1 << 20;
 /// An area is filled from these.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 #[derive(Debug)]
 pub(crate) struct ImageBody {
-    segments: VecDeque<Segment>,
+    pieces: VecDeque<Piece>,
     /// All bytes of the base file.
     base: Bytes,
     /// Keeps the image for other readers while this one is under way.
@@ -32,14 +32,14 @@ pub(crate) struct ImageBody {
 
 impl ImageBody {
     pub(crate) fn new(
-        segments: Vec<Segment>,
+        pieces: Vec<Piece>,
         image: Arc<HostImage>,
         base: Bytes,
         meter: Meter,
     ) -> Self {
         Self {
-            left: segments.iter().map(Segment::len).sum(),
-            segments: segments.into(),
+            left: pieces.iter().map(Piece::len).sum(),
+            pieces: pieces.into(),
             base,
             _image: Some(image),
             meter: Some(meter),
@@ -49,7 +49,7 @@ impl ImageBody {
     /// A body without bytes, for HEAD. It announces none: the caller sets the length.
     pub(crate) fn empty() -> Self {
         Self {
-            segments: VecDeque::new(),
+            pieces: VecDeque::new(),
             base: Bytes::new(),
             _image: None,
             left: 0,
@@ -57,32 +57,32 @@ impl ImageBody {
         }
     }
 
-    /// The next piece; `None` at the end.
-    fn piece(&mut self) -> Option<Bytes> {
-        let segment = self.segments.front_mut()?;
-        let len = segment.len().min(PIECE);
-        // The casts below are lossless: at most PIECE, or within bytes in memory.
-        let (piece, rest) = match segment {
-            Segment::Own(bytes) => {
-                let piece = bytes.split_to(len as usize);
-                (piece, bytes.len() as u64)
+    /// The next chunk; `None` at the end.
+    fn chunk(&mut self) -> Option<Bytes> {
+        let piece = self.pieces.front_mut()?;
+        let len = piece.len().min(CHUNK);
+        // The casts below are lossless: at most CHUNK, or within bytes in memory.
+        let (chunk, rest) = match piece {
+            Piece::Own(bytes) => {
+                let chunk = bytes.split_to(len as usize);
+                (chunk, bytes.len() as u64)
             }
-            Segment::Base(range) => {
+            Piece::Base(range) => {
                 let start = range.start as usize;
                 range.start += len;
-                let piece = self.base.slice(start..start + len as usize);
-                (piece, range.end - range.start)
+                let chunk = self.base.slice(start..start + len as usize);
+                (chunk, range.end - range.start)
             }
-            Segment::Zeros(left) => {
+            Piece::Zeros(left) => {
                 let count = (len as usize).min(ZEROS.len());
                 *left -= count as u64;
                 (Bytes::from_static(&ZEROS[..count]), *left)
             }
         };
         if rest == 0 {
-            self.segments.pop_front();
+            self.pieces.pop_front();
         }
-        Some(piece)
+        Some(chunk)
     }
 }
 
@@ -94,15 +94,15 @@ impl Body for ImageBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let Some(piece) = self.piece() else {
+        let Some(chunk) = self.chunk() else {
             return Poll::Ready(None);
         };
-        let len = piece.len() as u64;
+        let len = chunk.len() as u64;
         self.left -= len;
         if let Some(meter) = &mut self.meter {
             meter.passed_on(len);
         }
-        Poll::Ready(Some(Ok(Frame::data(piece))))
+        Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -120,17 +120,17 @@ mod tests {
     use std::task::Waker;
 
     #[test]
-    fn all_segments_come_in_pieces() {
+    fn all_pieces_come_in_chunks() {
         let base: Vec<u8> = (0..3 << 20).map(|at: u32| (at % 251) as u8).collect();
-        let segments = vec![
-            Segment::Base(5..(2 << 20) + 5),
-            Segment::Own(Bytes::from_static(b"own")),
-            Segment::Zeros(100_000),
-            Segment::Base(0..1),
+        let pieces = vec![
+            Piece::Base(5..(2 << 20) + 5),
+            Piece::Own(Bytes::from_static(b"own")),
+            Piece::Zeros(100_000),
+            Piece::Base(0..1),
         ];
         let mut body = ImageBody {
-            left: segments.iter().map(Segment::len).sum(),
-            segments: segments.into(),
+            left: pieces.iter().map(Piece::len).sum(),
+            pieces: pieces.into(),
             base: base.clone().into(),
             _image: None,
             meter: None,
@@ -138,9 +138,9 @@ mod tests {
         let mut all = Vec::new();
         let mut context = Context::from_waker(Waker::noop());
         while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut context) {
-            let piece = frame.into_data().unwrap();
-            assert!(piece.len() as u64 <= PIECE);
-            all.extend_from_slice(&piece);
+            let chunk = frame.into_data().unwrap();
+            assert!(chunk.len() as u64 <= CHUNK);
+            all.extend_from_slice(&chunk);
             assert_eq!(body.size_hint().exact(), Some(body.left));
         }
         assert!(body.is_end_stream());

@@ -31,6 +31,6 @@ pub use listen::{Limits, Listening, listen};
 pub use metrics::Metrics;
 pub use public_url::{PublicUrl, UrlError};
 pub use reads::Reads;
-pub use request_path::is_host_name;
-pub use routes::{Service, Shown};
+pub use request_path::is_served_name;
+pub use routes::{Endpoints, Service};
 pub use tls::{ServerTls, TlsError};

@@ -26,7 +26,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::connection::{Transport, Watched};
 use crate::connections::{Connection, Place};
-use crate::routes::{Service, Shown};
+use crate::routes::{Endpoints, Service};
 use crate::tls::ServerTls;
 
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
@@ -94,7 +94,7 @@ pub fn listen(
     address: SocketAddr,
     tls: Option<ServerTls>,
     service: &Service,
-    shown: Shown,
+    endpoints: Endpoints,
 ) -> io::Result<Listening> {
     let listener = StdListener::bind(address)?;
     listener.set_nonblocking(true)?;
@@ -103,7 +103,7 @@ pub fn listen(
     let stop = Arc::new(Notify::new());
     let server = Server {
         tls,
-        routes: service.router(shown),
+        routes: service.router(endpoints),
         service: service.clone(),
     };
     let task = tokio::spawn(server.run(listener, Arc::clone(&stop)));

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use prometheus_client::metrics::counter::Counter;
 use serde::Serialize;
 
-use crate::request_path::Kind;
+use crate::request_path::FileKind;
 
 /// The largest number of separate ranges that are kept for one file. A BMC reads
 /// here and there; what is closest together is joined.
@@ -21,7 +21,7 @@ const MAX_FILES: usize = 50_000;
 
 /// What has been read of all files. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Reads(Arc<Mutex<HashMap<(String, Kind), FileReads>>>);
+pub struct Reads(Arc<Mutex<HashMap<(String, FileKind), FileReads>>>);
 
 /// What has been read of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ struct FileReads {
 
 /// One line of `/status.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Shown {
+pub(crate) struct ReadReport {
     pub(crate) host: String,
     pub(crate) file: &'static str,
     pub(crate) etag: String,
@@ -63,9 +63,9 @@ pub(crate) struct Shown {
 
 /// What a request asks for.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct Transfer {
     pub(crate) host: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileKind,
     pub(crate) etag: String,
     /// The size of the whole file in bytes.
     pub(crate) size: u64,
@@ -79,7 +79,7 @@ pub(crate) struct Asked {
 #[derive(Debug)]
 pub(crate) struct Meter {
     reads: Reads,
-    asked: Asked,
+    transfer: Transfer,
     /// In bytes. The heads between several parts count too, so the last part may be
     /// reported a little too long if a transfer breaks off.
     passed_on: u64,
@@ -87,10 +87,10 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(reads: &Reads, asked: Asked, bytes: Counter) -> Self {
+    pub(crate) fn new(reads: &Reads, transfer: Transfer, bytes: Counter) -> Self {
         Self {
             reads: reads.clone(),
-            asked,
+            transfer,
             passed_on: 0,
             bytes,
         }
@@ -105,14 +105,14 @@ impl Meter {
 impl Drop for Meter {
     fn drop(&mut self) {
         self.reads
-            .add(&self.asked, self.passed_on, SystemTime::now());
+            .add(&self.transfer, self.passed_on, SystemTime::now());
     }
 }
 
 impl Reads {
-    fn add(&self, asked: &Asked, bytes: u64, now: SystemTime) {
+    fn add(&self, transfer: &Transfer, bytes: u64, now: SystemTime) {
         let mut files = self.lock();
-        let key = (asked.host.clone(), asked.kind);
+        let key = (transfer.host.clone(), transfer.kind);
         if !files.contains_key(&key) && files.len() >= MAX_FILES {
             let oldest = files.iter().min_by_key(|(_, file)| file.last);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
@@ -120,29 +120,29 @@ impl Reads {
             }
         }
         let fresh = || FileReads {
-            etag: asked.etag.clone(),
-            size: asked.size,
+            etag: transfer.etag.clone(),
+            size: transfer.size,
             requests: 0,
             bytes: 0,
             first: now,
             last: now,
-            client: asked.client,
+            client: transfer.client,
             agent: String::new(),
             ranges: Vec::new(),
             is_rough: false,
         };
         let file = files.entry(key).or_insert_with(fresh);
         // Reads of an earlier version say nothing about this one.
-        if file.etag != asked.etag {
+        if file.etag != transfer.etag {
             *file = fresh();
         }
         file.requests += 1;
         file.bytes += bytes;
         file.last = now;
-        file.client = asked.client;
-        file.agent.clone_from(&asked.agent);
+        file.client = transfer.client;
+        file.agent.clone_from(&transfer.agent);
         let mut left = bytes;
-        for range in &asked.ranges {
+        for range in &transfer.ranges {
             let len = left.min(range.end - range.start);
             left -= len;
             file.cover(range.start..range.start + len);
@@ -150,12 +150,12 @@ impl Reads {
     }
 
     /// The reads of these files, sorted by host and file.
-    pub(crate) fn shown(&self) -> Vec<Shown> {
+    pub(crate) fn reports(&self) -> Vec<ReadReport> {
         // Copied, because every answer that ends waits for this lock.
         let files = self.lock().clone();
-        let mut shown: Vec<Shown> = files
+        let mut reports: Vec<ReadReport> = files
             .iter()
-            .map(|((host, kind), file)| Shown {
+            .map(|((host, kind), file)| ReadReport {
                 host: host.clone(),
                 file: kind.name(),
                 etag: file.etag.clone(),
@@ -175,17 +175,17 @@ impl Reads {
                 last_user_agent: file.agent.clone(),
             })
             .collect();
-        shown.sort_by(|a, b| (&a.host, a.file).cmp(&(&b.host, b.file)));
-        shown
+        reports.sort_by(|a, b| (&a.host, a.file).cmp(&(&b.host, b.file)));
+        reports
     }
 
     /// Forgets the hosts that are not served any more.
     pub fn retain(&self, is_served: impl Fn(&str) -> bool) {
         self.lock()
-            .retain(|(host, kind), _| *kind == Kind::Kernel || is_served(host));
+            .retain(|(host, kind), _| *kind == FileKind::Kernel || is_served(host));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, Kind), FileReads>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, FileKind), FileReads>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -229,12 +229,13 @@ impl FileReads {
 )]
 mod tests {
     use super::*;
+    use crate::request_path::Kind;
     use proptest::prelude::*;
 
-    fn asked(etag: &str, ranges: &[Range<u64>]) -> Asked {
-        Asked {
+    fn transfer(etag: &str, ranges: &[Range<u64>]) -> Transfer {
+        Transfer {
             host: "node1".to_owned(),
-            kind: Kind::Iso,
+            kind: FileKind::OfHost(Kind::Iso),
             etag: etag.to_owned(),
             size: 100,
             client: IpAddr::from([192, 0, 2, 1]),
@@ -261,18 +262,18 @@ mod tests {
             (&[0..100], 0, &[[0, 29], [40, 49], [60, 62]], false),
             (&[0..100], 100, &[[0, 99]], true),
         ] {
-            reads.add(&asked("a", ranges), bytes, now);
-            let shown = &reads.shown()[0];
-            assert_eq!(shown.ranges, expected);
-            assert_eq!(shown.complete, complete);
+            reads.add(&transfer("a", ranges), bytes, now);
+            let reports = &reads.reports()[0];
+            assert_eq!(reports.ranges, expected);
+            assert_eq!(reports.complete, complete);
         }
-        let shown = &reads.shown()[0];
-        assert_eq!((shown.requests, shown.bytes_sent), (6, 143));
-        assert_eq!(shown.last_read, "Thu, 01 Jan 1970 00:00:00 GMT");
-        reads.add(&asked("b", &[0..1]), 1, now);
-        assert_eq!(reads.shown()[0].ranges, [[0, 0]], "another version");
+        let reports = &reads.reports()[0];
+        assert_eq!((reports.requests, reports.bytes_sent), (6, 143));
+        assert_eq!(reports.last_read, "Thu, 01 Jan 1970 00:00:00 GMT");
+        reads.add(&transfer("b", &[0..1]), 1, now);
+        assert_eq!(reads.reports()[0].ranges, [[0, 0]], "another version");
         reads.retain(|host| host != "node1");
-        assert_eq!(reads.shown(), []);
+        assert_eq!(reads.reports(), []);
     }
 
     proptest! {
@@ -283,16 +284,16 @@ mod tests {
             let reads = Reads::default();
             for (start, len) in &sent {
                 let range = *start..start + len;
-                reads.add(&Asked { size: 2000, ..asked("a", &[range]) }, *len, SystemTime::now());
+                reads.add(&Transfer { size: 2000, ..transfer("a", &[range]) }, *len, SystemTime::now());
             }
-            let shown = &reads.shown()[0];
-            prop_assert!(shown.ranges.len() <= MAX_RANGES);
-            for pair in shown.ranges.windows(2) {
+            let reports = &reads.reports()[0];
+            prop_assert!(reports.ranges.len() <= MAX_RANGES);
+            for pair in reports.ranges.windows(2) {
                 prop_assert!(pair[0][1] + 1 < pair[1][0]);
             }
             for (start, len) in sent {
                 let covers = |range: &[u64; 2]| range[0] <= start && start + len - 1 <= range[1];
-                prop_assert!(shown.ranges.iter().any(covers));
+                prop_assert!(reports.ranges.iter().any(covers));
             }
         }
     }

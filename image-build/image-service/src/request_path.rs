@@ -12,17 +12,31 @@ pub(crate) enum Kind {
     Iso,
     Initramfs,
     Ipxe,
-    /// The kernel, which is the same for all hosts.
-    Kernel,
 }
 
 impl Kind {
-    /// The suffix in the path, and the label in metrics.
+    /// The suffix in the path.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Iso => "iso",
             Self::Initramfs => "initramfs",
             Self::Ipxe => "ipxe",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum FileKind {
+    OfHost(Kind),
+    /// The kernel, which is the same for all hosts.
+    Kernel,
+}
+
+impl FileKind {
+    /// The label in metrics, and the name in `/status.json`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::OfHost(kind) => kind.name(),
             Self::Kernel => "kernel",
         }
     }
@@ -30,9 +44,9 @@ impl Kind {
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             // UEFI's HTTP boot looks for it, or for `.iso` (EDK2, HttpBootSupport.c).
-            Self::Iso => "application/vnd.efi-iso",
-            Self::Initramfs | Self::Kernel => "application/octet-stream",
-            Self::Ipxe => "text/plain; charset=utf-8",
+            Self::OfHost(Kind::Iso) => "application/vnd.efi-iso",
+            Self::OfHost(Kind::Initramfs) | Self::Kernel => "application/octet-stream",
+            Self::OfHost(Kind::Ipxe) => "text/plain; charset=utf-8",
         }
     }
 }
@@ -77,7 +91,7 @@ pub(crate) fn parse(path: &str) -> Option<Target<'_>> {
     let (name, suffix) = file.rsplit_once('.')?;
     let kinds = [Kind::Iso, Kind::Initramfs, Kind::Ipxe];
     let kind = kinds.into_iter().find(|kind| kind.name() == suffix)?;
-    is_host_name(name).then_some(Target::Host { id, name, kind })
+    is_served_name(name).then_some(Target::Host { id, name, kind })
 }
 
 fn is_id(text: &str) -> bool {
@@ -87,7 +101,7 @@ fn is_id(text: &str) -> bool {
 /// Whether a host may have this name: letters, digits, `-`, `_` and `.`, and a letter
 /// or digit first. BMCs and boot loaders take these characters in a URL.
 #[must_use]
-pub fn is_host_name(text: &str) -> bool {
+pub fn is_served_name(text: &str) -> bool {
     let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
     text.len() <= MAX_NAME
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())

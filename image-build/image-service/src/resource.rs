@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use landfall_host_media::{HostImage, Segment};
+use landfall_host_media::{HostImage, Piece};
 
 use crate::base::Memory;
 use crate::host_store::{Found, HostStore, Wanted};
-use crate::request_path::Kind;
+use crate::request_path::{FileKind, KERNEL, Kind};
 
 /// The Last-Modified of everything whose content never changes. Ironic's conductor
 /// caches an image only if it has one (ironic/common/image_cache.py).
@@ -17,12 +17,12 @@ const CONSTANT_DATE: Duration = Duration::from_secs(946_684_800);
 /// A file that can be sent.
 #[derive(Debug)]
 pub(crate) struct Resource {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileKind,
     /// The name of the host; empty for the kernel.
     pub(crate) host: String,
     /// The answer keeps it until it is sent, so that other readers share its bytes.
     pub(crate) image: Arc<HostImage>,
-    /// The file that the segments of the base refer to.
+    /// The file that the pieces of the base refer to.
     pub(crate) memory: Memory,
     /// With its quotes.
     pub(crate) etag: String,
@@ -60,13 +60,13 @@ pub(crate) fn of_host(store: &HostStore, wanted: &Wanted<'_>) -> Result<Resource
             let script = served.script(name);
             let script = script.map_err(|error| Missing::NoScript(error.to_string()))?;
             let mut image = HostImage::default();
-            image.push(Segment::Own(Bytes::from(script)));
+            image.push(Piece::Own(Bytes::from(script)));
             (Arc::new(image), &base.iso_file)
         }
-        Kind::Initramfs | Kind::Kernel => (served.ramdisk().map_err(broken)?, &base.ramdisk_file),
+        Kind::Initramfs => (served.ramdisk().map_err(broken)?, &base.ramdisk_file),
     };
     Ok(Resource {
-        kind,
+        kind: FileKind::OfHost(kind),
         host: name.to_owned(),
         image,
         memory: memory.clone(),
@@ -81,9 +81,9 @@ pub(crate) fn kernel(store: &HostStore, id: Option<&str>) -> Result<Resource, Mi
         None => store.base(),
     };
     let mut image = HostImage::default();
-    image.push(Segment::Base(base.kernel.clone()));
+    image.push(Piece::Base(base.kernel.clone()));
     Ok(Resource {
-        kind: Kind::Kernel,
+        kind: FileKind::Kernel,
         host: String::new(),
         image: Arc::new(image),
         memory: base.kernel_file.clone(),
@@ -96,8 +96,8 @@ impl Resource {
     /// The name for clients that save the file (sushy-tools wants one).
     pub(crate) fn file_name(&self) -> String {
         match self.kind {
-            Kind::Kernel => crate::request_path::KERNEL.to_owned(),
-            kind => format!("{}.{}", self.host, kind.name()),
+            FileKind::Kernel => KERNEL.to_owned(),
+            FileKind::OfHost(kind) => format!("{}.{}", self.host, kind.name()),
         }
     }
 }

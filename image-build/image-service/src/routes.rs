@@ -13,13 +13,13 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::answer::{self, Asking};
+use crate::answer::{self, RequestContext};
 use crate::connections::{Connection, Connections};
 use crate::host_store::{HostStore, Wanted};
 use crate::listen::Limits;
 use crate::metrics::{self, Metrics};
 use crate::reads::Reads;
-use crate::request_path::{self, Kind, Target};
+use crate::request_path::{self, FileKind, Target};
 use crate::resource::{self, Missing, Resource};
 
 /// How many clients may read `/status.json` at the same time. It has ten megabytes
@@ -28,7 +28,7 @@ const MAX_STATUS_ANSWERS: usize = 4;
 
 /// What a listener answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum Endpoints {
     Everything,
     /// The hosts' files, `/healthz` and `/readyz`.
     Images,
@@ -88,8 +88,8 @@ impl Service {
         self.stopping.store(true, Ordering::Release);
     }
 
-    pub(crate) fn router(&self, shown: Shown) -> Router {
-        let state = (self.clone(), shown);
+    pub(crate) fn router(&self, endpoints: Endpoints) -> Router {
+        let state = (self.clone(), endpoints);
         Router::new().fallback(respond).with_state(state)
     }
 
@@ -115,7 +115,7 @@ impl Service {
             "hosts": self.store.isos(),
             "base_bytes": base.size(),
             "connections": self.metrics.connections.get(),
-            "reads": self.reads.shown(),
+            "reads": self.reads.reports(),
         });
         let text = StatusText {
             text: format!("{status:#}\n"),
@@ -148,12 +148,12 @@ impl AsRef<[u8]> for StatusText {
 }
 
 async fn respond(
-    State((service, shown)): State<(Service, Shown)>,
+    State((service, endpoints)): State<(Service, Endpoints)>,
     Extension(connection): Extension<Arc<Connection>>,
     request: Request,
 ) -> Response {
     let target = request_path::parse(request.uri().path());
-    let (response, file) = answer_to(&service, shown, &connection, &request, target);
+    let (response, file) = answer_to(&service, endpoints, &connection, &request, target);
     service.metrics.answered(file, response.status().as_u16());
     response
 }
@@ -161,7 +161,7 @@ async fn respond(
 /// The answer, and the label of the file in the metrics.
 fn answer_to(
     service: &Service,
-    shown: Shown,
+    endpoints: Endpoints,
     connection: &Connection,
     request: &Request,
     target: Option<Target<'_>>,
@@ -170,7 +170,7 @@ fn answer_to(
     if method != Method::GET && method != Method::HEAD {
         return (answer::method_not_allowed(), "other");
     }
-    let asking = Asking {
+    let context = RequestContext {
         method,
         headers: request.headers(),
         client: connection.client,
@@ -178,11 +178,11 @@ fn answer_to(
         metrics: &service.metrics,
     };
     let (has_images, has_status) = (
-        shown != Shown::Status,
-        matches!(shown, Shown::Everything | Shown::Status),
+        endpoints != Endpoints::Status,
+        matches!(endpoints, Endpoints::Everything | Endpoints::Status),
     );
     match target {
-        Some(Target::Host { id: None, .. }) if shown == Shown::Versions => {
+        Some(Target::Host { id: None, .. }) if endpoints == Endpoints::Versions => {
             (answer::not_found(), "other")
         }
         Some(Target::Host { id, name, kind }) if has_images => {
@@ -194,11 +194,11 @@ fn answer_to(
                 is_part: method == Method::GET && request.headers().contains_key(RANGE),
             };
             let found = resource::of_host(&service.store, &wanted);
-            (file(found, connection, &asking), kind.name())
+            (file(found, connection, &context), kind.name())
         }
         Some(Target::Kernel { id }) if has_images => {
             let found = resource::kernel(&service.store, id);
-            (file(found, connection, &asking), Kind::Kernel.name())
+            (file(found, connection, &context), FileKind::Kernel.name())
         }
         Some(Target::Alive) => (answer::text(StatusCode::OK, "alive"), "health"),
         Some(Target::Ready) => (service.ready(), "health"),
@@ -211,12 +211,12 @@ fn answer_to(
 fn file(
     found: Result<Resource, Missing>,
     connection: &Connection,
-    asking: &Asking<'_>,
+    context: &RequestContext<'_>,
 ) -> Response {
     match found {
         Ok(resource) => {
             connection.set_sending(&resource.memory);
-            answer::of_resource(&resource, asking)
+            answer::of_resource(&resource, context)
         }
         Err(missing) => answer::missing(&missing),
     }

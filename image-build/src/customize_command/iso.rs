@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use landfall_boot_params::{BootParams, CommandLine};
-use landfall_host_media::{BaseIso, HostImage, HostVersion, KargsEdit, Segment};
+use landfall_host_media::{BaseIso, HostImage, HostVersion, KargsEdit, Piece};
 use landfall_initramfs::output_file::OutputFile;
 use landfall_initramfs::temporary;
 
@@ -89,12 +89,12 @@ struct Patch {
 /// each area is written at once.
 fn patches(image: &HostImage) -> Vec<Patch> {
     let mut patches: Vec<Patch> = Vec::new();
-    for (offset, segment) in image.placed() {
-        let bytes = match segment {
-            Segment::Base(_) => continue,
-            Segment::Own(bytes) => bytes.to_vec(),
+    for (offset, piece) in image.placed() {
+        let bytes = match piece {
+            Piece::Base(_) => continue,
+            Piece::Own(bytes) => bytes.to_vec(),
             // The cast is lossless: an area has at most 64 MiB.
-            Segment::Zeros(len) => vec![0; *len as usize],
+            Piece::Zeros(len) => vec![0; *len as usize],
         };
         match patches.last_mut() {
             Some(last) if last.offset + last.bytes.len() as u64 == offset => {
@@ -162,14 +162,14 @@ mod tests {
     #[test]
     fn the_parts_of_an_area_are_one_patch() {
         let mut image = HostImage::default();
-        for segment in [
-            Segment::Base(0..10),
-            Segment::Own(b"ab".as_slice().into()),
-            Segment::Zeros(2),
-            Segment::Base(14..20),
-            Segment::Own(b"c".as_slice().into()),
+        for piece in [
+            Piece::Base(0..10),
+            Piece::Own(b"ab".as_slice().into()),
+            Piece::Zeros(2),
+            Piece::Base(14..20),
+            Piece::Own(b"c".as_slice().into()),
         ] {
-            image.push(segment);
+            image.push(piece);
         }
         let patch = |offset, bytes: &[u8]| Patch {
             offset,

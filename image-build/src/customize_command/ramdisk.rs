@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 
 use anyhow::{Context as _, Result, ensure};
-use landfall_host_media::{BaseRamdisk, HostVersion, Segment};
+use landfall_host_media::{BaseRamdisk, HostVersion, Piece};
 use landfall_initramfs::output_file::OutputFile;
 
 use super::{Customized, Place, keep_mode};
@@ -33,11 +33,11 @@ pub(super) fn customize(place: &Place<'_>, version: &HostVersion) -> Result<Cust
     let mut output = OutputFile::create(&target, force)?;
     keep_mode(&file, &mut output)?;
     let mut added = 0;
-    for segment in image.segments() {
-        let written = write(segment, &file, output.file());
+    for piece in image.pieces() {
+        let written = write(piece, &file, output.file());
         written.with_context(|| format!("cannot write {}", path.display()))?;
-        if !matches!(segment, Segment::Base(_)) {
-            added += segment.len();
+        if !matches!(piece, Piece::Base(_)) {
+            added += piece.len();
         }
     }
     output.finish()?;
@@ -55,9 +55,9 @@ pub(super) fn customize(place: &Place<'_>, version: &HostVersion) -> Result<Cust
     })
 }
 
-fn write(segment: &Segment, mut base: &File, output: &mut File) -> io::Result<()> {
-    match segment {
-        Segment::Base(range) => {
+fn write(piece: &Piece, mut base: &File, output: &mut File) -> io::Result<()> {
+    match piece {
+        Piece::Base(range) => {
             base.seek(SeekFrom::Start(range.start))?;
             let len = range.end - range.start;
             match io::copy(&mut base.take(len), output)? {
@@ -65,8 +65,8 @@ fn write(segment: &Segment, mut base: &File, output: &mut File) -> io::Result<()
                 _ => Err(io::ErrorKind::UnexpectedEof.into()),
             }
         }
-        Segment::Own(bytes) => output.write_all(bytes),
-        Segment::Zeros(len) => io::copy(&mut io::repeat(0).take(*len), output).map(drop),
+        Piece::Own(bytes) => output.write_all(bytes),
+        Piece::Zeros(len) => io::copy(&mut io::repeat(0).take(*len), output).map(drop),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use landfall_image_service::{
-    HostStore, Limits, Listening, Metrics, ServerTls, Service, Shown, listen,
+    Endpoints, HostStore, Limits, Listening, Metrics, ServerTls, Service, listen,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::task::{JoinHandle, JoinSet};
@@ -55,16 +55,16 @@ impl Running {
         tls: Option<&ServerTls>,
         report: &Report,
     ) -> Result<Self> {
-        let shown = match arguments.status_listen {
-            Some(_) => Shown::Images,
-            None => Shown::Everything,
+        let endpoints = match arguments.status_listen {
+            Some(_) => Endpoints::Images,
+            None => Endpoints::Everything,
         };
-        Self::start_as(shown, arguments, store, tls, report)
+        Self::start_as(endpoints, arguments, store, tls, report)
     }
 
-    /// `shown` is what the listeners for http and https answer.
+    /// `endpoints` is what the listeners for http and https answer.
     pub(crate) fn start_as(
-        shown: Shown,
+        endpoints: Endpoints,
         arguments: &ServiceArguments,
         store: HostStore,
         tls: Option<&ServerTls>,
@@ -76,7 +76,7 @@ impl Running {
         };
         let service = Service::new(store, Metrics::default(), limits);
         allow_descriptors(arguments.max_connections.into());
-        let listeners = listeners(shown, arguments, tls, &service, report)?;
+        let listeners = listeners(endpoints, arguments, tls, &service, report)?;
         let chores = tokio::spawn(chores(service.store().clone(), tls.cloned()));
         Ok(Self {
             service,
@@ -131,7 +131,7 @@ fn allow_descriptors(connections: u64) {
 }
 
 fn listeners(
-    shown: Shown,
+    endpoints: Endpoints,
     arguments: &ServiceArguments,
     tls: Option<&ServerTls>,
     service: &Service,
@@ -142,15 +142,15 @@ fn listeners(
         [] if arguments.tls_listen.is_empty() => &default[..],
         given => given,
     };
-    let plain = plain.iter().map(|address| (*address, None, shown));
+    let plain = plain.iter().map(|address| (*address, None, endpoints));
     let secure = arguments.tls_listen.iter();
-    let secure = secure.map(|address| (*address, tls.cloned(), shown));
+    let secure = secure.map(|address| (*address, tls.cloned(), endpoints));
     let status = arguments.status_listen.iter();
-    let status = status.map(|address| (*address, None, Shown::Status));
+    let status = status.map(|address| (*address, None, Endpoints::Status));
     let mut listeners = Vec::new();
-    for (address, tls, shown) in plain.chain(secure).chain(status) {
+    for (address, tls, endpoints) in plain.chain(secure).chain(status) {
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let listening = listen(address, tls, service, shown)
+        let listening = listen(address, tls, service, endpoints)
             .with_context(|| format!("cannot listen on {address}"))?;
         report.stage(&format!("listening on {scheme}://{}", listening.address()));
         listeners.push(listening);

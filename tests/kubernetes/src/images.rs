@@ -14,7 +14,7 @@ use landfall_controller::Images;
 use landfall_host_media::fixtures::{self, Layout};
 use landfall_host_media::{BaseIso, BaseRamdisk, HostVersion};
 use landfall_image_service::{
-    Base, BaseFiles, HostStore, Limits, Listening, Metrics, Service, Shown, listen,
+    Base, BaseFiles, Endpoints, HostStore, Limits, Listening, Metrics, Service, listen,
 };
 use landfall_network_plan::Document;
 use serde_json::Value;
@@ -52,7 +52,7 @@ impl ServedImages {
         let store = HostStore::new(base);
         let service = Service::new(store.clone(), Metrics::default(), Limits::default());
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let listening = listen(address, None, &service, Shown::Everything)?;
+        let listening = listen(address, None, &service, Endpoints::Everything)?;
         let images = Images::new(store.clone(), HostVersion::default(), PUBLIC_URL.parse()?);
         let client = Client::builder(TokioExecutor::new()).build_http();
         let this = Self {

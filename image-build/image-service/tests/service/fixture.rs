@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use landfall_host_media::fixtures::{self, Layout};
 use landfall_host_media::{BaseIso, HostVersion, KargsEdit};
 use landfall_image_service::{
-    Base, BaseFiles, HostStore, Limits, Listening, Metrics, ServerTls, Service, Shown, listen,
+    Base, BaseFiles, Endpoints, HostStore, Limits, Listening, Metrics, ServerTls, Service, listen,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -67,7 +67,7 @@ impl Fixture {
         let tls = tls.map(|make| make(&directory));
         let listening = runtime.block_on(async {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            listen(address, tls.clone(), &service, Shown::Everything).unwrap()
+            listen(address, tls.clone(), &service, Endpoints::Everything).unwrap()
         });
         Self {
             listening: Some(listening),
