@@ -15,9 +15,9 @@ use crate::context::Context;
 use crate::health::{self, Health};
 use crate::images::Images;
 use crate::leadership::{Candidate, Leadership, LeaseSettings};
-use crate::machine::reconcile;
 use crate::resource::PreprovisioningImage;
 use crate::retry::RetryLimits;
+use crate::run::reconcile;
 use crate::run_error::RunError;
 use crate::watches;
 

@@ -8,7 +8,7 @@
 //!
 //! The data flows in one direction: watch events -> one resource, its Secret and
 //! what this copy serves (`reconcile::View`) -> the next step (`reconcile`, pure) ->
-//! its execution (`machine`) -> the next view, until nothing is left to do. Every
+//! its execution (`run`) -> the next view, until nothing is left to do. Every
 //! step can be the last one before a crash: the next run starts from the resource.
 //!
 //! Several copies can run. All of them publish images; only the one that holds the
@@ -22,13 +22,13 @@ mod health;
 mod host;
 mod images;
 mod leadership;
-mod machine;
 mod network;
 mod outcome;
 mod own_writes;
 mod reconcile;
 mod resource;
 mod retry;
+mod run;
 mod run_error;
 mod served;
 mod status;

@@ -1,6 +1,6 @@
 //! The next step for one resource. Pure: the same view gives the same step.
 //!
-//! [`crate::machine`] executes the step, puts its result into the view, and asks
+//! [`crate::run`] executes the step, puts its result into the view, and asks
 //! again until the step is [`Step::Done`]. The order of the steps is that of
 //! baremetal-operator's controller, with two differences that nobody can observe as
 //! another contract: where that one waits for the event of its own write, this one
@@ -92,10 +92,10 @@ pub(crate) fn next_step(view: &View<'_>) -> Step {
     if resource.is_being_deleted() {
         // Whoever has another finalizer may still need the image.
         let others = resource.finalizers().iter().any(|name| name != FINALIZER);
-        return if others { WAIT } else { let_go(view) };
+        return if others { WAIT } else { release_resource(view) };
     }
     if resource.is_assisted_services() {
-        return let_go(view);
+        return release_resource(view);
     }
     if !resource.has_finalizer() {
         return if view.is_writer {
@@ -111,7 +111,7 @@ pub(crate) fn next_step(view: &View<'_>) -> Step {
 }
 
 /// The image disappears, and our finalizer with it.
-fn let_go(view: &View<'_>) -> Step {
+fn release_resource(view: &View<'_>) -> Step {
     if view.published.is_some() {
         Step::Withdraw
     } else if view.is_writer && view.resource.has_finalizer() {
@@ -124,7 +124,7 @@ fn let_go(view: &View<'_>) -> Step {
 /// What the image must be built for, or the step before this can be known.
 fn wanted(view: &View<'_>) -> Result<Wanted, Step> {
     let resource = view.resource;
-    let configuration_error = |message| settle(view, &Outcome::ConfigurationError(message));
+    let configuration_error = |message| write_outcome(view, &Outcome::ConfigurationError(message));
     let Some(formats) = view.formats else {
         return Err(configuration_error("Architecture not supported"));
     };
@@ -145,7 +145,7 @@ fn network_data(view: &View<'_>) -> Result<NetworkData, Step> {
     }
     match view.secret {
         SecretView::NotRead => Err(Step::ReadSecret),
-        SecretView::Missing => Err(settle(view, &Outcome::MissingNetworkData)),
+        SecretView::Missing => Err(write_outcome(view, &Outcome::MissingNetworkData)),
         SecretView::Read {
             claim: Claim::Needed,
             ..
@@ -162,7 +162,7 @@ fn image(view: &View<'_>, wanted: Wanted) -> Step {
         ImageView::NotRendered => return Step::Render(wanted),
         ImageView::Refused(reason) => {
             let reason = reason.clone();
-            return settle(view, &Outcome::Refused { wanted, reason });
+            return write_outcome(view, &Outcome::Refused { wanted, reason });
         }
         ImageView::Rendered(urls) => urls,
     };
@@ -171,7 +171,7 @@ fn image(view: &View<'_>, wanted: Wanted) -> Step {
     let status = Status::read(&view.resource.status);
     if status.is_true(READY) && status.image_url != urls.image {
         if view.is_writer {
-            return settle(view, &Outcome::ConfigChanged);
+            return write_outcome(view, &Outcome::ConfigChanged);
         }
         if view.published.is_some() {
             return WAIT;
@@ -185,7 +185,7 @@ fn image(view: &View<'_>, wanted: Wanted) -> Step {
         Format::Initrd => view.extra_kernel_params.to_owned(),
     };
     let urls = urls.clone();
-    settle(
+    write_outcome(
         view,
         &Outcome::Ready {
             wanted,
@@ -196,7 +196,7 @@ fn image(view: &View<'_>, wanted: Wanted) -> Step {
 }
 
 /// Writes the outcome, or ends the run if it is in the status already.
-fn settle(view: &View<'_>, outcome: &Outcome) -> Step {
+fn write_outcome(view: &View<'_>, outcome: &Outcome) -> Step {
     let old = Status::read(&view.resource.status);
     let new = outcome.apply(&old, view.resource.generation(), view.now);
     // An API server with an older CRD drops fields that it does not know. Writing

@@ -40,7 +40,7 @@ pub(crate) fn resources(writer: Writer<PreprovisioningImage>, context: &Arc<Cont
                 }
                 Ok(Event::Init | Event::InitApply(_)) => vec![],
                 Err(error) => {
-                    complain("PreprovisioningImages", &error);
+                    log_watch_error("PreprovisioningImages", &error);
                     vec![]
                 }
             })
@@ -65,7 +65,7 @@ pub(crate) fn secrets(writer: Writer<SecretMetadata>, context: &Arc<Context>) ->
                 Ok(Event::InitDone) => all(&context.resources),
                 Ok(Event::Init | Event::InitApply(_)) => vec![],
                 Err(error) => {
-                    complain("Secrets", &error);
+                    log_watch_error("Secrets", &error);
                     vec![]
                 }
             })
@@ -126,6 +126,6 @@ fn owners(secret: &SecretMetadata) -> Vec<ObjectRef<PreprovisioningImage>> {
         .collect()
 }
 
-fn complain(what: &str, error: &watcher::Error) {
+fn log_watch_error(what: &str, error: &watcher::Error) {
     tracing::warn!("cannot watch {what}: {error}; the controller tries again");
 }
