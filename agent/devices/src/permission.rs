@@ -47,12 +47,13 @@ pub enum Home {
 }
 
 impl Home {
-    /// Determines the kind of this system. `said` means that the operator declares
-    /// it to be a live system, for systems without CoreOS's marker.
+    /// Determines the kind of this system, checks that the agent may write to its disks,
+    /// and marks a live system for [`WritePermission::by_boot`]. `said` means that the
+    /// operator declares it to be a live system, for systems without CoreOS's marker.
     ///
     /// # Errors
     /// On any other machine. The error names the missing condition.
-    pub fn find(said: bool) -> Result<Self> {
+    pub fn check(said: bool) -> Result<Self> {
         let ramdisk = WritePermission::by_marker(Path::new(RAMDISK_MARKER), Path::new(BOOT_ID));
         let Err(no_ramdisk) = ramdisk else {
             return Ok(Self::Ramdisk);
@@ -134,12 +135,12 @@ fn mark(marker: &Path) -> Result<()> {
 pub struct WritePermission(());
 
 impl WritePermission {
-    /// Permission because this machine runs our ramdisk, or a live system with the
-    /// agent as a service: no disk is in use.
+    /// Permission because this boot is marked: it is our ramdisk, or a live system with
+    /// the agent as a service or as OpenShift's container, so no disk is in use.
     ///
     /// # Errors
     /// On any other machine.
-    pub fn in_ramdisk() -> Result<Self> {
+    pub fn by_boot() -> Result<Self> {
         let boot_id = Path::new(BOOT_ID);
         Self::by_marker(Path::new(LIVE_SYSTEM_MARKER), boot_id)
             .or_else(|_| Self::by_marker(Path::new(RAMDISK_MARKER), boot_id))
@@ -156,11 +157,11 @@ impl WritePermission {
     ///
     /// # Errors
     /// If the option is not given and the machine does not run the ramdisk.
-    pub fn in_ramdisk_or_by_operator(allow_this_machine: bool) -> Result<Self> {
+    pub fn by_boot_or_operator(allow_this_machine: bool) -> Result<Self> {
         if allow_this_machine {
             return Ok(Self(()));
         }
-        Self::in_ramdisk().map_err(|failure| {
+        Self::by_boot().map_err(|failure| {
             failure.hint(
                 "if everything on the disk may be overwritten, repeat with --allow-this-machine",
             )

@@ -70,7 +70,7 @@ pub fn collect() -> io::Result<BmcAddresses> {
 /// Starting two programs takes a fifth of the time from the address to the lookup,
 /// so a machine whose firmware lists no BMC skips it.
 fn load_drivers() {
-    if WritePermission::in_ramdisk().is_err() || !firmware_names_one(&SystemPath::live()) {
+    if WritePermission::by_boot().is_err() || !firmware_names_one(&SystemPath::live()) {
         return;
     }
     let Ok(modprobe) = fs::read_to_string("/proc/sys/kernel/modprobe") else {

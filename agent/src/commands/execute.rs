@@ -114,7 +114,7 @@ impl Machine {
                 Ok(json!({"system_logs": logs}))
             }
             Command::FinalizeRescue(password) => {
-                WritePermission::in_ramdisk()?;
+                WritePermission::by_boot()?;
                 if self.live.is_some() {
                     return Err(rescue::refusal_in_live_system());
                 }
@@ -122,7 +122,7 @@ impl Machine {
                 self.depart(Departure::Rescue)
             }
             Command::Lockdown => {
-                WritePermission::in_ramdisk()?;
+                WritePermission::by_boot()?;
                 self.depart(Departure::Boot(Ending::LockDown))
             }
             Command::GetHardwareInfo => self.hardware_info().await,
@@ -141,7 +141,7 @@ impl Machine {
         // Look the step up first: an unknown step must be reported as unknown even on a
         // machine without write permission.
         let step = Step::by_name(name).ok_or_else(|| steps::unknown(name))?;
-        let permission = WritePermission::in_ramdisk();
+        let permission = WritePermission::by_boot();
         match step {
             Step::EraseDevicesMetadata => erase_metadata::execute(self, node, permission?).await,
             Step::EraseDevices => erase_devices::execute(self, node, permission?).await,
@@ -173,7 +173,7 @@ impl Machine {
     /// because the answer must be sent before the machine stops.
     async fn end(&self, ending: Ending) -> Result<Value> {
         // The agent must not switch off a developer's machine.
-        WritePermission::in_ramdisk()?;
+        WritePermission::by_boot()?;
         blocking(flush::sync_disks).await?;
         self.depart(Departure::Boot(ending))
     }

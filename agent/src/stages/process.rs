@@ -100,7 +100,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
 /// Finds out where the agent runs, and enters the host's root in the agent container.
 /// Its files and variables must be read before that.
 fn enter(arguments: &RunArguments) -> Result<(Home, Option<ContainerParts>)> {
-    let home = Home::find(arguments.live_system)?;
+    let home = Home::check(arguments.live_system)?;
     let parts = || ContainerParts::of_this_process(Path::new(HOST_ROOT));
     let container = (home == Home::AgentContainer).then(parts);
     home.enter()?;

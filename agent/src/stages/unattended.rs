@@ -40,7 +40,7 @@ impl Boot {
     /// Installs what `order` says. Returns only if the boot is to end after that.
     /// Fails if the agent may not write to disks here.
     pub(super) async fn install_unattended(&mut self, order: &Order) -> Result<Ending> {
-        let permission = WritePermission::in_ramdisk()?;
+        let permission = WritePermission::by_boot()?;
         order.report();
         // An agent that was restarted after the installation has nothing left to
         // do.

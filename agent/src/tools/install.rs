@@ -80,7 +80,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
 fn install(arguments: Arguments) -> Result<()> {
     let permission = match arguments.dry_run {
         true => None,
-        false => Some(WritePermission::in_ramdisk_or_by_operator(
+        false => Some(WritePermission::by_boot_or_operator(
             arguments.allow_this_machine,
         )?),
     };

@@ -48,7 +48,7 @@ pub struct Arguments {
 /// If the disk or the image does not match the arguments, or if writing fails. Then
 /// the disk does not boot.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let permission = WritePermission::in_ramdisk_or_by_operator(arguments.allow_this_machine)?;
+    let permission = WritePermission::by_boot_or_operator(arguments.allow_this_machine)?;
     let mut http = machine_http::of_this_machine(arguments.cafile.clone())?;
     http.insecure |= arguments.insecure;
     let client = landfall_http_client::image_client(&http)?;

@@ -27,7 +27,7 @@ pub(super) fn install(
     target_mode: &str,
     ignore_failure: bool,
 ) -> Result<Value> {
-    let permission = WritePermission::in_ramdisk()?;
+    let permission = WritePermission::by_boot()?;
     let is_file_system = !root_uuid.is_empty() && !root_uuid.starts_with(SIGNATURE);
     let needs_loader = is_file_system && !efi_entry::booted_by_uefi();
     if needs_loader && !ignore_failure {

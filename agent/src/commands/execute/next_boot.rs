@@ -19,7 +19,7 @@ pub async fn into_installed_system(kexec: bool, disk: Option<PathBuf>) -> Ending
     let loaded = match disk {
         Some(disk) => {
             let load = move || {
-                let permission = WritePermission::in_ramdisk()?;
+                let permission = WritePermission::by_boot()?;
                 kexec::load_installed_system(&disk, &permission)
             };
             blocking(load).await

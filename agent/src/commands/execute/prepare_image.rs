@@ -19,7 +19,7 @@ pub(super) async fn execute(
     info: ImageInfo,
     config_drive: Value,
 ) -> Result<Value> {
-    let permission = WritePermission::in_ramdisk()?;
+    let permission = WritePermission::by_boot()?;
     if let Some(prepared) = machine.prepared()
         && prepared.info == info
         && prepared.config_drive == config_drive
