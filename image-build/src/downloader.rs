@@ -4,6 +4,7 @@
 //! The image holds this program as [`PROGRAM_PATH`], because metal3 names that path
 //! in its manifests. A kernel of a container host starts it without a shell.
 
+mod old_folders;
 mod publish;
 mod request;
 

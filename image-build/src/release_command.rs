@@ -9,36 +9,34 @@ mod outputs;
 mod programs;
 mod ramdisk_content;
 mod service_files;
+mod stages;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use flate2::{Compression, GzBuilder};
 use landfall_initramfs::build;
 use landfall_initramfs::output_file::OutputFile;
 use landfall_initramfs::temporary::TemporaryPath;
 use landfall_release::crate_list::CrateList;
 use landfall_release::debian_package::DebianPackage;
 use landfall_release::flavor_branch::FlavorBranch;
-use landfall_release::oci::{Blob, Manifest};
-use landfall_release::tar_tree::{Content, Naming, TarTree};
+use landfall_release::oci::Blob;
+use landfall_release::tar_tree::Content;
 use serde::Serialize;
 
 use crate::cli::{CoreosImageArguments, ReleaseArguments};
 use crate::iso_command::{self, digest};
-use crate::iso_image::{self, Medium};
-use crate::kernel_args::KernelArgs;
+use crate::iso_image;
 use crate::ramdisk_command::{Ingredients, build_ramdisk, find_ingredients, ramdisk_lines};
 use crate::report::{Report, megabytes};
 use crate::{boot_parts, coreos_image, epoch};
 use outputs::{Made, Outputs};
 use programs::Programs;
 use ramdisk_content::RamdiskContent;
+use stages::Release;
 
 /// The crates of the workspace, as the build script recorded them.
 const CRATES: &str = include_str!(concat!(env!("OUT_DIR"), "/crates.json"));
-/// In bytes: the area for hosts in the ISO, the default of `landfall-image iso`.
-const EMBED_BYTES: usize = 256 << 10;
 const BILL_OF_MATERIALS: &str = "sbom.cdx.json";
 
 #[derive(Serialize)]
@@ -183,135 +181,6 @@ fn build(
         epoch: epoch::from_environment()?,
     };
     Ok((built, summary))
-}
-
-/// Everything that the files of the release are made of.
-struct Release<'a> {
-    names: &'a [FlavorBranch],
-    programs: &'a Programs,
-    crates: &'a CrateList,
-    packages: &'a [DebianPackage],
-    ingredients: &'a Ingredients,
-    kernel_args: &'a KernelArgs,
-    built: &'a Built,
-    work: &'a Path,
-}
-
-impl Release<'_> {
-    /// The layout of <https://tarballs.opendev.org/openstack/ironic-python-agent>,
-    /// which every platform copies.
-    fn ramdisk_files(&self, outputs: &mut Outputs<'_>) -> Result<()> {
-        for name in self.names {
-            let stem = name.stem();
-            let mut tree = TarTree::default();
-            for (ending, blob) in [
-                ("kernel", &self.built.kernel),
-                ("initramfs", &self.built.ramdisk),
-            ] {
-                let file = format!("{stem}.{ending}");
-                outputs.copy(&format!("dib/files/{file}"), &blob.content)?;
-                outputs.checksum_of_last()?;
-                tree.file(&file, blob.content.clone(), 0o644)?;
-            }
-            self.archive(&format!("dib/{stem}.tar.gz"), &tree, outputs)?;
-            outputs.checksum_of_last()?;
-        }
-        Ok(())
-    }
-
-    fn archive(&self, name: &str, tree: &TarTree, outputs: &mut Outputs<'_>) -> Result<()> {
-        outputs.write(name, |out| {
-            let mut packer = GzBuilder::new().mtime(0).write(out, Compression::default());
-            tree.write(&mut packer, Naming::Plain, self.built.epoch)?;
-            packer.finish()?;
-            Ok(())
-        })
-    }
-
-    fn manifests(&self, outputs: &mut Outputs<'_>) -> Result<()> {
-        if !self.programs.has_controller {
-            return Ok(());
-        }
-        let mut tree = TarTree::default();
-        service_files::add_manifests(&mut tree, "kubernetes")?;
-        self.archive("kubernetes.tar.gz", &tree, outputs)
-    }
-
-    /// The ISO in the work directory.
-    fn iso(&self) -> PathBuf {
-        self.work.join("landfall.iso")
-    }
-
-    fn boot_media(&self, outputs: &mut Outputs<'_>) -> Result<()> {
-        let ramdisk = self.work.join("initrd.img");
-        let digests = [&*self.built.kernel.sha256, &*self.built.ramdisk.sha256];
-        let identity = iso_command::identity(digests, self.kernel_args, true, EMBED_BYTES, None);
-        let medium = Medium {
-            kernel: &self.ingredients.kernel.image,
-            ramdisk: &ramdisk,
-            kernel_args: self.kernel_args,
-            identity: &identity,
-            secure_boot: true,
-            embed_size: EMBED_BYTES,
-            epoch: self.built.epoch,
-            coreos_image: None,
-        };
-        let work = self.work.join("iso");
-        std::fs::create_dir(&work).context("cannot make a work directory")?;
-        let iso = self.iso();
-        iso_image::write(&medium, &work, &iso)?;
-        outputs.copy("landfall.iso", &Content::on_disk(&iso)?)?;
-        outputs.copy("esp.img", &Content::Bytes(esp_image::build()?))
-    }
-
-    /// The programs and the package of the builder. Returns the files of the
-    /// package.
-    fn programs(&self, outputs: &mut Outputs<'_>) -> Result<TarTree> {
-        for (name, path) in [
-            ("landfall-agent", &self.programs.agent),
-            ("landfall-image", &self.programs.builder),
-        ] {
-            outputs.copy(name, &Content::on_disk(path)?)?;
-            outputs.make_last_executable();
-        }
-        let mut crates = self.crates.program("landfall-image")?;
-        crates.extend(self.crates.program("landfall-agent")?);
-        crates.sort_by_key(|one| one.id());
-        crates.dedup();
-        let epoch = self.built.epoch;
-        let tree = builder_package::tree(self.programs, &crates, self.work, epoch)?;
-        outputs.write(&builder_package::file_name(), |out| {
-            builder_package::write(out, &tree, self.work, epoch)
-        })?;
-        Ok(tree)
-    }
-
-    fn containers(&self, own: &TarTree, outputs: &mut Outputs<'_>) -> Result<()> {
-        let Self { built, work, .. } = *self;
-        let epoch = built.epoch;
-        let mut write = |name: &str, manifests: &[Manifest]| -> Result<()> {
-            outputs.write(name, |out| containers::write(out, manifests, epoch))?;
-            outputs.name_images(containers::images(manifests));
-            Ok(())
-        };
-        let downloader = containers::downloader(built, self.programs, work)?;
-        write("oci/landfall-downloader.tar", &[downloader])?;
-        if self.programs.has_controller {
-            let service = containers::image_service(&self.iso(), self.programs, work, epoch)?;
-            write("oci/landfall-image-service.tar", &[service])?;
-        }
-        write("oci/landfall-ramdisk.tar", &containers::artifacts(built)?)?;
-        if let Some(agent) = &self.programs.live_agent {
-            let files = &self.ingredients.site.files;
-            let agent = containers::agent(agent, files, work, epoch)?;
-            write("oci/landfall-agent.tar", &[agent])?;
-        }
-        if !self.packages.is_empty() {
-            let builder = containers::builder(self.packages, own, work, epoch)?;
-            write("oci/landfall-image.tar", &[builder])?;
-        }
-        Ok(())
-    }
 }
 
 fn text(summary: &ReleaseSummary) -> String {
