@@ -29,7 +29,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", env = "POD_NAME", hide_env_values = true, help_heading = HEADING)]
     pub identity: Option<String>,
     /// This is the only copy: use no lease
-    #[arg(long, conflicts_with_all = ["lease", "lease_namespace", "identity"], help_heading = HEADING)]
+    #[arg(long, conflicts_with = "lease", help_heading = HEADING)]
     pub no_lease: bool,
     /// Resources that are worked on at the same time
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000), help_heading = HEADING)]

@@ -77,3 +77,16 @@ fn a_package_without_a_kernel_is_named() {
     let error = fixture.fails(&[&command[..], &["text.deb"]].concat());
     assert!(error.contains("FAILED cannot unpack text.deb: "), "{error}");
 }
+
+/// The manifests set both variables in every pod.
+#[cfg(feature = "controller")]
+#[test]
+fn the_names_of_a_pod_are_no_wish_for_a_lease() {
+    let fixture = Fixture::new();
+    let iso = ["--iso", "missing.iso", "--public-url", "http://192.0.2.1"];
+    let command = [&["controller", "--no-lease"], &iso[..]].concat();
+    let mut command = fixture.command(&command);
+    command.env("POD_NAME", "a").env("POD_NAMESPACE", "b");
+    let told = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(told.contains("FAILED missing.iso: "), "{told}");
+}
