@@ -5,6 +5,7 @@ use std::{fs, io, thread};
 
 use futures_util::future::select_all;
 use landfall_disk::critical_section;
+use nix::sys::signal::SigSet;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -14,7 +15,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub fn after_the_commit() {
     let started = Watch::begin().and_then(|watch| {
         let thread = thread::Builder::new().name("signals".to_owned());
-        thread.spawn(|| watch.end_by_signal())
+        thread.spawn(|| watch.end_by_signal())?;
+        // The kernel gives a signal to the first thread that takes it, also if that
+        // thread waits for a disk that does not answer: the signal then waits, too. The
+        // other thread has begun without this mask.
+        Ok(SigSet::all().thread_block()?)
     });
     if let Err(error) = started {
         tracing::warn!("cannot watch for signals: {error}; a signal can interrupt the commit");

@@ -1,9 +1,10 @@
 //! Interrupts the program in the middle of a commit: the operator presses
 //! Ctrl-C, the terminal closes, or the system shuts down.
 
+use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::thread::sleep;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use landfall_disk::fixtures::{Answer, DiskRequest as Request, FaultyDisk};
@@ -19,6 +20,10 @@ use crate::system_image::system_image;
 
 const MIB: usize = 1 << 20;
 const SECTOR: u64 = 512;
+/// What the program says after a signal.
+const ANSWER: &str = "ending after the commit";
+/// The longest wait for it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_commit_that_has_begun_is_carried_out() {
@@ -30,12 +35,14 @@ fn a_commit_that_has_begun_is_carried_out() {
         let agent = Arc::new(AtomicI32::new(0));
         let asked = Arc::new(AtomicBool::new(false));
         let (process, once) = (Arc::clone(&agent), Arc::clone(&asked));
+        let (say, said) = channel();
         let script = move |request: &Request| {
             // The commit starts with the second sector, and writes the first sector last.
             let begins = matches!(request, Request::Write(range) if range.start == SECTOR);
             if begins && !once.swap(true, Ordering::Relaxed) {
                 kill(Pid::from_raw(process.load(Ordering::Relaxed)), signal).unwrap();
-                sleep(Duration::from_secs(2));
+                // Without an answer the assertions below name the fault.
+                let _ = said.recv_timeout(PATIENCE);
             }
             Answer::Do
         };
@@ -47,16 +54,22 @@ fn a_commit_that_has_begun_is_carried_out() {
             return;
         };
         let server = Server::of(&system_image(4 * MIB, 0x20));
-        let started = program::start_writing(&server.url, device.path(), &[]);
+        let mut started = program::start_writing(&server.url, device.path(), &[]);
         agent.store(started.id().cast_signed(), Ordering::Relaxed);
-        let output = started.wait_with_output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr);
+        let mut text = String::new();
+        let lines = BufReader::new(started.stderr.take().unwrap()).lines();
+        for line in lines.map(Result::unwrap) {
+            if line.contains(ANSWER) {
+                say.send(()).unwrap();
+            }
+            text += &(line + "\n");
+        }
+        let ended = started.wait().unwrap().code().unwrap();
         assert!(asked.load(Ordering::Relaxed), "no commit was seen: {text}");
         // Nothing is left to do after the commit, so the program may exit before
         // the signal takes effect.
-        let ended = output.status.code().unwrap();
         assert!(ended == code || ended == 0, "{ended}: {text}");
-        assert!(text.contains("ending after the commit"), "{text}");
+        assert!(text.contains(ANSWER), "{text}");
         assert_eq!(Found::in_memory(&disk.content()), Found::ALL, "{text}");
     }
 }
