@@ -106,11 +106,11 @@ impl BootImage {
         settings(&self.files()?)
     }
 
-    /// Makes the changes. The settings afterwards.
+    /// Makes the changes, and returns the settings of the image after them.
     ///
     /// # Errors
-    /// If a change cannot be made. The image is as it was then, unless writing it
-    /// failed.
+    /// If a change cannot be made. The image is then unchanged, except if the write
+    /// itself failed.
     pub(crate) fn change(&mut self, changes: &CoreosChanges) -> Result<BootSettings> {
         let files = self.files()?;
         install_coreos::apply(&files, changes)?;

@@ -18,7 +18,7 @@ use crate::ConfigFiles;
 /// How the origin of a setting names the container.
 pub(crate) const NAME: &str = "the agent container";
 const ENVIRONMENT: &str = "environment of the agent container";
-/// The variables whose names begin like this are for the agent.
+/// The beginning of the names of the environment variables that the agent reads.
 const PREFIX: &str = "IPA_";
 /// The builder's bundle of certificate authorities, as in the ramdisk
 /// (`--ca-bundle`).

@@ -41,7 +41,8 @@ impl Reader<'_> {
         Some(name)
     }
 
-    /// A hardware address. `None` if there is none, or if it is a fault.
+    /// A hardware address. `None` if it is missing or invalid; an invalid one is
+    /// recorded as a fault.
     pub(crate) fn mac(&mut self, path: &str, value: Option<&Value>) -> Option<MacAddr> {
         let text = self.text(path, value)?;
         match text.parse::<MacAddr>() {

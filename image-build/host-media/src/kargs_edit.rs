@@ -33,8 +33,8 @@ impl KargsEdit {
     /// the builder, so only what the edit adds is checked.
     ///
     /// # Errors
-    /// If an argument to delete is not there, or an added argument or the whole line
-    /// cannot be passed to the kernel.
+    /// If an argument that is to be deleted does not exist, or if an added argument or
+    /// the whole line cannot be passed to the kernel.
     pub fn apply(&self, current: &str, default: &str) -> Result<AreaArguments, KargsEditError> {
         let start = if self.reset { default } else { current };
         let mut words: Vec<&str> = start.split_whitespace().collect();

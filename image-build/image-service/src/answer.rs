@@ -108,8 +108,8 @@ fn in_parts(
     context: &RequestContext<'_>,
     ranges: Vec<std::ops::Range<u64>>,
 ) -> Response {
-    // The boundary must not occur in the content. The content cannot hold its own
-    // digest.
+    // The boundary must not occur in the content. The ETag is a digest of the content, which
+    // cannot contain it.
     let boundary = resource.etag.trim_matches('"');
     let size = resource.image.size();
     let content_type = resource.kind.content_type();

@@ -1,7 +1,7 @@
 //! The paths of the service.
 
-/// In bytes: the longest name of a host. Names of Kubernetes' objects are no
-/// longer.
+/// The longest name of a host, in bytes: as long as the name of a Kubernetes object
+/// can be.
 const MAX_NAME: usize = 253;
 /// In characters: 128 bits in base32.
 pub(crate) const ID_LEN: usize = 26;
