@@ -14,6 +14,9 @@ release_builder := $(target_dir)/release/landfall-image
 # crates again.
 tests := --workspace --features landfall-image/controller
 
+# Of the tests that boot guests, so many run at a time: tests/src/guest_slots.rs says why.
+guests := $(shell echo $$(($$(nproc) * 3 / 2)))
+
 BOOT ?= iso
 FIRMWARE ?= uefi
 FUZZ_SECONDS ?= 60
@@ -131,10 +134,10 @@ test-unit: setup ## Unit and table tests of all crates
 	tests/unit-tests.py $(tests)
 
 test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
-	cargo test $(tests) --test e2e -- $(TEST)
+	RUST_TEST_THREADS=$(guests) cargo test $(tests) --test e2e -- $(TEST)
 
 test-e2e-all: live-agent build live-system container-host release image peer installers ## Also the long tests, and those that resemble another one
-	cargo test $(tests) --test e2e -- --include-ignored $(TEST)
+	RUST_TEST_THREADS=$(guests) cargo test $(tests) --test e2e -- --include-ignored $(TEST)
 
 test-ironic-gates: build image ironic ## Two scenarios under the real Ironic
 	cargo test $(tests) --test ironic
