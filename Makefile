@@ -13,6 +13,9 @@ release_builder := $(target_dir)/release/landfall-image
 # All tests with these packages and features: with others, cargo would compile the same
 # crates again.
 tests := --workspace --features landfall-image/controller
+# How cargo builds the builder. With $(tests) it takes longer, but then no crate is
+# compiled a second time for the tests.
+build_builder ?= -p landfall-image
 
 # Of the tests that boot guests, so many run at a time: tests/src/guest_slots.rs says why.
 guests := $(shell echo $$(($$(nproc) * 3 / 2)))
@@ -46,7 +49,7 @@ setup: ## Install missing Debian packages, download the kernel and Ignition
 
 build: setup ## The agent (release, static), the builder, a ramdisk with its kernel
 	cargo build --release -p landfall-agent
-	cargo build -p landfall-image
+	cargo build $(build_builder) --bin landfall-image
 	mkdir -p out
 	$(builder) pxe --agent $(agent) --kernel-deb out/packages/linux-image-*.deb -o out/pxe --force
 	$(builder) pxe --agent $(agent) --kernel-deb out/packages/generic/linux-image-*.deb -o out/pxe-generic --force
@@ -205,7 +208,7 @@ lint: ## Formatting, clippy, licences of the crates
 	cargo clippy --workspace --all-targets --features landfall-agent/live-system,landfall-image/controller -- -D warnings
 	cargo clippy --workspace --features landfall-agent/live-system,landfall-image/controller \
 	  --test e2e --test ironic --test controller --test release -- -D warnings
-	cargo clippy -p landfall-agent -- -D warnings
+	cargo clippy $(tests) -- -D warnings
 	cargo deny --version > /dev/null 2>&1 || cargo install cargo-deny --locked --debug
 	cargo deny check bans licenses sources
 

@@ -92,6 +92,7 @@ ways! {
     };
     /// The same ISO as a USB stick: firmware uses its partition table instead of El
     /// Torito.
+    #[ignore = "as image_on_the_stick"]
     usb_uefi: Plan {
         firmware: Firmware::Uefi,
         way: Way::UsbStick,

@@ -116,6 +116,7 @@ WantedBy=multi-user.target
 
 /// An active volume does not prevent cleaning of the disk below it.
 #[test]
+#[ignore = "as array_of_an_old_installation"]
 fn active_lvm_volume_is_cleaned() {
     host_test("active_lvm_volume_is_cleaned", async |lab| {
         let _images = ImageServer::start(
