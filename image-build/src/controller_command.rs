@@ -49,6 +49,8 @@ async fn control(arguments: &ControllerArguments) -> Result<()> {
     warn_of_ignition_configs(service)?;
     let base = megabytes(store.base().size());
     let images = Images::new(store.clone(), common_version(service)?, public_url);
+    // Before a port is open.
+    let cluster = command::Cluster::find().await?;
     let running = Running::start_as(Endpoints::Versions, service, store, tls.as_ref(), &report)?;
     report.stage(&format!("waiting for the API server, base {base}"));
     let stop = watch::Sender::new(false);
@@ -57,7 +59,7 @@ async fn control(arguments: &ControllerArguments) -> Result<()> {
         // An error means that the sender has ended, too.
         let _ = stops.wait_for(|stop| *stop).await;
     };
-    let controlled = command::run(&arguments.controller, images, stopped);
+    let controlled = command::run(cluster, &arguments.controller, images, stopped);
     tokio::pin!(controlled);
     let mut upkeep = interval(UPKEEP);
     upkeep.set_missed_tick_behavior(MissedTickBehavior::Delay);

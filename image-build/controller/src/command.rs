@@ -85,22 +85,37 @@ impl Arguments {
     }
 }
 
+/// The API server and how to log in there.
+pub struct Cluster(Config);
+
+impl Cluster {
+    /// Looks in the pod, or else in the file that KUBECONFIG names. Asks no server.
+    ///
+    /// # Errors
+    /// If there is neither, or it cannot be used.
+    pub async fn find() -> Result<Self, CommandError> {
+        let config = Config::infer().await;
+        config
+            .map(Self)
+            .map_err(|error| CommandError::Config(Box::new(error)))
+    }
+}
+
 /// Runs the controller until `stopped` ends.
 ///
 /// # Errors
-/// If there is no configuration for an API server, or the address for the health
+/// If the configuration of the cluster is damaged, or the address for the health
 /// checks cannot be used. An API server that does not answer is no error: the
 /// controller waits for it.
 pub async fn run(
+    cluster: Cluster,
     arguments: &Arguments,
     images: Images,
     stopped: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), CommandError> {
     // kube asks for the process's provider. An error means that there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let config = Config::infer()
-        .await
-        .map_err(|error| CommandError::Config(Box::new(error)))?;
+    let Cluster(config) = cluster;
     let settings = arguments.settings(&config.default_namespace);
     tracing::info!("API server: {}", config.cluster_url);
     let client = Client::try_from(config).map_err(|error| CommandError::Client(Box::new(error)))?;

@@ -291,6 +291,21 @@ fn what_cannot_be_served_ends_at_once() {
 }
 
 /// The lines of a service that cannot listen.
+/// A machine outside of a cluster, without KUBECONFIG.
+#[cfg(feature = "controller")]
+#[test]
+fn a_controller_without_a_cluster_opens_no_port() {
+    let fixture = fixture();
+    let options = ["--iso", "base.iso", "--public-url", "http://192.0.2.1"];
+    let listen = ["--listen", "127.0.0.1:0", "--status-listen", "127.0.0.1:0"];
+    let mut command = fixture.command(&[&["controller"], &options[..], &listen].concat());
+    command.env_remove("KUBECONFIG").env("HOME", "/nonexistent");
+    let ended = command.output().unwrap();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert!(told.contains("cannot find the API server: "), "{told}");
+    assert!(!told.contains("listening on "), "{told}");
+}
+
 fn warnings(fixture: &Fixture, more: &[&str]) -> String {
     let arguments = ["serve", "--iso", "base.iso", "--hosts", "hosts"];
     let nowhere = ["--listen", "192.0.2.1:1"];
