@@ -1,10 +1,10 @@
 //! Limits how many guests run at the same time.
 //!
-//! An emulated guest keeps a core busy for two thirds of its life: for the rest it
-//! waits for firmware, addresses and time limits (a load of 1.4 was measured with two
-//! guests). It needs 512 MiB, plus memory for QEMU and for the page cache of its disk.
-//! With more guests than that, all of them together run slower, and time limits start
-//! to fail.
+//! An emulated guest uses about two thirds of a core: the load with two guests was
+//! 1.4. The rest of the time it waits for addresses, timers and other programs. So
+//! three guests run for each two cores. With more, all of them run slower, and time
+//! limits start to fail. A guest needs 512 MiB, plus memory for QEMU and for the page
+//! cache of its disk.
 
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 

@@ -89,10 +89,11 @@ impl Arguments {
 pub struct Cluster(Config);
 
 impl Cluster {
-    /// Looks in the pod, or else in the file that KUBECONFIG names. Asks no server.
+    /// Reads KUBECONFIG, ~/.kube/config or the service account of the pod. Does not
+    /// connect to the server.
     ///
     /// # Errors
-    /// If there is neither, or it cannot be used.
+    /// If there is none of them, or none can be used.
     pub async fn find() -> Result<Self, CommandError> {
         let config = Config::infer().await;
         config

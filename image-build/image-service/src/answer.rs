@@ -108,8 +108,8 @@ fn in_parts(
     context: &RequestContext<'_>,
     ranges: Vec<std::ops::Range<u64>>,
 ) -> Response {
-    // The boundary must not occur in the content. The ETag is a digest of the content, which
-    // cannot contain it.
+    // The boundary must not occur in the content. The ETag is a digest of the content,
+    // and the content cannot contain its own digest.
     let boundary = resource.etag.trim_matches('"');
     let size = resource.image.size();
     let content_type = resource.kind.content_type();

@@ -290,7 +290,6 @@ fn what_cannot_be_served_ends_at_once() {
     }
 }
 
-/// The lines of a service that cannot listen.
 /// A machine outside of a cluster, without KUBECONFIG.
 #[cfg(feature = "controller")]
 #[test]
@@ -306,6 +305,7 @@ fn a_controller_without_a_cluster_opens_no_port() {
     assert!(!told.contains("listening on "), "{told}");
 }
 
+/// The lines of a service that cannot listen.
 fn warnings(fixture: &Fixture, more: &[&str]) -> String {
     let arguments = ["serve", "--iso", "base.iso", "--hosts", "hosts"];
     let nowhere = ["--listen", "192.0.2.1:1"];
