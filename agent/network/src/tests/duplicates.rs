@@ -17,12 +17,17 @@ fn a_static_address_of_another_machine_is_given_back_until_that_one_is_gone() {
              it is not used until that machine is gone -- give one of them another address",
         )
         .await;
-        let state = until_nic(lab, &mut network, "the address gone", "eth0", |nic| {
-            nic.addresses.is_empty()
-        })
+        until_nic(
+            lab,
+            &mut network,
+            "the address gone, and why",
+            "eth0",
+            |nic| {
+                let trouble = nic.trouble.as_deref().unwrap_or_default();
+                nic.addresses.is_empty() && trouble.contains("52:54:00:00:00:99")
+            },
+        )
         .await;
-        let trouble = nic(&state, "eth0").unwrap().trouble.as_deref();
-        assert!(trouble.is_some_and(|trouble| trouble.contains("52:54:00:00:00:99")));
 
         lab.port("addr del 192.0.2.10/24 dev port0");
         until_has(lab, &mut network, "eth0", "192.0.2.10/24").await;
