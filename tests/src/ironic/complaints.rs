@@ -43,6 +43,14 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
 ];
 
+/// Ironic forgets the token when the last clean step is done, and only then begins to
+/// switch the host off (`_do_next_clean_step` in ironic/conductor/cleaning.py): a
+/// heartbeat between the two is refused, also one of Ironic's agent.
+const CLEANED: &str = "Executing automated cleaning on node";
+const NOTHING_LEFT: &str = "remaining steps: []";
+const POWERED_OFF: &str = "power state to power off";
+const TOKEN_FORGOTTEN: &str = "Invalid or missing agent_token received";
+
 const RESTARTED: (&str, &str) = (
     "A conductor with hostname lab was previously registered",
     "it was killed, and is started again",
@@ -97,11 +105,15 @@ fn allowed_in(plan: &Plan) -> &'static [(&'static str, &'static str)] {
 /// The lines of a log that speak against the agent.
 pub fn complaints<'a>(lines: impl IntoIterator<Item = &'a str>, plan: &Plan) -> Vec<&'a str> {
     let allowed = [ALLOWED, allowed_in(plan)].concat();
-    lines
-        .into_iter()
-        .filter(|line| is_serious(line))
-        .filter(|line| !allowed.iter().any(|(text, _)| line.contains(text)))
-        .collect()
+    let mut cleaned = false;
+    let speaks_against = |line: &&str| {
+        let ends = line.contains(CLEANED) && line.contains(NOTHING_LEFT);
+        cleaned = ends || (cleaned && !line.contains(POWERED_OFF));
+        is_serious(line)
+            && !allowed.iter().any(|(text, _)| line.contains(text))
+            && !(cleaned && line.contains(TOKEN_FORGOTTEN))
+    };
+    lines.into_iter().filter(speaks_against).collect()
 }
 
 /// Whether the line is a warning or an error: `2026-11-21 03:31:55.141 1234
@@ -124,5 +136,18 @@ mod tests {
             "    raise exception.WARNING",
         ];
         assert_eq!(complaints(log, &Plan::default()), [log[0], log[2]]);
+    }
+
+    #[test]
+    fn only_a_cleaned_host_that_is_still_on_may_have_no_token() {
+        let refused = "2026-11-24 02:57:48.550 8 ERROR ironic.conductor.manager [-] \
+                       Invalid or missing agent_token received for node 1";
+        let info =
+            |text: &str| format!("2026-11-24 02:57:33.824 8 INFO ironic.conductor [-] {text}");
+        let left = info("Executing automated cleaning on node 1, remaining steps: [{'step': 1}]");
+        let cleaned = info("Executing automated cleaning on node 1, remaining steps: []");
+        let off = info("Successfully set node 1 power state to power off by power off.");
+        let log = [&*left, refused, &cleaned, refused, &off, refused];
+        assert_eq!(complaints(log, &Plan::default()), [refused, refused]);
     }
 }
