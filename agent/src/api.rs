@@ -9,8 +9,10 @@ mod listen;
 mod places;
 mod query;
 mod routes;
+mod status;
 mod tls_identity;
 
 pub use listen::{Listening, listen};
 pub use routes::{Api, router};
+pub use status::status_router;
 pub use tls_identity::TlsIdentity;

@@ -23,7 +23,7 @@ pub use dispatch::Dispatcher;
 #[cfg(test)]
 pub use dispatch::Executor;
 pub use execute::{
-    FirstBootNetwork, choice_of_this_boot, into_installed_system, logs_for_inspection,
+    FirstBootNetwork, WAITING, choice_of_this_boot, into_installed_system, logs_for_inspection,
 };
 pub use ledger::{Interrupted, Ledger};
 pub use machine::{Machine, blocking};

@@ -15,6 +15,7 @@ mod remarks;
 mod rescued;
 mod search;
 mod serving;
+mod status;
 mod unattended;
 
 use std::path::Path;
@@ -30,12 +31,14 @@ use landfall_init::Ending;
 use landfall_network::reach::Reach;
 use landfall_network::{HeardVlans, Network, NetworkState, this_host};
 use landfall_report::failure::Result;
+use landfall_report::status::begin_step;
 use landfall_settings::{Settings, embedded_hosts};
 use landfall_sys::state_file::STATE_DIRECTORY;
 use lookup::Lookup;
 use network::start_network;
 use tokio::sync::{mpsc, watch};
 
+use crate::api::Listening;
 use crate::http_options::{http_options, report_authorities};
 use crate::ironic::Retry;
 use crate::live_system::LiveSystem;
@@ -66,8 +69,10 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
     settings.report();
     report_authorities(&settings);
     name_host(&settings.params, live.as_ref()).await;
+    begin_step("configuring the network");
     let network = start_network(&settings, live.as_ref())?;
     let mut boot = Boot::new(settings, devices_settled, network, live)?;
+    status::follow(boot.network.clone(), boot.reach.subscribe());
     if rescue::is_rescued() {
         match stay_rescued().await? {}
     }
@@ -81,11 +86,14 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
         Some(_) => Retry::Limited,
         None => Retry::Forever,
     };
+    begin_step("inspecting the hardware");
     let node_uuid = boot.inspect(retry).await;
     let Some(found) = found else {
+        begin_step("waiting: there is no service to take commands from");
         return boot.nothing_to_serve().await;
     };
     let service = boot.service(&found);
+    begin_step("asking Ironic for this machine's node");
     match boot.look_up(&service, node_uuid).await? {
         Lookup::Known { node, token } => boot.serve(&service, &found, node, &token).await,
         Lookup::LockDown => Ok(Ending::LockDown),
@@ -106,6 +114,8 @@ struct Boot {
     remarks: Vec<String>,
     /// The services of a live system; `None` in the ramdisk.
     live: Option<LiveSystem>,
+    /// Serves the status pages until the agent serves commands.
+    pages: Option<Listening>,
 }
 
 impl Boot {
@@ -119,6 +129,7 @@ impl Boot {
             network: network.state,
             reach: network.reach,
             heard_vlans: network.heard_vlans,
+            pages: status::serve_pages(&settings),
             client: ServiceClient::new(&http_options(&settings)?)?,
             clock: Clock::of_this_machine(),
             settings: Arc::new(settings),

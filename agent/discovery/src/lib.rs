@@ -16,4 +16,4 @@ pub use advertised_address::{AdvertiseRules, Advertised, address_lost, advertise
 pub use expected::Expected;
 pub use mdns::{Question, ask_network};
 pub use provisioning_service::{FoundService, PROVISIONING_SERVICE, Place, Wanted, find};
-pub use reach_screen::{NicWay, screen, ways};
+pub use reach_screen::{NicWay, remedy, screen, ways};

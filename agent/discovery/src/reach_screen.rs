@@ -126,7 +126,7 @@ pub fn screen(service: &str, network: &NetworkState, reach: &Reach) -> Vec<Strin
             };
             lines.extend(wrapped(&label, &format!("{word}{}", step.text), INDENT));
             if step.outcome == Outcome::Failed
-                && let Some(advice) = advice(step, network)
+                && let Some(advice) = remedy(step, network)
             {
                 let margin = " ".repeat(INDENT);
                 lines.extend(wrapped(&margin, &format!("-- {advice}"), INDENT));
@@ -156,7 +156,7 @@ pub fn short(index: u32, network: &NetworkState, reach: &Reach) -> String {
 }
 
 /// What an operator can do about a failed step.
-fn advice(step: &StepResult, network: &NetworkState) -> Option<String> {
+pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
     let text = &step.text;
     Some(match step.step {
         Step::Carrier if text.contains("firmware") => {

@@ -25,6 +25,16 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// What happens to the machine, for the console and the status page.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Reboot => "done: this machine restarts now",
+            Self::Kexec => "done: the installed system starts now",
+            Self::PowerOff => "done: this machine is switched off now",
+            Self::LockDown => "locked down: without network, until the BMC resets this machine",
+        }
+    }
+
     /// The exit code that requests this ending. Programs end by themselves with 0,
     /// 1, 2 and 101, so none of these is used.
     pub fn exit_code(self) -> u8 {

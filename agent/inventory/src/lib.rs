@@ -5,7 +5,7 @@
 pub mod ata_identify;
 pub mod block_devices;
 mod bmc;
-mod boot_mode;
+pub mod boot_mode;
 mod by_path;
 pub mod collect;
 pub mod collectors;
@@ -14,7 +14,7 @@ mod disk_identity;
 mod disk_kind;
 pub mod disk_query;
 pub mod disks;
-mod firmware;
+pub mod firmware;
 pub mod given_hints;
 pub mod hint_candidate;
 pub mod hint_expression;

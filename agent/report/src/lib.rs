@@ -6,13 +6,16 @@
 //! elsewhere to stderr.
 
 mod console;
+mod event;
 pub mod failure;
 pub mod kernel_log;
 mod progress;
 mod ring;
+pub mod status;
 
-pub use progress::Progress;
-pub use ring::{Said, lines_said};
+pub use event::{ByteCount, Event};
+pub use progress::{Progress, ProgressLine};
+pub use ring::{Said, events_after, last_events, lines_said, newest_event};
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -25,7 +28,7 @@ use landfall_boot_params::without_secrets;
 use landfall_sys::boot_clock::seconds_since_boot;
 use landfall_sys::service_notify::ServiceNotify;
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber};
+use tracing::{Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 /// The maximum length of a line in characters. Longer lines come from outside and
@@ -43,8 +46,7 @@ pub enum Output {
     /// stderr that is connected to systemd's journal. Each line begins with its
     /// level (sd-daemon(3)). The latest line is also the service's status.
     Journal,
-    /// stderr, one JSON object per line:
-    /// `{"v":1,"time":..,"stage":..,"level":..,"text":..}`.
+    /// stderr, one JSON object per line, see [`Event::json`].
     JsonLines,
 }
 
@@ -100,76 +102,9 @@ impl Flush {
     }
 }
 
-/// One log line. `time` is in seconds since the boot.
-struct Line<'a> {
-    time: f64,
-    stage: &'a str,
-    level: Level,
-    text: String,
-}
-
-impl Line<'_> {
-    /// The line for a console: `[   12.345] disk: warning: ...`.
-    fn for_consoles(&self) -> String {
-        on_a_console(self.time, &self.for_status())
-    }
-
-    /// The line for a terminal: `disk: warning: ...`. Lines of the sub-command
-    /// itself have no stage. There is no time, because the time since boot means
-    /// nothing at a terminal.
-    fn for_terminals(&self) -> String {
-        match self.stage {
-            "tools" => self.graded(),
-            stage => format!("{stage}: {}", self.graded()),
-        }
-    }
-
-    /// The line for the journal: `<4>disk: warning: ...`.
-    fn for_journal(&self) -> String {
-        let level = match self.level {
-            Level::ERROR => 3,
-            Level::WARN => 4,
-            Level::INFO => 6,
-            _ => 7,
-        };
-        format!("<{level}>{}", self.for_status())
-    }
-
-    /// The line for the service's status: `disk: warning: ...`.
-    fn for_status(&self) -> String {
-        format!("{}: {}", self.stage, self.graded())
-    }
-
-    fn graded(&self) -> String {
-        let grade = match self.level {
-            Level::ERROR => "FAILED ",
-            Level::WARN => "warning: ",
-            _ => "",
-        };
-        format!("{grade}{}", self.text)
-    }
-
-    fn for_programs(&self) -> String {
-        serde_json::json!({
-            "v": 1,
-            "time": (self.time * 1000.0).round() / 1000.0,
-            "stage": self.stage,
-            "level": self.level.as_str().to_ascii_lowercase(),
-            "text": self.text,
-        })
-        .to_string()
-    }
-}
-
-fn on_a_console(time: f64, text: &str) -> String {
-    format!("[{time:9.3}] {text}")
-}
-
 /// The lines of this process so far, in the format for consoles.
 fn said_on_consoles() -> Vec<String> {
-    let said = lines_said().into_iter();
-    said.map(|line| on_a_console(line.time, &line.text))
-        .collect()
+    events_after(0).iter().map(Event::for_consoles).collect()
 }
 
 #[derive(Debug)]
@@ -185,7 +120,7 @@ enum Sinks {
 }
 
 impl Sinks {
-    fn put(&self, line: &Line<'_>) {
+    fn put(&self, line: &Event) {
         match self {
             Self::Ramdisk { consoles, kmsg } => {
                 consoles.print(&line.for_consoles());
@@ -202,7 +137,7 @@ impl Sinks {
             }
             Self::Stderr { json } => {
                 let text = if *json {
-                    line.for_programs()
+                    line.json().to_string()
                 } else {
                     line.for_terminals()
                 };
@@ -215,7 +150,7 @@ impl Sinks {
                 if let Some(notify) = notify
                     && line.level <= Level::INFO
                 {
-                    let _ = notify.status(&line.for_status());
+                    let _ = notify.status(&line.line());
                 }
             }
         }
@@ -238,7 +173,7 @@ struct Lines {
 }
 
 impl<S: Subscriber> Layer<S> for Lines {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let metadata = event.metadata();
         // Ignores the events of libraries, which are for their own developers.
         // Errors of libraries are returned to the agent, which reports them.
@@ -248,19 +183,28 @@ impl<S: Subscriber> Layer<S> for Lines {
         if *metadata.level() > self.most_verbose {
             return;
         }
-        let mut text = Message(String::new());
-        event.record(&mut text);
-        let line = Line {
-            time: seconds_since_boot(),
-            stage,
-            level: *metadata.level(),
-            // Remove secrets in this one place, so that no caller can forget it.
-            text: printable(&without_secrets(&text.0)),
-        };
-        // Keep the line before it is printed, so that a console that appears now
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        // Remove secrets in this one place, so that no caller can forget it.
+        let text = printable(&without_secrets(&fields.message));
+        // Keep the event before it is printed, so that a console that appears now
         // gets it too.
-        ring::keep(line.time, line.for_status());
-        self.sinks.put(&line);
+        let event = ring::keep(Event {
+            sequence: 0,
+            time: seconds_since_boot(),
+            stage: stage.to_owned(),
+            level: *metadata.level(),
+            text,
+            progress: fields.done.map(|done| ByteCount {
+                done,
+                total: fields.total,
+            }),
+        });
+        if event.level == Level::ERROR {
+            let error = status::LastError::of(&event);
+            status::update(|status| status.last_error = Some(error));
+        }
+        self.sinks.put(&event);
     }
 }
 
@@ -310,13 +254,28 @@ fn printable(text: &str) -> String {
     out
 }
 
-struct Message(String);
+/// The fields of a `tracing` event that count.
+#[derive(Default)]
+struct Fields {
+    message: String,
+    /// The fields of a [`ProgressLine`].
+    done: Option<u64>,
+    total: Option<u64>,
+}
 
-impl Visit for Message {
+impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         if field.name() == "message" {
             // Writing to a String cannot fail.
-            let _ = write!(self.0, "{value:?}");
+            let _ = write!(self.message, "{value:?}");
+        }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        match field.name() {
+            "done" => self.done = Some(value),
+            "total" => self.total = Some(value),
+            _ => {}
         }
     }
 }
@@ -354,40 +313,6 @@ mod tests {
     fn remote_text_cannot_drive_the_terminal() {
         assert_eq!(printable("a\x1b[2Jb\nc\u{e9}"), "a?[2Jb c?");
         assert!(printable(&"x".repeat(9000)).len() < LINE_LIMIT + 10);
-    }
-
-    #[test]
-    fn lines_say_how_grave_they_are() {
-        let line = |level| {
-            Line {
-                time: 1.5,
-                stage: "disk",
-                level,
-                text: "x".into(),
-            }
-            .for_consoles()
-        };
-        assert_eq!(line(Level::INFO), "[    1.500] disk: x");
-        assert_eq!(line(Level::WARN), "[    1.500] disk: warning: x");
-        assert_eq!(line(Level::ERROR), "[    1.500] disk: FAILED x");
-    }
-
-    #[test]
-    fn the_journal_gets_the_level_in_front() {
-        for (level, expected) in [
-            (Level::ERROR, "<3>disk: FAILED x"),
-            (Level::WARN, "<4>disk: warning: x"),
-            (Level::INFO, "<6>disk: x"),
-            (Level::DEBUG, "<7>disk: x"),
-        ] {
-            let line = Line {
-                time: 1.5,
-                stage: "disk",
-                level,
-                text: "x".into(),
-            };
-            assert_eq!(line.for_journal(), expected);
-        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Reports the progress of work that takes long.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::mib;
+use super::{mib, status};
 
 /// Reports progress every 5 s or every 5 % (64 MiB if the total is unknown),
 /// whichever takes longer, but at least every 30 s, because silence looks like a
-/// machine that hangs.
+/// machine that hangs. The [status](crate::status) is updated every second.
 ///
 /// A serial console cannot redraw a line, so progress is shown as a few separate
 /// lines.
@@ -17,11 +18,30 @@ pub struct Progress {
     done: u64,
     last_said: u64,
     last_time: Instant,
+    began: Instant,
+    last_status: Option<Instant>,
+}
+
+/// A line that says how far work has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgressLine {
+    pub text: String,
+    /// In bytes.
+    pub done: u64,
+    /// In bytes, if it is known.
+    pub total: Option<u64>,
+}
+
+impl fmt::Display for ProgressLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 impl Progress {
     const PAUSE: Duration = Duration::from_secs(5);
     const LONGEST_SILENCE: Duration = Duration::from_secs(30);
+    const STATUS_PAUSE: Duration = Duration::from_secs(1);
 
     /// Progress of `what`, with the total in bytes if it is known.
     pub fn new(what: impl Into<String>, total: Option<u64>) -> Self {
@@ -31,13 +51,16 @@ impl Progress {
             done: 0,
             last_said: 0,
             last_time: Instant::now(),
+            began: Instant::now(),
+            last_status: None,
         }
     }
 
     /// Records that `done` bytes are done. Returns a line if one is due. The caller
     /// logs it, so that it has the caller's stage.
-    pub fn at(&mut self, done: u64) -> Option<String> {
+    pub fn at(&mut self, done: u64) -> Option<ProgressLine> {
         self.done = done;
+        self.update_status();
         let step = self.total.map_or(64 << 20, |total| total / 20);
         let silence = self.last_time.elapsed();
         let moved = done.saturating_sub(self.last_said) >= step;
@@ -46,7 +69,24 @@ impl Progress {
         }
         self.last_said = done;
         self.last_time = Instant::now();
-        Some(self.line())
+        Some(ProgressLine {
+            text: self.line(),
+            done,
+            total: self.total,
+        })
+    }
+
+    fn update_status(&mut self) {
+        if self
+            .last_status
+            .is_some_and(|last| last.elapsed() < Self::STATUS_PAUSE)
+        {
+            return;
+        }
+        self.last_status = Some(Instant::now());
+        let progress =
+            status::Progress::new(&self.what, self.done, self.total, self.began.elapsed());
+        status::update(|status| status.progress = Some(progress));
     }
 
     fn line(&self) -> String {
@@ -63,9 +103,19 @@ impl Progress {
     }
 }
 
+impl Drop for Progress {
+    fn drop(&mut self) {
+        status::update(|status| status.progress = None);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn text(line: Option<ProgressLine>) -> Option<String> {
+        line.map(|line| line.to_string())
+    }
 
     #[test]
     fn progress_is_quiet_between_steps() {
@@ -73,7 +123,7 @@ mod tests {
         assert_eq!(progress.at(900), None, "5 s have not passed");
         progress.last_time -= Progress::PAUSE;
         assert_eq!(
-            progress.at(910).as_deref(),
+            text(progress.at(910)).as_deref(),
             Some("writing: 910 bytes of 1000 bytes (91 %)")
         );
         progress.last_time -= Progress::PAUSE;
@@ -85,7 +135,7 @@ mod tests {
         let mut progress = Progress::new("writing", Some(1000));
         progress.last_time -= Duration::from_secs(30);
         assert_eq!(
-            progress.at(1).as_deref(),
+            text(progress.at(1)).as_deref(),
             Some("writing: 1 bytes of 1000 bytes (0 %)")
         );
         assert_eq!(progress.at(1), None);

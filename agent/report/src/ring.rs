@@ -1,14 +1,21 @@
-//! Keeps the latest log lines in memory. Ironic stores them as the journal of a
-//! machine whose console nobody has watched.
+//! Keeps the latest events in memory. Ironic stores them as the journal of a machine
+//! whose console nobody has watched; the status page and syslog read them.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// The maximum size of the kept lines in bytes: a day of an idle agent, or about
-/// 10000 lines.
+use tokio::sync::watch;
+
+use crate::event::Event;
+
+/// The maximum size of the kept events in bytes: a day of an idle agent, or about
+/// 7000 lines.
 const KEPT: usize = 1 << 20;
 
 static RING: Mutex<Ring> = Mutex::new(Ring::new());
+
+/// The sequence number of the newest event.
+static NEWEST: LazyLock<watch::Sender<u64>> = LazyLock::new(watch::Sender::default);
 
 /// A line and its time.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,62 +28,123 @@ pub struct Said {
 
 /// The kept lines, oldest first.
 pub fn lines_said() -> Vec<Said> {
-    let ring = RING.lock().unwrap_or_else(PoisonError::into_inner);
-    ring.lines.iter().cloned().collect()
+    let said = |event: &Event| Said {
+        time: event.time,
+        text: event.line(),
+    };
+    with_ring(|ring| ring.events.iter().map(said).collect())
 }
 
-pub(super) fn keep(time: f64, text: String) {
-    let mut ring = RING.lock().unwrap_or_else(PoisonError::into_inner);
-    ring.push(Said { time, text });
+/// The kept events after the one with this number, oldest first. Zero returns all.
+pub fn events_after(sequence: u64) -> Vec<Event> {
+    with_ring(|ring| ring.after(sequence).cloned().collect())
+}
+
+/// The last `count` kept events, oldest first.
+pub fn last_events(count: usize) -> Vec<Event> {
+    with_ring(|ring| {
+        let skipped = ring.events.len().saturating_sub(count);
+        ring.events.iter().skip(skipped).cloned().collect()
+    })
+}
+
+/// Changes with every new event. Holds the event's number.
+pub fn newest_event() -> watch::Receiver<u64> {
+    NEWEST.subscribe()
+}
+
+/// Gives the event its number and keeps it.
+pub(super) fn keep(mut event: Event) -> Event {
+    let event = with_ring(|ring| {
+        ring.sequence += 1;
+        event.sequence = ring.sequence;
+        ring.push(event.clone());
+        event
+    });
+    NEWEST.send_replace(event.sequence);
+    event
+}
+
+fn with_ring<T>(use_it: impl FnOnce(&mut Ring) -> T) -> T {
+    use_it(&mut RING.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 struct Ring {
-    lines: VecDeque<Said>,
+    events: VecDeque<Event>,
     bytes: usize,
+    /// The number of the last event.
+    sequence: u64,
 }
 
 impl Ring {
     const fn new() -> Self {
         Self {
-            lines: VecDeque::new(),
+            events: VecDeque::new(),
             bytes: 0,
+            sequence: 0,
         }
     }
 
-    fn push(&mut self, line: Said) {
-        self.bytes += cost(&line);
-        self.lines.push_back(line);
+    fn push(&mut self, event: Event) {
+        self.bytes += cost(&event);
+        self.events.push_back(event);
         while self.bytes > KEPT {
-            let Some(oldest) = self.lines.pop_front() else {
+            let Some(oldest) = self.events.pop_front() else {
                 return;
             };
             self.bytes -= cost(&oldest);
         }
     }
+
+    fn after(&self, sequence: u64) -> impl Iterator<Item = &Event> {
+        let known = self
+            .events
+            .partition_point(|event| event.sequence <= sequence);
+        self.events.iter().skip(known)
+    }
 }
 
-/// The memory that a line uses, including its overhead.
-fn cost(line: &Said) -> usize {
-    line.text.len() + size_of::<Said>()
+/// The memory that an event uses, including its overhead.
+fn cost(event: &Event) -> usize {
+    event.text.len() + event.stage.len() + size_of::<Event>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn event(sequence: u64) -> Event {
+        Event {
+            sequence,
+            time: sequence as f64,
+            stage: "disk".into(),
+            level: tracing::Level::INFO,
+            text: format!("line {sequence}"),
+            progress: None,
+        }
+    }
+
     #[test]
-    fn the_oldest_lines_go_first_and_the_size_is_bounded() {
+    fn the_oldest_events_go_first_and_the_size_is_bounded() {
         let mut ring = Ring::new();
-        for number in 0..100_000 {
-            ring.push(Said {
-                time: f64::from(number),
-                text: format!("line {number}"),
-            });
+        for number in 1..=100_000 {
+            ring.push(event(number));
         }
         assert!(ring.bytes <= KEPT);
-        assert_eq!(ring.bytes, ring.lines.iter().map(cost).sum::<usize>());
-        assert_eq!(ring.lines.back().unwrap().text, "line 99999");
-        assert!(ring.lines.front().unwrap().time > 50_000.0);
-        assert!(ring.lines.len() > 10_000);
+        assert_eq!(ring.bytes, ring.events.iter().map(cost).sum::<usize>());
+        assert_eq!(ring.events.back().unwrap().text, "line 100000");
+        assert!(ring.events.front().unwrap().time > 50_000.0);
+        assert!(ring.events.len() > 6000, "{}", ring.events.len());
+    }
+
+    #[test]
+    fn a_reader_gets_what_came_after_its_last_event() {
+        let mut ring = Ring::new();
+        (5..9).for_each(|number| ring.push(event(number)));
+        let after =
+            |sequence| -> Vec<u64> { ring.after(sequence).map(|event| event.sequence).collect() };
+        assert_eq!(after(0), [5, 6, 7, 8]);
+        assert_eq!(after(6), [7, 8]);
+        assert!(after(8).is_empty());
     }
 }

@@ -2,7 +2,10 @@
 //! that Ironic's agent uses.
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, SERVER};
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, SERVER,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -54,6 +57,23 @@ fn with_json(status: StatusCode, value: &Value) -> Response {
     let mut response = with_status(status, Body::from(value.to_string()));
     let json = HeaderValue::from_static("application/json");
     set(&mut response, CONTENT_TYPE, json);
+    response
+}
+
+/// A page that is no JSON. It may load nothing from anywhere, and nothing may embed it.
+pub(super) fn page(content_type: &'static str, body: String) -> Response {
+    let mut response = with_status(StatusCode::OK, Body::from(body));
+    for (header, value) in [
+        (CONTENT_TYPE, content_type),
+        (CACHE_CONTROL, "no-store"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (
+            CONTENT_SECURITY_POLICY,
+            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+        ),
+    ] {
+        set(&mut response, header, HeaderValue::from_static(value));
+    }
     response
 }
 

@@ -10,11 +10,15 @@ use std::borrow::Cow;
 use axum::http::Method;
 use percent_encoding::percent_decode_str;
 
+use super::status::Page;
+
 /// The resource that a request is about.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
     /// `/`
     Root,
+    /// `/status.json`, `/metrics` or `/log.txt`: see [`status`](super::status)
+    Page(Page),
     /// `/v1/`
     Version1,
     /// `/v1/status`
@@ -64,6 +68,9 @@ fn endpoint(path: &str) -> Option<Endpoint> {
         "/" => return Some(Endpoint::Root),
         "/v1/" => return Some(Endpoint::Version1),
         _ => {}
+    }
+    if let Some(page) = Page::at(path) {
+        return Some(Endpoint::Page(page));
     }
     match path.strip_prefix("/v1").unwrap_or(path) {
         "/status" => Some(Endpoint::Status),

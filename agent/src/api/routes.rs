@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::body::{self, Unreadable};
 use super::endpoint::{self, Endpoint, Route};
 use super::places::Caller;
+use super::status::{self, Page};
 use super::{answer, documents, query};
 use crate::commands::{Dispatcher, Refusal};
 use crate::ironic::AGENT_VERSION;
@@ -31,6 +32,8 @@ pub struct Api {
     pub scheme: &'static str,
     /// The start time of the agent.
     pub started: SystemTime,
+    /// Whether to serve the status page and its data.
+    pub status: bool,
     /// Counts rejected requests. A port scanner must not fill the console.
     pub refused: Arc<Refused>,
 }
@@ -67,9 +70,14 @@ async fn respond(State(api): State<Api>, request: Request) -> Response {
         Route::Nothing => return answer::no_such_path(),
     };
     match endpoint {
+        Endpoint::Root if api.status && status::wants_html(&head.headers) => {
+            return status::answer(Page::Html);
+        }
+        Endpoint::Page(_) if !api.status => return answer::no_such_path(),
+        Endpoint::Page(page) => return status::answer(page),
         Endpoint::Root => return answer::ok(&documents::root(&base(&api, &head))),
         Endpoint::Version1 => return answer::ok(&documents::version_1(&base(&api, &head))),
-        Endpoint::Status => return answer::ok(&status(&api)),
+        Endpoint::Status => return answer::ok(&agent_status(&api)),
         Endpoint::Commands | Endpoint::Command(_) => {}
     }
     let query = head.uri.query();
@@ -90,7 +98,7 @@ async fn respond(State(api): State<Api>, request: Request) -> Response {
     }
 }
 
-fn status(api: &Api) -> Value {
+fn agent_status(api: &Api) -> Value {
     let started = api
         .started
         .duration_since(SystemTime::UNIX_EPOCH)

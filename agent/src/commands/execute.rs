@@ -34,6 +34,7 @@ use landfall_disk::device::flush;
 use landfall_disk::tables::mbr;
 use landfall_init::Ending;
 use landfall_report::failure::{Failure, Result};
+use landfall_report::status::begin_step;
 use landfall_sys::freed_memory;
 use landfall_sys::memory_use;
 use serde_json::{Value, json};
@@ -45,13 +46,21 @@ use super::machine::{Machine, blocking};
 use super::node::Node;
 use super::steps::{self, Step, StepSettings};
 
+/// The step between two commands.
+pub const WAITING: &str = "waiting for commands from Ironic";
+
 impl Machine {
     /// Returns a function that executes commands on this machine.
     pub fn executor(self) -> Executor {
         let machine = Arc::new(self);
         Arc::new(move |command| {
             let machine = Arc::clone(&machine);
-            Box::pin(async move { machine.execute(command).await })
+            Box::pin(async move {
+                begin_step(format!("running {}", command.name()));
+                let result = machine.execute(command).await;
+                begin_step(WAITING);
+                result
+            })
         })
     }
 
@@ -142,6 +151,7 @@ impl Machine {
         // machine without write permission.
         let step = Step::by_name(name).ok_or_else(|| steps::unknown(name))?;
         let permission = WritePermission::by_boot();
+        begin_step(format!("running the step {name}"));
         match step {
             Step::EraseDevicesMetadata => erase_metadata::execute(self, node, permission?).await,
             Step::EraseDevices => erase_devices::execute(self, node, permission?).await,

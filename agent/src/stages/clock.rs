@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use landfall_report::failure::{Failure, Result};
+use landfall_report::status::begin_step;
 
 use super::Boot;
 
@@ -21,6 +22,7 @@ impl Boot {
         let Some(server) = params.ntp_server.as_ref().map(|server| server.0.clone()) else {
             return Ok(());
         };
+        begin_step("setting the clock");
         let must = *params.fail_if_clock_not_set;
         landfall_network::first_address(&mut self.network).await;
         let Err(fault) = self.clock.set_by_ntp(&server).await else {

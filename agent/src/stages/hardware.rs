@@ -1,12 +1,14 @@
 //! The pause that an operator has set for slow hardware.
 
 use landfall_boot_params::BootParams;
+use landfall_report::status::begin_step;
 
 /// Waits for slow controllers as long as the operator has set.
 pub(super) async fn wait_for_hardware(params: &BootParams) {
     let delay = *params.hardware_initialization_delay;
     if !delay.is_zero() {
         let seconds = delay.as_secs();
+        begin_step("waiting for the hardware");
         tracing::info!(
             "waiting {seconds} s for the hardware, as ipa-hardware-initialization-delay requires"
         );

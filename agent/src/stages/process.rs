@@ -8,8 +8,8 @@ use clap::Args;
 use landfall_devices::permission::{HOST_ROOT, Home};
 use landfall_disk::critical_section;
 use landfall_init::Ending;
-use landfall_report::Output;
 use landfall_report::failure::{Failure, Result};
+use landfall_report::{Output, status};
 use landfall_settings::{ContainerParts, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -77,8 +77,13 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
             Home::LiveSystem | Home::AgentContainer => in_live_system(settings).await,
         }
     });
-    if let Err(failure) = &outcome {
-        tracing::error!("{failure}");
+    match &outcome {
+        Ok(Some(ending)) => {
+            let done = ending.in_words().to_owned();
+            status::update(|status| status.done = Some(done));
+        }
+        Ok(None) => {}
+        Err(failure) => tracing::error!("{failure}"),
     }
     // A thread that waits for a disk or a server must not keep the process alive.
     runtime.shutdown_background();

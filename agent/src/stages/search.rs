@@ -7,6 +7,7 @@ use landfall_boot_params::Origin;
 use landfall_boot_params::argument_value::ServiceUrls;
 use landfall_discovery::{Expected, FoundService, Place, Wanted};
 use landfall_report::failure::Result;
+use landfall_report::status::{self, begin_step};
 
 use super::{Boot, mdns_settings, warn_all};
 use crate::mdns_question::ironic_by_mdns;
@@ -81,14 +82,29 @@ impl Boot {
     /// is obviously wrong, the date of the answer sets it before any certificate is
     /// checked. Fails as [`landfall_discovery::find`] does.
     pub(super) async fn reach(&mut self, wanted: &Wanted) -> Result<FoundService> {
-        landfall_discovery::find(
+        begin_step(format!("looking for the {}", wanted.what));
+        let urls = match &wanted.place {
+            Place::Urls(urls) => urls.join(" "),
+            Place::Mdns(_) => "mDNS".to_owned(),
+        };
+        status::update(|status| {
+            status.service = Some(urls);
+            status.service_answers = false;
+        });
+        let found = landfall_discovery::find(
             &self.client,
             wanted,
             &mut self.network,
             &self.reach,
             &mut self.clock,
         )
-        .await
+        .await?;
+        let urls = found.urls.join(" ");
+        status::update(|status| {
+            status.service = Some(urls);
+            status.service_answers = true;
+        });
+        Ok(found)
     }
 
     pub(super) async fn first_address_or(&mut self, limit: Duration) {

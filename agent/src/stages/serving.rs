@@ -7,13 +7,14 @@ use std::time::SystemTime;
 use landfall_discovery::{Advertised, FoundService};
 use landfall_init::Ending;
 use landfall_report::failure::{Failure, Result};
+use landfall_report::status::{self, begin_step};
 use landfall_sys::state_file::StateFile;
 use tokio::sync::{Notify, watch};
 
 use super::Boot;
 use super::remarks::repeat_remarks;
 use crate::api::{self, Api, Listening, TlsIdentity};
-use crate::commands::{Departure, Dispatcher, Interrupted, Ledger, Machine, Node};
+use crate::commands::{Departure, Dispatcher, Interrupted, Ledger, Machine, Node, WAITING};
 use crate::http_options::{image_options, tls_policy};
 use crate::ironic::{self, Callback, LookupAnswer, Service};
 use crate::rescue;
@@ -44,6 +45,11 @@ impl Boot {
         token: &str,
     ) -> Result<Ending> {
         tracing::info!("this machine is node {}", node.uuid);
+        status::update(|status| status.node = Some(node.uuid.clone()));
+        begin_step(WAITING);
+        if let Some(pages) = self.pages.take() {
+            pages.stop().await;
+        }
         let mut address = self.advertised(found).await?;
         let (mut work, interrupted) = self.work(&node)?;
         if let Some(interrupted) = interrupted {
@@ -145,6 +151,7 @@ impl Boot {
             token: token.into(),
             scheme: if identity.is_some() { "https" } else { "http" },
             started: SystemTime::now(),
+            status: *params.status,
             refused: Arc::default(),
         });
         let port = *params.listen_port;

@@ -22,6 +22,7 @@ use landfall_disk::critical_section::CriticalSection;
 use landfall_init::Ending;
 use landfall_installation::{BootEntry, InstallOptions, Installation, OwnImage, Servers};
 use landfall_report::failure::{Class, Failure, Result};
+use landfall_report::status::{begin_step, chose_root_disk};
 use landfall_sys::backoff::Backoff;
 use landfall_sys::state_file::StateFile;
 
@@ -121,7 +122,15 @@ impl Boot {
             self.reach(&wanted).await?;
         }
         let named = options.dest_device.take();
+        begin_step("choosing the disk");
+        let named_by = named.clone();
         let disk = self.disk(named, order.uses_hints()).await?;
+        begin_step("installing");
+        let why = match &named_by {
+            Some(path) => format!("coreos.inst.install_dev={}", path.display()),
+            None => "matches the root device hints of this host in the ramdisk".to_owned(),
+        };
+        chose_root_disk(disk.display().to_string(), why);
         tracing::info!("installing to {}", disk.display());
         options.dest_device = Some(disk);
         let choice = commands::choice_of_this_boot(&self.settings).await;

@@ -94,6 +94,7 @@ async fn serve(arguments: &Arguments) -> Result<()> {
             token: arguments.agent_token.as_str().into(),
             scheme,
             started: SystemTime::now(),
+            status: true,
             refused: Arc::default(),
         }),
     )

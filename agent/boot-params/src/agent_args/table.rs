@@ -176,6 +176,8 @@ boot_params! {
     verify: bool = both("landfall.verify", "landfall.verify"), false;
     /// Report the USB NICs of a BMC as well, and look the node up by them.
     bmc_nics: bool = both("landfall.bmc_nics", "landfall.bmc_nics"), false;
+    /// Serve the status page, `/status.json`, `/metrics` and `/log.txt` on the port of the agent's API, without a token.
+    status: bool = both("landfall.status", "landfall.status"), true;
     /// Bundle of certificate authorities that servers are verified against.
     cafile: Option<String> = file("cafile"), None;
     /// Certificate that the agent shows to servers.

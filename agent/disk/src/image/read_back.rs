@@ -33,7 +33,7 @@ fn compare(target: &Target, extents: &WrittenExtents, range: Range<u64>) -> Resu
     let mut progress = Progress::new("reading the image back", Some(len));
     let mut report = |at: u64| {
         if let Some(line) = progress.at(at - range.start) {
-            tracing::info!("{line}");
+            tracing::info!(done = line.done, total = line.total, "{line}");
         }
     };
     let mut at = range.start;

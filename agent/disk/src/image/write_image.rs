@@ -261,7 +261,7 @@ impl Work<'_> {
         let mut progress = Progress::new("fetching the image", None);
         loop {
             if let Some(line) = progress.at(pipeline.downloaded()) {
-                tracing::info!("{line}");
+                tracing::info!(done = line.done, total = line.total, "{line}");
             }
             match pipeline.next() {
                 Ok(Step::Wait) => {}
@@ -357,7 +357,7 @@ impl Work<'_> {
         let mut image_bytes = plan.head_len as u64;
         loop {
             if let Some(line) = progress.at(pipeline.downloaded()) {
-                tracing::info!("{line}");
+                tracing::info!(done = line.done, total = line.total, "{line}");
             }
             match pipeline.next() {
                 Ok(Step::Begin(_) | Step::Wait) => {}

@@ -12,6 +12,10 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
+        Self::start_with(true).await
+    }
+
+    async fn start_with(status: bool) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let state = tempfile::tempdir().unwrap();
         let (ledger, _) = Ledger::restore(state.path());
@@ -20,6 +24,7 @@ impl Server {
             dispatcher: Dispatcher::new(ledger, executor, Arc::default()),
             token: TOKEN.into(),
             scheme: "http",
+            status,
             started: SystemTime::now(),
             refused: Arc::default(),
         };
@@ -125,4 +130,52 @@ async fn other_paths_and_methods_are_faults() {
         response.headers()["location"],
         format!("{}/v1/commands/?agent_token=x&wait=true", server.base)
     );
+}
+
+#[tokio::test]
+async fn the_status_pages_need_no_token_and_can_be_switched_off() {
+    landfall_report::status::update(|status| {
+        status.service = Some("https://user:S3CRET@ironic.example.org".to_owned());
+    });
+    for (status, expected) in [(true, 200), (false, 404)] {
+        let server = Server::start_with(status).await;
+        for path in ["/status.json", "/metrics", "/log.txt"] {
+            let response = server.client.get(format!("{}{path}", server.base));
+            let response = response.send().await.unwrap();
+            assert_eq!(response.status(), expected, "{path}");
+            let body = response.text().await.unwrap();
+            assert!(
+                !body.contains("S3CRET") && !body.contains(TOKEN),
+                "{path}: {body}"
+            );
+            let posted = server.client.post(format!("{}{path}", server.base));
+            assert_ne!(posted.send().await.unwrap().status(), 200, "read-only");
+        }
+        let page = server.client.get(&server.base);
+        let page = page.header("accept", "text/html,*/*;q=0.8").send().await;
+        let page = page.unwrap().text().await.unwrap();
+        assert_eq!(page.starts_with("<!DOCTYPE html>"), status);
+        assert!(!page.contains("S3CRET") && !page.contains(TOKEN), "{page}");
+        // A conductor still gets the document of the API.
+        assert_eq!(server.get("/").await.1["default_version"]["id"], "v1");
+    }
+}
+
+#[tokio::test]
+async fn before_it_serves_commands_the_agent_shows_its_status_only() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, crate::api::status_router()).await });
+    for (path, expected) in [
+        ("/", 200),
+        ("/status.json", 200),
+        ("/metrics", 200),
+        ("/log.txt", 200),
+        ("/v1/status", 503),
+        ("/v1/commands/?agent_token=x", 503),
+    ] {
+        let answer = reqwest::get(format!("{base}{path}")).await.unwrap();
+        assert_eq!(answer.status(), expected, "{path}");
+    }
 }

@@ -7,10 +7,14 @@ use landfall_devices::disk_sets::{DiskSets, Membership};
 use landfall_devices::driver_faults::{self, Purpose};
 use landfall_inventory::given_hints::{GivenHints, HintSource};
 use landfall_inventory::report_types::Disk;
-use landfall_inventory::root_device::{choose_for_node, report_untouchable, sets_below};
+use landfall_inventory::root_device::{
+    MIN_DEFAULT_SIZE, choose_for_node, report_untouchable, sets_below,
+};
 use landfall_inventory::wait_for_disk::{ALL_DISKS, DiskWait, wait_for_disk};
 use landfall_network_plan::Embedded;
 use landfall_report::failure::{Failure, Result};
+use landfall_report::mib;
+use landfall_report::status::chose_root_disk;
 use landfall_sys::system_path::SystemPath;
 
 use super::erasable;
@@ -66,6 +70,11 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
         disk.model.as_deref().unwrap_or("no model"),
         disk.serial.as_deref().unwrap_or("no serial number")
     );
+    let why = match GivenHints::for_node(Some(&node.0), &machine.settings.embedded)? {
+        Some(given) => format!("matches the {given}"),
+        None => format!("the smallest disk of at least {}", mib(MIN_DEFAULT_SIZE)),
+    };
+    chose_root_disk(&disk.name, why);
     Ok(PathBuf::from(&disk.name))
 }
 

@@ -51,7 +51,7 @@ impl Work<'_> {
         let mut progress = Progress::new("checking the image", stream.total);
         loop {
             if let Some(line) = progress.at(pipeline.downloaded()) {
-                tracing::info!("{line}");
+                tracing::info!(done = line.done, total = line.total, "{line}");
             }
             match pipeline.next() {
                 Ok(Step::Begin(_) | Step::Wait) => {}

@@ -99,7 +99,7 @@ impl Work<'_> {
         let mut offset = 0;
         loop {
             if let Some(line) = progress.at(pipeline.downloaded()) {
-                tracing::info!("{line}");
+                tracing::info!(done = line.done, total = line.total, "{line}");
             }
             if let Some((buffer, len)) = unit.take() {
                 let done = inner.take(Piece::new(offset, buffer, len))?;

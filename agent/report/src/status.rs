@@ -1,0 +1,336 @@
+//! What the machine is doing now. The stages of the boot keep it up to date; the
+//! console's screen, the status page and the metrics show it.
+//!
+//! The status has no secrets: every text is masked when the status is read
+//! ([`now`]), in this one place.
+
+use std::fmt;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use landfall_boot_params::without_secrets;
+use landfall_sys::boot_clock::seconds_since_boot;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::event::{Event, VERSION};
+use crate::{mib, printable};
+
+static STATUS: LazyLock<watch::Sender<Status>> = LazyLock::new(watch::Sender::default);
+
+/// The JSON form is that of `/status.json`. Unknown values are null.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// The version of the JSON form, see [`VERSION`].
+    pub v: u32,
+    /// The version of Landfall.
+    pub build: String,
+    pub host: Host,
+    pub network: Network,
+    /// The service that the agent looks for or has found: its URL.
+    pub service: Option<String>,
+    /// Whether the service has answered.
+    pub service_answers: bool,
+    /// The UUID of Ironic's node.
+    pub node: Option<String>,
+    pub step: Option<Step>,
+    /// The long work within the step.
+    pub progress: Option<Progress>,
+    pub root_disk: Option<RootDisk>,
+    pub last_error: Option<LastError>,
+    /// The machine is finished: the text says what happens next.
+    pub done: Option<String>,
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Self {
+            v: VERSION,
+            build: env!("CARGO_PKG_VERSION").to_owned(),
+            host: Host::default(),
+            network: Network::default(),
+            service: None,
+            service_answers: false,
+            node: None,
+            step: None,
+            progress: None,
+            root_disk: None,
+            last_error: None,
+            done: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    pub name: String,
+    pub vendor: String,
+    pub product: String,
+    pub serial: String,
+    /// `uefi` or `bios`.
+    pub boot_mode: String,
+    /// Unknown if the firmware has no such variable.
+    pub secure_boot: Option<bool>,
+    /// In MiB.
+    pub memory: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Network {
+    /// Where the network's configuration comes from.
+    pub source: Option<String>,
+    /// What is wrong with the configuration.
+    pub faults: Vec<String>,
+    pub nics: Vec<Nic>,
+    /// Why there is no NIC.
+    pub no_nic: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Nic {
+    pub name: String,
+    pub mac: String,
+    pub driver: Option<String>,
+    pub carrier: bool,
+    /// In Mbit/s.
+    pub speed: Option<u32>,
+    /// Each address with its source: `192.0.2.10/24 from DHCP server 192.0.2.1`.
+    pub addresses: Vec<String>,
+    /// The switch and its port, as LLDP announces them.
+    pub neighbour: Option<String>,
+    /// The steps of the way to the service, up to the first one that is not done.
+    pub way: Vec<WayStep>,
+}
+
+impl Nic {
+    /// Address, driver, link and neighbour in one line.
+    pub fn in_words(&self) -> String {
+        let mut parts = vec![self.mac.clone()];
+        parts.extend(self.driver.clone());
+        parts.push(match (self.carrier, self.speed) {
+            (false, _) => "no carrier".to_owned(),
+            (true, None) => "carrier".to_owned(),
+            (true, Some(speed)) => format!("{speed} Mbit/s"),
+        });
+        parts.extend(self.neighbour.as_ref().map(|switch| format!("to {switch}")));
+        parts.join(", ")
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WayStep {
+    /// `carrier`, `address`, `route`, `DNS`, `TCP`, `TLS` or `HTTP`.
+    pub step: String,
+    /// `done`, `waiting` or `failed`.
+    pub outcome: String,
+    pub text: String,
+    /// What the operator can do about a failed step.
+    pub remedy: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Step {
+    pub name: String,
+    /// When it began, in seconds since boot.
+    pub since: f64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    pub what: String,
+    /// In bytes.
+    pub done: u64,
+    /// In bytes, if it is known.
+    pub total: Option<u64>,
+    /// In bytes per second, since the work began.
+    pub rate: u64,
+    /// In seconds, if it can be estimated.
+    pub remaining: Option<u64>,
+}
+
+impl Progress {
+    /// The progress of work that has taken `elapsed` so far.
+    pub fn new(what: &str, done: u64, total: Option<u64>, elapsed: Duration) -> Self {
+        let rate = (done as f64 / elapsed.as_secs_f64().max(0.001)) as u64;
+        let left = total.map(|total| total.saturating_sub(done));
+        // In the first seconds the rate says nothing about the rest.
+        let is_known = elapsed >= Duration::from_secs(2) && rate > 0;
+        Self {
+            what: what.to_owned(),
+            done,
+            total,
+            rate,
+            remaining: left.filter(|_| is_known).map(|left| left.div_ceil(rate)),
+        }
+    }
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, mib(self.done))?;
+        if let Some(total) = self.total.filter(|total| *total > 0) {
+            let percent = self.done.saturating_mul(100) / total;
+            write!(f, " of {} ({percent} %)", mib(total))?;
+        }
+        write!(f, ", {}/s", mib(self.rate))?;
+        match self.remaining {
+            Some(left) => write!(f, ", {} min {} s left", left / 60, left % 60),
+            None => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RootDisk {
+    /// `/dev/sda`
+    pub path: String,
+    /// Why this disk and no other.
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LastError {
+    /// In seconds since boot.
+    pub time: f64,
+    pub stage: String,
+    pub text: String,
+    /// What the operator can do.
+    pub remedy: Option<String>,
+}
+
+impl LastError {
+    /// The text before ` -- ` is the error, the text after it is the remedy.
+    pub(crate) fn of(event: &Event) -> Self {
+        let (text, remedy) = match event.text.split_once(" -- ") {
+            Some((text, remedy)) => (text, Some(remedy.to_owned())),
+            None => (event.text.as_str(), None),
+        };
+        Self {
+            time: event.time,
+            stage: event.stage.clone(),
+            text: text.to_owned(),
+            remedy,
+        }
+    }
+}
+
+/// Changes the status of this machine.
+pub fn update(change: impl FnOnce(&mut Status)) {
+    STATUS.send_if_modified(|status| {
+        let before = status.clone();
+        change(status);
+        *status != before
+    });
+}
+
+/// Records what the machine begins to do.
+pub fn begin_step(name: impl Into<String>) {
+    let step = Step {
+        name: name.into(),
+        since: seconds_since_boot(),
+    };
+    update(|status| {
+        if status.step.as_ref().is_none_or(|old| old.name != step.name) {
+            status.step = Some(step);
+        }
+    });
+}
+
+/// Records the disk that the machine will be installed to.
+pub fn chose_root_disk(path: impl Into<String>, why: impl Into<String>) {
+    let disk = RootDisk {
+        path: path.into(),
+        why: why.into(),
+    };
+    update(|status| status.root_disk = Some(disk));
+}
+
+/// The status without secrets, and with only printable characters.
+pub fn now() -> Status {
+    masked(&STATUS.borrow())
+}
+
+/// Changes with every change of the status.
+pub fn changes() -> watch::Receiver<Status> {
+    STATUS.subscribe()
+}
+
+fn masked(status: &Status) -> Status {
+    let mut value = serde_json::to_value(status).unwrap_or_default();
+    mask(&mut value);
+    // The form is unchanged, so this cannot fail.
+    serde_json::from_value(value).unwrap_or_default()
+}
+
+fn mask(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = printable(&without_secrets(text)),
+        Value::Array(list) => list.iter_mut().for_each(mask),
+        Value::Object(fields) => fields.values_mut().for_each(mask),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_and_no_control_character_leaves_the_status() {
+        let secret = "https://user:S3CRET@ironic.example.org/\x1b[2J";
+        let status = Status {
+            service: Some(secret.into()),
+            network: Network {
+                nics: vec![Nic {
+                    way: vec![WayStep {
+                        text: secret.into(),
+                        ..WayStep::default()
+                    }],
+                    ..Nic::default()
+                }],
+                ..Network::default()
+            },
+            ..Status::default()
+        };
+        let shown = serde_json::to_string(&masked(&status)).unwrap();
+        assert!(
+            !shown.contains("S3CRET") && !shown.contains("u001b"),
+            "{shown}"
+        );
+        assert!(shown.contains("ironic.example.org"), "{shown}");
+    }
+
+    #[test]
+    fn the_remaining_time_follows_the_rate() {
+        let after = |seconds| Progress::new("x", 100, Some(1000), Duration::from_secs(seconds));
+        assert_eq!(after(1).remaining, None, "too early");
+        assert_eq!((after(10).rate, after(10).remaining), (10, Some(90)));
+        let unknown = Progress::new("x", 100, None, Duration::from_secs(10));
+        assert_eq!(unknown.remaining, None);
+    }
+
+    #[test]
+    fn an_error_ends_where_its_remedy_begins() {
+        let event = Event {
+            sequence: 1,
+            time: 2.0,
+            stage: "disk".into(),
+            level: tracing::Level::ERROR,
+            text: "no disk found -- check the controller".into(),
+            progress: None,
+        };
+        let error = LastError::of(&event);
+        assert_eq!(error.text, "no disk found");
+        assert_eq!(error.remedy.as_deref(), Some("check the controller"));
+    }
+}

@@ -1,0 +1,186 @@
+//! The status page for a browser: one HTML file without scripts, readable on a phone.
+
+use std::fmt::{self, Display, Write as _};
+
+use landfall_report::status::{Nic, Status};
+use landfall_report::{Event, mib};
+
+const STYLE: &str = include_str!("page.css");
+
+/// The page. It loads itself again every five seconds.
+pub(super) fn page(status: &Status, events: &[Event], now: f64) -> String {
+    let mut out = String::with_capacity(16 << 10);
+    // Writing to a String cannot fail.
+    let _ = write_page(&mut out, status, events, now);
+    out
+}
+
+fn write_page(out: &mut String, status: &Status, events: &[Event], now: f64) -> fmt::Result {
+    let host = &status.host;
+    let name = if host.name.is_empty() {
+        "unnamed host"
+    } else {
+        &host.name
+    };
+    write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta http-equiv=\"refresh\" content=\"5\">\
+         <title>{name} - Landfall</title><style>{STYLE}</style></head><body>\n\
+         <header><h1>{name}</h1><p>Landfall {} &middot; up {} s</p></header>\n<main>\n",
+        Text(&status.build),
+        now as u64,
+        name = Text(name),
+    )?;
+    now_section(out, status, now)?;
+    if let Some(error) = &status.last_error {
+        write!(
+            out,
+            "<section class=\"error\"><h2>Last error</h2><p>{}: {}</p>",
+            Text(&error.stage),
+            Text(&error.text)
+        )?;
+        if let Some(remedy) = &error.remedy {
+            write!(out, "<p class=\"remedy\">{}</p>", Text(remedy))?;
+        }
+        writeln!(
+            out,
+            "<p class=\"dim\">{} s ago</p></section>",
+            (now - error.time).max(0.0) as u64
+        )?;
+    }
+    out.push_str("<section><h2>Host</h2><dl>");
+    let secure_boot = match host.secure_boot {
+        Some(true) => ", Secure Boot",
+        Some(false) => ", no Secure Boot",
+        None => "",
+    };
+    fact(out, "Product", &format!("{} {}", host.vendor, host.product))?;
+    fact(out, "Serial number", &host.serial)?;
+    fact(
+        out,
+        "Boot mode",
+        &format!("{}{secure_boot}", host.boot_mode),
+    )?;
+    if let Some(memory) = host.memory {
+        fact(out, "Memory", &format!("{memory} MiB"))?;
+    }
+    if let Some(disk) = &status.root_disk {
+        fact(out, "Root disk", &format!("{}: {}", disk.path, disk.why))?;
+    }
+    out.push_str("</dl></section>\n<section><h2>Network</h2>");
+    if let Some(source) = &status.network.source {
+        write!(out, "<p>Configured by: {}</p>", Text(source))?;
+    }
+    for fault in status.network.faults.iter().chain(&status.network.no_nic) {
+        write!(out, "<p class=\"failed\">{}</p>", Text(fault))?;
+    }
+    for nic in &status.network.nics {
+        nic_table(out, nic)?;
+    }
+    out.push_str("</section>\n<section><h2>Log</h2><pre>");
+    for event in events {
+        let class = match event.severity() {
+            ..=3 => "failed",
+            4 => "waiting",
+            _ => "plain",
+        };
+        writeln!(
+            out,
+            "<span class=\"{class}\">{}</span>",
+            Text(&event.for_consoles())
+        )?;
+    }
+    out.push_str(
+        "</pre><p><a href=\"/log.txt\">Whole log</a> &middot; <a href=\"/status.json\">JSON</a> \
+         &middot; <a href=\"/metrics\">Metrics</a></p></section>\n</main></body></html>\n",
+    );
+    Ok(())
+}
+
+fn now_section(out: &mut String, status: &Status, now: f64) -> fmt::Result {
+    out.push_str("<section><h2>Now</h2><dl>");
+    match (&status.done, &status.step) {
+        (Some(done), _) => fact(out, "Done", done)?,
+        (None, Some(step)) => {
+            let since = (now - step.since).max(0.0) as u64;
+            fact(out, "Step", &format!("{}, for {since} s", step.name))?;
+        }
+        (None, None) => {}
+    }
+    if let Some(service) = &status.service {
+        let answers = match status.service_answers {
+            true => "answers",
+            false => "has not answered yet",
+        };
+        fact(out, "Service", &format!("{service} {answers}"))?;
+    }
+    if let Some(node) = &status.node {
+        fact(out, "Node", node)?;
+    }
+    if let Some(progress) = &status.progress {
+        fact(out, "Progress", &progress.to_string())?;
+        if let Some(total) = progress.total {
+            write!(
+                out,
+                "</dl><progress max=\"{total}\" value=\"{}\">{}</progress><dl>",
+                progress.done,
+                mib(progress.done)
+            )?;
+        }
+    }
+    out.push_str("</dl></section>\n");
+    Ok(())
+}
+
+fn nic_table(out: &mut String, nic: &Nic) -> fmt::Result {
+    write!(
+        out,
+        "<h3>{} <small>{}</small></h3><ul>",
+        Text(&nic.name),
+        Text(&nic.in_words())
+    )?;
+    for address in &nic.addresses {
+        write!(out, "<li>{}</li>", Text(address))?;
+    }
+    out.push_str("</ul><table>");
+    for step in &nic.way {
+        write!(
+            out,
+            "<tr class=\"{outcome}\"><th>{}</th><td>{}",
+            Text(&step.step),
+            Text(&step.text),
+            outcome = Text(&step.outcome),
+        )?;
+        if let Some(remedy) = &step.remedy {
+            write!(out, "<p class=\"remedy\">{}</p>", Text(remedy))?;
+        }
+        out.push_str("</td></tr>");
+    }
+    out.push_str("</table>");
+    Ok(())
+}
+
+fn fact(out: &mut String, name: &str, value: &str) -> fmt::Result {
+    write!(out, "<dt>{name}</dt><dd>{}</dd>", Text(value))
+}
+
+/// Text from outside, in which no character is markup.
+struct Text<'a>(&'a str);
+
+impl Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for char in self.0.chars() {
+            match char {
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '&' => f.write_str("&amp;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                other => f.write_char(other)?,
+            }
+        }
+        Ok(())
+    }
+}

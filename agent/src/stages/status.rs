@@ -1,0 +1,153 @@
+//! Keeps the status of this machine up to date (`landfall_report::status`): the host,
+//! its NICs, and the page that shows it before the agent serves commands.
+
+use landfall_inventory::{boot_mode, firmware, host_name, memory};
+use landfall_network::NetworkState;
+use landfall_network::reach::{Outcome, Reach};
+use landfall_network::state::NicState;
+use landfall_report::status::{self, Host, Network, Nic, WayStep};
+use landfall_settings::Settings;
+use landfall_sys::sysfs;
+use landfall_sys::system_path::SystemPath;
+use tokio::sync::watch;
+
+use crate::api::{self, Listening};
+
+/// The global variables of UEFI (UEFI specification, section 3.3).
+const SECURE_BOOT: &str =
+    "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+
+/// Reports the machine, and from now on the state of its NICs.
+pub(super) fn follow(network: watch::Receiver<NetworkState>, reach: watch::Receiver<Reach>) {
+    let root = SystemPath::live();
+    let host = host(&root);
+    status::update(|status| status.host = host);
+    tokio::spawn(follow_network(root, network, reach));
+}
+
+fn host(root: &SystemPath) -> Host {
+    let (vendor, _) = firmware::collect(root);
+    let (memory, _) = memory::collect(root);
+    Host {
+        name: host_name::given().unwrap_or_default(),
+        vendor: vendor.manufacturer,
+        product: vendor.product_name,
+        serial: vendor.serial_number,
+        boot_mode: boot_mode::collect(root, None).current_boot_mode.to_owned(),
+        secure_boot: secure_boot(sysfs::bytes(&root.join(SECURE_BOOT))),
+        memory: memory.total.map(|bytes| bytes >> 20),
+    }
+}
+
+/// The variable has four bytes of attributes and one byte of data
+/// (Documentation/filesystems/efivarfs.rst).
+fn secure_boot(variable: Option<Vec<u8>>) -> Option<bool> {
+    Some(*variable?.get(4)? == 1)
+}
+
+async fn follow_network(
+    root: SystemPath,
+    mut network: watch::Receiver<NetworkState>,
+    mut reach: watch::Receiver<Reach>,
+) {
+    loop {
+        let now = of_network(
+            &root,
+            &network.borrow_and_update(),
+            &reach.borrow_and_update(),
+        );
+        let name = host_name::given().unwrap_or_default();
+        status::update(|status| {
+            let neighbours = std::mem::take(&mut status.network.nics);
+            status.network = now;
+            status.host.name = name;
+            for nic in &mut status.network.nics {
+                let old = neighbours.iter().find(|old| old.name == nic.name);
+                nic.neighbour = old.and_then(|old| old.neighbour.clone());
+            }
+        });
+        // The senders live as long as the boot.
+        let changed = tokio::select! {
+            changed = network.changed() => changed,
+            changed = reach.changed() => changed,
+        };
+        if changed.is_err() {
+            return;
+        }
+    }
+}
+
+fn of_network(root: &SystemPath, network: &NetworkState, reach: &Reach) -> Network {
+    let ways = landfall_discovery::ways(network, reach);
+    let nics = network.nics.iter().map(|nic| {
+        let way = ways.iter().find(|way| way.name == nic.name);
+        let way = way.map_or(&[][..], |way| &way.steps);
+        let steps = way.iter().map(|step| WayStep {
+            step: step.step.name().to_owned(),
+            outcome: step.outcome.name().to_owned(),
+            text: step.text.clone(),
+            remedy: match step.outcome {
+                Outcome::Failed => landfall_discovery::remedy(step, network),
+                Outcome::Done | Outcome::Waiting => None,
+            },
+        });
+        of_nic(root, nic, steps.collect())
+    });
+    Network {
+        source: network.source.map(|source| source.to_string()),
+        faults: network.faults.clone(),
+        nics: nics.collect(),
+        no_nic: network.no_nic.clone(),
+    }
+}
+
+fn of_nic(root: &SystemPath, nic: &NicState, way: Vec<WayStep>) -> Nic {
+    let directory = root.join("sys/class/net").join(&nic.name);
+    // The kernel refuses to read the speed of a NIC without a carrier, and gives -1 for
+    // an unknown one.
+    let speed = sysfs::text(&directory.join("speed"));
+    let speed = speed.and_then(|text| text.trim().parse().ok());
+    Nic {
+        name: nic.name.clone(),
+        mac: nic.mac.to_string(),
+        driver: sysfs::link_name(&directory.join("device/driver")),
+        carrier: nic.carrier,
+        speed: speed.filter(|speed| *speed > 0 && *speed < u32::MAX),
+        addresses: { nic.addresses.iter() }
+            .map(|address| format!("{} from {}", address.prefix, address.origin))
+            .collect(),
+        neighbour: None,
+        way,
+    }
+}
+
+/// Serves the status pages until the agent serves commands on the same port. `None`
+/// if the operator does not want them, or if the port is not available, which the
+/// agent reports when it serves commands.
+pub(super) fn serve_pages(settings: &Settings) -> Option<Listening> {
+    let params = &settings.params;
+    if !*params.status {
+        return None;
+    }
+    let port = *params.listen_port;
+    api::listen(params.listen_host.value, port, None, api::status_router())
+        .inspect_err(|error| tracing::debug!("no status page on port {port}: {error}"))
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fifth_byte_of_the_variable_says_whether_secure_boot_is_on() {
+        assert_eq!(secure_boot(None), None);
+        for (bytes, expected) in [
+            (&[6, 0, 0, 0, 1][..], Some(true)),
+            (&[6, 0, 0, 0, 0], Some(false)),
+            (&[6, 0, 0, 0], None),
+        ] {
+            assert_eq!(secure_boot(Some(bytes.to_vec())), expected);
+        }
+    }
+}
