@@ -28,6 +28,7 @@ mod original_inventory;
 mod reaching_the_service;
 mod secrets;
 mod stacked_links;
+mod status;
 mod three_hosts;
 mod two_guests;
 mod unattended;

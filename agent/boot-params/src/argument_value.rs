@@ -130,6 +130,17 @@ pub enum ImageServerAuth {
     HttpBasic,
 }
 
+/// What the agent shows on the consoles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConsoleMode {
+    /// A status screen on a virtual terminal; lines and a block of the status on others.
+    Status,
+    /// Log lines only.
+    Lines,
+    /// Warnings and errors only.
+    Quiet,
+}
+
 /// Implements [`ArgumentValue`] for an enum whose values are words, in any case.
 macro_rules! words {
     ($type:ident, $expected:literal, $($word:literal => $variant:ident),+) => {
@@ -152,6 +163,7 @@ macro_rules! words {
     };
 }
 
+words!(ConsoleMode, "status, lines or quiet", "status" => Status, "lines" => Lines, "quiet" => Quiet);
 words!(Scheme, "http or https", "http" => Http, "https" => Https);
 words!(TlsVersion, "1.2 or 1.3", "1.2" => V1_2, "1.3" => V1_3);
 words!(ImageServerAuth, "noauth or http_basic", "noauth" => NoAuth, "http_basic" => HttpBasic);

@@ -188,36 +188,8 @@ pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
     })
 }
 
-/// Breaks text after a label into lines, between words. A word that is too long for
-/// one line, such as a URL, is broken as well.
 fn wrapped(label: &str, text: &str, indent: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = label.to_owned();
-    let mut is_begin = true;
-    for word in text.split(' ') {
-        let mut rest = word;
-        let gap = usize::from(!is_begin);
-        if !is_begin && line.len() + gap + rest.len() > WIDTH {
-            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
-        } else if !is_begin {
-            line.push(' ');
-        }
-        while line.len() + rest.len() > WIDTH {
-            let room = WIDTH.saturating_sub(line.len());
-            let at = rest
-                .char_indices()
-                .map(|(at, _)| at)
-                .take_while(|at| *at <= room);
-            let (head, tail) = rest.split_at(at.last().unwrap_or(0));
-            line.push_str(head);
-            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
-            rest = tail;
-        }
-        line.push_str(rest);
-        is_begin = false;
-    }
-    lines.push(line);
-    lines
+    landfall_report::wrap::wrapped(label, text, indent, WIDTH)
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use landfall_boot_params::argument_value::ConsoleMode;
 use landfall_boot_params::cmdline::MAX_LENGTH;
 use landfall_boot_params::{BootParams, CommandLine};
 use landfall_devices::permission::{self, FIRST_PID_NAMESPACE};
@@ -56,7 +57,13 @@ pub fn is_init() -> bool {
 /// PID 1 must not.
 pub fn run() -> ! {
     let mount_faults = mounts::mount_all();
-    let flush = landfall_report::start(Output::Consoles, wants_debug("/proc/cmdline"));
+    let params = params("/proc/cmdline");
+    let mode = match *params.console {
+        ConsoleMode::Quiet => ConsoleMode::Quiet,
+        // Only the agent draws the status.
+        ConsoleMode::Status | ConsoleMode::Lines => ConsoleMode::Lines,
+    };
+    let flush = landfall_report::start(Output::Consoles(mode), params.wants_debug());
     landfall_report::log_panics(&flush);
     tracing::info!(
         "landfall {} on Linux {}",
@@ -103,16 +110,18 @@ pub fn run() -> ! {
     shutdown::stay()
 }
 
-/// Whether the kernel command line in this file asks for more logging. If the file
-/// cannot be read, it does not; the agent reports that.
-fn wants_debug(path: &str) -> bool {
+/// The settings on the kernel command line in this file. If it cannot be read, the
+/// defaults apply; the agent reports that.
+fn params(path: &str) -> BootParams {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| {
         let mut file = file.take(MAX_LENGTH as u64);
         file.read_to_end(&mut bytes)
     });
-    let line = CommandLine::parse_bytes(&bytes);
-    read.is_ok() && BootParams::from_command_line(&line).wants_debug()
+    if read.is_err() {
+        bytes.clear();
+    }
+    BootParams::from_command_line(&CommandLine::parse_bytes(&bytes))
 }
 
 /// Like `thread::spawn`, which panics if there is no memory for a thread. A panic
@@ -132,7 +141,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cmdline");
         let path = path.to_str().unwrap();
-        assert!(!wants_debug(path), "there is no such file");
+        assert!(!params(path).wants_debug(), "there is no such file");
         for (line, expected) in [
             ("quiet\n", false),
             ("ipa-debug=1\n", true),
@@ -141,7 +150,7 @@ mod tests {
             ("ipa-debug\u{fffd}=1\n", false),
         ] {
             fs::write(path, line).unwrap();
-            assert_eq!(wants_debug(path), expected, "{line}");
+            assert_eq!(params(path).wants_debug(), expected, "{line}");
         }
     }
 

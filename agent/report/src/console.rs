@@ -2,20 +2,20 @@
 //! queue. Otherwise a serial line whose flow control is held low would stop the
 //! installation.
 
+mod device;
+mod screen;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
+use device::{CONSOLE_QUEUE, Console};
+use landfall_boot_params::argument_value::ConsoleMode;
 use landfall_sys::uevent::{Action, Received, UeventSocket};
-
-/// How many lines a console may lag behind. If it is slower, lines are dropped.
-const CONSOLE_QUEUE: usize = 512;
+use tracing::Level;
 
 /// The maximum number of earlier lines that a new console prints first.
 const BACKLOG: usize = CONSOLE_QUEUE / 2;
@@ -31,13 +31,15 @@ const REGISTRATION: Duration = Duration::from_secs(1);
 pub(super) struct Consoles {
     list: PathBuf,
     devices: PathBuf,
+    mode: ConsoleMode,
     open: RwLock<BTreeMap<PathBuf, Console>>,
 }
 
 impl Consoles {
     /// `list` has the format of /proc/consoles. `devices` is /dev.
-    pub(super) fn new(list: &Path, devices: &Path) -> Self {
+    pub(super) fn new(list: &Path, devices: &Path, mode: ConsoleMode) -> Self {
         Self {
+            mode,
             list: list.to_owned(),
             devices: devices.to_owned(),
             open: RwLock::default(),
@@ -46,8 +48,12 @@ impl Consoles {
 
     /// Opens the consoles of this machine, and starts a thread that opens those
     /// that appear later. A new console first prints the last lines of `said`.
-    pub(super) fn of_this_machine(said: fn() -> Vec<String>) -> Arc<Self> {
-        let consoles = Arc::new(Self::new(Path::new("/proc/consoles"), Path::new("/dev")));
+    pub(super) fn of_this_machine(mode: ConsoleMode, said: fn() -> Vec<String>) -> Arc<Self> {
+        let consoles = Arc::new(Self::new(
+            Path::new("/proc/consoles"),
+            Path::new("/dev"),
+            mode,
+        ));
         // Open the socket before the first scan, so that no console is missed.
         let socket = UeventSocket::open();
         consoles.open_new(Vec::new);
@@ -84,7 +90,12 @@ impl Consoles {
         let mut new: Vec<(PathBuf, Console)> = names(&self.list)
             .into_iter()
             .filter(|name| !open.contains_key(name))
-            .filter_map(|name| Some((name.clone(), Console::open(&self.devices.join(name))?)))
+            .filter_map(|name| {
+                Some((
+                    name.clone(),
+                    Console::open(&self.devices.join(name), self.mode)?,
+                ))
+            })
             .collect();
         if new.is_empty() {
             return;
@@ -98,7 +109,11 @@ impl Consoles {
         open.extend(new.drain(..));
     }
 
-    pub(super) fn print(&self, text: &str) {
+    /// Prints a line of this level on every console that shows such lines.
+    pub(super) fn print(&self, level: Level, text: &str) {
+        if self.mode == ConsoleMode::Quiet && level > Level::WARN {
+            return;
+        }
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         for console in open.values() {
             console.print(text);
@@ -123,73 +138,6 @@ fn names(path: &Path) -> Vec<PathBuf> {
         .filter_map(|line| line.split_whitespace().next())
         .map(PathBuf::from)
         .collect()
-}
-
-enum Job {
-    Print(String),
-    Flush(SyncSender<()>),
-}
-
-/// One console with its thread.
-#[derive(Debug)]
-struct Console {
-    queue: SyncSender<Job>,
-    dropped: Mutex<u64>,
-}
-
-impl Console {
-    fn open(device: &Path) -> Option<Self> {
-        // A console without a device node (netconsole) gets the lines from the kernel
-        // log.
-        let file = OpenOptions::new().write(true).open(device).ok()?;
-        let (queue, jobs) = sync_channel(CONSOLE_QUEUE);
-        thread::Builder::new()
-            .name("console".into())
-            .spawn(move || serve_console(file, &jobs))
-            .ok()?;
-        Some(Self {
-            queue,
-            dropped: Mutex::new(0),
-        })
-    }
-
-    fn print(&self, text: &str) {
-        let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut out = String::new();
-        if *dropped > 0 {
-            let _ = writeln!(out, "(console too slow; lines dropped: {})", *dropped);
-        }
-        out.push_str(text);
-        out.push('\n');
-        match self.queue.try_send(Job::Print(out)) {
-            Ok(()) => *dropped = 0,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => *dropped += 1,
-        }
-    }
-
-    /// Waits until all earlier lines are printed, at most `bound`.
-    fn wait_until_printed(&self, bound: Duration) {
-        let (done, printed) = sync_channel(1);
-        if self.queue.try_send(Job::Flush(done)).is_ok() {
-            // After the timeout the agent continues as well.
-            let _ = printed.recv_timeout(bound);
-        }
-    }
-}
-
-fn serve_console(mut file: File, jobs: &Receiver<Job>) {
-    for job in jobs {
-        match job {
-            Job::Print(text) => {
-                // If the console has disappeared, the error cannot be shown
-                // anywhere.
-                let _ = file.write_all(text.as_bytes());
-            }
-            Job::Flush(done) => {
-                let _ = done.try_send(());
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -221,16 +169,49 @@ mod tests {
         }
         let list = path("consoles");
         fs::write(&list, "ttyS0 -W-\n").unwrap();
-        let consoles = Consoles::new(&list, dir.path());
+        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Lines);
         consoles.open_new(Vec::new);
-        consoles.print("first");
+        consoles.print(Level::INFO, "first");
         // The list has a console without a device node.
         fs::write(&list, "ttyS0 -W-\nhvc0 -W-\nnetcon0 -W-\n").unwrap();
         consoles.open_new(|| vec!["first".to_owned()]);
-        consoles.print("second");
+        consoles.print(Level::INFO, "second");
         consoles.wait_until_printed(Duration::from_secs(20));
         assert_eq!(text("ttyS0"), "first\nsecond\n");
         assert_eq!(text("hvc0"), "first\nsecond\n");
+    }
+
+    #[test]
+    fn a_quiet_console_shows_warnings_and_errors_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = dir.path().join("consoles");
+        fs::write(&list, "tty0 -W-\n").unwrap();
+        fs::write(dir.path().join("tty0"), "").unwrap();
+        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Quiet);
+        consoles.open_new(Vec::new);
+        consoles.print(Level::INFO, "said");
+        consoles.print(Level::WARN, "warned");
+        consoles.wait_until_printed(Duration::from_secs(20));
+        let text = fs::read_to_string(dir.path().join("tty0")).unwrap();
+        assert_eq!(text, "warned\n");
+    }
+
+    #[test]
+    fn a_virtual_terminal_shows_the_status_and_a_serial_line_shows_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = dir.path().join("consoles");
+        fs::write(&list, "tty0 -W-\nttyS0 -W-\n").unwrap();
+        for name in ["tty0", "ttyS0"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Status);
+        consoles.open_new(Vec::new);
+        consoles.print(Level::INFO, "said");
+        consoles.wait_until_printed(Duration::from_secs(20));
+        let text = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        assert_eq!(text("ttyS0"), "said\n");
+        assert!(text("tty0").contains(" Landfall "), "{}", text("tty0"));
+        assert!(!text("tty0").contains("said\n"), "{}", text("tty0"));
     }
 
     #[test]
@@ -239,7 +220,7 @@ mod tests {
         let list = dir.path().join("consoles");
         fs::write(&list, "hvc0 -W-\n").unwrap();
         fs::write(dir.path().join("hvc0"), "").unwrap();
-        let consoles = Consoles::new(&list, dir.path());
+        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Lines);
         consoles.open_new(|| (0..10_000).map(|number| number.to_string()).collect());
         consoles.wait_until_printed(Duration::from_secs(20));
         let text = fs::read_to_string(dir.path().join("hvc0")).unwrap();

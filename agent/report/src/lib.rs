@@ -12,6 +12,8 @@ pub mod kernel_log;
 mod progress;
 mod ring;
 pub mod status;
+mod status_screen;
+pub mod wrap;
 
 pub use event::{ByteCount, Event};
 pub use progress::{Progress, ProgressLine};
@@ -24,6 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use console::Consoles;
+use landfall_boot_params::argument_value::ConsoleMode;
 use landfall_boot_params::without_secrets;
 use landfall_sys::boot_clock::seconds_since_boot;
 use landfall_sys::service_notify::ServiceNotify;
@@ -40,7 +43,7 @@ const LINE_LIMIT: usize = 4000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// Every console in /proc/consoles, and the kernel log.
-    Consoles,
+    Consoles(ConsoleMode),
     /// stderr, for a person at a terminal or a log file.
     Stderr,
     /// stderr that is connected to systemd's journal. Each line begins with its
@@ -53,8 +56,8 @@ pub enum Output {
 /// Starts logging for the rest of the process. A second call has no effect.
 pub fn start(output: Output, debug: bool) -> Flush {
     let sinks = match output {
-        Output::Consoles => Sinks::Ramdisk {
-            consoles: Consoles::of_this_machine(said_on_consoles),
+        Output::Consoles(mode) => Sinks::Ramdisk {
+            consoles: Consoles::of_this_machine(mode, said_on_consoles),
             // If /dev/kmsg cannot be opened, only the copy in the kernel log is missing.
             kmsg: OpenOptions::new()
                 .write(true)
@@ -123,7 +126,7 @@ impl Sinks {
     fn put(&self, line: &Event) {
         match self {
             Self::Ramdisk { consoles, kmsg } => {
-                consoles.print(&line.for_consoles());
+                consoles.print(line.level, &line.for_consoles());
                 if let Some(kmsg) = kmsg {
                     // The prefix means facility user, level debug. This is below every console log
                     // level but "debug", so that no console shows the line twice.

@@ -246,6 +246,31 @@ pub fn begin_step(name: impl Into<String>) {
     });
 }
 
+/// Records why a request failed that the agent repeats, until
+/// [`retry_succeeded`].
+pub fn report_retry(stage: &str, text: String, remedy: Option<String>) {
+    let error = LastError {
+        time: seconds_since_boot(),
+        stage: stage.to_owned(),
+        text,
+        remedy,
+    };
+    update(|status| status.last_error = Some(error));
+}
+
+/// Removes what [`report_retry`] of this stage has recorded.
+pub fn retry_succeeded(stage: &str) {
+    update(|status| {
+        if status
+            .last_error
+            .as_ref()
+            .is_some_and(|error| error.stage == stage)
+        {
+            status.last_error = None;
+        }
+    });
+}
+
 /// Records the disk that the machine will be installed to.
 pub fn chose_root_disk(path: impl Into<String>, why: impl Into<String>) {
     let disk = RootDisk {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use landfall_http_client::Answer;
 use landfall_network::NetworkState;
 use landfall_network_plan::MacAddr;
+use landfall_report::status;
 use landfall_sys::backoff::Backoff;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync::watch;
@@ -137,6 +138,7 @@ pub async fn look_up_until_known(
             tracing::info!("looking up {} at {}", macs.join(", "), service.base());
             asked_for = Some(macs.clone());
         }
+        let mut remedy = None;
         let mut extra = Duration::ZERO;
         let fault = match service.get_lookup(&query.to_text(&macs)).await {
             Ok(answer) if answer.status == 200 => match LookupAnswer::read(&answer.body) {
@@ -154,6 +156,7 @@ pub async fn look_up_until_known(
                 if answer.status == 409 {
                     extra = locked.next().copied().unwrap_or_default();
                 }
+                remedy = remedy_of(&answer);
                 explain(&answer)
             }
             Err(fault) => fault,
@@ -167,6 +170,7 @@ pub async fn look_up_until_known(
             });
         }
         let pause = (extra + backoff.pause()).min(left);
+        status::report_retry("lookup", fault.clone(), remedy.map(|remedy| remedy(&macs)));
         tracing::warn!(
             "lookup at {}: {fault}; asking again in {:.0} s or when a NIC appears",
             service.base(),
@@ -191,6 +195,25 @@ fn explain(answer: &Answer) -> String {
         403 => format!("{}{FORBIDDEN}", fault(answer)),
         409 => format!("{} (the node is locked)", fault(answer)),
         _ => fault(answer),
+    }
+}
+
+/// What the operator can do about the answer, with the machine's MAC addresses.
+type Remedy = fn(&[String]) -> String;
+
+fn remedy_of(answer: &Answer) -> Option<Remedy> {
+    match answer.status {
+        404 => Some(|macs| {
+            let macs = macs.join(", ");
+            format!(
+                "enrol a port with one of these MAC addresses, or start its inspection or deployment: {macs}"
+            )
+        }),
+        409 => Some(|_| {
+            "Ironic works on the node; if this lasts, look at the node's last error and reservation"
+                .to_owned()
+        }),
+        _ => None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use landfall_boot_params::argument_value::ConsoleMode;
 use landfall_devices::permission::{HOST_ROOT, Home};
 use landfall_disk::critical_section;
 use landfall_init::Ending;
@@ -46,19 +47,22 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let output = match home {
-        Home::Ramdisk => Output::Consoles,
+    let output = |mode| match home {
+        Home::Ramdisk => Output::Consoles(mode),
         Home::LiveSystem | Home::AgentContainer => Output::Journal,
     };
     let settings = match Settings::of_this_boot_with(container) {
         Ok(settings) => settings,
         Err(error) => {
-            landfall_report::start(output, debug);
+            landfall_report::start(output(ConsoleMode::Lines), debug);
             tracing::error!("cannot read /proc/cmdline: {error}");
             return ExitCode::FAILURE;
         }
     };
-    let flush = landfall_report::start(output, debug || settings.params.wants_debug());
+    let flush = landfall_report::start(
+        output(*settings.params.console),
+        debug || settings.params.wants_debug(),
+    );
     landfall_report::log_panics(&flush);
     // One thread runs all network tasks. Disks are written on other threads.
     let runtime = match tokio::runtime::Builder::new_current_thread()

@@ -46,6 +46,7 @@ impl Boot {
     ) -> Result<Ending> {
         tracing::info!("this machine is node {}", node.uuid);
         status::update(|status| status.node = Some(node.uuid.clone()));
+        status::retry_succeeded("lookup");
         begin_step(WAITING);
         if let Some(pages) = self.pages.take() {
             pages.stop().await;

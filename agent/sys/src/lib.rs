@@ -37,6 +37,7 @@ pub mod system_path;
 pub mod uevent;
 pub mod wall_clock;
 pub mod watchdog_ioctl;
+pub mod window_size;
 pub mod xattr;
 pub mod zero_range;
 

@@ -1,5 +1,6 @@
 //! Starts virtual machines and controls running ones.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -261,6 +262,24 @@ impl Guest {
             .execute("human-monitor-command", json!({"command-line": line}))
             .await
             .map(drop)
+    }
+
+    /// The characters in the memory of the VGA text screen, and a picture of the screen
+    /// beside the journal.
+    pub async fn vga_text(&mut self, picture: &Path) -> Result<String> {
+        let file = tempfile::NamedTempFile::new()?;
+        // The console driver scrolls by moving the screen within this memory.
+        let dump = json!({"val": 0xb_8000, "size": 0x8000, "filename": file.path()});
+        self.qmp.execute("pmemsave", dump).await?;
+        let png = json!({"filename": picture, "format": "png"});
+        self.qmp.execute("screendump", png).await?;
+        let memory = std::fs::read(file.path())?;
+        // Each character is followed by its colours.
+        Ok(memory
+            .iter()
+            .step_by(2)
+            .map(|byte| char::from(*byte))
+            .collect())
     }
 
     /// Presses Ctrl-Alt-Del on the emulated PS/2 keyboard.

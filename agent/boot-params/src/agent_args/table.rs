@@ -8,8 +8,8 @@ use super::assign::{GivenText, assign};
 use super::listing::ListedSetting;
 use super::names::{Names, argument, both, file, ignored, lookup_only};
 use crate::argument_value::{
-    ApiVersion, CertificateCurve, HttpUrl, ImageServerAuth, NtpServer, RequestId, Scheme, Secret,
-    ServiceUrls, StepPriority, TlsVersion,
+    ApiVersion, CertificateCurve, ConsoleMode, HttpUrl, ImageServerAuth, NtpServer, RequestId,
+    Scheme, Secret, ServiceUrls, StepPriority, TlsVersion,
 };
 use crate::image_urls::ImageUrls;
 use crate::mac::BootInterface;
@@ -178,6 +178,8 @@ boot_params! {
     bmc_nics: bool = both("landfall.bmc_nics", "landfall.bmc_nics"), false;
     /// Serve the status page, `/status.json`, `/metrics` and `/log.txt` on the port of the agent's API, without a token.
     status: bool = both("landfall.status", "landfall.status"), true;
+    /// What the consoles show: `status` (a status screen on the virtual terminal, lines and a block of the status on serial consoles), `lines`, or `quiet` (warnings and errors).
+    console: ConsoleMode = both("landfall.console", "landfall.console"), ConsoleMode::Status;
     /// Bundle of certificate authorities that servers are verified against.
     cafile: Option<String> = file("cafile"), None;
     /// Certificate that the agent shows to servers.

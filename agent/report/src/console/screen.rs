@@ -1,0 +1,128 @@
+//! Draws the status on a virtual terminal.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::time::{Duration, Instant, SystemTime};
+
+use landfall_sys::boot_clock::seconds_since_boot;
+use landfall_sys::calendar;
+use landfall_sys::window_size::window_size;
+
+use crate::status_screen::{self, ScreenLine, Tone};
+use crate::{last_events, status};
+
+/// How often every line is drawn, not only those that have changed.
+const REDRAW_ALL: Duration = Duration::from_secs(5);
+/// The size of a VGA text screen, for a terminal that does not know its size.
+const VGA_SIZE: (usize, usize) = (80, 25);
+/// More log lines than fit on a large screen.
+const LOG_LINES: usize = 80;
+
+/// A virtual terminal and what is drawn on it.
+pub(super) struct Screen {
+    file: File,
+    drawn: Vec<ScreenLine>,
+    /// When every line was drawn.
+    all_drawn: Option<Instant>,
+}
+
+impl Screen {
+    pub(super) fn new(file: File) -> Self {
+        Self {
+            file,
+            drawn: Vec::new(),
+            all_drawn: None,
+        }
+    }
+
+    /// Draws the lines that have changed: a frame buffer behind PCI is slow, and most
+    /// seconds change two lines. Now and then it draws all lines, because the kernel
+    /// prints on the same terminal.
+    pub(super) fn draw(&mut self) {
+        let size = window_size(&self.file).unwrap_or(VGA_SIZE);
+        let clock = calendar::civil(SystemTime::now());
+        let clock = clock.map(|now| {
+            let date = format!("{}-{:02}-{:02}", now.year, now.month, now.day);
+            format!(
+                "{date} {:02}:{:02}:{:02} UTC",
+                now.hour, now.minute, now.second
+            )
+        });
+        let lines = status_screen::screen(
+            &status::now(),
+            &last_events(LOG_LINES),
+            seconds_since_boot(),
+            &clock.unwrap_or_default(),
+            size,
+        );
+        let all = self.all_drawn.is_none_or(|at| at.elapsed() >= REDRAW_ALL);
+        let mut drawing = String::new();
+        if self.all_drawn.is_none() {
+            // Also ends attributes that the firmware or GRUB may have left.
+            drawing.push_str("\x1b[0m\x1b[2J");
+        }
+        if all {
+            self.drawn.clear();
+            self.all_drawn = Some(Instant::now());
+        }
+        drawing.push_str(&changes(&self.drawn, &lines, size.1));
+        // If the terminal has disappeared, the error cannot be shown anywhere.
+        let _ = self.file.write_all(drawing.as_bytes());
+        self.drawn = lines;
+    }
+}
+
+/// What turns the lines on a terminal of this height into others, in the control
+/// sequences of the Linux console (console_codes(4)). The cursor stays in the last
+/// line, so that a later line of the kernel or init scrolls.
+fn changes(drawn: &[ScreenLine], lines: &[ScreenLine], height: usize) -> String {
+    let mut out = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        if drawn.get(number) == Some(line) {
+            continue;
+        }
+        let attributes = match line.tone {
+            Tone::Title => "\x1b[7m",
+            Tone::Plain => "",
+            Tone::Waiting => "\x1b[33m",
+            Tone::Failed => "\x1b[1;31m",
+        };
+        // A character in the last column leaves the cursor there, and erasing to the end
+        // of the line would erase it. So erase first.
+        let row = number + 1;
+        let _ = write!(out, "\x1b[{row};1H\x1b[2K{attributes}{}\x1b[0m", line.text);
+    }
+    if lines.len() < height && lines.len() != drawn.len() {
+        let _ = write!(out, "\x1b[{};1H\x1b[J", lines.len() + 1);
+    }
+    let _ = write!(out, "\x1b[{height};1H");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_changed_lines_are_drawn() {
+        let line = |text: &str| ScreenLine {
+            text: text.into(),
+            tone: Tone::Plain,
+        };
+        let two = [line("a"), line("b")];
+        assert_eq!(
+            changes(&[], &two, 2),
+            "\x1b[1;1H\x1b[2Ka\x1b[0m\x1b[2;1H\x1b[2Kb\x1b[0m\x1b[2;1H"
+        );
+        assert_eq!(
+            changes(&two, &[line("a"), line("c")], 3),
+            "\x1b[2;1H\x1b[2Kc\x1b[0m\x1b[3;1H"
+        );
+        assert_eq!(
+            changes(&two, &two[..1], 3),
+            "\x1b[2;1H\x1b[J\x1b[3;1H",
+            "the rest is erased"
+        );
+    }
+}
