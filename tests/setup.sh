@@ -28,6 +28,8 @@ if [ "${1:-}" != --build-only ]; then
   # in libvirt-daemon.
   # shellcheck source=/dev/null
   [ "$(. /etc/os-release && echo "$VERSION_CODENAME")" = bookworm ] || packages="$packages libvirt-daemon-driver-storage"
+  # The syslog server that gets the agent's log.
+  packages="$packages rsyslog"
   # The cache that many hosts download through.
   packages="$packages squid"
   # The rescue layer, and the user who logs in to it.

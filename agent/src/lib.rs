@@ -17,6 +17,7 @@ mod logs;
 mod mdns_question;
 mod rescue;
 mod stages;
+mod syslog;
 mod tools;
 
 use std::ffi::OsString;

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use hardware::wait_for_hardware;
 use home::name_host;
+use landfall_boot_params::syslog_server::SyslogTransport;
 use landfall_devices::devices_settled::{DevicesSettled, devices_settled};
 use landfall_discovery::clock::Clock;
 use landfall_handover::written_disk::release_left_mounts;
@@ -42,7 +43,7 @@ use crate::api::Listening;
 use crate::http_options::{http_options, report_authorities};
 use crate::ironic::Retry;
 use crate::live_system::LiveSystem;
-use crate::rescue;
+use crate::{rescue, syslog};
 pub use own_image::own_image;
 pub use process::{RunArguments, run};
 use rescued::stay_rescued;
@@ -73,6 +74,7 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
     let network = start_network(&settings, live.as_ref())?;
     let mut boot = Boot::new(settings, devices_settled, network, live)?;
     status::follow(boot.network.clone(), boot.reach.subscribe());
+    boot.forward_log()?;
     if rescue::is_rescued() {
         match stay_rescued().await? {}
     }
@@ -138,6 +140,21 @@ impl Boot {
             remarks: Vec::new(),
             live,
         })
+    }
+}
+
+impl Boot {
+    /// Sends the log to the syslog server of the settings, if there is one.
+    fn forward_log(&self) -> Result<()> {
+        let Some(server) = self.settings.params.syslog.value.clone() else {
+            return Ok(());
+        };
+        let tls = match server.transport {
+            SyslogTransport::Tls => Some(Arc::new(http_options(&self.settings)?.tls()?)),
+            SyslogTransport::Udp | SyslogTransport::Tcp => None,
+        };
+        tokio::spawn(syslog::forward(server, tls, self.network.clone()));
+        Ok(())
     }
 }
 

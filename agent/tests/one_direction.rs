@@ -15,6 +15,7 @@ const ROW: &[&str] = &[
     "live_system",
     "logs",
     "rescue",
+    "syslog",
     "ironic",
     "commands",
     "api",

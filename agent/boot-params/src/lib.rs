@@ -36,6 +36,7 @@ pub mod openshift_agent;
 mod plain_values;
 mod setting;
 mod shown;
+pub mod syslog_server;
 #[cfg(test)]
 mod test_table;
 

@@ -125,9 +125,11 @@ impl HttpOptions {
         }
     }
 
+    /// The TLS options of these, for a connection that is not HTTP.
+    ///
     /// # Errors
     /// If a certificate or key file is invalid. The error names it.
-    fn tls(&self) -> Result<rustls::ClientConfig> {
+    pub fn tls(&self) -> Result<rustls::ClientConfig> {
         let trust = match &self.ca_file {
             _ if self.insecure => ServerTrust::anybody(),
             Some(file) => ServerTrust::from_file(file)?,

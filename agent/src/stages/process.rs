@@ -16,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::boot;
 use crate::live_system::{self, LiveSystem};
+use crate::syslog;
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -89,6 +90,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
         Ok(None) => {}
         Err(failure) => tracing::error!("{failure}"),
     }
+    runtime.block_on(syslog::wait_until_sent(LAST_LINES));
     // A thread that waits for a disk or a server must not keep the process alive.
     runtime.shutdown_background();
     flush.wait(LAST_LINES);

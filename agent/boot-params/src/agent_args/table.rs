@@ -14,6 +14,7 @@ use crate::argument_value::{
 use crate::image_urls::ImageUrls;
 use crate::mac::BootInterface;
 use crate::setting::Setting;
+use crate::syslog_server::SyslogServer;
 
 const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -180,6 +181,8 @@ boot_params! {
     status: bool = both("landfall.status", "landfall.status"), true;
     /// What the consoles show: `status` (a status screen on the virtual terminal, lines and a block of the status on serial consoles), `lines`, or `quiet` (warnings and errors).
     console: ConsoleMode = both("landfall.console", "landfall.console"), ConsoleMode::Status;
+    /// Send the log to this syslog server (RFC 5424): `udp://HOST:PORT`, `tcp://HOST:PORT` or `tls://HOST:PORT`.
+    syslog: Option<SyslogServer> = both("landfall.syslog", "landfall.syslog"), None;
     /// Bundle of certificate authorities that servers are verified against.
     cafile: Option<String> = file("cafile"), None;
     /// Certificate that the agent shows to servers.
