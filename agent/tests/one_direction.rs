@@ -3,10 +3,15 @@
 //! over and never calls a later one. Between the crates, cargo sees to it; but this
 //! crate may use them all, so its modules are checked for the crates as well.
 
+#![allow(clippy::unwrap_used, reason = "for tests")]
+
+mod source_files;
+
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use source_files::source_files;
 
 /// The modules in order: each may use the modules before it.
 const ROW: &[&str] = &[
@@ -97,23 +102,10 @@ fn is_of_a_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-fn sources(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.extend(sources(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    Ok(found)
-}
-
 #[test]
 fn every_module_uses_only_what_stands_before_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = sources(&root).unwrap();
+    let mut files = source_files(&root);
     files.sort();
     let mut faults = Vec::new();
     let mut judged = 0;

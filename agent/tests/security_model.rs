@@ -3,9 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
+mod source_files;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use source_files::source_files;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -13,17 +17,6 @@ fn root() -> PathBuf {
 
 fn page() -> String {
     fs::read_to_string(root().join("docs/security-model.md")).unwrap()
-}
-
-fn sources(directory: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
 }
 
 /// The table rows of the page after the heading, up to the next heading.
@@ -35,7 +28,7 @@ fn rows_until<'a>(page: &'a str, heading: &str) -> Vec<&'a str> {
 
 #[test]
 fn every_promise_has_a_test() {
-    let mut files = Vec::new();
+    let mut source = String::new();
     for part in [
         "agent",
         "image-build",
@@ -43,11 +36,9 @@ fn every_promise_has_a_test() {
         "tests/e2e",
         "tests/src",
     ] {
-        sources(&root().join(part), &mut files);
-    }
-    let mut source = String::new();
-    for file in files {
-        source.push_str(&fs::read_to_string(file).unwrap());
+        for file in source_files(&root().join(part)) {
+            source.push_str(&fs::read_to_string(file).unwrap());
+        }
     }
     let page = page();
     let promises = rows_until(&page, "## Not protected");
@@ -68,10 +59,8 @@ fn every_promise_has_a_test() {
 #[test]
 fn the_inventory_of_unsafe_code_is_complete() {
     let directory = root().join("agent/sys/src");
-    let mut files = Vec::new();
-    sources(&directory, &mut files);
     let mut found = BTreeMap::new();
-    for file in files {
+    for file in source_files(&directory) {
         let blocks = fs::read_to_string(&file)
             .unwrap()
             .matches("unsafe {")

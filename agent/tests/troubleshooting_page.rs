@@ -3,21 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
+mod source_files;
 
-/// All source files below `directory`, except tests.
-fn sources(directory: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if path.is_dir() && !["tests", "test_data", "target"].contains(&name.as_str()) {
-            sources(&path, files);
-        } else if name.ends_with(".rs") && name != "tests.rs" {
-            files.push(path);
-        }
-    }
-}
+use std::fs;
+use std::path::Path;
+
+use source_files::source_files;
 
 /// The texts that stand before the first `|` of each row, between backquotes.
 fn quotes(page: &str) -> Vec<&str> {
@@ -37,10 +28,12 @@ fn written(quote: &str) -> &str {
 #[test]
 fn every_quoted_text_is_in_the_source() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut files = Vec::new();
-    sources(&root.join("agent"), &mut files);
     let mut source = String::new();
-    for file in files {
+    for file in source_files(&root.join("agent")) {
+        // A text that only a test contains is never printed.
+        if file.ends_with("tests.rs") || file.iter().any(|part| part == "tests") {
+            continue;
+        }
         source.push_str(&fs::read_to_string(file).unwrap());
     }
     let page = fs::read_to_string(root.join("docs/my-host-hangs.md")).unwrap();
