@@ -169,6 +169,12 @@ words!(TlsVersion, "1.2 or 1.3", "1.2" => V1_2, "1.3" => V1_3);
 words!(ImageServerAuth, "noauth or http_basic", "noauth" => NoAuth, "http_basic" => HttpBasic);
 words!(CertificateCurve, "p256, p384 or p521", "p256" => P256, "p384" => P384, "p521" => P521);
 
+/// Whether the text may be an address or a host name. The resolver does the full check.
+pub(crate) fn is_host(text: &str) -> bool {
+    let allowed = |c: u8| c.is_ascii_alphanumeric() || b".:_-".contains(&c);
+    text.len() <= 253 && text.bytes().all(allowed)
+}
+
 /// An NTP server: an address or a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NtpServer(pub String);
@@ -177,8 +183,7 @@ impl ArgumentValue for NtpServer {
     const EXPECTED: &'static str = "an address or host name of at most 253 characters";
 
     fn parse(text: &str) -> Option<NtpServer> {
-        let allowed = |c: u8| c.is_ascii_alphanumeric() || b".:_-".contains(&c);
-        (text.len() <= 253 && text.bytes().all(allowed)).then(|| NtpServer(text.to_owned()))
+        is_host(text).then(|| NtpServer(text.to_owned()))
     }
 
     fn to_text(&self) -> String {

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::argument_value::ArgumentValue;
+use crate::argument_value::{ArgumentValue, is_host};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyslogServer {
@@ -69,9 +69,7 @@ impl ArgumentValue for SyslogServer {
             Some(port) => port.parse().ok().filter(|port| *port > 0)?,
             None => transport.port(),
         };
-        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".:_-".contains(&byte);
-        let fits = !host.is_empty() && host.len() <= 253 && host.bytes().all(is_host);
-        fits.then(|| Self {
+        (!host.is_empty() && is_host(host)).then(|| Self {
             transport,
             host: host.to_owned(),
             port,
