@@ -41,19 +41,11 @@ impl Screen {
     /// prints on the same terminal.
     pub(super) fn draw(&mut self) {
         let size = window_size(&self.file).unwrap_or(VGA_SIZE);
-        let clock = calendar::civil(SystemTime::now());
-        let clock = clock.map(|now| {
-            let date = format!("{}-{:02}-{:02}", now.year, now.month, now.day);
-            format!(
-                "{date} {:02}:{:02}:{:02} UTC",
-                now.hour, now.minute, now.second
-            )
-        });
         let lines = status_screen::screen(
             &status::now(),
             &last_events(LOG_LINES),
             seconds_since_boot(),
-            &clock.unwrap_or_default(),
+            &calendar::shown(SystemTime::now()),
             size,
         );
         let all = self.all_drawn.is_none_or(|at| at.elapsed() >= REDRAW_ALL);
