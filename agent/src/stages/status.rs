@@ -58,13 +58,8 @@ async fn follow_network(
         );
         let name = host_name::given().unwrap_or_default();
         status::update(|status| {
-            let neighbours = std::mem::take(&mut status.network.nics);
             status.network = now;
             status.host.name = name;
-            for nic in &mut status.network.nics {
-                let old = neighbours.iter().find(|old| old.name == nic.name);
-                nic.neighbour = old.and_then(|old| old.neighbour.clone());
-            }
         });
         // The senders live as long as the boot.
         let changed = tokio::select! {
