@@ -80,17 +80,18 @@ pub async fn wait_until_sent(bound: Duration) {
 fn lines_of_init() -> Vec<Event> {
     let records = kernel_log::records().into_iter();
     let of_init = records.filter_map(|record| {
-        let text = record.text.strip_prefix("landfall init: ")?.to_owned();
+        let line = record.text.strip_prefix("landfall init: ")?;
+        let (level, text) = match line.split_once(' ') {
+            Some(("FAILED", text)) => (tracing::Level::ERROR, text),
+            Some(("warning:", text)) => (tracing::Level::WARN, text),
+            _ => (tracing::Level::INFO, line),
+        };
         Some(Event {
             sequence: 0,
             time: record.time,
             stage: "init".to_owned(),
-            level: match text.split_once(' ') {
-                Some(("FAILED", _)) => tracing::Level::ERROR,
-                Some(("warning:", _)) => tracing::Level::WARN,
-                _ => tracing::Level::INFO,
-            },
-            text,
+            level,
+            text: text.to_owned(),
             progress: None,
         })
     });
