@@ -26,8 +26,8 @@ async fn get(path: &str, accept: &str) -> Result<String> {
     Ok(answer)
 }
 
-/// Ironic does not run. Each place names the cause and what to do, and none of them has
-/// the token.
+/// No service answers at Ironic's address. The screen, the serial console and the status
+/// pages name the cause and the remedy, and none of them shows the token.
 #[test]
 fn a_host_that_waits_shows_why() {
     host_test("a_host_that_waits_shows_why", async |lab| {
