@@ -358,3 +358,28 @@ fn lock_down_leaves_no_link_up() {
         assert_eq!(up(), 0, "{}", ip_output("link"));
     });
 }
+
+#[test]
+fn another_plan_finds_the_nics_as_at_boot() {
+    on_a_machine(async |lab| {
+        lab.plug_in_up(0, &["192.0.2.1/24"]);
+        for command in [
+            "link add br0 type bridge",
+            "addr add 198.51.100.10/24 dev br0",
+            "link set br0 up",
+            "addr add 192.0.2.10/24 dev eth0",
+            "addr add 2001:db8::10/64 dev eth0",
+            "link set eth0 up",
+            "route add default via 192.0.2.1",
+        ] {
+            ip(command);
+        }
+        crate::forget().await.unwrap();
+        let left = ip_output("-o addr show scope global") + &ip_output("route");
+        assert_eq!(left, "");
+        let links = ip_output("-o link");
+        assert!(!links.contains("br0"), "{links}");
+        let mut network = lab.boot("ip=192.0.2.20:::24::eth0:none");
+        until_has(lab, &mut network, "eth0", "192.0.2.20/24").await;
+    });
+}
