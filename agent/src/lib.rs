@@ -15,6 +15,7 @@ pub mod ironic;
 mod live_system;
 mod logs;
 mod mdns_question;
+mod network_form;
 mod rescue;
 mod stages;
 mod syslog;

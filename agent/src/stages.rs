@@ -3,6 +3,7 @@
 
 mod callback;
 mod clock;
+mod form;
 mod hardware;
 mod home;
 mod inspection;
@@ -21,6 +22,7 @@ mod unattended;
 use std::path::Path;
 use std::sync::Arc;
 
+use form::TryThem;
 use hardware::wait_for_hardware;
 use home::name_host;
 use landfall_boot_params::syslog_server::SyslogTransport;
@@ -33,7 +35,7 @@ use landfall_network::reach::Reach;
 use landfall_network::{HeardVlans, Network, NetworkState, this_host};
 use landfall_report::failure::Result;
 use landfall_report::status::begin_step;
-use landfall_settings::{Settings, embedded_hosts};
+use landfall_settings::{FormArguments, Settings, embedded_hosts};
 use landfall_sys::state_file::STATE_DIRECTORY;
 use lookup::Lookup;
 use network::start_network;
@@ -50,8 +52,12 @@ use rescued::stay_rescued;
 use unattended::Order;
 
 /// Runs the boot. `live` holds the services of a live system; `None` in the
-/// ramdisk.
-async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
+/// ramdisk. `form` receives what an operator gives in the form on a console.
+async fn boot(
+    settings: Settings,
+    live: Option<LiveSystem>,
+    form: Option<TryThem>,
+) -> Result<Ending> {
     release_left_mounts();
     if live.is_none() {
         warn_all(&settings.ignition.write_companions(Path::new("/")));
@@ -66,17 +72,21 @@ async fn boot(settings: Settings, live: Option<LiveSystem>) -> Result<Ending> {
     let settings = settings
         .with_embedded(embedded)
         .with_virtual_media(move || settled.borrow().is_some())
-        .await;
+        .await
+        .with_form(FormArguments::load(Path::new(STATE_DIRECTORY)));
     settings.report();
     report_authorities(&settings);
     name_host(&settings.params, live.as_ref()).await;
     begin_step("configuring the network");
-    let network = start_network(&settings, live.as_ref())?;
+    let network = start_network(&settings, live.as_ref()).await?;
     let mut boot = Boot::new(settings, devices_settled, network, live)?;
     status::follow(boot.network.clone(), boot.reach.subscribe());
     boot.forward_log()?;
     if rescue::is_rescued() {
         match stay_rescued().await? {}
+    }
+    if let Some(form) = form.filter(|_| *boot.settings.params.console_form) {
+        form::offer(&boot.settings, form);
     }
     boot.set_clock().await?;
     wait_for_hardware(&boot.settings.params).await;

@@ -17,6 +17,7 @@ use source_files::source_files;
 const ROW: &[&str] = &[
     "http_options",
     "mdns_question",
+    "network_form",
     "live_system",
     "logs",
     "rescue",

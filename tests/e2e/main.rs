@@ -24,6 +24,7 @@ mod live_system;
 mod lldp_vlans;
 mod machine_faults;
 mod multipath;
+mod network_form;
 mod original_inventory;
 mod reaching_the_service;
 mod secrets;

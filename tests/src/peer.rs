@@ -118,6 +118,21 @@ impl Peer {
         Self::start(lab, 2, SETUP).await
     }
 
+    /// Starts a peer that drops frames on its one cable that do not have VLAN tag 50.
+    pub async fn vlan(lab: &Lab) -> Result<Self> {
+        const SETUP: &[&str] = &[
+            "ip link set eth0 up",
+            "ip link set eth1 up",
+            "ip link add link eth1 name eth1.50 type vlan id 50",
+            "ip link set eth1.50 up",
+            "brctl addbr br0",
+            "brctl addif br0 eth0",
+            "brctl addif br0 eth1.50",
+            "ip link set br0 up",
+        ];
+        Self::start(lab, 1, SETUP).await
+    }
+
     /// Runs one shell line and returns its output.
     pub async fn run(&mut self, lab: &Lab, command: &str) -> Result<String> {
         let mark = lab.journal.mark();

@@ -66,6 +66,22 @@ impl CommandLine {
         self.tokens.iter().rev().find(|token| token.key == key)
     }
 
+    /// The arguments with other names than these.
+    #[must_use]
+    pub fn without(&self, keys: &[&str]) -> CommandLine {
+        let mut others = self.clone();
+        let is_other = |token: &Token| !keys.contains(&token.key.as_str());
+        others.tokens.retain(is_other);
+        others
+    }
+
+    /// These arguments, and after them others.
+    #[must_use]
+    pub fn followed_by(mut self, others: CommandLine) -> CommandLine {
+        self.tokens.extend(others.tokens);
+        self
+    }
+
     /// True if the text was longer than [`MAX_LENGTH`] and its end was left out.
     pub(crate) fn was_cut(&self) -> bool {
         self.cut

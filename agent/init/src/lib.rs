@@ -63,7 +63,9 @@ pub fn run() -> ! {
         // Only the agent draws the status.
         ConsoleMode::Status | ConsoleMode::Lines => ConsoleMode::Lines,
     };
-    let flush = landfall_report::start(Output::Consoles(mode), params.wants_debug());
+    // The form is the agent's as well.
+    let output = Output::Consoles { mode, form: false };
+    let flush = landfall_report::start(output, params.wants_debug());
     landfall_report::log_panics(&flush);
     tracing::info!(
         "landfall {} on Linux {}",

@@ -3,6 +3,7 @@
 //! installation.
 
 mod device;
+mod keyboard;
 mod screen;
 
 use std::collections::BTreeMap;
@@ -32,14 +33,17 @@ pub(super) struct Consoles {
     list: PathBuf,
     devices: PathBuf,
     mode: ConsoleMode,
+    /// Whether keys open the form that is offered.
+    form: bool,
     open: RwLock<BTreeMap<PathBuf, Console>>,
 }
 
 impl Consoles {
     /// `list` has the format of /proc/consoles. `devices` is /dev.
-    pub(super) fn new(list: &Path, devices: &Path, mode: ConsoleMode) -> Self {
+    pub(super) fn new(list: &Path, devices: &Path, mode: ConsoleMode, form: bool) -> Self {
         Self {
             mode,
+            form,
             list: list.to_owned(),
             devices: devices.to_owned(),
             open: RwLock::default(),
@@ -48,11 +52,16 @@ impl Consoles {
 
     /// Opens the consoles of this machine, and starts a thread that opens those
     /// that appear later. A new console first prints the last lines of `said`.
-    pub(super) fn of_this_machine(mode: ConsoleMode, said: fn() -> Vec<String>) -> Arc<Self> {
+    pub(super) fn of_this_machine(
+        mode: ConsoleMode,
+        form: bool,
+        said: fn() -> Vec<String>,
+    ) -> Arc<Self> {
         let consoles = Arc::new(Self::new(
             Path::new("/proc/consoles"),
             Path::new("/dev"),
             mode,
+            form,
         ));
         // Open the socket before the first scan, so that no console is missed.
         let socket = UeventSocket::open();
@@ -93,7 +102,7 @@ impl Consoles {
             .filter_map(|name| {
                 Some((
                     name.clone(),
-                    Console::open(&self.devices.join(name), self.mode)?,
+                    Console::open(&self.devices.join(name), self.mode, self.form)?,
                 ))
             })
             .collect();
@@ -169,7 +178,7 @@ mod tests {
         }
         let list = path("consoles");
         fs::write(&list, "ttyS0 -W-\n").unwrap();
-        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Lines);
+        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Lines, false);
         consoles.open_new(Vec::new);
         consoles.print(Level::INFO, "first");
         // The list has a console without a device node.
@@ -187,7 +196,7 @@ mod tests {
         let list = dir.path().join("consoles");
         fs::write(&list, "tty0 -W-\n").unwrap();
         fs::write(dir.path().join("tty0"), "").unwrap();
-        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Quiet);
+        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Quiet, false);
         consoles.open_new(Vec::new);
         consoles.print(Level::INFO, "said");
         consoles.print(Level::WARN, "warned");
@@ -204,7 +213,7 @@ mod tests {
         for name in ["tty0", "ttyS0"] {
             fs::write(dir.path().join(name), "").unwrap();
         }
-        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Status);
+        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Status, false);
         consoles.open_new(Vec::new);
         consoles.print(Level::INFO, "said");
         consoles.wait_until_printed(Duration::from_secs(20));
@@ -220,7 +229,7 @@ mod tests {
         let list = dir.path().join("consoles");
         fs::write(&list, "hvc0 -W-\n").unwrap();
         fs::write(dir.path().join("hvc0"), "").unwrap();
-        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Lines);
+        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Lines, false);
         consoles.open_new(|| (0..10_000).map(|number| number.to_string()).collect());
         consoles.wait_until_printed(Duration::from_secs(20));
         let text = fs::read_to_string(dir.path().join("hvc0")).unwrap();

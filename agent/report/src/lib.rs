@@ -8,6 +8,7 @@
 mod console;
 mod event;
 pub mod failure;
+pub mod form;
 pub mod kernel_log;
 mod progress;
 mod ring;
@@ -18,6 +19,7 @@ pub mod wrap;
 pub use event::{ByteCount, Event};
 pub use progress::{Progress, ProgressLine};
 pub use ring::{Said, events_after, last_events, lines_said, newest_event};
+pub use status_screen::{ScreenLine, Tone};
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -42,8 +44,9 @@ const LINE_LIMIT: usize = 4000;
 /// The destination of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// Every console in /proc/consoles, and the kernel log.
-    Consoles(ConsoleMode),
+    /// Every console in /proc/consoles, and the kernel log. `form` says whether keys
+    /// open the form that is offered.
+    Consoles { mode: ConsoleMode, form: bool },
     /// stderr, for a person at a terminal or a log file.
     Stderr,
     /// stderr that is connected to systemd's journal. Each line begins with its
@@ -56,8 +59,8 @@ pub enum Output {
 /// Starts logging for the rest of the process. A second call has no effect.
 pub fn start(output: Output, debug: bool) -> Flush {
     let sinks = match output {
-        Output::Consoles(mode) => Sinks::Ramdisk {
-            consoles: Consoles::of_this_machine(mode, said_on_consoles),
+        Output::Consoles { mode, form } => Sinks::Ramdisk {
+            consoles: Consoles::of_this_machine(mode, form, said_on_consoles),
             // If /dev/kmsg cannot be opened, only the copy in the kernel log is missing.
             kmsg: OpenOptions::new()
                 .write(true)

@@ -36,12 +36,14 @@ enum Detail {
 }
 
 /// The screen in `size` (columns, lines), with the last `events`. `now` is in seconds
-/// since boot, `clock` is the date and time in UTC.
+/// since boot, `clock` is the date and time in UTC, `hint` tells what the operator can
+/// press.
 pub fn screen(
     status: &Status,
     events: &[Event],
     now: f64,
     clock: &str,
+    hint: &str,
     size: (usize, usize),
 ) -> Vec<ScreenLine> {
     let (width, height) = (size.0.max(40), size.1.max(10));
@@ -62,7 +64,7 @@ pub fn screen(
             format!("({hidden} more lines: see /status.json)"),
         );
     }
-    body.put(Tone::Plain, "-".repeat(width));
+    body.put(Tone::Plain, rule(hint, '-', width));
     let free = height - body.lines.len();
     let mut log = Page::new(width);
     for event in events {
@@ -79,14 +81,24 @@ pub fn screen(
 }
 
 /// The status as a block of plain lines, each of at most 80 ASCII columns.
-pub fn block(status: &Status, now: f64) -> Vec<String> {
+pub fn block(status: &Status, now: f64, hint: &str) -> Vec<String> {
     let mut page = Page::new(BLOCK_WIDTH);
     let title = format!("== status after {} ", duration(now));
     page.put(Tone::Plain, format!("{title:=<BLOCK_WIDTH$}"));
     page.host(status);
     page.facts(status, now, Detail::Brief);
-    page.put(Tone::Plain, "=".repeat(BLOCK_WIDTH));
+    page.put(Tone::Plain, rule(hint, '=', BLOCK_WIDTH));
     page.lines.into_iter().map(|line| line.text).collect()
+}
+
+/// A line across the screen, with the hint in it.
+fn rule(hint: &str, character: char, width: usize) -> String {
+    let hint = match hint {
+        "" => String::new(),
+        hint => format!("{character}{character} {hint} "),
+    };
+    let rest = width.saturating_sub(hint.len());
+    hint + &character.to_string().repeat(rest)
 }
 
 /// What a change of the status must change for another block to be printed: all but

@@ -7,6 +7,7 @@
 mod agent_container;
 mod config_files;
 mod embedded_hosts;
+mod form_arguments;
 mod ignition_parts;
 mod lookup_config;
 pub mod media;
@@ -26,6 +27,7 @@ use tokio::sync::oneshot;
 pub use agent_container::ContainerParts;
 pub use config_files::ConfigFiles;
 pub use embedded_hosts::embedded_hosts;
+pub use form_arguments::FormArguments;
 pub use ignition_parts::IgnitionParts;
 
 use crate::media::{Media, MediaText, Places, Wanted};
@@ -50,6 +52,9 @@ pub struct Settings {
     pub ignition: IgnitionParts,
     /// What the agent has read in OpenShift's agent container.
     pub container: Option<ContainerParts>,
+    /// What an operator has given in the form on a console. It takes precedence over
+    /// every other source.
+    pub form: Option<FormArguments>,
 }
 
 impl Settings {
@@ -146,6 +151,7 @@ impl Settings {
             },
             ignition,
             container,
+            form: None,
         }
     }
 
@@ -173,6 +179,17 @@ impl Settings {
             ..embedded
         };
         Self { embedded, ..self }
+    }
+
+    /// These settings with what an operator has given in the form. It replaces the
+    /// network of all other sources.
+    pub fn with_form(mut self, form: Option<FormArguments>) -> Self {
+        if let Some(form) = &form {
+            self.command_line = form.replace_network_of(&self.command_line);
+            self.params.read_command_line(&form.command_line());
+            self.network_data = None;
+        }
+        Self { form, ..self }
     }
 
     /// Adds the settings on virtual media. If the command line mentions virtual
@@ -230,6 +247,9 @@ impl Settings {
             if *setting.origin != Origin::Default {
                 tracing::info!("{} = {} ({})", setting.key, setting.value, setting.origin);
             }
+        }
+        if let Some(form) = &self.form {
+            tracing::info!("the form on the console gives: {}", form.0);
         }
         if let Some(network) = &self.network_data {
             let (length, device) = (network.text.len(), &network.device);

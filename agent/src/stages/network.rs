@@ -3,7 +3,7 @@
 use landfall_boot_params::NetArgs;
 use landfall_devices::interface_names::{self, NamingPolicy};
 use landfall_network::{Network, Setup};
-use landfall_network_plan::Choice;
+use landfall_network_plan::{Choice, Embedded};
 use landfall_report::failure::{Failure, Result};
 use landfall_settings::Settings;
 use landfall_sys::system_path::SystemPath;
@@ -13,7 +13,10 @@ use crate::live_system::LiveSystem;
 
 /// Chooses the network of this boot and starts to configure it. `live` is `None` in
 /// the ramdisk.
-pub(super) fn start_network(settings: &Settings, live: Option<&LiveSystem>) -> Result<Network> {
+pub(super) async fn start_network(
+    settings: &Settings,
+    live: Option<&LiveSystem>,
+) -> Result<Network> {
     let mut args = NetArgs::from_command_line(&settings.command_line);
     let (naming, warnings) = NamingPolicy::from_command_line(&settings.command_line);
     if live.is_none() && args.needs_firmware() {
@@ -29,7 +32,14 @@ pub(super) fn start_network(settings: &Settings, live: Option<&LiveSystem>) -> R
     }
     let given = settings.network_data.as_ref();
     let given = given.map(|found| found.text.as_str());
-    let mut choice = Choice::for_boot(&settings.embedded, given, &args);
+    let mut choice = if settings.form.is_some() {
+        if let Err(error) = landfall_network::forget().await {
+            tracing::warn!("cannot remove the network from before the form: {error}");
+        }
+        Choice::for_boot(&Embedded::default(), None, &args)
+    } else {
+        Choice::for_boot(&settings.embedded, given, &args)
+    };
     let vlans = &settings.params.enable_vlan_interfaces;
     choice.plan.add_vlans(vlans, *settings.params.collect_lldp);
     match live {

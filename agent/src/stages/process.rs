@@ -13,8 +13,9 @@ use landfall_report::failure::{Failure, Result};
 use landfall_report::{Output, status};
 use landfall_settings::{ContainerParts, Settings};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 
-use super::boot;
+use super::{boot, form};
 use crate::live_system::{self, LiveSystem};
 use crate::syslog;
 
@@ -48,20 +49,20 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let output = |mode| match home {
-        Home::Ramdisk => Output::Consoles(mode),
+    let output = |mode, form| match home {
+        Home::Ramdisk => Output::Consoles { mode, form },
         Home::LiveSystem | Home::AgentContainer => Output::Journal,
     };
     let settings = match Settings::of_this_boot_with(container) {
         Ok(settings) => settings,
         Err(error) => {
-            landfall_report::start(output(ConsoleMode::Lines), debug);
+            landfall_report::start(output(ConsoleMode::Lines, false), debug);
             tracing::error!("cannot read /proc/cmdline: {error}");
             return ExitCode::FAILURE;
         }
     };
     let flush = landfall_report::start(
-        output(*settings.params.console),
+        output(*settings.params.console, *settings.params.console_form),
         debug || settings.params.wants_debug(),
     );
     landfall_report::log_panics(&flush);
@@ -78,7 +79,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     };
     let outcome = runtime.block_on(async {
         match home {
-            Home::Ramdisk => in_ramdisk(settings).await.map(Some),
+            Home::Ramdisk => in_ramdisk(settings).await,
             Home::LiveSystem | Home::AgentContainer => in_live_system(settings).await,
         }
     });
@@ -103,6 +104,10 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
             tracing::error!("cannot end the boot: logind has not done so, and a container cannot");
             ExitCode::FAILURE
         }
+        (Ok(None), Home::Ramdisk) => {
+            tracing::error!("cannot start the agent again: {}", form::start_again());
+            ExitCode::FAILURE
+        }
         (Ok(None), _) => ExitCode::SUCCESS,
         (Err(_), _) => ExitCode::FAILURE,
     }
@@ -118,13 +123,21 @@ fn enter(arguments: &RunArguments) -> Result<(Home, Option<ContainerParts>)> {
     Ok((home, container))
 }
 
-/// Runs the boot. Init can end it early.
-async fn in_ramdisk(settings: Settings) -> Result<Ending> {
+/// Runs the boot. Init can end it early. `None` if an operator has changed the network,
+/// so that the boot begins again.
+async fn in_ramdisk(settings: Settings) -> Result<Option<Ending>> {
     tokio::spawn(async { landfall_init::give_signs_of_life().await });
+    let (try_them, mut tried) = mpsc::unbounded_channel();
+    // The boot continues meanwhile, because a commit may need it.
+    let changed = async {
+        form::stored(&mut tried).await?;
+        close_critical_section().await
+    };
     tokio::select! {
-        outcome = boot(settings, None) => outcome,
+        outcome = boot(settings, None, Some(try_them.clone())) => outcome.map(Some),
         // Init knows which ending was ordered, and overrides the one here.
-        asked = asked_to_end() => asked.map(|()| Ending::PowerOff),
+        asked = asked_to_end() => asked.map(|()| Some(Ending::PowerOff)),
+        changed = changed => changed.map(|()| None),
     }
 }
 
@@ -138,10 +151,17 @@ async fn asked_to_end() -> Result<()> {
     };
     let mut terminate = signal(SignalKind::terminate()).map_err(fault)?;
     terminate.recv().await;
+    close_critical_section().await
+}
+
+/// Waits for a commit in progress, and lets none begin.
+async fn close_critical_section() -> Result<()> {
     let closing = tokio::task::spawn_blocking(|| {
         critical_section::close(|| tracing::info!("ending after the commit"));
     });
-    closing.await.map_err(|error| fault(error.into()))
+    closing
+        .await
+        .map_err(|error| Failure::other(format!("cannot wait for the commit: {error}")))
 }
 
 /// Runs the boot under systemd. Tells systemd that the agent is alive, and ends the
@@ -153,7 +173,7 @@ async fn in_live_system(settings: Settings) -> Result<Option<Ending>> {
     let services = LiveSystem::connect().await?;
     live_system::report_ready();
     let boot = async {
-        let ending = boot(settings, Some(services.clone())).await?;
+        let ending = boot(settings, Some(services.clone()), None).await?;
         services.end(ending).await;
         Ok(Some(ending))
     };

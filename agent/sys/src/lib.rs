@@ -34,6 +34,7 @@ pub mod service_notify;
 pub mod state_file;
 pub mod sysfs;
 pub mod system_path;
+pub mod terminal_keys;
 pub mod uevent;
 pub mod wall_clock;
 pub mod watchdog_ioctl;

@@ -290,6 +290,21 @@ impl Guest {
         self.qmp.execute("send-key", keys).await.map(drop)
     }
 
+    /// Presses keys, one after the other, on the emulated PS/2 keyboard. A key is a
+    /// `QKeyCode` of QEMU: `ret`, `down`, `a`.
+    pub async fn press(&mut self, keys: &[&str]) -> Result<()> {
+        self.journal
+            .record(self.voice.machine, format!("keys: {}", keys.join(" ")));
+        for name in keys {
+            let keys = json!({"keys": [{"type": "qcode", "data": name}]});
+            self.qmp.execute("send-key", keys).await?;
+            // QEMU holds a key for 100 ms, and drops keys that come faster than the guest
+            // reads them.
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+        Ok(())
+    }
+
     /// Unplugs a disk, which must be a SCSI disk.
     pub async fn unplug(&mut self, index: usize) -> Result<()> {
         self.journal

@@ -181,6 +181,8 @@ boot_params! {
     status: bool = both("landfall.status", "landfall.status"), true;
     /// What the consoles show: `status` (a status screen on the virtual terminal, lines and a block of the status on serial consoles), `lines`, or `quiet` (warnings and errors).
     console: ConsoleMode = both("landfall.console", "landfall.console"), ConsoleMode::Status;
+    /// Let an operator change the network in a form on the console (key: Enter).
+    console_form: bool = both("landfall.console.form", "landfall.console.form"), true;
     /// Send the log to this syslog server (RFC 5424): `udp://HOST:PORT`, `tcp://HOST:PORT` or `tls://HOST:PORT`.
     syslog: Option<SyslogServer> = both("landfall.syslog", "landfall.syslog"), None;
     /// Bundle of certificate authorities that servers are verified against.

@@ -9,6 +9,7 @@ use landfall_sys::boot_clock::seconds_since_boot;
 use landfall_sys::calendar;
 use landfall_sys::window_size::window_size;
 
+use crate::form::{self, Form};
 use crate::status_screen::{self, ScreenLine, Tone};
 use crate::{last_events, status};
 
@@ -40,14 +41,37 @@ impl Screen {
     /// seconds change two lines. Now and then it draws all lines, because the kernel
     /// prints on the same terminal.
     pub(super) fn draw(&mut self) {
-        let size = window_size(&self.file).unwrap_or(VGA_SIZE);
+        let size = self.size();
         let lines = status_screen::screen(
             &status::now(),
             &last_events(LOG_LINES),
             seconds_since_boot(),
             &calendar::shown(SystemTime::now()),
+            form::hint(),
             size,
         );
+        self.show(lines, size);
+    }
+
+    /// Draws a form in place of the status.
+    pub(super) fn draw_form(&mut self, form: &dyn Form) {
+        let size = self.size();
+        let mut lines = form.lines(size.0);
+        lines.truncate(size.1);
+        self.show(lines, size);
+    }
+
+    /// Leaves an empty terminal, for lines.
+    pub(super) fn clear(&mut self) {
+        // If the terminal has disappeared, the error cannot be shown anywhere.
+        let _ = self.file.write_all(b"\x1b[0m\x1b[2J\x1b[H");
+    }
+
+    fn size(&self) -> (usize, usize) {
+        window_size(&self.file).unwrap_or(VGA_SIZE)
+    }
+
+    fn show(&mut self, lines: Vec<ScreenLine>, size: (usize, usize)) {
         let all = self.all_drawn.is_none_or(|at| at.elapsed() >= REDRAW_ALL);
         let mut drawing = String::new();
         if self.all_drawn.is_none() {

@@ -30,10 +30,10 @@ fn the_screens_are_as_reviewed() {
             .collect();
         let status: Status = serde_json::from_value(value).unwrap();
         let clock = "2026-11-24 11:22:33 UTC";
-        let screen = screen(&status, &events, now, clock, (80, 25));
+        let screen = screen(&status, &events, now, clock, "", (80, 25));
         assert!(screen.len() <= 25, "{}", path.display());
         let lines: Vec<_> = screen.iter().map(|line| line.text.as_str()).collect();
-        let block = block(&status, now);
+        let block = block(&status, now, "");
         for line in lines
             .iter()
             .copied()
@@ -93,7 +93,7 @@ fn many_nics_leave_room_for_the_log() {
         progress: None,
     };
     for size in [(80, 25), (128, 48), (200, 60), (10, 3)] {
-        let screen = screen(&status, std::slice::from_ref(&line), 2.0, "", size);
+        let screen = screen(&status, std::slice::from_ref(&line), 2.0, "", "", size);
         assert!(screen.len() <= size.1.max(10), "{size:?}");
         assert!(
             screen.last().unwrap().text.contains("the last line"),

@@ -1,0 +1,207 @@
+//! The form on the consoles in which an operator corrects the network.
+//!
+//! It makes kernel arguments, which the parsers of kernel arguments check, and shows
+//! them, so that the operator can keep them.
+
+mod values;
+
+use landfall_report::form::{Form, Key};
+use landfall_report::wrap::wrapped;
+use landfall_report::{ScreenLine, Tone};
+
+pub use values::Values;
+use values::{Fault, Field};
+
+/// The most characters of a value.
+const LONGEST_VALUE: usize = 200;
+/// The columns before a value.
+const LABEL: usize = 21;
+
+/// A NIC that the form offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferedNic {
+    pub name: String,
+    /// Address, driver and link.
+    pub description: String,
+}
+
+/// Tries kernel arguments, or says why this is impossible now.
+pub type Try = Box<dyn Fn(&str) -> Result<(), String> + Send>;
+
+pub struct NetworkForm {
+    nics: Vec<OfferedNic>,
+    values: Values,
+    focus: Field,
+    /// Why the values were not tried.
+    refusal: Option<String>,
+    try_arguments: Try,
+}
+
+impl NetworkForm {
+    pub fn new(nics: Vec<OfferedNic>, mut values: Values, try_arguments: Try) -> Self {
+        let is_there = |name: &String| nics.iter().any(|nic| nic.name == *name);
+        if !is_there(&values.nic) {
+            values.nic = nics.first().map(|nic| nic.name.clone()).unwrap_or_default();
+        }
+        values.second = values.second.filter(is_there);
+        Self {
+            nics,
+            values,
+            focus: Field::Nic,
+            refusal: None,
+            try_arguments,
+        }
+    }
+
+    fn enter(&mut self) -> bool {
+        if self.focus != Field::Try {
+            self.focus = self.focus.next();
+            return true;
+        }
+        let tried = match self.values.arguments() {
+            Ok(arguments) => (self.try_arguments)(&arguments),
+            Err(Fault { field, text }) => {
+                self.focus = field;
+                Err(text)
+            }
+        };
+        self.refusal = tried.err();
+        self.refusal.is_some()
+    }
+
+    fn choose(&mut self, forward: bool) {
+        let names: Vec<String> = self.nics.iter().map(|nic| nic.name.clone()).collect();
+        match self.focus {
+            Field::Nic => {
+                if let Some(name) = after(&names, &self.values.nic, forward) {
+                    self.values.nic.clone_from(name);
+                }
+            }
+            Field::Second => {
+                let others = { names.iter() }.filter(|name| **name != self.values.nic);
+                let mut choices = vec![None];
+                choices.extend(others.map(|name| Some(name.clone())));
+                let chosen = after(&choices, &self.values.second, forward);
+                self.values.second = chosen.cloned().flatten();
+            }
+            Field::BondMode => self.values.lacp = !self.values.lacp,
+            _ => {}
+        }
+    }
+
+    fn shown(&self, field: Field) -> String {
+        let with_description = |name: &str| {
+            let nic = self.nics.iter().find(|nic| nic.name == name);
+            let description = nic.map_or("", |nic| nic.description.as_str());
+            format!("< {name}  {description} >")
+        };
+        match field {
+            Field::Nic if self.nics.is_empty() => "this machine has no NIC".to_owned(),
+            Field::Nic => with_description(&self.values.nic),
+            Field::Second => match &self.values.second {
+                Some(name) => with_description(name),
+                None => "< none >".to_owned(),
+            },
+            Field::BondMode => match (self.values.second.is_some(), self.values.lacp) {
+                (false, _) => "(with a second NIC)".to_owned(),
+                (true, false) => "< active-backup >".to_owned(),
+                (true, true) => "< 802.3ad (LACP) >".to_owned(),
+            },
+            Field::Vlan => format!("[{}]  empty: untagged", self.values.vlan),
+            Field::Address => format!(
+                "[{}]  ADDRESS/LENGTH; empty: automatic",
+                self.values.address
+            ),
+            Field::Gateway => format!("[{}]", self.values.gateway),
+            Field::Dns => format!("[{}]", self.values.dns),
+            Field::Url => format!("[{}]  empty: as given at boot", self.values.url),
+            Field::Try => "[ Try these values ]".to_owned(),
+        }
+    }
+}
+
+/// The item after this one, or before it, in a circle.
+fn after<'a, T: PartialEq>(list: &'a [T], now: &T, forward: bool) -> Option<&'a T> {
+    let at = list.iter().position(|item| item == now);
+    let step = if forward { 1 } else { list.len().max(1) - 1 };
+    list.get(at.map_or(0, |at| (at + step) % list.len().max(1)))
+}
+
+impl Form for NetworkForm {
+    fn press(&mut self, key: Key) -> bool {
+        if key != Key::Enter {
+            self.refusal = None;
+        }
+        match key {
+            Key::Escape => return false,
+            Key::Enter => return self.enter(),
+            Key::Up => self.focus = self.focus.previous(),
+            Key::Down => self.focus = self.focus.next(),
+            Key::Left => self.choose(false),
+            Key::Right | Key::Char(' ') => self.choose(true),
+            Key::Char(character) => {
+                if let Some(text) = self.values.text_mut(self.focus)
+                    && text.len() < LONGEST_VALUE
+                {
+                    text.push(character);
+                }
+            }
+            Key::Backspace => {
+                if let Some(text) = self.values.text_mut(self.focus) {
+                    text.pop();
+                }
+            }
+            Key::Clear => {
+                if let Some(text) = self.values.text_mut(self.focus) {
+                    text.clear();
+                }
+            }
+        }
+        true
+    }
+
+    fn lines(&self, width: usize) -> Vec<ScreenLine> {
+        let mut lines = Vec::new();
+        let mut put = |tone, text: String| lines.push(ScreenLine { text, tone });
+        let title = format!("{:<width$}", " Landfall: change the network of this host");
+        put(Tone::Title, title.chars().take(width).collect());
+        for line in [
+            "Up and Down: another field. Left and Right: another choice. Ctrl-U: empty the",
+            "field. Enter: next field. Esc: close without a change.",
+            "",
+        ] {
+            put(Tone::Plain, line.to_owned());
+        }
+        for field in Field::ALL {
+            let mark = if *field == self.focus { '>' } else { ' ' };
+            let label = format!("{mark} {:<rest$}", field.label(), rest = LABEL - 2);
+            for line in wrapped(&label, &self.shown(*field), LABEL, width) {
+                put(Tone::Plain, line);
+            }
+        }
+        put(Tone::Plain, String::new());
+        match self.values.arguments() {
+            Ok(arguments) => {
+                put(Tone::Plain, "Kernel arguments that do the same:".to_owned());
+                for line in wrapped("  ", &arguments, 2, width) {
+                    put(Tone::Plain, line);
+                }
+            }
+            Err(fault) => {
+                let text = format!("{}: {}", fault.field.label(), fault.text);
+                for line in wrapped("", &text, 2, width) {
+                    put(Tone::Waiting, line);
+                }
+            }
+        }
+        if let Some(refusal) = &self.refusal {
+            for line in wrapped("", &format!("not tried: {refusal}"), 2, width) {
+                put(Tone::Failed, line);
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests;

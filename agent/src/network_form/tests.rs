@@ -1,0 +1,161 @@
+use std::sync::mpsc::channel;
+
+use super::*;
+use landfall_boot_params::NetArgs;
+
+fn nics() -> Vec<OfferedNic> {
+    ["eth0", "eth1"]
+        .map(|name| OfferedNic {
+            name: name.to_owned(),
+            description: "52:54:00:00:00:01, virtio_net, carrier".to_owned(),
+        })
+        .to_vec()
+}
+
+fn values(arguments: &str) -> Values {
+    Values::of_arguments(&NetArgs::parse(arguments), |mac| {
+        (mac == "52:54:00:00:00:01").then(|| "eth1".to_owned())
+    })
+}
+
+#[test]
+fn values_and_arguments_say_the_same() {
+    for arguments in [
+        "ip=eth0:auto",
+        "ip=192.0.2.10::192.0.2.1:24::eth0:none nameserver=192.0.2.53 nameserver=192.0.2.54",
+        "vlan=vlan5:eth0 ip=192.0.2.10::192.0.2.1:24::vlan5:none",
+        "bond=bond0:eth0,eth1:mode=802.3ad,miimon=100 ip=192.0.2.10:::24::bond0:none",
+        "bond=bond0:eth0,eth1:mode=active-backup,miimon=100 vlan=vlan4094:bond0 ip=192.0.2.10:::24::vlan4094:none",
+        "ip=[2001:db8::10]::[2001:db8::1]:64::eth0:none nameserver=[2001:db8::53]",
+    ] {
+        let mut values = values(arguments);
+        if values.nic.is_empty() {
+            values.nic = "eth0".to_owned();
+        }
+        assert_eq!(values.arguments().as_deref(), Ok(arguments));
+    }
+}
+
+#[test]
+fn a_mac_address_names_its_nic() {
+    let values = values("ip=192.0.2.10::192.0.2.1:24::52-54-00-00-00-01:none");
+    assert_eq!(values.nic, "eth1");
+}
+
+#[test]
+fn what_cannot_work_is_refused_in_its_field() {
+    let good = Values {
+        nic: "eth0".into(),
+        address: "192.0.2.10/24".into(),
+        ..Values::default()
+    };
+    let table: &[(Field, &str)] = &[
+        (Field::Vlan, "0"),
+        (Field::Vlan, "4095"),
+        (Field::Vlan, "five"),
+        (Field::Address, "192.0.2.10"),
+        (Field::Address, "192.0.2.300/24"),
+        (Field::Address, "192.0.2.10/33"),
+        (Field::Gateway, "192.0.2"),
+        (Field::Gateway, "2001:db8::1"),
+        (Field::Dns, "dns.example.org"),
+        (Field::Url, "192.0.2.1:6385"),
+        (Field::Url, "http://x/\""),
+    ];
+    for (field, text) in table {
+        let mut values = good.clone();
+        (*text).clone_into(values.text_mut(*field).unwrap());
+        let fault = values.arguments().unwrap_err();
+        assert_eq!(fault.field, *field, "{text}: {}", fault.text);
+    }
+    let without_address = Values {
+        address: String::new(),
+        gateway: "192.0.2.1".into(),
+        ..good
+    };
+    assert_eq!(
+        without_address.arguments().unwrap_err().field,
+        Field::Gateway
+    );
+}
+
+fn type_text(form: &mut NetworkForm, text: &str) {
+    for character in text.chars() {
+        assert!(form.press(Key::Char(character)));
+    }
+}
+
+fn text(form: &NetworkForm) -> String {
+    let lines = form.lines(80);
+    assert!(lines.len() <= 25, "{}", lines.len());
+    let texts: Vec<String> = lines.into_iter().map(|line| line.text).collect();
+    assert!(texts.iter().all(|line| line.len() <= 80), "{texts:#?}");
+    texts.join("\n")
+}
+
+#[test]
+fn keys_correct_a_vlan_and_try_it() {
+    let (tried, arguments) = channel();
+    let start = values("vlan=eth0.5:eth0 ip=192.0.2.10::192.0.2.1:24::eth0.5:none");
+    let try_arguments = move |text: &str| {
+        tried.send(text.to_owned()).unwrap();
+        Ok(())
+    };
+    let mut form = NetworkForm::new(nics(), start, Box::new(try_arguments));
+    for _ in 0..3 {
+        form.press(Key::Down);
+    }
+    form.press(Key::Backspace);
+    type_text(&mut form, "4095");
+    assert!(text(&form).contains("VLAN: expected a number from 1 to 4094"));
+    form.press(Key::Clear);
+    type_text(&mut form, "7");
+    looks_like_the_guide(&form);
+    for _ in 0..5 {
+        assert!(form.press(Key::Enter));
+    }
+    assert!(!form.press(Key::Enter), "the form closes");
+    assert_eq!(
+        arguments.recv().unwrap(),
+        "vlan=vlan7:eth0 ip=192.0.2.10::192.0.2.1:24::vlan7:none"
+    );
+}
+
+/// The guide shows this form.
+fn looks_like_the_guide(form: &NetworkForm) {
+    let guide = include_str!("../../../docs/guide.md");
+    let lines = text(form);
+    let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
+    assert!(guide.contains(&lines.join("\n")), "{lines:#?}");
+}
+
+#[test]
+fn choices_go_round_and_a_refusal_keeps_the_form_open() {
+    let refuse = |_: &str| Err("the disk is being written".to_owned());
+    let mut form = NetworkForm::new(nics(), Values::default(), Box::new(refuse));
+    form.press(Key::Right);
+    assert_eq!(form.values.nic, "eth1");
+    form.press(Key::Right);
+    assert_eq!(form.values.nic, "eth0");
+    form.press(Key::Down);
+    for expected in [Some("eth1"), None, Some("eth1")] {
+        form.press(Key::Right);
+        assert_eq!(form.values.second.as_deref(), expected);
+    }
+    form.press(Key::Down);
+    form.press(Key::Left);
+    assert!(text(&form).contains("bond=bond0:eth0,eth1:mode=802.3ad,miimon=100"));
+    form.press(Key::Up);
+    form.press(Key::Up);
+    form.press(Key::Up);
+    assert!(form.press(Key::Enter), "it stays open");
+    assert!(text(&form).contains("not tried: the disk is being written"));
+    assert!(!form.press(Key::Escape));
+}
+
+#[test]
+fn a_machine_without_a_nic_says_so() {
+    let mut form = NetworkForm::new(Vec::new(), Values::default(), Box::new(|_| Ok(())));
+    form.press(Key::Right);
+    assert!(text(&form).contains("this machine has no NIC"));
+}

@@ -1,0 +1,243 @@
+//! The values of the form, and the kernel arguments that they make.
+
+use std::net::IpAddr;
+
+use landfall_boot_params::argument_value::{ArgumentValue as _, ServiceUrls};
+use landfall_boot_params::dracut_net::{ControllerKind, DeviceSpec, InterfaceArgument};
+use landfall_boot_params::{IpPrefix, NetArgs};
+use landfall_network_plan::NetworkPlan;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    Nic,
+    Second,
+    BondMode,
+    Vlan,
+    Address,
+    Gateway,
+    Dns,
+    Url,
+    Try,
+}
+
+impl Field {
+    pub(super) const ALL: &[Self] = &[
+        Self::Nic,
+        Self::Second,
+        Self::BondMode,
+        Self::Vlan,
+        Self::Address,
+        Self::Gateway,
+        Self::Dns,
+        Self::Url,
+        Self::Try,
+    ];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Nic => "NIC",
+            Self::Second => "bond with",
+            Self::BondMode => "bond mode",
+            Self::Vlan => "VLAN",
+            Self::Address => "address",
+            Self::Gateway => "gateway",
+            Self::Dns => "DNS servers",
+            Self::Url => "provisioning URL",
+            Self::Try => "",
+        }
+    }
+
+    pub(super) fn next(self) -> Self {
+        let at = self as usize + 1;
+        Self::ALL.get(at).copied().unwrap_or(Self::Nic)
+    }
+
+    pub(super) fn previous(self) -> Self {
+        let at = (self as usize).checked_sub(1);
+        at.map_or(Self::Try, |at| Self::ALL[at])
+    }
+}
+
+/// What is wrong, and in which field.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) field: Field,
+    pub(super) text: String,
+}
+
+fn expected(field: Field, expected: &str, found: &str) -> Fault {
+    let text = format!("expected {expected}, found {found:?}");
+    Fault { field, text }
+}
+
+/// The texts in the fields.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Values {
+    pub nic: String,
+    /// The second NIC of a bond.
+    pub second: Option<String>,
+    /// The bond's mode: 802.3ad, or active-backup.
+    pub lacp: bool,
+    pub vlan: String,
+    pub address: String,
+    pub gateway: String,
+    /// Addresses, separated by commas.
+    pub dns: String,
+    pub url: String,
+}
+
+impl Values {
+    /// The values that these kernel arguments give to the first interface with an
+    /// address. `name_of` finds the name of a NIC by its MAC address.
+    pub fn of_arguments(args: &NetArgs, name_of: impl Fn(&str) -> Option<String>) -> Self {
+        let name = |device: &DeviceSpec| match device {
+            DeviceSpec::Name(name) => Some(name.clone()),
+            DeviceSpec::Mac(mac) => name_of(&mac.to_string()),
+            DeviceSpec::Infiniband(_) | DeviceSpec::Invalid(_) => None,
+        };
+        let mut values = Self::default();
+        let mut servers = args.nameservers.clone();
+        let with_address = args.interfaces.iter().find_map(|argument| match argument {
+            InterfaceArgument::Ip(ip) if ip.address.is_some() => Some(ip),
+            _ => None,
+        });
+        if let Some(ip) = with_address {
+            values.nic = ip.device.as_ref().and_then(&name).unwrap_or_default();
+            values.address = ip
+                .address
+                .map(|address| address.to_string())
+                .unwrap_or_default();
+            values.gateway = ip
+                .gateway
+                .map(|gateway| gateway.to_string())
+                .unwrap_or_default();
+            servers.extend(&ip.dns);
+        }
+        for argument in &args.interfaces {
+            if let InterfaceArgument::Vlan(vlan) = argument
+                && (values.nic.is_empty() || values.nic == vlan.name)
+            {
+                values.vlan = vlan.id.to_string();
+                values.nic = name(&vlan.parent).unwrap_or_default();
+            }
+        }
+        for argument in &args.interfaces {
+            if let InterfaceArgument::Controller(bond) = argument
+                && bond.kind == ControllerKind::Bond
+                && (values.nic.is_empty() || values.nic == bond.name)
+            {
+                let mut ports = bond.ports.iter().filter_map(&name);
+                values.nic = ports.next().unwrap_or_default();
+                values.second = ports.next();
+                let mode = bond.options.iter().find(|(option, _)| option == "mode");
+                values.lacp = mode.is_some_and(|(_, mode)| mode == "802.3ad" || mode == "4");
+            }
+        }
+        let servers: Vec<String> = servers.iter().map(IpAddr::to_string).collect();
+        values.dns = servers.join(",");
+        values
+    }
+
+    /// The text of a field that is typed.
+    pub(super) fn text_mut(&mut self, field: Field) -> Option<&mut String> {
+        match field {
+            Field::Vlan => Some(&mut self.vlan),
+            Field::Address => Some(&mut self.address),
+            Field::Gateway => Some(&mut self.gateway),
+            Field::Dns => Some(&mut self.dns),
+            Field::Url => Some(&mut self.url),
+            Field::Nic | Field::Second | Field::BondMode | Field::Try => None,
+        }
+    }
+
+    /// The kernel arguments that configure the network like this.
+    pub(super) fn arguments(&self) -> Result<String, Fault> {
+        if self.nic.is_empty() {
+            return Err(expected(Field::Nic, "a NIC", "none"));
+        }
+        let mut arguments = Vec::new();
+        let mut device = self.nic.clone();
+        if let Some(second) = &self.second {
+            if *second == device {
+                return Err(expected(Field::Second, "another NIC", second));
+            }
+            let mode = if self.lacp {
+                "802.3ad"
+            } else {
+                "active-backup"
+            };
+            arguments.push(format!(
+                "bond=bond0:{device},{second}:mode={mode},miimon=100"
+            ));
+            "bond0".clone_into(&mut device);
+        }
+        if !self.vlan.is_empty() {
+            let id = self.vlan.parse::<u16>().ok();
+            let Some(id) = id.filter(|id| (1..=4094).contains(id)) else {
+                return Err(expected(Field::Vlan, "a number from 1 to 4094", &self.vlan));
+            };
+            arguments.push(format!("vlan=vlan{id}:{device}"));
+            device = format!("vlan{id}");
+        }
+        arguments.push(self.ip_argument(&device)?);
+        for server in self.dns.split(',').filter(|server| !server.is_empty()) {
+            let Ok(server) = server.parse::<IpAddr>() else {
+                let form = "IP addresses, separated by commas";
+                return Err(expected(Field::Dns, form, server));
+            };
+            arguments.push(format!("nameserver={}", bracketed(server)));
+        }
+        if !self.url.is_empty() {
+            if ServiceUrls::parse(&self.url).is_none() || self.url.contains('"') {
+                return Err(expected(Field::Url, ServiceUrls::EXPECTED, &self.url));
+            }
+            arguments.push(format!("ipa-api-url={}", self.url));
+        }
+        let arguments = arguments.join(" ");
+        let plan = NetworkPlan::from_boot_args(&NetArgs::parse(&arguments));
+        match plan.warnings.into_iter().next() {
+            None => Ok(arguments),
+            Some(text) => Err(Fault {
+                field: Field::Address,
+                text,
+            }),
+        }
+    }
+
+    fn ip_argument(&self, device: &str) -> Result<String, Fault> {
+        if self.address.is_empty() {
+            if !self.gateway.is_empty() {
+                let form = "no gateway, because the address is automatic";
+                return Err(expected(Field::Gateway, form, &self.gateway));
+            }
+            return Ok(format!("ip={device}:auto"));
+        }
+        let address = { self.address.contains('/') }
+            .then(|| self.address.parse::<IpPrefix>().ok())
+            .flatten();
+        let Some(IpPrefix { address, length }) = address else {
+            let form = "ADDRESS/LENGTH, for example 192.0.2.10/24";
+            return Err(expected(Field::Address, form, &self.address));
+        };
+        let gateway = match self.gateway.as_str() {
+            "" => String::new(),
+            text => match text.parse::<IpAddr>() {
+                Ok(gateway) if gateway.is_ipv4() == address.is_ipv4() => bracketed(gateway),
+                Ok(_) | Err(_) => {
+                    let form = "an IP address of the same family as the address";
+                    return Err(expected(Field::Gateway, form, text));
+                }
+            },
+        };
+        let address = bracketed(address);
+        Ok(format!("ip={address}::{gateway}:{length}::{device}:none"))
+    }
+}
+
+/// As dracut's arguments want it, where `:` separates fields.
+fn bracketed(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
+}

@@ -1,0 +1,33 @@
+//! Reading single keys from a terminal.
+
+use std::fs::File;
+use std::io;
+
+use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
+
+/// Makes the terminal hand over each key at once, and neither print keys nor end
+/// processes by them. What programs print on it is not changed.
+///
+/// # Errors
+/// If the file is no terminal.
+pub fn read_single_keys(terminal: &File) -> io::Result<()> {
+    let mut mode = tcgetattr(terminal)?;
+    mode.local_flags.remove(
+        LocalFlags::ICANON
+            | LocalFlags::ECHO
+            | LocalFlags::ECHONL
+            | LocalFlags::ISIG
+            | LocalFlags::IEXTEN,
+    );
+    Ok(tcsetattr(terminal, SetArg::TCSANOW, &mode)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_no_terminal() {
+        assert!(read_single_keys(&File::open("/dev/null").unwrap()).is_err());
+    }
+}
