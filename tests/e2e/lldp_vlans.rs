@@ -1,6 +1,7 @@
 //! Tests VLANs that a switch announces by LLDP, with a real lldpd at the other
 //! end.
 
+use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
@@ -46,7 +47,7 @@ fn vlans_that_a_switch_names() {
         site.script.hold = true;
         let _switch = switch(lab)?;
         let services = site.serve(lab).await?;
-        let guest = site.power_on(lab).await?;
+        let mut guest = site.power_on(lab).await?;
         lab.journal
             .wait_for("the inventory", lab.journal.start(), BOOT, is_report)
             .await?;
@@ -56,6 +57,9 @@ fn vlans_that_a_switch_names() {
             .filter_map(|nic| nic["name"].as_str())
             .collect();
         names.sort_unstable();
+        let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/logs/lldp.png");
+        let switch = "landfall-test-switch";
+        guest.until_screen(&picture, switch, BOOT).await?;
         ensure!(
             names == ["enp0s3", "enp0s3.100", "enp0s3.4000"],
             "the inventory has {names:?}"

@@ -3,32 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
 use landfall_tests::installation::{BOOT, deploy_and_boot};
 use landfall_tests::peer::{Peer, host_ends, host_mac};
 use landfall_tests::site::{Network, Plan};
-use landfall_tests::vm::Guest;
 
 use crate::host_test;
 
 /// How long a busy machine may take to draw.
 const DRAWING: Duration = Duration::from_secs(60);
-
-/// Waits until the screen shows the text.
-async fn until_screen(guest: &mut Guest, picture: &str, text: &str) -> Result<()> {
-    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/logs");
-    let start = tokio::time::Instant::now();
-    loop {
-        let screen = guest.vga_text(&logs.join(picture)).await?;
-        if screen.contains(text) {
-            return Ok(());
-        }
-        if start.elapsed() > DRAWING {
-            bail!("{text:?} is not on the screen: {screen}");
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-}
 
 /// The command line has VLAN 60, and the switch has VLAN 50.
 #[test]
@@ -50,12 +32,15 @@ fn a_wrong_vlan_is_corrected_and_the_host_installs() {
             let services = site.serve(lab).await?;
             let mut guest = site.power_on(lab).await?;
             guest.console("no answer from", BOOT).await?;
+            let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/logs/form.png");
             guest.press(&["ret"]).await?;
-            until_screen(&mut guest, "form.png", "[60]").await?;
+            guest.until_screen(&picture, "[60]", DRAWING).await?;
             guest
                 .press(&["down", "down", "down", "backspace", "backspace", "5", "0"])
                 .await?;
-            until_screen(&mut guest, "form.png", "vlan=vlan50:enp0s3").await?;
+            guest
+                .until_screen(&picture, "vlan=vlan50:enp0s3", DRAWING)
+                .await?;
             guest
                 .press(&["ret", "ret", "ret", "ret", "ret", "ret"])
                 .await?;

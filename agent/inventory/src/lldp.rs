@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use landfall_sys::lldp_socket::LldpSocket;
-use tokio::time::{Instant, timeout_at};
+use landfall_sys::lldp_socket::{Filter, LldpSocket};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use self::tlv::Tlv;
 use super::sysfs;
@@ -37,7 +38,7 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
         firmware_agent::silence(root, name);
     }
     let indices: Vec<u32> = interfaces.keys().copied().collect();
-    let socket = match LldpSocket::open(&indices) {
+    let socket = match LldpSocket::open(&indices, Filter::Promiscuous) {
         Ok(socket) => socket,
         Err(error) => {
             tracing::warn!("cannot listen for LLDP: {error}; the inventory has no LLDP data");
@@ -76,6 +77,55 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
         tracing::info!("no LLDP neighbour on {}", silent.join(", "));
     }
     heard
+}
+
+/// The switch and its port at the other end of each cable, in words, by interface.
+pub type Switches = BTreeMap<String, String>;
+
+/// How often [`follow`] looks for new interfaces.
+const NEW_INTERFACES: Duration = Duration::from_secs(2);
+
+/// Listens for as long as the process runs, and reports which switches the interfaces
+/// are connected to. Does nothing on a kernel without packet sockets.
+pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
+    let mut frame = [0; LONGEST];
+    loop {
+        let interfaces = interfaces(root);
+        let indices: Vec<u32> = interfaces.keys().copied().collect();
+        let Ok(socket) = LldpSocket::open(&indices, Filter::NearestBridge) else {
+            return;
+        };
+        while interfaces == self::interfaces(root) {
+            match timeout(NEW_INTERFACES, socket.receive(&mut frame)).await {
+                Ok(Ok((index, length))) => {
+                    let switch = tlv::switch_in_words(&tlv::parse(&frame[..length]));
+                    if let Some(name) = interfaces.get(&index) {
+                        switches.send_if_modified(|switches| set(switches, name, switch));
+                    }
+                }
+                // See `listen`.
+                Ok(Err(error)) if error.kind() == io::ErrorKind::NetworkDown => {}
+                Ok(Err(_)) => break,
+                Err(_) => {}
+            }
+        }
+        // An interface that is gone may leave its name to another one.
+        let there = self::interfaces(root);
+        switches.send_if_modified(|switches| {
+            let before = switches.len();
+            switches.retain(|name, _| there.values().any(|other| other == name));
+            switches.len() != before
+        });
+    }
+}
+
+/// Returns whether this changes anything.
+fn set(switches: &mut Switches, name: &str, switch: Option<String>) -> bool {
+    let before = match &switch {
+        Some(switch) => switches.insert(name.to_owned(), switch.clone()),
+        None => switches.remove(name),
+    };
+    before != switch
 }
 
 /// Whether an interface with a carrier has not received anything yet.

@@ -1,6 +1,7 @@
 //! Keeps the status of this machine up to date (`landfall_report::status`): the host,
 //! its NICs, and the page that shows it before the agent serves commands.
 
+use landfall_inventory::lldp::{self, Switches};
 use landfall_inventory::{boot_mode, firmware, host_name, memory};
 use landfall_network::NetworkState;
 use landfall_network::reach::{Outcome, Reach};
@@ -22,7 +23,10 @@ pub(super) fn follow(network: watch::Receiver<NetworkState>, reach: watch::Recei
     let root = SystemPath::live();
     let host = host(&root);
     status::update(|status| status.host = host);
-    tokio::spawn(follow_network(root, network, reach));
+    let (heard, switches) = watch::channel(Switches::new());
+    let listening = root.clone();
+    tokio::spawn(async move { lldp::follow(&listening, heard).await });
+    tokio::spawn(follow_network(root, network, reach, switches));
 }
 
 fn host(root: &SystemPath) -> Host {
@@ -49,12 +53,14 @@ async fn follow_network(
     root: SystemPath,
     mut network: watch::Receiver<NetworkState>,
     mut reach: watch::Receiver<Reach>,
+    mut switches: watch::Receiver<Switches>,
 ) {
     loop {
         let now = of_network(
             &root,
             &network.borrow_and_update(),
             &reach.borrow_and_update(),
+            &switches.borrow_and_update(),
         );
         let name = host_name::given().unwrap_or_default();
         status::update(|status| {
@@ -65,6 +71,7 @@ async fn follow_network(
         let changed = tokio::select! {
             changed = network.changed() => changed,
             changed = reach.changed() => changed,
+            Ok(()) = switches.changed() => Ok(()),
         };
         if changed.is_err() {
             return;
@@ -72,7 +79,12 @@ async fn follow_network(
     }
 }
 
-fn of_network(root: &SystemPath, network: &NetworkState, reach: &Reach) -> Network {
+fn of_network(
+    root: &SystemPath,
+    network: &NetworkState,
+    reach: &Reach,
+    switches: &Switches,
+) -> Network {
     let ways = landfall_discovery::ways(network, reach);
     let nics = network.nics.iter().map(|nic| {
         let way = ways.iter().find(|way| way.name == nic.name);
@@ -86,7 +98,10 @@ fn of_network(root: &SystemPath, network: &NetworkState, reach: &Reach) -> Netwo
                 Outcome::Done | Outcome::Waiting => None,
             },
         });
-        of_nic(root, nic, steps.collect())
+        Nic {
+            neighbour: switches.get(&nic.name).cloned(),
+            ..of_nic(root, nic, steps.collect())
+        }
     });
     Network {
         source: network.source.map(|source| source.to_string()),

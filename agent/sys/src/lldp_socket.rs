@@ -19,10 +19,21 @@ pub struct LldpSocket {
     fd: AsyncFd<OwnedFd>,
 }
 
+/// Which frames the NICs let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filter {
+    /// All frames: LLDP uses three group addresses, and some drivers filter groups
+    /// wrongly while a link comes up.
+    Promiscuous,
+    /// Frames to the nearest bridge (IEEE 802.1AB 7.1), the address that switches use.
+    /// For a socket that stays open while other programs use the network.
+    NearestBridge,
+}
+
+const NEAREST_BRIDGE: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
+
 impl LldpSocket {
-    /// Opens a socket for the LLDP frames of these interfaces. The interfaces are
-    /// promiscuous while it is open: LLDP uses three group addresses, and some
-    /// drivers filter groups wrongly while a link comes up.
+    /// Opens a socket for the LLDP frames of these interfaces.
     ///
     /// # Errors
     /// If the kernel has no packet sockets. An interface that has disappeared is
@@ -30,7 +41,7 @@ impl LldpSocket {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn open(interfaces: &[u32]) -> io::Result<Self> {
+    pub fn open(interfaces: &[u32], filter: Filter) -> io::Result<Self> {
         let fd = deaf_socket()?;
         for &interface in interfaces {
             let Ok(interface) = i32::try_from(interface) else {
@@ -40,7 +51,14 @@ impl LldpSocket {
             // value.
             let mut request: libc::packet_mreq = unsafe { mem::zeroed() };
             request.mr_ifindex = interface;
-            request.mr_type = libc::PACKET_MR_PROMISC as u16;
+            match filter {
+                Filter::Promiscuous => request.mr_type = libc::PACKET_MR_PROMISC as u16,
+                Filter::NearestBridge => {
+                    request.mr_type = libc::PACKET_MR_MULTICAST as u16;
+                    request.mr_alen = NEAREST_BRIDGE.len() as u16;
+                    request.mr_address[..NEAREST_BRIDGE.len()].copy_from_slice(&NEAREST_BRIDGE);
+                }
+            }
             // SAFETY: `request` outlives the call and has the given length. A
             // failure means that the interface has disappeared, see above.
             unsafe {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -280,6 +280,26 @@ impl Guest {
             .step_by(2)
             .map(|byte| char::from(*byte))
             .collect())
+    }
+
+    /// Waits until the VGA text screen shows the text.
+    pub async fn until_screen(
+        &mut self,
+        picture: &Path,
+        text: &str,
+        limit: Duration,
+    ) -> Result<()> {
+        let start = tokio::time::Instant::now();
+        loop {
+            let screen = self.vga_text(picture).await?;
+            if screen.contains(text) {
+                return Ok(());
+            }
+            if start.elapsed() > limit {
+                bail!("{text:?} is not on the screen: {screen}");
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
     }
 
     /// Presses Ctrl-Alt-Del on the emulated PS/2 keyboard.

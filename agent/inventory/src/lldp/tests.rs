@@ -27,9 +27,12 @@ struct Switch {
 impl Switch {
     fn start(far: &str) -> Switch {
         let sockets = tempfile::tempdir().unwrap();
+        let configuration = sockets.path().join("lldpd.conf");
+        fs::write(&configuration, "configure lldp tx-interval 1\n").unwrap();
         let script = format!(
             "until ip link set {far} up 2> /dev/null; do sleep 0.1; done; \
-             exec lldpd -d -I {far} -S landfall-test-switch -u {}/lldpd.socket",
+             exec lldpd -d -I {far} -S landfall-test-switch -u {0}/lldpd.socket \
+             -O {0}/lldpd.conf",
             sockets.path().display()
         );
         let lldpd = Command::new("unshare")
@@ -123,6 +126,33 @@ fn neighbour_is_heard_and_nics_without_a_cable_are_not_waited_for() {
         assert!(near.iter().any(|(kind, _)| *kind == CHASSIS), "{near:?}");
         let names: Vec<_> = near.iter().filter(|(kind, _)| *kind == NAME).collect();
         assert_eq!(names.len(), 1, "{near:?}");
+    });
+}
+
+#[test]
+fn a_switch_is_named_as_soon_as_it_is_heard() {
+    if Command::new("lldpd").arg("-v").output().is_err() {
+        return skip("there is no lldpd here");
+    }
+    in_a_namespace(async |root| {
+        let (sender, mut switches) = watch::channel(Switches::new());
+        let follow = follow(root, sender);
+        let heard = async {
+            // The NIC appears after the agent has begun to listen.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            ip("link add near type veth peer name far");
+            ip("link set near up");
+            let _switch = Switch::start("far");
+            let is_heard = |switches: &Switches| switches.contains_key("near");
+            let heard = switches.wait_for(is_heard).await.unwrap();
+            heard["near"].clone()
+        };
+        let limit = Duration::from_secs(60);
+        let heard = tokio::select! {
+            () = follow => panic!("it does not listen"),
+            heard = tokio::time::timeout(limit, heard) => heard.unwrap(),
+        };
+        assert!(heard.contains(" port "), "{heard}");
     });
 }
 

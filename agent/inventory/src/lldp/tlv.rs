@@ -23,6 +23,58 @@ pub fn parse(mut frame: &[u8]) -> Vec<Tlv> {
     elements
 }
 
+/// In characters. A longer name of a switch is cut.
+const LONGEST_NAME: usize = 40;
+
+/// The switch that has sent a frame and its port: `switch3 port Ethernet1/7`. `None` for
+/// a frame that names neither, or with which a switch says goodbye (a time to live of
+/// zero).
+pub fn switch_in_words(elements: &[Tlv]) -> Option<String> {
+    const CHASSIS: u8 = 1;
+    const PORT: u8 = 2;
+    const TIME_TO_LIVE: u8 = 3;
+    const PORT_DESCRIPTION: u8 = 4;
+    const SYSTEM_NAME: u8 = 5;
+    let bytes = |wanted: u8| {
+        let (_, digits) = elements.iter().find(|(kind, _)| *kind == wanted)?;
+        let bytes = { digits.as_bytes().chunks(2) }
+            .filter_map(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok());
+        Some(bytes.collect::<Vec<u8>>()).filter(|bytes| !bytes.is_empty())
+    };
+    if bytes(TIME_TO_LIVE).is_some_and(|seconds| seconds == [0, 0]) {
+        return None;
+    }
+    let name = bytes(SYSTEM_NAME).map(|name| text(&name));
+    let name = name.or_else(|| Some(identifier(&bytes(CHASSIS)?, 4)))?;
+    // A number or an address of the port says less than its description.
+    let by_name = bytes(PORT).filter(|port| matches!(port[0], 1 | 5));
+    let port = by_name.map(|port| identifier(&port, 3));
+    let port = port.or_else(|| Some(text(&bytes(PORT_DESCRIPTION)?)));
+    let port = port.or_else(|| Some(identifier(&bytes(PORT)?, 3)))?;
+    Some(format!("{name} port {port}"))
+}
+
+/// An identifier after its subtype. The one of `mac` is a MAC address (IEEE 802.1AB
+/// 8.5.2.2 and 8.5.3.2).
+fn identifier(value: &[u8], mac: u8) -> String {
+    match value.split_first() {
+        Some((subtype, address)) if *subtype == mac => {
+            let digits: Vec<String> = address.iter().map(|byte| format!("{byte:02x}")).collect();
+            digits.join(":").chars().take(LONGEST_NAME).collect()
+        }
+        Some((_, name)) => text(name),
+        None => String::new(),
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.trim_end_matches('\0')
+        .chars()
+        .take(LONGEST_NAME)
+        .collect()
+}
+
 /// The VLAN tags in a frame (IEEE 802.1Q annex D, "VLAN Name").
 pub fn vlan_tags(elements: &[Tlv]) -> Vec<u16> {
     /// Organisationally specific elements. `VLAN_NAME` is the identifier of IEEE
@@ -48,6 +100,48 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_switch_and_its_port_in_words() {
+        fn element(kind: u8, value: &[u8]) -> Tlv {
+            let digits = value.iter().map(|byte| format!("{byte:02x}"));
+            (kind, digits.collect())
+        }
+        let chassis = || element(1, &[4, 0x52, 0x54, 0, 0, 0, 1]);
+        let by_mac = || element(2, &[3, 0x52, 0x54, 0, 0, 0, 2]);
+        let by_name = || element(2, b"\x05Ethernet1/7");
+        let table = [
+            (
+                vec![chassis(), by_name(), element(5, b"switch3")],
+                Some("switch3 port Ethernet1/7"),
+            ),
+            (
+                vec![chassis(), by_mac()],
+                Some("52:54:00:00:00:01 port 52:54:00:00:00:02"),
+            ),
+            (
+                vec![chassis(), by_mac(), element(4, b"ge-0/0/3")],
+                Some("52:54:00:00:00:01 port ge-0/0/3"),
+            ),
+            (vec![chassis(), by_name(), element(3, &[0, 0])], None),
+            (vec![chassis()], None),
+            (vec![element(1, &[]), element(2, &[])], None),
+            (vec![], None),
+        ];
+        for (elements, expected) in table {
+            let words = switch_in_words(&elements);
+            assert_eq!(words.as_deref(), expected, "{elements:?}");
+        }
+        let long = switch_in_words(&[chassis(), by_name(), element(5, &[b'x'; 400])]).unwrap();
+        assert!(long.len() < 80, "{long}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_frame_stops_the_reader(frame in proptest::collection::vec(any::<u8>(), 0..200)) {
+            switch_in_words(&parse(&frame));
+        }
+    }
 
     #[test]
     fn elements_follow_each_other() {
