@@ -58,8 +58,8 @@ fn vlans_that_a_switch_names() {
             .collect();
         names.sort_unstable();
         let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/logs/lldp.png");
-        let switch = "landfall-test-switch";
-        guest.until_screen(&picture, switch, BOOT).await?;
+        let port = format!("port {}", TAPS[0]);
+        guest.until_screen(&picture, &port, BOOT).await?;
         ensure!(
             names == ["enp0s3", "enp0s3.100", "enp0s3.4000"],
             "the inventory has {names:?}"
