@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
+use nix::sys::termios::{InputFlags, LocalFlags, SetArg, tcgetattr, tcsetattr};
 
 /// Makes the terminal hand over each key at once, and neither print keys nor end
 /// processes by them. What programs print on it is not changed.
@@ -19,6 +19,8 @@ pub fn read_single_keys(terminal: &File) -> io::Result<()> {
             | LocalFlags::ISIG
             | LocalFlags::IEXTEN,
     );
+    // Carriage return and line feed stay different: some terminals send both for Enter.
+    mode.input_flags.remove(InputFlags::ICRNL);
     Ok(tcsetattr(terminal, SetArg::TCSANOW, &mode)?)
 }
 

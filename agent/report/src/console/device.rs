@@ -231,6 +231,8 @@ struct SerialLine {
     screen: Option<Screen>,
     /// The lines that were said while the form was open.
     held: Vec<String>,
+    /// How many lines there were beyond [`MOST_HELD`].
+    not_held: usize,
 }
 
 impl SerialLine {
@@ -240,6 +242,8 @@ impl SerialLine {
             let _ = self.file.write_all(text.as_bytes());
         } else if self.held.len() < MOST_HELD {
             self.held.push(text);
+        } else {
+            self.not_held += 1;
         }
     }
 
@@ -261,6 +265,12 @@ impl SerialLine {
             for line in std::mem::take(&mut self.held) {
                 self.print(line);
             }
+            let dropped = std::mem::take(&mut self.not_held);
+            if dropped > 0 {
+                self.print(format!(
+                    "(lines dropped while the form was open: {dropped})\n"
+                ));
+            }
         }
     }
 }
@@ -271,6 +281,7 @@ fn serve_lines(file: File, jobs: &Receiver<Job>, mut blocks: Option<Blocks>) {
         open: None,
         screen: None,
         held: Vec::new(),
+        not_held: 0,
     };
     loop {
         match jobs.recv_timeout(REDRAW) {

@@ -61,6 +61,8 @@ fn has_more(file: &File) -> bool {
 enum Decoder {
     #[default]
     Start,
+    /// After a carriage return. A line feed behind it belongs to the same key.
+    CarriageReturn,
     /// After the escape character.
     Escape,
     /// After `ESC [` or `ESC O`, with parameters.
@@ -71,25 +73,30 @@ enum Decoder {
 
 impl Decoder {
     fn is_incomplete(&self) -> bool {
-        !matches!(self, Self::Start)
+        !matches!(self, Self::Start | Self::CarriageReturn)
     }
 
     /// No more bytes come soon: an escape character alone is a key.
     fn end(&mut self) -> Vec<Key> {
         match std::mem::take(self) {
             Self::Escape => vec![Key::Escape],
-            Self::Start | Self::Sequence | Self::Function => Vec::new(),
+            Self::Start | Self::CarriageReturn | Self::Sequence | Self::Function => Vec::new(),
         }
     }
 
     fn next(&mut self, byte: u8) -> Option<Key> {
         match std::mem::take(self) {
-            Self::Start => match byte {
+            Self::CarriageReturn if byte == b'\n' => None,
+            Self::Start | Self::CarriageReturn => match byte {
                 ESCAPE => {
                     *self = Self::Escape;
                     None
                 }
-                b'\r' | b'\n' => Some(Key::Enter),
+                b'\r' => {
+                    *self = Self::CarriageReturn;
+                    Some(Key::Enter)
+                }
+                b'\n' => Some(Key::Enter),
                 b'\t' => Some(Key::Down),
                 0x08 | 0x7f => Some(Key::Backspace),
                 0x15 => Some(Key::Clear),
@@ -146,6 +153,7 @@ mod tests {
     fn bytes_of_terminals_become_keys() {
         use Key::{Backspace, Char, Clear, Down, Enter, Escape, Left, Right, Up};
         let table: &[(&[u8], &[Key])] = &[
+            (b"\r\n\r\r\n", &[Enter, Enter, Enter]),
             (b"a/\r", &[Char('a'), Char('/'), Enter]),
             (
                 b"\n\t\x7f\x08\x15",
