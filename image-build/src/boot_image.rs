@@ -3,6 +3,7 @@
 
 mod disk;
 mod ext4_files;
+mod qcow2_access;
 mod qcow2_disk;
 mod refcounts;
 

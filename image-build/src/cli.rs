@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use landfall_boot_params::digest::Digest;
 
-use crate::coreos_image::image_digest;
+use crate::image_digest::image_digest;
 
 #[cfg(feature = "controller")]
 pub(crate) use controller::ControllerArguments;

@@ -23,6 +23,10 @@ use request::Request;
 pub(crate) const PROGRAM_PATH: &str = "usr/local/bin/get-resource.sh";
 /// The directory of kernel and ramdisk in the image, without the leading slash.
 pub(crate) const DIRECTORY: &str = "usr/local/share/landfall";
+/// The beginning of the name of a finished folder.
+const FOLDER: &str = "landfall-";
+/// The beginning of the names of what is not finished.
+const UNFINISHED: &str = ".landfall-";
 pub(crate) const KERNEL: &str = "ironic-python-agent.kernel";
 pub(crate) const RAMDISK: &str = "ironic-python-agent.initramfs";
 

@@ -22,6 +22,7 @@ mod extract;
 mod grub_cfg;
 mod hosts;
 mod hosts_command;
+mod image_digest;
 mod inspect;
 mod inspect_command;
 mod iso_command;

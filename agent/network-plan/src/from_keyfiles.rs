@@ -12,6 +12,7 @@
 
 mod connection;
 mod ip;
+mod ip_fields;
 mod keys;
 mod kind;
 mod known_keys;

@@ -7,9 +7,10 @@ use kube::config::InferConfigError;
 use kube::{Client, Config};
 use tokio::net::TcpListener;
 
-use crate::controller::{Controller, Settings};
+use crate::controller::Controller;
 use crate::images::Images;
 use crate::leadership::LeaseSettings;
+use crate::settings::Settings;
 
 const HEADING: &str = "CONTROLLER";
 

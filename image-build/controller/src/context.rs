@@ -8,7 +8,6 @@ use kube::Client;
 use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::{ObjectRef, Store};
 
-use crate::controller::Settings;
 use crate::health::Health;
 use crate::host::HostKey;
 use crate::images::Images;
@@ -17,6 +16,7 @@ use crate::own_writes::OwnWrites;
 use crate::resource::PreprovisioningImage;
 use crate::retry::Failures;
 use crate::served::Served;
+use crate::settings::Settings;
 
 pub(crate) type SecretMetadata = PartialObjectMeta<Secret>;
 

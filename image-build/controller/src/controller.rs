@@ -14,43 +14,15 @@ use tokio::time::sleep;
 use crate::context::Context;
 use crate::health::{self, Health};
 use crate::images::Images;
-use crate::leadership::{Candidate, Leadership, LeaseSettings};
+use crate::leadership::{Candidate, Leadership};
 use crate::resource::PreprovisioningImage;
-use crate::retry::RetryLimits;
 use crate::run::reconcile;
 use crate::run_error::RunError;
+use crate::settings::Settings;
 use crate::watches;
 
 /// How long the runs that have begun may take after the order to stop.
 const LAST_RUNS: Duration = Duration::from_secs(5);
-
-/// What an operator can set.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Only resources of this namespace; `None`: of all.
-    pub namespace: Option<String>,
-    /// Leader election. `None` if there is only one copy.
-    pub lease: Option<LeaseSettings>,
-    /// `status.extraKernelParams` of ramdisks. Ironic puts them behind its own
-    /// arguments.
-    pub extra_kernel_params: String,
-    /// How many resources have a run at the same time. The API server may limit the
-    /// requests of one user.
-    pub concurrency: u16,
-    pub retry: RetryLimits,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            namespace: None,
-            lease: None,
-            extra_kernel_params: String::new(),
-            concurrency: 32,
-            retry: RetryLimits::default(),
-        }
-    }
-}
 
 /// One copy of the controller.
 pub struct Controller {

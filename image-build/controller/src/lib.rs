@@ -31,11 +31,13 @@ mod retry;
 mod run;
 mod run_error;
 mod served;
+mod settings;
 mod status;
 mod watches;
 
-pub use controller::{Controller, Settings};
+pub use controller::Controller;
 pub use images::Images;
 pub use leadership::LeaseSettings;
 pub use resource::{FINALIZER, PreprovisioningImage};
 pub use retry::RetryLimits;
+pub use settings::Settings;

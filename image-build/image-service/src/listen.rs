@@ -1,9 +1,10 @@
 //! Accepts connections, with or without TLS, and shuts the service down in an
 //! orderly way.
 //!
-//! A connection is closed if its client takes no byte for [`Limits::quiet`], whether
-//! it reads slowly, sends a request slowly or is idle. A BMC may pause for minutes
-//! while its host does not read from the medium.
+//! A connection is closed if its client takes no byte for
+//! [`Limits::quiet`](crate::Limits::quiet), whether it reads slowly, sends a request
+//! slowly or is idle. A BMC may pause for minutes while its host does not read from the
+//! medium.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
@@ -34,27 +35,6 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(15);
 const HEAD_LIMIT: usize = 16 << 10;
 /// The most headers of a request.
 const MAX_HEADERS: usize = 64;
-
-/// What clients may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The number of open connections.
-    pub connections: usize,
-    /// How long a client may take no byte of an answer.
-    pub quiet: Duration,
-    /// How long an answer in progress may take when the service ends.
-    pub last_answers: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 4096,
-            quiet: Duration::from_secs(330),
-            last_answers: Duration::from_secs(25),
-        }
-    }
-}
 
 #[derive(Debug)]
 pub struct Listening {

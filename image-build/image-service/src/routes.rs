@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::answer::{self, RequestContext};
 use crate::connections::{Connection, Connections};
 use crate::host_store::{HostStore, Wanted};
-use crate::listen::Limits;
+use crate::limits::Limits;
 use crate::metrics::{self, Metrics};
 use crate::reads::Reads;
 use crate::request_path::{self, FileKind, Target};

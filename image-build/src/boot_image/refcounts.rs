@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 
 use landfall_disk::image::qcow2::header::Header;
 
-use super::qcow2_disk::{Qcow2Error, Result, read_u64};
+use super::qcow2_access::{Qcow2Error, Result, read_u64};
 
 /// In bytes: `QCOW_MAX_REFTABLE_SIZE` of QEMU.
 const MOST_TABLE: u64 = 8 << 20;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
-use super::publish::{FOLDER, UNFINISHED};
+use super::{FOLDER, UNFINISHED};
 
 /// How old a folder or something unfinished must be to be a leftover, and not the
 /// present work of another container.

@@ -25,14 +25,10 @@ use landfall_initramfs::path_error::PathError;
 
 use super::old_folders::{linked_folders, remove_old};
 use super::request::Request;
-use super::{KERNEL, RAMDISK};
+use super::{FOLDER, KERNEL, RAMDISK, UNFINISHED};
 
 /// The file that metal3's downloader keeps the answer of its server in.
 const HEADERS: &str = "ironic-python-agent.headers";
-/// The beginning of the name of a finished folder.
-pub(super) const FOLDER: &str = "landfall-";
-/// The beginning of the names of what is not finished.
-pub(super) const UNFINISHED: &str = ".landfall-";
 /// How often the folder is made again if another container removes it.
 const ATTEMPTS: usize = 3;
 /// In bytes: how much is copied at once.

@@ -16,7 +16,7 @@ use flate2::Crc;
 use landfall_media_formats::little_endian;
 use uuid::Uuid;
 
-use super::table_error::{InHead, TableError};
+use super::table_error::{InHead, MOST_ENTRIES, TableError};
 use checks::{partition, read_with_crate, refuse_overlaps};
 pub use entries::Entry;
 
@@ -34,9 +34,6 @@ pub const SIGNATURE: &[u8; 8] = b"EFI PART";
 /// In bytes: the smallest header, and the one that every known tool writes.
 const HEADER_LEN: usize = 92;
 const ENTRY_LEN: u64 = 128;
-/// Every known tool writes 128 entries. Four times as many still fit into the first
-/// MiB with both sector sizes.
-pub(super) const MOST_ENTRIES: u64 = 512;
 /// Partitions start at multiples of this many bytes, as all tools place them.
 const ALIGNMENT: u64 = 1 << 20;
 

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use landfall_boot_params::IpPrefix;
 use landfall_boot_params::dracut_net::VendorClass;
 
+use super::ip_fields::{Fields, address, route_metric};
 use super::keys::Keys;
 use super::route;
 use crate::ip_plan::client_id_bytes;
@@ -80,60 +80,6 @@ fn method(
     }
 }
 
-/// The fields of an address or a route.
-pub(super) struct Fields<'a> {
-    address: &'a str,
-    length: Option<&'a str>,
-    /// The gateway or the next hop.
-    pub(super) via: Option<&'a str>,
-    pub(super) metric: Option<&'a str>,
-}
-
-impl<'a> Fields<'a> {
-    /// Splits `192.0.2.10/24,192.0.2.1`. As for NetworkManager, `/`, `,` and `;` are the
-    /// same, a separator may end the value, and a second field that is no number is not
-    /// the length (read_one_ip_address_or_route in nm-keyfile.c). `None` if there are
-    /// more fields.
-    pub(super) fn split(text: &'a str) -> Option<Fields<'a>> {
-        let separators = ['/', ',', ';'];
-        let text = text.strip_suffix(separators).unwrap_or(text);
-        let mut fields = text.split(separators).map(str::trim).peekable();
-        let address = fields.next()?;
-        let is_number =
-            |field: &&str| !field.is_empty() && field.bytes().all(|c| c.is_ascii_digit());
-        let length = fields.next_if(is_number);
-        let mut next = || Some(fields.next()).map(|field| field.filter(|field| !field.is_empty()));
-        let (via, metric) = (next()?, next()?);
-        fields.next().is_none().then_some(Fields {
-            address,
-            length,
-            via,
-            metric,
-        })
-    }
-
-    /// The address with its length. Without a length the default of NetworkManager
-    /// applies, with a warning.
-    pub(super) fn prefix(
-        &self,
-        keys: &Keys,
-        section: &str,
-        key: &str,
-        default: u8,
-    ) -> Option<IpPrefix> {
-        let text = |length: &str| format!("{}/{length}", self.address);
-        if let Some(length) = self.length {
-            return text(length).parse().ok();
-        }
-        let prefix = text(&default.to_string()).parse().ok()?;
-        let words = format!(
-            "the prefix length is missing; the ramdisk uses /{default}, as NetworkManager does"
-        );
-        keys.warn(section, key, words);
-        Some(prefix)
-    }
-}
-
 /// Reads `address1=192.0.2.10/24,192.0.2.1`: an address, and perhaps the gateway.
 fn addresses(keys: &Keys, section: &str, is_ipv4: bool, plan: &mut IpPlan) {
     let found = keys.numbered(section, &["address", "addresses"]);
@@ -164,27 +110,6 @@ fn addresses(keys: &Keys, section: &str, is_ipv4: bool, plan: &mut IpPlan) {
             plan.gateway = plan.gateway.or(found);
         }
     }
-}
-
-/// Parses an address of the section's family.
-pub(super) fn address(
-    keys: &Keys,
-    section: &str,
-    key: &str,
-    text: &str,
-    is_ipv4: bool,
-) -> Option<IpAddr> {
-    let address: Option<IpAddr> = text.parse().ok();
-    let address = address.filter(|address| address.is_ipv4() == is_ipv4);
-    if address.is_none() {
-        let expected = if is_ipv4 {
-            "an IPv4 address"
-        } else {
-            "an IPv6 address"
-        };
-        keys.expected(section, key, expected, text);
-    }
-    address
 }
 
 /// Reads the DNS servers. A server may have the name of its certificate after `#`,
@@ -277,12 +202,6 @@ fn automatic(keys: &Keys, section: &str, is_ipv4: bool, plan: &mut IpPlan) {
         }
         None => None,
     };
-}
-
-/// The metric of all routes of the section that have none of their own.
-pub(super) fn route_metric(keys: &Keys, section: &str) -> Option<u32> {
-    let metric = keys.number(section, "route-metric", DEFAULT..=u32::MAX.into());
-    metric.and_then(|metric| u32::try_from(metric).ok())
 }
 
 /// Removes the gateway as NetworkManager does (_normalize_ip_config in

@@ -1,6 +1,6 @@
 //! Reads static routes: `route1=10.0.0.0/8,192.0.2.1,100` and `route1_options`.
 
-use super::ip;
+use super::ip_fields::{self, Fields};
 use super::keys::Keys;
 use super::section_text::unescaped;
 use crate::plan::{Route, RouteKind};
@@ -54,7 +54,7 @@ pub(super) fn read_all(keys: &Keys, section: &str, is_ipv4: bool) -> Vec<Route> 
 
 fn read(keys: &Keys, section: &str, key: &str, is_ipv4: bool) -> Option<Route> {
     let text = keys.text(section, key)?;
-    let fields = ip::Fields::split(text);
+    let fields = Fields::split(text);
     let default = if is_ipv4 { 24 } else { 128 };
     let destination = { fields.as_ref() }.and_then(|f| f.prefix(keys, section, key, default));
     let destination = destination.filter(|d| d.address.is_ipv4() == is_ipv4);
@@ -65,7 +65,7 @@ fn read(keys: &Keys, section: &str, key: &str, is_ipv4: bool) -> Option<Route> {
     };
     let via = fields
         .via
-        .and_then(|word| ip::address(keys, section, key, word, is_ipv4));
+        .and_then(|word| ip_fields::address(keys, section, key, word, is_ipv4));
     let metric = fields.metric.and_then(|word| {
         let metric: Option<u32> = word.parse().ok();
         if metric.is_none() {
@@ -73,7 +73,7 @@ fn read(keys: &Keys, section: &str, key: &str, is_ipv4: bool) -> Option<Route> {
         }
         metric
     });
-    let metric = metric.or_else(|| ip::route_metric(keys, section));
+    let metric = metric.or_else(|| ip_fields::route_metric(keys, section));
     let mut route = Route {
         destination,
         via: via.filter(|via| !via.is_unspecified()),

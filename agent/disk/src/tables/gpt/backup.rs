@@ -1,10 +1,9 @@
 //! Reads the backup of a table, for disks whose primary table is damaged.
 
 use super::{
-    ENTRY_LEN, HEADER_LEN, MOST_ENTRIES, SIGNATURE, Table, crc32, field, get_u32, get_u64, put_u64,
-    seal_header,
+    ENTRY_LEN, HEADER_LEN, SIGNATURE, Table, crc32, field, get_u32, get_u64, put_u64, seal_header,
 };
-use crate::tables::table_error::TableError;
+use crate::tables::table_error::{MOST_ENTRIES, TableError};
 
 impl Table {
     /// Reads the backup table from the last bytes of a disk of this size.
