@@ -6,11 +6,13 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store, reflector};
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource};
 
@@ -21,10 +23,31 @@ use crate::resource::PreprovisioningImage;
 pub(crate) type Request = Result<ObjectRef<PreprovisioningImage>, Infallible>;
 type Requests = BoxStream<'static, Request>;
 
+/// The delays after failed watches: a sixth of kube's, which end at 30 s and add up to
+/// as much at random. A watch often fails twice after an outage: the API server is not
+/// ready yet, and then it no longer has the version. With kube's delays a changed
+/// Secret waited for up to two minutes. A copy has only two watches.
+#[derive(Default)]
+struct WatchDelays(watcher::DefaultBackoff);
+
+impl Iterator for WatchDelays {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0.next().map(|delay| delay / 6)
+    }
+}
+
+impl Backoff for WatchDelays {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
 /// Changes of resources.
 pub(crate) fn resources(writer: Writer<PreprovisioningImage>, context: &Arc<Context>) -> Requests {
     let api = api::<PreprovisioningImage>(context);
-    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let events = watcher(api, watcher::Config::default()).backoff(WatchDelays::default());
     let context = Arc::clone(context);
     reflector(writer, events.map(without_bulk))
         .flat_map(move |event| {
@@ -54,7 +77,7 @@ pub(crate) fn resources(writer: Writer<PreprovisioningImage>, context: &Arc<Cont
 pub(crate) fn secrets(writer: Writer<SecretMetadata>, context: &Arc<Context>) -> Requests {
     let api = api::<SecretMetadata>(context);
     let labelled = watcher::Config::default().labels(&format!("{LABEL}={LABEL_VALUE}"));
-    let events = watcher(api, labelled).default_backoff();
+    let events = watcher(api, labelled).backoff(WatchDelays::default());
     let context = Arc::clone(context);
     reflector(writer, events.map(without_bulk))
         .flat_map(move |event| {
