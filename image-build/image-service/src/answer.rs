@@ -6,11 +6,14 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::header::{
     ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_TYPE, ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
-    LAST_MODIFIED, RANGE, RETRY_AFTER, USER_AGENT,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE, REFERRER_POLICY, RETRY_AFTER, USER_AGENT,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use bytes::Bytes;
+use landfall_boot_params::without_secrets;
 use landfall_host_media::Piece;
 
 use crate::byte_range::{self, Selection};
@@ -179,6 +182,7 @@ fn sent(
 
 fn agent(context: &RequestContext<'_>) -> String {
     let agent = context.text(USER_AGENT).unwrap_or_default();
+    let agent = without_secrets(agent);
     agent[..agent.floor_char_boundary(MAX_AGENT)].to_owned()
 }
 
@@ -246,6 +250,23 @@ pub(crate) fn of_type(
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The page for browsers.
+pub(crate) fn page(body: Bytes) -> Response {
+    let mut response = of_type(StatusCode::OK, "text/html; charset=utf-8", body);
+    for (header, value) in [
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (
+            CONTENT_SECURITY_POLICY,
+            landfall_status_page::CONTENT_SECURITY_POLICY,
+        ),
+    ] {
+        let headers = response.headers_mut();
+        headers.insert(header, HeaderValue::from_static(value));
+    }
     response
 }
 

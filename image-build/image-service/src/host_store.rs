@@ -225,6 +225,12 @@ impl HostStore {
         Some(HostPaths::new(name, &table.hosts.get(name)?.newest))
     }
 
+    /// The newest version of a host, with its paths.
+    pub(crate) fn newest(&self, name: &str) -> Option<(HostPaths, Arc<ServedVersion>)> {
+        let newest = Arc::clone(&self.read().hosts.get(name)?.newest);
+        Some((HostPaths::new(name, &newest), newest))
+    }
+
     /// The version of a host for a request.
     ///
     /// A BMC reads an ISO by thousands of requests for parts and puts them together,

@@ -17,6 +17,8 @@ mod image_body;
 mod limits;
 mod listen;
 mod metrics;
+mod network_in_words;
+mod page;
 mod public_url;
 mod reads;
 mod request_path;

@@ -1,6 +1,8 @@
 //! Who fetched which parts of which file, and when. It answers the operator's
 //! question whether the BMC has read the image.
 
+mod of_hosts;
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -11,7 +13,11 @@ use prometheus_client::metrics::counter::Counter;
 use serde::Serialize;
 
 use crate::request_path::FileKind;
+pub(crate) use of_hosts::{FileRead, LastRead};
 
+/// In bytes: after so many of an answer the table is brought up to date. A slow BMC
+/// may need an hour for one answer.
+const RECORD_EVERY: u64 = 1 << 20;
 /// The largest number of separate ranges that are kept for one file. A BMC reads
 /// here and there; what is closest together is joined.
 const MAX_RANGES: usize = 16;
@@ -75,7 +81,8 @@ pub(crate) struct Transfer {
     pub(crate) ranges: Vec<Range<u64>>,
 }
 
-/// Counts what one answer passes on, and adds it to the table at the end.
+/// Counts what one answer passes on, and adds it to the table while the answer is sent
+/// and at its end.
 #[derive(Debug)]
 pub(crate) struct Meter {
     reads: Reads,
@@ -83,6 +90,8 @@ pub(crate) struct Meter {
     /// In bytes. The heads between several parts count too, so the last part may be
     /// reported a little too long if a transfer breaks off.
     passed_on: u64,
+    /// In bytes: what the table has of it.
+    recorded: u64,
     bytes: Counter,
 }
 
@@ -92,6 +101,7 @@ impl Meter {
             reads: reads.clone(),
             transfer,
             passed_on: 0,
+            recorded: 0,
             bytes,
         }
     }
@@ -99,18 +109,31 @@ impl Meter {
     pub(crate) fn passed_on(&mut self, bytes: u64) {
         self.passed_on += bytes;
         self.bytes.inc_by(bytes);
+        if self.passed_on - self.recorded >= RECORD_EVERY {
+            self.record();
+        }
+    }
+
+    fn record(&mut self) {
+        let new = self.recorded..self.passed_on;
+        self.reads.add(&self.transfer, new, SystemTime::now());
+        self.recorded = self.passed_on;
     }
 }
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        self.reads
-            .add(&self.transfer, self.passed_on, SystemTime::now());
+        // An answer without bytes counts as a request, too.
+        if self.recorded == 0 || self.passed_on > self.recorded {
+            self.record();
+        }
     }
 }
 
 impl Reads {
-    fn add(&self, transfer: &Transfer, bytes: u64, now: SystemTime) {
+    /// Adds a part of an answer. `sent` counts the bytes of the answer, and the part that
+    /// begins at 0 counts the request.
+    fn add(&self, transfer: &Transfer, sent: Range<u64>, now: SystemTime) {
         let mut files = self.lock();
         let key = (transfer.host.clone(), transfer.kind);
         if !files.contains_key(&key) && files.len() >= MAX_FILES {
@@ -136,16 +159,20 @@ impl Reads {
         if file.etag != transfer.etag {
             *file = fresh();
         }
-        file.requests += 1;
-        file.bytes += bytes;
+        if sent.start == 0 || file.requests == 0 {
+            file.requests += 1;
+        }
+        file.bytes += sent.end - sent.start;
         file.last = now;
         file.client = transfer.client;
         file.agent.clone_from(&transfer.agent);
-        let mut left = bytes;
+        // Where the range begins in the answer.
+        let mut at = 0;
         for range in &transfer.ranges {
-            let len = left.min(range.end - range.start);
-            left -= len;
-            file.cover(range.start..range.start + len);
+            let end = at + (range.end - range.start);
+            let (first, last) = (sent.start.clamp(at, end), sent.end.clamp(at, end));
+            file.cover(range.start + (first - at)..range.start + (last - at));
+            at = end;
         }
     }
 
@@ -262,7 +289,7 @@ mod tests {
             (&[0..100], 0, &[[0, 29], [40, 49], [60, 62]], false),
             (&[0..100], 100, &[[0, 99]], true),
         ] {
-            reads.add(&transfer("a", ranges), bytes, now);
+            reads.add(&transfer("a", ranges), 0..bytes, now);
             let reports = &reads.reports()[0];
             assert_eq!(reports.ranges, expected);
             assert_eq!(reports.complete, complete);
@@ -270,10 +297,34 @@ mod tests {
         let reports = &reads.reports()[0];
         assert_eq!((reports.requests, reports.bytes_sent), (6, 143));
         assert_eq!(reports.last_read, "Thu, 01 Jan 1970 00:00:00 GMT");
-        reads.add(&transfer("b", &[0..1]), 1, now);
+        reads.add(&transfer("b", &[0..1]), 0..1, now);
         assert_eq!(reads.reports()[0].ranges, [[0, 0]], "another version");
         reads.retain(|host| host != "node1");
         assert_eq!(reads.reports(), []);
+    }
+
+    #[test]
+    fn a_long_answer_shows_while_it_is_sent() {
+        let reads = Reads::default();
+        let ranges = [0..1 << 20, 4 << 20..8 << 20];
+        let transfer = Transfer {
+            size: 10 << 20,
+            ..transfer("a", &ranges)
+        };
+        let mut meter = Meter::new(&reads, transfer, Counter::default());
+        meter.passed_on(1000);
+        assert_eq!(reads.reports(), []);
+        meter.passed_on((2 << 20) - 1000);
+        let expected = [[0, (1 << 20) - 1], [4 << 20, (5 << 20) - 1]];
+        assert_eq!(reads.reports()[0].ranges, expected);
+        meter.passed_on(3 << 20);
+        drop(meter);
+        let reports = &reads.reports()[0];
+        assert_eq!(
+            reports.ranges,
+            [[0, (1 << 20) - 1], [4 << 20, (8 << 20) - 1]]
+        );
+        assert_eq!((reports.requests, reports.bytes_sent), (1, 5 << 20));
     }
 
     proptest! {
@@ -284,7 +335,7 @@ mod tests {
             let reads = Reads::default();
             for (start, len) in &sent {
                 let range = *start..start + len;
-                reads.add(&Transfer { size: 2000, ..transfer("a", &[range]) }, *len, SystemTime::now());
+                reads.add(&Transfer { size: 2000, ..transfer("a", &[range]) }, 0..*len, SystemTime::now());
             }
             let reports = &reads.reports()[0];
             prop_assert!(reports.ranges.len() <= MAX_RANGES);

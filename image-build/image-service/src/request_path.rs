@@ -66,6 +66,8 @@ pub(crate) enum Target<'a> {
     Kernel {
         id: Option<&'a str>,
     },
+    /// `/`: the page for browsers.
+    Page,
     Metrics,
     Status,
     Alive,
@@ -82,6 +84,7 @@ pub(crate) fn parse(path: &str) -> Option<Target<'_>> {
     };
     match (id, file) {
         (id, KERNEL) => return Some(Target::Kernel { id }),
+        (None, "") => return Some(Target::Page),
         (None, "metrics") => return Some(Target::Metrics),
         (None, "status.json") => return Some(Target::Status),
         (None, "healthz") => return Some(Target::Alive),
@@ -130,7 +133,8 @@ mod tests {
             ("/status.json", Some(Target::Status)),
             ("/healthz", Some(Target::Alive)),
             ("/readyz", Some(Target::Ready)),
-            ("/", None),
+            ("/", Some(Target::Page)),
+            ("//", None),
             ("", None),
             ("*", None),
             ("/node1", None),

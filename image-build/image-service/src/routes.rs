@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use axum::Router;
 use axum::extract::{Extension, Request, State};
 use axum::http::header::RANGE;
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use serde_json::json;
@@ -18,6 +18,8 @@ use crate::connections::{Connection, Connections};
 use crate::host_store::{HostStore, Wanted};
 use crate::limits::Limits;
 use crate::metrics::{self, Metrics};
+use crate::page::{self, Links, PageSource};
+use crate::public_url::PublicUrl;
 use crate::reads::Reads;
 use crate::request_path::{self, FileKind, Target};
 use crate::resource::{self, Missing, Resource};
@@ -25,6 +27,9 @@ use crate::resource::{self, Missing, Resource};
 /// How many clients may read `/status.json` at the same time. It has ten megabytes
 /// for 10,000 hosts, and a slow client holds its copy for as long as it likes.
 const MAX_STATUS_ANSWERS: usize = 4;
+/// How many clients may have the page at the same time. It takes some milliseconds of a
+/// processor, and at most half a megabyte until the client has it.
+const MAX_PAGE_ANSWERS: usize = 8;
 
 /// What a listener answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +40,15 @@ pub enum Endpoints {
     /// The hosts' files under their ids only, `/healthz` and `/readyz`. Whoever does
     /// not know an id gets no host's file.
     Versions,
-    /// `/status.json`, `/metrics`, `/healthz` and `/readyz`.
+    /// `/`, `/status.json`, `/metrics`, `/healthz` and `/readyz`.
     Status,
+}
+
+impl Endpoints {
+    /// Whether the listener says what it serves.
+    fn have_status(self) -> bool {
+        matches!(self, Self::Everything | Self::Status)
+    }
 }
 
 /// Everything that the answers need. Cheap to clone.
@@ -49,6 +61,9 @@ pub struct Service {
     pub(crate) limits: Limits,
     started: SystemTime,
     status_answers: Arc<Semaphore>,
+    page_answers: Arc<Semaphore>,
+    /// Under which URL clients reach the hosts' files.
+    public_url: Option<PublicUrl>,
     stopping: Arc<AtomicBool>,
 }
 
@@ -63,8 +78,18 @@ impl Service {
             limits,
             started: SystemTime::now(),
             status_answers: Arc::new(Semaphore::new(MAX_STATUS_ANSWERS)),
+            page_answers: Arc::new(Semaphore::new(MAX_PAGE_ANSWERS)),
+            public_url: None,
             stopping: Arc::default(),
         }
+    }
+
+    /// Says under which URL clients reach the hosts' files, for the links of a page that
+    /// another listener serves.
+    #[must_use]
+    pub fn with_public_url(mut self, url: Option<PublicUrl>) -> Self {
+        self.public_url = url;
+        self
     }
 
     #[must_use]
@@ -124,6 +149,36 @@ impl Service {
         answer::of_type(StatusCode::OK, "application/json", Bytes::from_owner(text))
     }
 
+    /// The page for browsers.
+    async fn page(&self, endpoints: Endpoints, uri: &Uri) -> Response {
+        let Ok(permit) = Arc::clone(&self.page_answers).try_acquire_owned() else {
+            return answer::unavailable("too many clients load the page");
+        };
+        let (service, uri) = (self.clone(), uri.clone());
+        // Elsewhere: the threads of the listeners send images.
+        let made = tokio::task::spawn_blocking(move || {
+            let links = match (endpoints, &service.public_url) {
+                (Endpoints::Everything, _) => Links::Here,
+                (_, Some(url)) => Links::At(url),
+                (_, None) => Links::Nowhere,
+            };
+            let source = PageSource {
+                store: &service.store,
+                reads: &service.reads,
+                started: service.started,
+                links,
+            };
+            page::page(&source, &uri)
+        });
+        match made.await {
+            Ok(text) => answer::page(Bytes::from_owner(StatusText {
+                text,
+                _permit: permit,
+            })),
+            Err(error) => answer::text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        }
+    }
+
     fn metrics_text(&self) -> Response {
         let base = self.store.base();
         self.metrics.set_content(self.store.len(), base.size());
@@ -134,7 +189,7 @@ impl Service {
     }
 }
 
-/// A status on its way to a client.
+/// A status or a page on its way to a client.
 struct StatusText {
     text: String,
     /// Returned when the client has the text.
@@ -153,6 +208,12 @@ async fn respond(
     request: Request,
 ) -> Response {
     let target = request_path::parse(request.uri().path());
+    let is_read = [Method::GET, Method::HEAD].contains(request.method());
+    if is_read && target == Some(Target::Page) && endpoints.have_status() {
+        let response = service.page(endpoints, request.uri()).await;
+        service.metrics.answered("page", response.status().as_u16());
+        return response;
+    }
     let (response, file) = answer_to(&service, endpoints, &connection, &request, target);
     service.metrics.answered(file, response.status().as_u16());
     response
@@ -177,10 +238,8 @@ fn answer_to(
         reads: &service.reads,
         metrics: &service.metrics,
     };
-    let (has_images, has_status) = (
-        endpoints != Endpoints::Status,
-        matches!(endpoints, Endpoints::Everything | Endpoints::Status),
-    );
+    let has_images = endpoints != Endpoints::Status;
+    let has_status = endpoints.have_status();
     match target {
         Some(Target::Host { id: None, .. }) if endpoints == Endpoints::Versions => {
             (answer::not_found(), "other")

@@ -23,7 +23,7 @@ const MAX_READERS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct ServedVersion {
     pub(crate) base: Arc<Base>,
-    version: HostVersion,
+    pub(crate) version: HostVersion,
     /// Identifies the content.
     pub(crate) id: String,
     iso: SharedImage,

@@ -21,6 +21,7 @@ host when a client asks for them. It serves:
   /NAME.initramfs  the ramdisk with the host's network
   /NAME.ipxe       an iPXE script that loads kernel and ramdisk
   /vmlinuz         the kernel
+  /                a page for browsers: hosts, images, networks, who read what
   /status.json     who read what, and when
   /metrics         for Prometheus
   /healthz /readyz for Kubernetes and load balancers

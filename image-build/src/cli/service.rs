@@ -33,7 +33,7 @@ pub(crate) struct ServiceArguments {
     /// Its private key (a PEM file)
     #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = LISTENERS)]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Show status and metrics only here
+    /// Show the page, status and metrics only here
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = LISTENERS)]
     pub(crate) status_listen: Option<SocketAddr>,
     /// How clients reach the service: http[s]://HOST[:PORT]

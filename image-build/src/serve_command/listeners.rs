@@ -74,7 +74,8 @@ impl Running {
             connections: arguments.max_connections as usize,
             ..Limits::default()
         };
-        let service = Service::new(store, Metrics::default(), limits);
+        let service = Service::new(store, Metrics::default(), limits)
+            .with_public_url(arguments.public_url.clone());
         allow_descriptors(arguments.max_connections.into());
         let listeners = listeners(endpoints, arguments, tls, &service, report)?;
         let chores = tokio::spawn(chores(service.store().clone(), tls.cloned()));

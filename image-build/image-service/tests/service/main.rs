@@ -7,6 +7,7 @@ mod clients;
 mod conditions;
 mod fixture;
 mod hosts;
+mod page;
 mod ranges;
 mod requests;
 mod tls;

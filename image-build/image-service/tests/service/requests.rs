@@ -102,7 +102,8 @@ fn paths_that_lead_nowhere() {
     let fixture = Fixture::new();
     for (path, status) in [
         ("/node4.iso", 404),
-        ("/", 404),
+        ("/?", 200),
+        ("/index.html", 404),
         ("/node1", 404),
         ("/a/node1.iso", 404),
         ("/../node1.iso", 404),

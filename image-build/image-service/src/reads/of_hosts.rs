@@ -1,0 +1,81 @@
+//! The reads of single hosts, for the page.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::SystemTime;
+
+use super::Reads;
+use crate::request_path::{FileKind, Kind};
+
+/// The latest read of any file of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LastRead {
+    pub(crate) time: SystemTime,
+    pub(crate) client: IpAddr,
+}
+
+/// What has been read of one file of a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileRead {
+    pub(crate) kind: Kind,
+    /// With its quotes.
+    pub(crate) etag: String,
+    /// In bytes.
+    pub(crate) size: u64,
+    /// In bytes: what was sent at least once.
+    pub(crate) read: u64,
+    /// `read` may be too much.
+    pub(crate) is_rough: bool,
+    pub(crate) requests: u64,
+    pub(crate) last: LastRead,
+    /// What the client calls itself.
+    pub(crate) agent: String,
+}
+
+impl Reads {
+    /// The latest read of each host that was read.
+    pub(crate) fn last_reads(&self) -> HashMap<String, LastRead> {
+        let mut hosts: HashMap<String, LastRead> = HashMap::new();
+        for ((host, kind), file) in &*self.lock() {
+            if *kind == FileKind::Kernel {
+                continue;
+            }
+            let last = LastRead {
+                time: file.last,
+                client: file.client,
+            };
+            match hosts.get_mut(host) {
+                Some(known) if known.time >= last.time => {}
+                Some(known) => *known = last,
+                None => {
+                    hosts.insert(host.clone(), last);
+                }
+            }
+        }
+        hosts
+    }
+
+    /// The files of a host that were read.
+    pub(crate) fn of_host(&self, host: &str) -> Vec<FileRead> {
+        let files = self.lock();
+        let kinds = [Kind::Iso, Kind::Initramfs, Kind::Ipxe].into_iter();
+        let read = |kind: Kind| {
+            let file = files.get(&(host.to_owned(), FileKind::OfHost(kind)))?;
+            let lengths = file.ranges.iter().map(|range| range.end - range.start);
+            Some(FileRead {
+                kind,
+                etag: file.etag.clone(),
+                size: file.size,
+                read: lengths.sum(),
+                is_rough: file.is_rough,
+                requests: file.requests,
+                last: LastRead {
+                    time: file.last,
+                    client: file.client,
+                },
+                agent: file.agent.clone(),
+            })
+        };
+        kinds.filter_map(read).collect()
+    }
+}
