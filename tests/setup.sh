@@ -32,6 +32,8 @@ if [ "${1:-}" != --build-only ]; then
   packages="$packages rsyslog"
   # The cache that many hosts download through.
   packages="$packages squid"
+  # The browser that looks at the status pages.
+  packages="$packages chromium fonts-dejavu-core"
   # The rescue layer, and the user who logs in to it.
   packages="$packages dropbear-bin openssh-client"
 fi

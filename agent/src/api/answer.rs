@@ -69,7 +69,7 @@ pub(super) fn page(content_type: &'static str, body: String) -> Response {
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (
             CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+            landfall_status_page::CONTENT_SECURITY_POLICY,
         ),
     ] {
         set(&mut response, header, HeaderValue::from_static(value));

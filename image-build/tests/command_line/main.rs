@@ -15,4 +15,6 @@ mod kargs;
 mod products;
 mod release;
 mod serve;
+mod service;
+mod status_page;
 mod stopped;

@@ -1,114 +1,16 @@
 //! Tests `serve`: the real program, stopped and reloaded by signals.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
-use std::process::{Child, ChildStdout, Stdio};
-use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
 use landfall_media_formats::iso9660::Iso;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 use crate::fixture::Fixture;
-
-/// Fails instead of waiting forever.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn nmstate(address: &str) -> String {
-    format!(
-        "interfaces:\n- name: eno1\n  type: ethernet\n  state: up\n  ipv4:\n    enabled: true\n    dhcp: false\n    address:\n    - ip: {address}\n      prefix-length: 24\n"
-    )
-}
-
-struct Service {
-    child: Child,
-    lines: Receiver<String>,
-    address: String,
-    stdout: Option<ChildStdout>,
-}
-
-impl Service {
-    fn start(fixture: &Fixture, more: &[&str]) -> Self {
-        let arguments = ["serve", "--iso", "base.iso", "--hosts", "hosts"];
-        let listen = ["--listen", "127.0.0.1:0"];
-        let mut child = fixture
-            .command(&[&arguments[..], &listen, more].concat())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (sender, lines) = channel();
-        thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        let stdout = child.stdout.take();
-        let mut service = Self {
-            child,
-            lines,
-            address: String::new(),
-            stdout,
-        };
-        let line = service.line("listening on http://");
-        service.address = line.rsplit_once("//").unwrap().1.to_owned();
-        service.line("serving ");
-        service
-    }
-
-    /// The next line of standard error that contains the text.
-    fn line(&self, text: &str) -> String {
-        let mut seen = String::new();
-        loop {
-            match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) if line.contains(text) => return line,
-                Ok(line) => seen += &format!("{line}\n"),
-                Err(_) => panic!("no line with {text:?} in\n{seen}"),
-            }
-        }
-    }
-
-    /// Status and body.
-    fn get(&self, path: &str) -> (u16, Vec<u8>) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let request = format!("GET {path} HTTP/1.0\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let end = answer.windows(4).position(|part| part == b"\r\n\r\n");
-        let body = answer.split_off(end.unwrap() + 4);
-        let status = String::from_utf8_lossy(&answer[9..12]).parse().unwrap();
-        (status, body)
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
-        kill(pid, signal).unwrap();
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn fixture() -> Fixture {
-    let fixture = Fixture::new();
-    fixture.build("iso", "base.iso", &[]);
-    for (name, address) in [("node1", "192.0.2.51"), ("node2", "192.0.2.52")] {
-        fixture.put(&format!("hosts/{name}.yaml"), nmstate(address).as_bytes());
-    }
-    fixture
-}
+use crate::service::{Service, fixture, nmstate};
 
 fn customized(fixture: &Fixture, more: &[&str]) -> Vec<u8> {
     // The network of one host in a directory of its own, under the host's name.

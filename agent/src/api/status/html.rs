@@ -1,11 +1,10 @@
 //! The status page for a browser: one HTML file without scripts, readable on a phone.
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt::{self, Write as _};
 
 use landfall_report::status::{Nic, Status};
 use landfall_report::{Event, mib};
-
-const STYLE: &str = include_str!("page.css");
+use landfall_status_page::{END, Head, Text};
 
 /// The page. It loads itself again every five seconds.
 pub(super) fn page(status: &Status, events: &[Event], now: f64) -> String {
@@ -22,16 +21,17 @@ fn write_page(out: &mut String, status: &Status, events: &[Event], now: f64) -> 
     } else {
         &host.name
     };
-    write!(
+    let head = Head {
+        title: &format!("{name} - Landfall"),
+        more_style: "",
+        refresh: Some(5),
+    };
+    writeln!(
         out,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta http-equiv=\"refresh\" content=\"5\">\
-         <title>{name} - Landfall</title><style>{STYLE}</style></head><body>\n\
-         <header><h1>{name}</h1><p>Landfall {} &middot; up {} s</p></header>\n<main>\n",
+        "{head}<header><h1>{}</h1><p>Landfall {} &middot; up {} s</p></header>\n<main>",
+        Text(name),
         Text(&status.build),
         now as u64,
-        name = Text(name),
     )?;
     now_section(out, status, now)?;
     if let Some(error) = &status.last_error {
@@ -86,7 +86,8 @@ fn write_page(out: &mut String, status: &Status, events: &[Event], now: f64) -> 
             4 => "waiting",
             _ => "plain",
         };
-        writeln!(
+        // A block each: a line break in between would be an empty line.
+        write!(
             out,
             "<span class=\"{class}\">{}</span>",
             Text(&event.for_consoles())
@@ -94,8 +95,9 @@ fn write_page(out: &mut String, status: &Status, events: &[Event], now: f64) -> 
     }
     out.push_str(
         "</pre><p><a href=\"/log.txt\">Whole log</a> &middot; <a href=\"/status.json\">JSON</a> \
-         &middot; <a href=\"/metrics\">Metrics</a></p></section>\n</main></body></html>\n",
+         &middot; <a href=\"/metrics\">Metrics</a></p></section>\n</main>",
     );
+    out.push_str(END);
     Ok(())
 }
 
@@ -124,7 +126,8 @@ fn now_section(out: &mut String, status: &Status, now: f64) -> fmt::Result {
         if let Some(total) = progress.total {
             write!(
                 out,
-                "</dl><progress max=\"{total}\" value=\"{}\">{}</progress><dl>",
+                "</dl><progress aria-label=\"{}\" max=\"{total}\" value=\"{}\">{}</progress><dl>",
+                Text(&progress.what),
                 progress.done,
                 mib(progress.done)
             )?;
@@ -164,23 +167,4 @@ fn nic_table(out: &mut String, nic: &Nic) -> fmt::Result {
 
 fn fact(out: &mut String, name: &str, value: &str) -> fmt::Result {
     write!(out, "<dt>{name}</dt><dd>{}</dd>", Text(value))
-}
-
-/// Text from outside, in which no character is markup.
-struct Text<'a>(&'a str);
-
-impl Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for char in self.0.chars() {
-            match char {
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '&' => f.write_str("&amp;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                other => f.write_char(other)?,
-            }
-        }
-        Ok(())
-    }
 }

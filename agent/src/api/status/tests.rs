@@ -1,3 +1,5 @@
+mod browser;
+
 use landfall_report::status::{Host, LastError, Network, Nic, Progress, Status, Step, WayStep};
 
 use super::*;
@@ -59,7 +61,7 @@ fn the_page_says_what_is_wrong_and_what_to_do_and_runs_no_text() {
         "&lt;script&gt;alert(1)&lt;/script&gt;",
         "check the disk",
         "add the authority",
-        "<progress max=\"100\" value=\"50\">",
+        " max=\"100\" value=\"50\">50 bytes</progress>",
         "S&lt;1&gt;",
     ] {
         assert!(page.contains(expected), "{expected}: {page}");

@@ -1,0 +1,115 @@
+//! The real program `landfall-image serve`, for tests.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::fixture::Fixture;
+
+/// Fails instead of waiting forever.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub fn nmstate(address: &str) -> String {
+    format!(
+        "interfaces:\n- name: eno1\n  type: ethernet\n  state: up\n  ipv4:\n    enabled: true\n    dhcp: false\n    address:\n    - ip: {address}\n      prefix-length: 24\n"
+    )
+}
+
+/// A running `landfall-image serve`.
+pub struct Service {
+    pub child: Child,
+    lines: Receiver<String>,
+    pub address: String,
+    pub stdout: Option<ChildStdout>,
+}
+
+impl Service {
+    pub fn start(fixture: &Fixture, more: &[&str]) -> Self {
+        let arguments = ["serve", "--iso", "base.iso", "--hosts", "hosts"];
+        let listen = ["--listen", "127.0.0.1:0"];
+        let mut child = fixture
+            .command(&[&arguments[..], &listen, more].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let stdout = child.stdout.take();
+        let mut service = Self {
+            child,
+            lines,
+            address: String::new(),
+            stdout,
+        };
+        let line = service.line("listening on http://");
+        service.address = line.rsplit_once("//").unwrap().1.to_owned();
+        service.line("serving ");
+        service
+    }
+
+    /// The next line of standard error that contains the text.
+    pub fn line(&self, text: &str) -> String {
+        let mut seen = String::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(line) => seen += &format!("{line}\n"),
+                Err(_) => panic!("no line with {text:?} in\n{seen}"),
+            }
+        }
+    }
+
+    /// Status and body.
+    pub fn get(&self, path: &str) -> (u16, Vec<u8>) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|part| part == b"\r\n\r\n");
+        let body = answer.split_off(end.unwrap() + 4);
+        let status = String::from_utf8_lossy(&answer[9..12]).parse().unwrap();
+        (status, body)
+    }
+
+    /// The lines of standard error since the last call.
+    pub fn lines_so_far(&self) -> Vec<String> {
+        self.lines.try_iter().collect()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        kill(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A base ISO and the networks of two hosts.
+pub fn fixture() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.build("iso", "base.iso", &[]);
+    for (name, address) in [("node1", "192.0.2.51"), ("node2", "192.0.2.52")] {
+        fixture.put(&format!("hosts/{name}.yaml"), nmstate(address).as_bytes());
+    }
+    fixture
+}
