@@ -1,15 +1,26 @@
-//! Masks the secrets of URLs in texts, for a console that other people see too.
+//! Masks secrets in texts, for a console that other people see too.
+
+mod secret_values;
 
 use std::borrow::Cow;
 
-/// Returns the text with the secrets in its URLs replaced by `***`: the user part
-/// (`http://user:password@host`) and the values of a query (signed links). Text
-/// that is not part of a URL stays unchanged.
+use secret_values::without_secret_values;
+
+/// Returns the text with its secrets replaced by `***`: in URLs the user part
+/// (`http://user:password@host`) and the values of a query (signed links), and the
+/// values of names such as `ipa-agent-token=`. Other text stays unchanged.
 ///
 /// Commas, quotes and brackets can be part of a password or of a query, and they
 /// can surround a URL. If both readings are possible, the text is masked: a log
 /// that hides too much is better than one that shows a password.
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
+    match without_secrets_of_urls(text) {
+        Cow::Borrowed(text) => without_secret_values(text),
+        Cow::Owned(text) => Cow::Owned(without_secret_values(&text).into_owned()),
+    }
+}
+
+fn without_secrets_of_urls(text: &str) -> Cow<'_, str> {
     if !text.contains(MARK) {
         return Cow::Borrowed(text);
     }

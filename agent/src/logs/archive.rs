@@ -49,7 +49,7 @@ fn tar_gz(members: &[Member]) -> std::io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
     let mut room = LIMIT;
     for Member { name, content } in members {
-        let content = without_tokens(&without_secrets(content));
+        let content = without_secrets(content);
         let content = last(&content, MEMBER_LIMIT.min(room));
         room -= content.len();
         let mut header = tar::Header::new_gnu();
@@ -61,26 +61,6 @@ fn tar_gz(members: &[Member]) -> std::io::Result<Vec<u8>> {
     let mut packed = archive.into_inner()?;
     packed.flush()?;
     packed.finish()
-}
-
-/// Removes the agent's token. It is on the kernel's command line, and therefore
-/// also in the kernel's log.
-fn without_tokens(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = ["agent-token=", "agent_token="]
-        .iter()
-        .filter_map(|key| Some(rest.find(key)? + key.len()))
-        .min()
-    {
-        let (before, after) = rest.split_at(at);
-        out.push_str(before);
-        out.push_str("***");
-        let end = after.find(|c: char| c.is_whitespace() || "\"'&,".contains(c));
-        rest = &after[end.unwrap_or(after.len())..];
-    }
-    out.push_str(rest);
-    out
 }
 
 /// The last `limit` bytes of a text, from the beginning of a line.
