@@ -28,8 +28,8 @@ if [ "${1:-}" != --build-only ]; then
   # in libvirt-daemon.
   # shellcheck source=/dev/null
   [ "$(. /etc/os-release && echo "$VERSION_CODENAME")" = bookworm ] || packages="$packages libvirt-daemon-driver-storage"
-  # The syslog server that gets the agent's log.
-  packages="$packages rsyslog"
+  # The syslog server that gets the agent's log, also over TLS.
+  packages="$packages rsyslog rsyslog-openssl"
   # The cache that many hosts download through.
   packages="$packages squid"
   # The browser that looks at the status pages.

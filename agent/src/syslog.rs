@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use landfall_boot_params::syslog_server::{SyslogServer, SyslogTransport};
+use landfall_http_client::why_no_tls;
 use landfall_inventory::host_name;
 use landfall_network::NetworkState;
 use landfall_report::{Event, events_after, kernel_log, newest_event};
@@ -135,9 +136,9 @@ async fn connect(
         TlsConnector::from(Arc::clone(tls)).connect(name, stream),
     );
     let stream = stream.await.map_err(|_| no_answer())?;
-    Ok(Connection::Stream(Box::new(
-        stream.map_err(|error| error.to_string())?,
-    )))
+    Ok(Connection::Stream(Box::new(stream.map_err(|error| {
+        format!("TLS: {}", why_no_tls(&error))
+    })?)))
 }
 
 fn no_answer() -> String {

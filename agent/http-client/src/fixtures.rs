@@ -30,6 +30,14 @@ impl Certificate {
         Self::made(host.into(), |_| {})
     }
 
+    /// With this name of its subject, which is also its issuer.
+    pub fn named(host: impl Into<IpAddr>, name: &str) -> Self {
+        Self::made(host.into(), |parameters| {
+            let names = &mut parameters.distinguished_name;
+            names.push(rcgen::DnType::CommonName, name);
+        })
+    }
+
     /// Only valid in 2020.
     pub fn outdated(host: impl Into<IpAddr>) -> Self {
         Self::made(host.into(), |parameters| {

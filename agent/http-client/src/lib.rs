@@ -21,7 +21,7 @@ use reqwest::{NoProxy, Proxy};
 
 pub use answer::{Answer, NoAnswer, exchange, status_of};
 pub use service_client::ServiceClient;
-pub use why::{is_untrusted, is_untrusted_for_good, why};
+pub use why::{is_untrusted, is_untrusted_for_good, why, why_no_tls};
 pub use zoned_url::ZonedUrl;
 
 use landfall_report::failure::{Failure, Result, one_line};

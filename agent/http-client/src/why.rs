@@ -30,6 +30,13 @@ pub fn why(error: &reqwest::Error) -> String {
     }
 }
 
+/// Describes why a TLS connection without HTTP has failed, in the same words.
+pub fn why_no_tls(error: &io::Error) -> String {
+    let cause = tls_cause(error);
+    let words = cause.and_then(|cause| in_words(cause).or_else(|| Some(cause.to_string())));
+    words.unwrap_or_else(|| error.to_string())
+}
+
 /// Whether the server's certificate was rejected because of its dates. The
 /// certificate may be old, or our clock may be wrong.
 pub fn is_about_time(error: &reqwest::Error) -> bool {
@@ -95,8 +102,8 @@ fn date(time: UnixTime) -> String {
 
 /// Finds the TLS library's error among the causes. `source` of an [`io::Error`]
 /// skips the error inside it, so this looks inside.
-fn tls_cause(error: &reqwest::Error) -> Option<&TlsError> {
-    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+fn tls_cause<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a TlsError> {
+    let mut cause = Some(error);
     while let Some(layer) = cause {
         let inside = layer
             .downcast_ref::<io::Error>()

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::{Child, Command};
 
 use landfall_boot_params::argument_value::ArgumentValue as _;
+use landfall_http_client::HttpOptions;
+use landfall_http_client::fixtures::Certificate;
 use landfall_sys::skip::skip;
 use tokio::net::TcpListener;
 
@@ -79,16 +81,40 @@ impl Drop for Rsyslogd {
 }
 
 impl Rsyslogd {
-    /// Starts it with UDP and TCP on this port. It writes the fields that it found in a
-    /// message to `log`.
+    /// Starts it with UDP and TCP on this port.
     fn start(directory: &Path, port: u16) -> std::io::Result<Self> {
+        let inputs = format!(
+            "module(load=\"imtcp\")\nmodule(load=\"imudp\")\n\
+             input(type=\"imtcp\" address=\"127.0.0.1\" port=\"{port}\")\n\
+             input(type=\"imudp\" address=\"127.0.0.1\" port=\"{port}\")\n"
+        );
+        Self::with(directory, &inputs)
+    }
+
+    /// Starts it with TLS on this port.
+    fn with_tls(directory: &Path, port: u16, certificate: &Certificate) -> std::io::Result<Self> {
+        let file = |name: &str, content: &str| {
+            let path = directory.join(name);
+            fs::write(&path, content).map(|()| path.display().to_string())
+        };
+        let own = file("server.pem", &certificate.pem)?;
+        let key = file("server.key", &certificate.key_pem)?;
+        let inputs = format!(
+            "global(DefaultNetstreamDriverCAFile=\"{own}\" \
+             DefaultNetstreamDriverCertFile=\"{own}\" DefaultNetstreamDriverKeyFile=\"{key}\")\n\
+             module(load=\"imtcp\" StreamDriver.Name=\"ossl\" StreamDriver.Mode=\"1\" \
+             StreamDriver.AuthMode=\"anon\")\n\
+             input(type=\"imtcp\" address=\"127.0.0.1\" port=\"{port}\")\n"
+        );
+        Self::with(directory, &inputs)
+    }
+
+    /// It writes the fields that it found in a message to `log`.
+    fn with(directory: &Path, inputs: &str) -> std::io::Result<Self> {
         let log = directory.join("log").display().to_string();
         let configuration = format!(
-            "module(load=\"imtcp\")\nmodule(load=\"imudp\")\n\
-             template(name=\"fields\" type=\"string\" \
+            "{inputs}template(name=\"fields\" type=\"string\" \
              string=\"%syslogfacility-text%.%syslogseverity-text% %app-name% %msgid% %msg%\\n\")\n\
-             input(type=\"imtcp\" address=\"127.0.0.1\" port=\"{port}\")\n\
-             input(type=\"imudp\" address=\"127.0.0.1\" port=\"{port}\")\n\
              action(type=\"omfile\" file=\"{log}\" template=\"fields\")\n"
         );
         let path = directory.join("rsyslog.conf");
@@ -98,6 +124,11 @@ impl Rsyslogd {
         command.arg("-n").arg("-f").arg(path).arg("-i").arg(pid);
         command.spawn().map(Self)
     }
+}
+
+fn free_port() -> u16 {
+    let free = StdTcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
 }
 
 async fn wait_for_line(log: &Path, text: &str) {
@@ -120,9 +151,7 @@ async fn rsyslog_understands_every_field() {
     for scheme in ["tcp", "udp"] {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("log");
-        let free = StdTcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let port = free_port();
         let _rsyslogd = Rsyslogd::start(directory.path(), port).unwrap();
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -134,4 +163,63 @@ async fn rsyslog_understands_every_field() {
         wait_for_line(&log, &expected).await;
         task.abort();
     }
+}
+
+/// The driver of rsyslog that does TLS, in the folder of its other modules.
+fn rsyslog_has_tls() -> bool {
+    let folder = Path::new("/usr/lib/x86_64-linux-gnu/rsyslog");
+    folder.join("lmnsd_ossl.so").exists()
+}
+
+fn trusting(certificate: &Certificate, directory: &Path) -> Option<Arc<ClientConfig>> {
+    let ca_file = directory.join("ca.pem");
+    fs::write(&ca_file, &certificate.pem).unwrap();
+    let options = HttpOptions {
+        ca_file: Some(ca_file),
+        ..HttpOptions::default()
+    };
+    Some(Arc::new(options.tls().unwrap()))
+}
+
+#[tokio::test]
+async fn rsyslog_gets_the_lines_over_tls_and_an_unknown_authority_is_named() {
+    if !rsyslog_has_tls() {
+        return skip("there is no rsyslogd with TLS here");
+    }
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    landfall_report::start(landfall_report::Output::Stderr, false);
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let own = Certificate::named([127, 0, 0, 1], "log server");
+    let port = free_port();
+    let _rsyslogd = Rsyslogd::with_tls(directory.path(), port, &own).unwrap();
+    while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let server = SyslogServer::parse(&format!("tls://127.0.0.1:{port}")).unwrap();
+
+    let other = Certificate::named([127, 0, 0, 1], "another authority");
+    let tls = trusting(&other, directory.path());
+    let refused = tokio::spawn(forward(server.clone(), tls, online()));
+    let warning = format!("no syslog at tls://127.0.0.1:{port}: TLS: ");
+    let said = async {
+        loop {
+            let lines = landfall_report::lines_said();
+            let said = lines.iter().find(|line| line.text.contains(&warning));
+            if let Some(line) = said {
+                return line.text.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let said = timeout(Duration::from_secs(30), said).await.unwrap();
+    let expected = "its certificate is signed by \"log server\", which is not in";
+    assert!(said.contains(expected), "{said}");
+    refused.abort();
+
+    let tls = trusting(&own, directory.path());
+    let task = tokio::spawn(forward(server, tls, online()));
+    tracing::warn!("a warning over TLS");
+    wait_for_line(&log, "user.warning landfall syslog a warning over TLS\n").await;
+    task.abort();
 }
