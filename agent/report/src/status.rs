@@ -4,7 +4,7 @@
 //! The status has no secrets: every text is masked when the status is read
 //! ([`now`]), in this one place.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -60,6 +60,22 @@ impl Default for Status {
             last_error: None,
             done: None,
         }
+    }
+}
+
+impl Status {
+    /// Step, progress and last error in one line. `None` before the first step.
+    pub fn in_words(&self) -> Option<String> {
+        let step = self.step.as_ref().map(|step| &step.name);
+        let mut words = self.done.as_ref().or(step)?.clone();
+        if let Some(progress) = &self.progress {
+            // Writing to a String cannot fail.
+            let _ = write!(words, "; {progress}");
+        }
+        if let Some(error) = &self.last_error {
+            let _ = write!(words, "; last error: {}: {}", error.stage, error.text);
+        }
+        Some(words)
     }
 }
 
@@ -333,6 +349,32 @@ mod tests {
             "{shown}"
         );
         assert!(shown.contains("ironic.example.org"), "{shown}");
+    }
+
+    #[test]
+    fn one_line_has_step_progress_and_last_error() {
+        let mut status = Status::default();
+        assert_eq!(status.in_words(), None);
+        status.step = Some(Step {
+            name: "deploy.write_image".into(),
+            since: 1.0,
+        });
+        assert_eq!(status.in_words().as_deref(), Some("deploy.write_image"));
+        let elapsed = Duration::from_secs(10);
+        status.progress = Some(Progress::new("writing", 5 << 20, Some(10 << 20), elapsed));
+        status.last_error = Some(LastError {
+            stage: "disk".into(),
+            text: "status 404".into(),
+            ..LastError::default()
+        });
+        assert_eq!(
+            status.in_words().as_deref(),
+            Some(
+                "deploy.write_image; writing: 5.0 MiB of 10.0 MiB (50 %), 524288 bytes/s, 0 min 10 s left; last error: disk: status 404"
+            )
+        );
+        status.done = Some("rebooting".into());
+        assert!(status.in_words().unwrap().starts_with("rebooting; "));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use landfall_http_client::Answer;
+use landfall_report::status;
 use landfall_sys::backoff::{Backoff, between};
 use landfall_sys::memory_use;
 use tokio::sync::Notify;
@@ -19,6 +20,10 @@ use super::wire::{self, Heartbeat};
 /// agent supports. So it is the version of Ironic's agent whose protocol
 /// Landfall speaks, and not the version of Landfall.
 pub const AGENT_VERSION: &str = "13.0.0";
+
+/// The maximum length of the status message in characters. The node's record, which
+/// holds it, is part of many answers of Ironic.
+const MESSAGE_LIMIT: usize = 255;
 
 /// The minimum time between two heartbeats, even for a triggered one.
 const CLOSEST: Duration = Duration::from_secs(5);
@@ -58,6 +63,8 @@ fn within_bounds(timeout: Duration) -> Duration {
 /// Ironic accepts them again when the node is unlocked or enrolled again, or when a
 /// worker is free. While Ironic rejects them, the pause grows.
 ///
+/// Each heartbeat has the machine's status at that time in words.
+///
 /// # Errors
 /// If the body cannot be written as JSON, which would be a bug in the agent.
 pub async fn beat_forever(
@@ -67,7 +74,6 @@ pub async fn beat_forever(
     timeout: Duration,
     forced: &Notify,
 ) -> Result<Infallible, serde_json::Error> {
-    let body = body(service, callback)?;
     let timeout = within_bounds(timeout);
     // A triggered heartbeat stays pending until a heartbeat has succeeded.
     let mut wanted = false;
@@ -75,7 +81,9 @@ pub async fn beat_forever(
     let mut pace = Pace::new(timeout);
     loop {
         let sent = Instant::now();
-        let outcome = service.post_heartbeat(uuid, body.clone()).await;
+        let message = status_message(service);
+        let body = body(service, callback, message.as_deref())?;
+        let outcome = service.post_heartbeat(uuid, body, message.is_some()).await;
         let verdict = Verdict::of(&outcome);
         let pause = pace.pause_after(&verdict);
         if let Verdict::Accepted = verdict {
@@ -110,7 +118,18 @@ fn log_accepted(count: u32, service: &Service) {
     }
 }
 
-pub(super) fn body(service: &Service, callback: &Callback) -> Result<String, serde_json::Error> {
+/// The machine's status in words, without secrets. `None` if Ironic does not accept it.
+fn status_message(service: &Service) -> Option<String> {
+    let takes_it = service.takes_status_message();
+    let words = takes_it.then(|| status::now().in_words()).flatten()?;
+    Some(words.chars().take(MESSAGE_LIMIT).collect())
+}
+
+pub(super) fn body(
+    service: &Service,
+    callback: &Callback,
+    status_message: Option<&str>,
+) -> Result<String, serde_json::Error> {
     serde_json::to_string(&Heartbeat {
         callback_url: &callback.url,
         agent_token: service.takes_token().then_some(callback.token.as_str()),
@@ -119,6 +138,7 @@ pub(super) fn body(service: &Service, callback: &Callback) -> Result<String, ser
             .certificate
             .as_deref()
             .filter(|_| service.takes_certificate()),
+        agent_status_message: status_message,
     })
 }
 

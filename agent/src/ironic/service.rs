@@ -18,6 +18,9 @@ const ASSUMED: ApiVersion = version(31);
 /// The newest versions that Ironic's agent requests (measured).
 const LOOKUP: ApiVersion = version(62);
 const HEARTBEAT: ApiVersion = version(68);
+/// The version for a heartbeat with a status message, which Ironic's agent does not send
+/// (ironic/api/controllers/v1/versions.py: MINOR_72_HEARTBEAT_STATUS).
+const HEARTBEAT_WITH_STATUS: ApiVersion = version(72);
 
 /// Ironic's API. A clone shares the known version and the order of the URLs.
 #[derive(Debug, Clone)]
@@ -51,6 +54,11 @@ impl Service {
     /// Whether Ironic accepts the agent's certificate in heartbeats (API 1.68).
     pub fn takes_certificate(&self) -> bool {
         self.speaks(68)
+    }
+
+    /// Whether Ironic accepts a status message in heartbeats (API 1.72).
+    pub(super) fn takes_status_message(&self) -> bool {
+        self.speaks(72)
     }
 
     /// Whether Ironic accepts a token in heartbeats (API 1.62).
@@ -105,11 +113,21 @@ impl Service {
         self.transport.ask(&self.places, &request).await
     }
 
-    pub(super) async fn post_heartbeat(&self, uuid: &str, body: String) -> Result<Answer, String> {
+    /// `has_status`: the body has a status message.
+    pub(super) async fn post_heartbeat(
+        &self,
+        uuid: &str,
+        body: String,
+        has_status: bool,
+    ) -> Result<Answer, String> {
+        let newest = match has_status {
+            true => HEARTBEAT_WITH_STATUS,
+            false => HEARTBEAT,
+        };
         let request = Request {
             method: Method::POST,
             path: &format!("/v1/heartbeat/{uuid}"),
-            version: Some(older(self.version(), HEARTBEAT)),
+            version: Some(older(self.version(), newest)),
             body: Some(body),
         };
         self.transport.ask(&self.places, &request).await

@@ -81,6 +81,10 @@ pub(super) struct Heartbeat<'a> {
     pub(super) agent_version: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) agent_verify_ca: Option<&'a str>,
+    /// What the agent does, for people: Ironic keeps it in the node's
+    /// `driver_internal_info`. Ironic's agent sends none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) agent_status_message: Option<&'a str>,
 }
 
 /// Formats an error answer: `HTTP 404: Node not found`

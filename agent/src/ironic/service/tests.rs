@@ -16,7 +16,9 @@ fn service(document: &str, given: Option<ApiVersion>) -> Service {
 #[test]
 fn versions_compare_as_numbers() {
     let new = service(r#"{"default_version": {"version": "1.115"}}"#, None);
-    assert!(new.takes_certificate() && new.takes_token());
+    assert!(new.takes_certificate() && new.takes_token() && new.takes_status_message());
+    let without_status = service(r#"{"default_version": {"version": "1.71"}}"#, None);
+    assert!(!without_status.takes_status_message());
     assert_eq!(older(new.version(), LOOKUP).to_text(), "1.62");
     assert_eq!(older(new.version(), HEARTBEAT).to_text(), "1.68");
     assert_eq!(new.base(), "http://x");

@@ -192,13 +192,13 @@ fn ask_heartbeat(service: &Service, uuid: &str, recorded: &Exchange, what: &str)
         certificate: Some(text("agent_verify_ca")),
         token: text("agent_token"),
     };
-    let body = heartbeat::body(service, &callback).unwrap();
+    let body = heartbeat::body(service, &callback, None).unwrap();
     let ours: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(names(&ours), names(&recorded.body), "{what}");
     for name in ["callback_url", "agent_token", "agent_verify_ca"] {
         assert_eq!(ours[name], recorded.body[name], "{what}");
     }
-    let answer = run(service.post_heartbeat(uuid, body)).unwrap();
+    let answer = run(service.post_heartbeat(uuid, body, false)).unwrap();
     assert_eq!(answer.status, recorded.status, "{what}");
     if answer.status >= 400 {
         let fault = wire::fault(&answer);

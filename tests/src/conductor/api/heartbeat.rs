@@ -70,6 +70,12 @@ fn take(
     if text("agent_verify_ca").is_some() && version < ApiVersion(68) {
         return bad("Field \"agent_verify_ca\" not recognised in this version");
     }
+    let has_status = text("agent_status")
+        .or(text("agent_status_message"))
+        .is_some();
+    if has_status && version < ApiVersion(72) {
+        return bad("Fields \"agent_status\" and \"agent_status_message\" not recognised.");
+    }
     let Some(url) = text("callback_url") else {
         return bad("Missing mandatory argument: callback_url");
     };
