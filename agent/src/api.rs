@@ -14,5 +14,5 @@ mod tls_identity;
 
 pub use listen::{Listening, listen};
 pub use routes::{Api, router};
-pub use status::status_router;
+pub use status::{LOGS_PATH, status_router};
 pub use tls_identity::TlsIdentity;

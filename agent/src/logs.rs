@@ -10,15 +10,17 @@
 mod addresses;
 mod archive;
 mod block_devices;
+mod for_anyone;
 mod journal;
 mod mounts;
 mod processes;
 mod system_journal;
 
 pub use archive::{Member, pack};
+pub use for_anyone::{keep_for_anyone, kept_for_anyone};
 
 #[cfg(test)]
-pub(crate) use archive::unpack;
+pub(crate) use archive::{unpack, unpack_tar_gz};
 
 use std::fs;
 use std::path::Path;

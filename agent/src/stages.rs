@@ -3,6 +3,7 @@
 
 mod callback;
 mod clock;
+mod failure_logs;
 mod form;
 mod hardware;
 mod home;
@@ -106,7 +107,8 @@ async fn boot(
     };
     let service = boot.service(&found);
     begin_step("asking Ironic for this machine's node");
-    match boot.look_up(&service, node_uuid).await? {
+    let looked_up = boot.look_up(&service, node_uuid).await;
+    match looked_up.map_err(|failure| boot.with_address_of_logs(failure))? {
         Lookup::Known { node, token } => boot.serve(&service, &found, node, &token).await,
         Lookup::LockDown => Ok(Ending::LockDown),
     }

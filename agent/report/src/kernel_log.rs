@@ -15,8 +15,22 @@ const RECORD_LIMIT: usize = 8192;
 /// protects against a log that grows as fast as it is read.
 const RECORDS: usize = 100_000;
 
+/// How our own records begin (`Sinks::put`).
+const OURS: &str = "landfall ";
+
 /// All records, oldest first. Empty if the log cannot be read.
 pub fn records() -> Vec<Said> {
+    all().into_iter().map(|record| record.said).collect()
+}
+
+/// The records of the kernel itself, of init and of agents, without those of other
+/// programs.
+pub fn own_records() -> Vec<Said> {
+    let records = all().into_iter().filter(Record::is_own);
+    records.map(|record| record.said).collect()
+}
+
+fn all() -> Vec<Record> {
     let log = OpenOptions::new()
         .read(true)
         .custom_flags(O_NONBLOCK)
@@ -24,9 +38,22 @@ pub fn records() -> Vec<Said> {
     log.map(read_all).unwrap_or_default()
 }
 
+struct Record {
+    /// Zero is the kernel. It gives another one to the records of programs
+    /// (Documentation/ABI/testing/dev-kmsg).
+    facility: u32,
+    said: Said,
+}
+
+impl Record {
+    fn is_own(&self) -> bool {
+        self.facility == 0 || self.said.text.starts_with(OURS)
+    }
+}
+
 /// Each read returns one record. `EPIPE` means that some records were overwritten
 /// meanwhile, `EAGAIN` that there are no more.
-fn read_all(mut log: impl Read) -> Vec<Said> {
+fn read_all(mut log: impl Read) -> Vec<Record> {
     let mut record = vec![0; RECORD_LIMIT];
     let mut records = Vec::new();
     for _ in 0..RECORDS {
@@ -42,12 +69,18 @@ fn read_all(mut log: impl Read) -> Vec<Said> {
 
 /// Parses `6,339,5140900,-;text`, which may be followed by lines of `KEY=value`
 /// that are ignored (Documentation/ABI/testing/dev-kmsg).
-fn parse(record: &str) -> Option<Said> {
+fn parse(record: &str) -> Option<Record> {
     let (head, text) = record.split_once(';')?;
-    let microseconds: u64 = head.split(',').nth(2)?.parse().ok()?;
-    Some(Said {
-        time: microseconds as f64 / 1e6,
-        text: text.lines().next()?.to_owned(),
+    let mut numbers = head.split(',');
+    let prefix: u32 = numbers.next()?.parse().ok()?;
+    let microseconds: u64 = numbers.nth(1)?.parse().ok()?;
+    Some(Record {
+        // The lowest three bits are the level.
+        facility: prefix >> 3,
+        said: Said {
+            time: microseconds as f64 / 1e6,
+            text: text.lines().next()?.to_owned(),
+        },
     })
 }
 
@@ -75,19 +108,20 @@ mod tests {
             Ok("6,339,5140900,-;NET: Registered PF_INET6\n"),
             Err(std::io::ErrorKind::BrokenPipe.into()),
             Ok("12,340,5690716,-,caller=T1;landfall init: x; y\n SUBSYSTEM=usb\n"),
+            Ok("30,341,6000000,-;systemd[1]: the password is x\n"),
             Ok("broken\n"),
         ]);
+        let found = read_all(log);
+        let found = found.iter().map(|record| {
+            let Said { time, text } = &record.said;
+            (*time, text.as_str(), record.is_own())
+        });
         assert_eq!(
-            read_all(log),
+            found.collect::<Vec<_>>(),
             [
-                Said {
-                    time: 5.1409,
-                    text: "NET: Registered PF_INET6".into()
-                },
-                Said {
-                    time: 5.690_716,
-                    text: "landfall init: x; y".into()
-                },
+                (5.1409, "NET: Registered PF_INET6", true),
+                (5.690_716, "landfall init: x; y", true),
+                (6.0, "systemd[1]: the password is x", false),
             ]
         );
     }

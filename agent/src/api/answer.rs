@@ -61,8 +61,8 @@ fn with_json(status: StatusCode, value: &Value) -> Response {
 }
 
 /// A page that is no JSON. It may load nothing from anywhere, and nothing may embed it.
-pub(super) fn page(content_type: &'static str, body: String) -> Response {
-    let mut response = with_status(StatusCode::OK, Body::from(body));
+pub(super) fn page(content_type: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = with_status(StatusCode::OK, body.into());
     for (header, value) in [
         (CONTENT_TYPE, content_type),
         (CACHE_CONTROL, "no-store"),

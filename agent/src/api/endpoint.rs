@@ -17,7 +17,8 @@ use super::status::Page;
 pub(super) enum Endpoint {
     /// `/`
     Root,
-    /// `/status.json`, `/metrics` or `/log.txt`: see [`status`](super::status)
+    /// `/status.json`, `/metrics`, `/log.txt` or `/logs.tar.gz`: see
+    /// [`status`](super::status)
     Page(Page),
     /// `/v1/`
     Version1,

@@ -7,6 +7,7 @@ mod html;
 mod metrics;
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use axum::Router;
 use axum::extract::Request;
@@ -15,10 +16,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use landfall_report::{events_after, last_events, status};
 use landfall_sys::boot_clock::seconds_since_boot;
+use landfall_sys::state_file::STATE_DIRECTORY;
 use serde_json::json;
 
 use super::answer;
 use super::endpoint::{self, Endpoint, Route};
+use crate::logs;
 
 /// How many log lines the page and `/status.json` have.
 const LAST_LINES: usize = 30;
@@ -34,7 +37,12 @@ pub(super) enum Page {
     Metrics,
     /// `/log.txt`: all log lines that the agent keeps
     Log,
+    /// [`LOGS_PATH`]
+    Logs,
 }
+
+/// The archive of the last fatal error.
+pub const LOGS_PATH: &str = "/logs.tar.gz";
 
 impl Page {
     /// The page at this path, except `/`, which is also an address of the API.
@@ -43,6 +51,7 @@ impl Page {
             "/status.json" => Self::Json,
             "/metrics" => Self::Metrics,
             "/log.txt" => Self::Log,
+            LOGS_PATH => Self::Logs,
             _ => return None,
         })
     }
@@ -81,6 +90,17 @@ pub(super) fn answer(page: Page) -> Response {
             }
             answer::page("text/plain; charset=utf-8", log)
         }
+        Page::Logs => logs_of_failure(Path::new(STATE_DIRECTORY)),
+    }
+}
+
+fn logs_of_failure(state: &Path) -> Response {
+    match logs::kept_for_anyone(state) {
+        Some(archive) => answer::page("application/gzip", archive),
+        None => answer::fault(
+            StatusCode::NOT_FOUND,
+            "404 Not Found: there are no logs of a fatal error; see /log.txt for the current log",
+        ),
     }
 }
 

@@ -43,7 +43,8 @@ pub fn pack(members: &[Member]) -> String {
     base64::engine::general_purpose::STANDARD.encode(packed)
 }
 
-fn tar_gz(members: &[Member]) -> std::io::Result<Vec<u8>> {
+/// Packs the members without base64, and without secrets.
+pub(super) fn tar_gz(members: &[Member]) -> std::io::Result<Vec<u8>> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = now.map_or(0, |age| age.as_secs());
     let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
@@ -78,11 +79,16 @@ fn last(text: &str, limit: usize) -> &str {
 /// The members of a packed text, for the tests of callers.
 #[cfg(test)]
 pub(crate) fn unpack(packed: &str) -> std::collections::BTreeMap<String, String> {
-    use std::io::Read as _;
     let packed = base64::engine::general_purpose::STANDARD
         .decode(packed)
         .unwrap();
-    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&packed[..]));
+    unpack_tar_gz(&packed)
+}
+
+#[cfg(test)]
+pub(crate) fn unpack_tar_gz(packed: &[u8]) -> std::collections::BTreeMap<String, String> {
+    use std::io::Read as _;
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(packed));
     archive
         .entries()
         .unwrap()

@@ -9,13 +9,18 @@ use landfall_report::Said;
 const OURS: &str = "landfall ";
 const OF_INIT: &str = "landfall init:";
 
+/// Whether init or an agent wrote this record of the kernel's log.
+pub(super) fn is_ours(record: &str) -> bool {
+    record.starts_with(OURS)
+}
+
 /// Merges the kernel's records with the lines of this agent. The kernel's log has
 /// copies of this agent's lines, possibly split: they are left out. Lines of an
 /// agent before a restart exist only in the kernel's log: they are kept.
 pub(super) fn merge(kernel: &[Said], agent: &[Said], most: Option<usize>) -> String {
     let first = agent.first().map_or(f64::INFINITY, |line| line.time);
     let only_there = |record: &&Said| {
-        !record.text.starts_with(OURS) || record.text.starts_with(OF_INIT) || record.time < first
+        !is_ours(&record.text) || record.text.starts_with(OF_INIT) || record.time < first
     };
     let kernel = kernel.iter().filter(only_there).map(|record| {
         let text = match record.text.strip_prefix(OURS) {

@@ -12,12 +12,13 @@ use landfall_init::Ending;
 use landfall_report::failure::{Failure, Result};
 use landfall_report::{Output, status};
 use landfall_settings::{ContainerParts, Settings};
+use landfall_sys::state_file::STATE_DIRECTORY;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::{boot, form};
 use crate::live_system::{self, LiveSystem};
-use crate::syslog;
+use crate::{logs, syslog};
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -66,6 +67,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
         debug || settings.params.wants_debug(),
     );
     landfall_report::log_panics(&flush);
+    let serves_pages = *settings.params.status;
     // One thread runs all network tasks. Disks are written on other threads.
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -89,7 +91,13 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
             status::update(|status| status.done = Some(done));
         }
         Ok(None) => {}
-        Err(failure) => tracing::error!("{failure}"),
+        Err(failure) => {
+            tracing::error!("{failure}");
+            // Init starts the agent again, which serves them.
+            if serves_pages {
+                logs::keep_for_anyone(Path::new(STATE_DIRECTORY));
+            }
+        }
     }
     runtime.block_on(syslog::wait_until_sent(LAST_LINES));
     // A thread that waits for a disk or a server must not keep the process alive.

@@ -26,9 +26,9 @@ use landfall_report::status::{begin_step, chose_root_disk};
 use landfall_sys::backoff::Backoff;
 use landfall_sys::state_file::StateFile;
 
-use super::Boot;
 use super::own_image::own_image;
 use super::remarks::SAID_AGAIN;
+use super::{Boot, failure_logs};
 use crate::commands::{self, FirstBootNetwork, blocking};
 use crate::http_options::image_options;
 
@@ -55,7 +55,7 @@ impl Boot {
                 done.store_or_warn(complete.disk.as_os_str().as_bytes());
                 let disk = complete.disk.clone();
                 if let Err(failure) = complete.make_boot_entry(permission).await {
-                    stay_and_say(|| tracing::error!("{failure}")).await;
+                    self.stay_after(&failure).await;
                 }
                 disk
             }
@@ -85,18 +85,40 @@ impl Boot {
                 Ok(complete) => return complete,
                 Err(failure) => failure,
             };
-            let why = format!("install failed: {}", failure.details);
-            let hint = failure.hint.as_deref();
+            let failure = Failure {
+                details: format!("install failed: {}", failure.details),
+                ..failure
+            };
             if !may_get_better(&failure) {
-                let hint = hint
-                    .unwrap_or("correct the kernel arguments, or the files that they name, and reset this machine");
-                stay_and_say(|| tracing::error!("{why} -- {hint}")).await;
+                let failure = match failure.hint {
+                    Some(_) => failure,
+                    None => failure.hint("correct the kernel arguments, or the files that they name, and reset this machine"),
+                };
+                match self.stay_after(&failure).await {}
             }
             let pause = backoff.pause();
             let seconds = pause.as_secs_f64().ceil();
+            let hint = failure.hint.as_ref();
             let hint = hint.map(|hint| format!("{hint}; ")).unwrap_or_default();
-            tracing::error!("{why} -- {hint}trying again in {seconds:.0} s");
+            tracing::error!(
+                "{} -- {hint}trying again in {seconds:.0} s",
+                failure.details
+            );
             tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Leaves the machine on after a permanent error, keeps the logs, and repeats the
+    /// error with the address of the logs.
+    async fn stay_after(&self, failure: &Failure) -> ! {
+        let say = || tracing::error!("{}", self.with_address_of_logs(failure.clone()));
+        say();
+        if self.pages.is_some() {
+            failure_logs::keep(self.state).await;
+        }
+        loop {
+            tokio::time::sleep(SAID_AGAIN).await;
+            say();
         }
     }
 

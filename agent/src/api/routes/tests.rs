@@ -172,6 +172,8 @@ async fn before_it_serves_commands_the_agent_shows_its_status_only() {
         ("/status.json", 200),
         ("/metrics", 200),
         ("/log.txt", 200),
+        // There was no fatal error.
+        ("/logs.tar.gz", 404),
         ("/v1/status", 503),
         ("/v1/commands/?agent_token=x", 503),
     ] {
