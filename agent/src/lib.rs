@@ -20,6 +20,7 @@ mod rescue;
 mod stages;
 mod syslog;
 mod tools;
+mod webhook;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -94,6 +94,9 @@ async fn boot(
     if let Some(order) = Order::of(&boot.settings, boot.live.is_some()) {
         return boot.install_unattended(&order).await;
     }
+    if boot.settings.params.webhook.is_some() {
+        tracing::warn!("landfall.webhook is ignored: it reports installations by coreos.inst.*");
+    }
     let found = boot.find_service().await;
     let retry = match &found {
         Some(_) => Retry::Limited,

@@ -22,6 +22,7 @@ const ROW: &[&str] = &[
     "logs",
     "rescue",
     "syslog",
+    "webhook",
     "ironic",
     "commands",
     "api",

@@ -1,9 +1,11 @@
 //! Tests installations that `coreos.inst.*` kernel arguments request, without a
 //! provisioning service.
 
+use std::io::Read as _;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use flate2::read::GzDecoder;
 use landfall_tests::conductor::script::Finish;
 use landfall_tests::ignition::INSTALLED_SYSTEM_OK;
 use landfall_tests::image_server::{self, Behaviour, ImageServer, ServedFile};
@@ -11,9 +13,10 @@ use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF, chec
 use landfall_tests::journal::{Mark, Source, ensure_contains};
 use landfall_tests::lab::{Family, Lab};
 use landfall_tests::old_disk::{OldDisk, ensure_untouched};
-use landfall_tests::site::{Network, Plan, Site, Way};
+use landfall_tests::site::{MAC, Network, Plan, Site, Way};
 use landfall_tests::uefi_variables::UefiVariables;
 use landfall_tests::vm::{Bus, Firmware, Guest};
+use landfall_tests::webhook_receiver::WebhookReceiver;
 
 use crate::host_test;
 
@@ -99,19 +102,50 @@ async fn installs(lab: &Lab, plan: &Plan) -> Result<()> {
 #[test]
 fn unattended_uefi() {
     host_test("unattended_uefi", async |lab| {
+        let webhook = WebhookReceiver::start(lab).await?;
         let plan = Plan {
             firmware: Firmware::Uefi,
             way: Way::Iso,
             bus: Bus::VirtioBlk,
-            ..plan(current_line("/dev/vda") + " coreos.inst.insecure")
+            ..plan(format!(
+                "{} coreos.inst.insecure landfall.webhook={}",
+                current_line("/dev/vda"),
+                WebhookReceiver::url()
+            ))
         };
         installs(lab, &plan).await?;
+        check_reports(&webhook.reports())?;
         // The boot entry that the agent made, not the firmware's own entry for the
         // disk.
         lab.journal
             .said(&["starting Boot", "\"Red Hat Enterprise Linux\""])?;
         Ok(())
     });
+}
+
+/// The reports of an installation without a fault.
+fn check_reports(reports: &[serde_json::Value]) -> Result<()> {
+    let events: Vec<&str> = { reports.iter() }
+        .filter_map(|report| report["event"].as_str())
+        .collect();
+    ensure!(
+        events.first() == Some(&"started") && events.last() == Some(&"done"),
+        "{events:?}"
+    );
+    let between = &events[1..events.len() - 1];
+    ensure!(
+        !between.is_empty() && between.iter().all(|event| *event == "progress"),
+        "{events:?}"
+    );
+    let done = &reports[reports.len() - 1];
+    ensure!(
+        done["v"] == 1
+            && done["boot"] == reports[0]["boot"]
+            && done["status"]["root_disk"]["path"] == "/dev/vda"
+            && done["status"]["network"]["nics"][0]["mac"] == MAC,
+        "{done:#}"
+    );
+    Ok(())
 }
 
 /// The exact arguments of the OpenShift 4.1 documentation: the disk by its bare
@@ -134,6 +168,37 @@ fn unattended_old_line_bios_pxe() {
     });
 }
 
+/// The address on the console for the logs of a fatal error.
+const LOGS: &str = "http://192.0.2.10:9999/logs.tar.gz";
+
+/// The logs of the failed installation say why, have none of the planted secrets, and
+/// the webhook has got the reason.
+async fn check_kept_logs(reports: &[serde_json::Value]) -> Result<()> {
+    // As in conductor.rs: needed even for plain HTTP.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().no_proxy().build()?;
+    let answer = client.get(LOGS).send().await?.error_for_status()?;
+    let packed = answer.bytes().await?;
+    let mut logs = String::new();
+    GzDecoder::new(&packed[..]).read_to_string(&mut logs)?;
+    ensure_contains(
+        &logs,
+        &["FAILED install failed", "kernel: Linux version", "ip_addr"],
+    )?;
+    let failed = reports.last().context("no report")?;
+    let reason = failed["reason"]["text"].as_str().unwrap_or_default();
+    ensure!(
+        failed["event"] == "failed" && reason.contains("JSON"),
+        "{failed:#}"
+    );
+    for text in [&logs, &format!("{reports:?}")] {
+        let at = text.find("S3CRET");
+        let near = at.map(|at| text[..at].lines().last());
+        ensure!(near.is_none(), "a secret is shown: {near:?}");
+    }
+    Ok(())
+}
+
 /// The agent detects the fault before it touches the disk. The machine stays on, so
 /// that the operator can read the message.
 #[test]
@@ -142,8 +207,13 @@ fn unattended_bad_config() {
         let plan = Plan {
             disk_mib: 256,
             disk_before: OldDisk::Pattern,
-            ..plan(current_line("/dev/vda") + " coreos.inst.insecure")
+            ..plan(format!(
+                "{} coreos.inst.insecure vaultkey=S3CRET ipa-agent-token=S3CRET landfall.webhook={}",
+                current_line("/dev/vda"),
+                WebhookReceiver::url()
+            ))
         };
+        let webhook = WebhookReceiver::start(lab).await?;
         let mut site = plan.site(lab).await?;
         site.files
             .push(config("{\"ignition\": {\"version\": \"3.2.0\"}"));
@@ -152,9 +222,13 @@ fn unattended_bad_config() {
         let line = guest
             .console("agent: FAILED install failed: ", BOOT)
             .await?;
-        ensure_contains(&line.text, &[&*url(CONFIG), "JSON", "reset this machine"])?;
+        ensure_contains(
+            &line.text,
+            &[&*url(CONFIG), "JSON", "reset this machine", LOGS],
+        )?;
         // The machine must not reboot, and the agent must not retry.
         tokio::time::sleep(Duration::from_secs(15)).await;
+        check_kept_logs(&webhook.reports()).await?;
         let requests = services.images.requests(CONFIG);
         ensure!(requests.len() == 1, "it was asked again: {requests:?}");
         let reset = lab.journal.find(lab.journal.start(), |event| {

@@ -36,3 +36,4 @@ pub mod timeline;
 pub mod tls_front;
 pub mod uefi_variables;
 pub mod vm;
+pub mod webhook_receiver;

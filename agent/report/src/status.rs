@@ -301,6 +301,11 @@ pub fn now() -> Status {
     masked(&STATUS.borrow())
 }
 
+/// The text without secrets, and with only printable characters.
+pub fn shown(text: &str) -> String {
+    printable(&without_secrets(text))
+}
+
 /// Changes with every change of the status.
 pub fn changes() -> watch::Receiver<Status> {
     STATUS.subscribe()
@@ -315,7 +320,7 @@ fn masked(status: &Status) -> Status {
 
 fn mask(value: &mut Value) {
     match value {
-        Value::String(text) => *text = printable(&without_secrets(text)),
+        Value::String(text) => *text = shown(text),
         Value::Array(list) => list.iter_mut().for_each(mask),
         Value::Object(fields) => fields.values_mut().for_each(mask),
         _ => {}

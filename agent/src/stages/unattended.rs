@@ -22,7 +22,7 @@ use landfall_disk::critical_section::CriticalSection;
 use landfall_init::Ending;
 use landfall_installation::{BootEntry, InstallOptions, Installation, OwnImage, Servers};
 use landfall_report::failure::{Class, Failure, Result};
-use landfall_report::status::{begin_step, chose_root_disk};
+use landfall_report::status::{self, begin_step, chose_root_disk};
 use landfall_sys::backoff::Backoff;
 use landfall_sys::state_file::StateFile;
 
@@ -31,16 +31,35 @@ use super::remarks::SAID_AGAIN;
 use super::{Boot, failure_logs};
 use crate::commands::{self, FirstBootNetwork, blocking};
 use crate::http_options::image_options;
+use crate::webhook::Webhook;
 
 /// The pauses between two attempts. After an operator has provided a missing
 /// file, the next attempt follows within the longest pause.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long the last report to the webhook may delay the restart.
+const LAST_REPORT: Duration = Duration::from_secs(10);
 
 impl Boot {
     /// Installs what `order` says. Returns only if the boot is to end after that.
     /// Fails if the agent may not write to disks here.
     pub(super) async fn install_unattended(&mut self, order: &Order) -> Result<Ending> {
+        let url = self.settings.params.webhook.as_ref();
+        let webhook = Webhook::start(url, &self.client, self.network.clone());
+        let outcome = self.install_and_report(order, &webhook).await;
+        match &outcome {
+            Ok(ending) => {
+                let done = ending.in_words().to_owned();
+                status::update(|status| status.done = Some(done));
+                webhook.done();
+            }
+            Err(failure) => webhook.failed(failure),
+        }
+        webhook.wait_until_delivered(LAST_REPORT).await;
+        outcome
+    }
+
+    async fn install_and_report(&mut self, order: &Order, webhook: &Webhook) -> Result<Ending> {
         let permission = WritePermission::by_boot()?;
         order.report();
         // An agent that was restarted after the installation has nothing left to
@@ -49,19 +68,23 @@ impl Boot {
         let disk = match done.load() {
             Ok(Some(path)) => PathBuf::from(OsString::from_vec(path)),
             _ => {
-                let complete = self.install_until_done(order, permission).await;
+                webhook.started();
+                let complete = self.install_until_done(order, permission, webhook).await;
                 // Record the end before the boot entry is made: if the firmware makes the agent
                 // crash, there must be no second installation.
                 done.store_or_warn(complete.disk.as_os_str().as_bytes());
                 let disk = complete.disk.clone();
                 if let Err(failure) = complete.make_boot_entry(permission).await {
-                    self.stay_after(&failure).await;
+                    self.stay_after(&failure, webhook).await;
                 }
                 disk
             }
         };
         self.clock.save();
         if order.skip_reboot {
+            let done = format!("{} is installed; this machine stays on", disk.display());
+            status::update(|status| status.done = Some(done));
+            webhook.done();
             stay_and_say(|| {
                 tracing::info!(
                     "{} is installed; this machine stays on because of coreos.inst.skip_reboot -- reset it to boot the installed system",
@@ -78,6 +101,7 @@ impl Boot {
         &mut self,
         order: &Order,
         permission: WritePermission,
+        webhook: &Webhook,
     ) -> CompleteDisk {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
@@ -94,7 +118,7 @@ impl Boot {
                     Some(_) => failure,
                     None => failure.hint("correct the kernel arguments, or the files that they name, and reset this machine"),
                 };
-                match self.stay_after(&failure).await {}
+                match self.stay_after(&failure, webhook).await {}
             }
             let pause = backoff.pause();
             let seconds = pause.as_secs_f64().ceil();
@@ -104,15 +128,17 @@ impl Boot {
                 "{} -- {hint}trying again in {seconds:.0} s",
                 failure.details
             );
+            webhook.retrying(&failure, pause);
             tokio::time::sleep(pause).await;
         }
     }
 
     /// Leaves the machine on after a permanent error, keeps the logs, and repeats the
     /// error with the address of the logs.
-    async fn stay_after(&self, failure: &Failure) -> ! {
+    async fn stay_after(&self, failure: &Failure, webhook: &Webhook) -> ! {
         let say = || tracing::error!("{}", self.with_address_of_logs(failure.clone()));
         say();
+        webhook.failed(failure);
         if self.pages.is_some() {
             failure_logs::keep(self.state).await;
         }

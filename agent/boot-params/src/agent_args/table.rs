@@ -185,6 +185,8 @@ boot_params! {
     console_form: bool = both("landfall.console.form", "landfall.console.form"), true;
     /// Send the log to this syslog server (RFC 5424): `udp://HOST:PORT`, `tcp://HOST:PORT` or `tls://HOST:PORT`.
     syslog: Option<SyslogServer> = both("landfall.syslog", "landfall.syslog"), None;
+    /// Report an installation by `coreos.inst.*` to this URL: JSON by POST, see [events](events.md).
+    webhook: Option<HttpUrl> = both("landfall.webhook", "landfall.webhook"), None;
     /// Bundle of certificate authorities that servers are verified against.
     cafile: Option<String> = file("cafile"), None;
     /// Certificate that the agent shows to servers.

@@ -1,0 +1,154 @@
+//! Posts the reports, one after the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use landfall_boot_params::argument_value::HttpUrl;
+use landfall_http_client::{ServiceClient, status_of};
+use landfall_network::NetworkState;
+use landfall_sys::backoff::Backoff;
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::Shared;
+use super::queue::Numbered;
+use super::report::What;
+
+/// The time limit of one attempt.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How often a report is sent: with the pauses, for about four minutes.
+const ATTEMPTS: u32 = 12;
+/// Progress is soon out of date.
+const ATTEMPTS_FOR_PROGRESS: u32 = 2;
+/// The pauses between two attempts, and the longest one while the installation waits.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+pub(super) struct Delivery {
+    url: String,
+    client: ServiceClient,
+    shared: Arc<Shared>,
+    /// An outage is reported once.
+    is_reported: bool,
+}
+
+/// How the server has taken a report.
+enum Outcome {
+    Taken,
+    /// The next attempt may succeed.
+    Failed(String),
+    /// The next attempt would fail too.
+    Refused(String),
+}
+
+impl Delivery {
+    pub(super) fn new(url: &HttpUrl, client: &ServiceClient, shared: Arc<Shared>) -> Self {
+        Self {
+            url: url.0.clone(),
+            client: client.clone(),
+            shared,
+            is_reported: false,
+        }
+    }
+
+    /// Sends the reports in order, for as long as the process runs.
+    pub(super) async fn run(mut self, mut network: watch::Receiver<NetworkState>) {
+        let mut changed = self.shared.changed.subscribe();
+        loop {
+            let first = self.shared.queue().first();
+            let Some(report) = first else {
+                // The sender lives as long as this task.
+                let _ = changed.changed().await;
+                continue;
+            };
+            landfall_network::first_address(&mut network).await;
+            let shared = Arc::clone(&self.shared);
+            tokio::select! {
+                () = self.deliver(&report) => {}
+                () = superseded(&shared, report.sequence) => {}
+            }
+            shared.remove(report.sequence);
+        }
+    }
+
+    /// Sends one report until the server takes it, or there is no hope.
+    async fn deliver(&mut self, report: &Numbered) {
+        // The body has no secrets; the URL may have.
+        let body = report.report.json(report.sequence).to_string();
+        let attempts = match report.report.what {
+            What::Progress => ATTEMPTS_FOR_PROGRESS,
+            _ => ATTEMPTS,
+        };
+        let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let mut hurry = self.shared.hurry.subscribe();
+        for _ in 0..attempts {
+            match self.post(&body).await {
+                Outcome::Taken => {
+                    self.is_reported = false;
+                    return;
+                }
+                Outcome::Refused(why) => return self.complain(&why, "this report is lost"),
+                Outcome::Failed(why) => self.complain(&why, "trying again"),
+            }
+            let is_hurried = *hurry.borrow_and_update();
+            if is_hurried {
+                backoff.reset();
+            }
+            tokio::select! {
+                () = tokio::time::sleep(backoff.pause()) => {}
+                _ = hurry.wait_for(|hurry| *hurry), if !is_hurried => {}
+            }
+        }
+    }
+
+    async fn post(&self, body: &str) -> Outcome {
+        let request = match self.client.request(Method::POST, &self.url) {
+            Ok(request) => request,
+            Err(failure) => return Outcome::Refused(failure.to_string()),
+        };
+        let request = request
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.to_owned());
+        // Only the status of the answer counts, so the rest is not read.
+        match timeout(LIMIT, status_of(request)).await {
+            Err(_) => Outcome::Failed(format!("no answer in {} s", LIMIT.as_secs())),
+            Ok(Err(no_answer)) => Outcome::Failed(no_answer.text),
+            Ok(Ok(answer)) => judge(answer.status),
+        }
+    }
+
+    fn complain(&mut self, why: &str, consequence: &str) {
+        if !std::mem::replace(&mut self.is_reported, true) {
+            tracing::warn!(
+                "{} takes no report: {why}; {consequence}, the installation goes on",
+                self.url
+            );
+        }
+    }
+}
+
+fn judge(status: u16) -> Outcome {
+    match status {
+        200..=299 => Outcome::Taken,
+        300..=399 => Outcome::Refused(format!(
+            "expected status 200, found the redirect {status}, which is not followed"
+        )),
+        // Request Timeout, Too Early, Too Many Requests
+        408 | 425 | 429 | 500..=599 => {
+            Outcome::Failed(format!("expected status 200, found {status}"))
+        }
+        _ => Outcome::Refused(format!("expected status 200, found {status}")),
+    }
+}
+
+/// Waits until the installation waits for a newer report than this one.
+async fn superseded(shared: &Shared, sequence: u64) {
+    let mut hurry = shared.hurry.subscribe();
+    // The sender lives as long as `shared`.
+    let _ = hurry.wait_for(|hurry| *hurry).await;
+    if shared.queue().last_sequence() == sequence {
+        std::future::pending().await
+    }
+}
