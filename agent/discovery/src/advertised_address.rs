@@ -70,7 +70,8 @@ impl std::fmt::Display for Advertised {
 /// callback URL. Otherwise it is the source address of the route to the service.
 ///
 /// # Errors
-/// If the attempts that the rules allow found no address, with the reason.
+/// If none of the attempts that the rules allow finds an address. The error gives the
+/// reason.
 pub async fn advertise(
     rules: &AdvertiseRules,
     urls: &[String],
@@ -167,7 +168,8 @@ fn address_of(state: &NetworkState, interface: &str) -> Result<IpAddr, String> {
 /// these URLs.
 ///
 /// # Errors
-/// The reason why there is none for the last URL.
+/// If there is no such address for any of these URLs. The error gives the reason for
+/// the last URL.
 pub async fn source_towards(urls: &[String]) -> Result<IpAddr, Failure> {
     first_source(urls).await.map_err(Failure::other)
 }
@@ -212,9 +214,9 @@ async fn addresses_of(url: &str) -> Result<Vec<SocketAddr>, String> {
         .map_err(|error| format!("cannot resolve {host}: {error}"))
 }
 
-/// The source address of the kernel's route to `service`. A link-local source is of
-/// no use to another host. If `service` itself is link-local, this returns another
-/// address of the same interface.
+/// The source address of the kernel's route to `service`. If that is a link-local
+/// address, other hosts cannot use it. Then this returns another address of the same
+/// interface if `service` is link-local too, and fails otherwise.
 fn source_address_towards(service: SocketAddr) -> Result<IpAddr, String> {
     let source =
         route_source(service).map_err(|error| format!("no route to {}: {error}", service.ip()))?;

@@ -23,8 +23,8 @@ use landfall_sys::wall_clock;
 const OLDEST: Duration = Duration::from_secs(1_767_225_600);
 /// No certificate that the agent meets is valid later than this: 2099-12-31.
 const NEWEST: Duration = Duration::from_secs(4_102_358_400);
-/// In seconds: a smaller difference does not count as wrong. A maintained clock
-/// is off by less, and less does no harm: Ironic and certificates tolerate an
+/// In seconds: a smaller difference does not count as wrong. A maintained clock differs
+/// by less, and so small a difference does no harm: Ironic and certificates tolerate an
 /// hour.
 const TOLERATED: Duration = Duration::from_secs(300);
 /// The first hardware clock.
@@ -45,14 +45,14 @@ struct Sources {
     /// `Date`.
     ntp: AtomicBool,
     any: AtomicBool,
-    /// The console has shown that a `Date` is of no use.
+    /// The console has already shown the warning about a `Date` that cannot be used.
     told: AtomicBool,
 }
 
 /// The situation in which a server's date was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
-    /// With a normal answer.
+    /// The date came with a normal answer.
     Answer,
     /// The server's certificate is not valid according to our clock.
     RefusedCertificate,
@@ -158,10 +158,10 @@ impl Clock {
     }
 }
 
-/// The time of a `Date` header, or why it is of no use.
+/// The time of a `Date` header, or the reason why the agent cannot use it.
 fn time_of_date(date: &str) -> Result<SystemTime, String> {
     let Some(time) = calendar::parse_http_date(date) else {
-        // Longer than any date, and short enough for a line.
+        // 40 characters are more than a date has, and few enough for one line.
         let start: String = date.chars().take(40).collect();
         return Err(format!(
             "expected a date such as Sun, 06 Nov 1994 08:49:37 GMT, found {start:?}"
@@ -193,7 +193,7 @@ fn is_better(now: SystemTime, proposed: SystemTime, occasion: Occasion) -> bool 
         .unwrap_or_else(|before| before.duration());
     let tolerated = match occasion {
         Occasion::Answer => TOLERATED,
-        // A `Date` has whole seconds, and it took time to arrive.
+        // A `Date` has whole seconds, and is a little old when it arrives.
         Occasion::RefusedCertificate => Duration::from_secs(2),
     };
     is_plausible(proposed) && (!is_plausible(now) || apart > tolerated)

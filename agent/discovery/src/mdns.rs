@@ -22,9 +22,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// How much longer to wait for the preferred instance when another one has
 /// answered.
 const PREFERENCE_LIMIT: Duration = Duration::from_secs(1);
-/// How much longer to wait for other addresses of an instance. Each address family
-/// and each NIC sends its own packet (measured: a link-local address first, the
-/// IPv4 address some milliseconds later).
+/// How much longer to wait for other addresses of an instance. The host of the instance
+/// sends one packet for each address family and each NIC (measured: a link-local
+/// address first, the IPv4 address some milliseconds later).
 const SETTLING: Duration = Duration::from_millis(300);
 /// The maximum number of events that one attempt handles, so that a flood on the
 /// link cannot keep it busy.

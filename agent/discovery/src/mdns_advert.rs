@@ -27,7 +27,8 @@ pub struct Advert {
     pub txt: Vec<(String, Vec<u8>)>,
 }
 
-/// An address. A link-local address has the interface on which it was received.
+/// An address. A link-local address comes with the interface on which the agent
+/// received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdvertAddress {
     pub address: IpAddr,

@@ -72,10 +72,10 @@ impl OtherAnswers {
         other.is_some_and(|other| !other.is_down())
     }
 
-    /// Takes the best answer if it is time. An answer of a working server is better
-    /// than one of a failing server. An answer over a known NIC is better than one
-    /// over an unknown NIC, because the network can prefer a known NIC from then
-    /// on.
+    /// Removes and returns the best answer if it is due. An answer of a working server
+    /// is better than one of a failing server. An answer over a known NIC is better
+    /// than one over an unknown NIC, because the network can prefer a known NIC from
+    /// then on.
     pub(super) fn take_due(&mut self, grace: Duration) -> Option<Other> {
         if self.due(grace).is_none_or(|due| Instant::now() < due) {
             return None;

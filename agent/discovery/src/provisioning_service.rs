@@ -122,7 +122,7 @@ pub async fn find(
     }
 }
 
-/// Asks the network until an answer names a URL.
+/// Repeats the mDNS query until an answer contains a URL.
 async fn heard(
     question: &Question,
     network: &mut watch::Receiver<NetworkState>,

@@ -1,4 +1,4 @@
-//! An answer that the search got, and the place from which it asked.
+//! An answer that the search received, and the place from which it sent the request.
 
 use landfall_http_client::Answer;
 

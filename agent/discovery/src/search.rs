@@ -47,7 +47,8 @@ pub(super) struct Untrusted {
     /// Whether the dates of the certificate are the problem, so that the clock may
     /// be wrong.
     pub about_time: bool,
-    /// Whether the certificate can never become trusted by our clock.
+    /// Whether a later attempt would fail in the same way. That is so unless the
+    /// certificate is not valid yet, by our clock.
     pub for_good: bool,
 }
 
@@ -110,8 +111,8 @@ impl Search {
         }
     }
 
-    /// Continues until there is news. If this future is dropped, it can be called
-    /// again.
+    /// Continues the search until there is news. The future may be dropped: the next
+    /// call continues the same search.
     pub(super) async fn news(
         &mut self,
         network: &mut watch::Receiver<NetworkState>,
@@ -134,7 +135,7 @@ impl Search {
             let show_at = self.screen.show(&service, &state, &reach.borrow());
             tokio::select! {
                 Some(ended) = self.walks.join_next() => {
-                    // A newer walk has replaced an aborted one.
+                    // An aborted walk has no result. A newer walk has replaced it.
                     let Ok((place, number, walks)) = ended else { continue };
                     if let Some(news) = self.take(place, number, walks, reach) {
                         return news;
@@ -183,10 +184,10 @@ impl Search {
         }
     }
 
-    /// How long to wait for a better answer. If there is only one URL and working
-    /// servers answered over every NIC, only a NIC with a late driver could bring a
-    /// better answer. If the URL is a file's and all answers are redirects there is
-    /// no wait, because mirrors redirect.
+    /// How long to wait for a better answer. The wait is short if there is only one URL
+    /// and working servers answered over every NIC: then only a NIC whose driver loads
+    /// late could bring a better answer. If the URL names a file and all answers are
+    /// redirects, there is no wait, because mirrors redirect.
     fn grace(&self, state: &NetworkState) -> Duration {
         let is_last = |nic: &NicState| self.others.works_over(nic.index) || never_comes(nic);
         let alone =
@@ -287,7 +288,7 @@ impl Search {
         Some(other.reached)
     }
 
-    /// Retries everything at once, because the clock is right now.
+    /// Retries everything at once, because the clock has just been set.
     pub(super) fn begin_again(&mut self) {
         for known in self.tries.values_mut() {
             known.state = TryState::Pausing(Instant::now());

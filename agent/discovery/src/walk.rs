@@ -22,8 +22,8 @@ use super::expected::Expected;
 const DNS_LIMIT: Duration = Duration::from_secs(20);
 /// Ends after the kernel's third retransmission (1, 3 and 7 s).
 const TCP_LIMIT: Duration = Duration::from_secs(8);
-/// How long to wait for an answer before testing the connection separately. Each
-/// connection without a request causes a line in some server's log.
+/// How long to wait for an answer before testing the connection separately. The test
+/// does not come first, because some servers log each connection without a request.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How long to wait for one URL before the next one is tried in parallel.
 const NEXT_URL: Duration = Duration::from_millis(300);
@@ -97,8 +97,7 @@ impl Walker {
     }
 
     /// Whether this NIC can lead to the URL. A link-local address belongs to one
-    /// interface. The loopback is not reached over any NIC, even one with a default
-    /// route.
+    /// interface. No NIC leads to the loopback, not even a NIC with a default route.
     fn is_meant(&self, url: &str) -> bool {
         let Some(start) = &self.start else {
             return true;
@@ -281,7 +280,7 @@ impl Walker {
         }
     }
 
-    /// Sends the request without testing the steps before it.
+    /// Sends the request without testing the steps before HTTP separately.
     pub(super) async fn get(&self, url: &str) -> Result<Answer, NoAnswer> {
         let interface = self.start.as_ref().map(|start| start.name.as_str());
         let request = |url: &str| {

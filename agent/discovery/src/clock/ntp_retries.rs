@@ -55,7 +55,7 @@ impl Clock {
     }
 }
 
-/// The state of the network that decides where packets go.
+/// The parts of the network's state that decide where packets go.
 #[derive(PartialEq, Eq)]
 struct Ways {
     addresses: Vec<(u32, IpAddr)>,

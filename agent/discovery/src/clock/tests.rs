@@ -159,7 +159,7 @@ fn the_server_is_asked_again_when_another_nic_comes_up() {
         };
         let (set, came_up) = tokio::join!(set, other_nic);
         set.unwrap();
-        // Before the pause ends, which takes at least 5 s.
+        // The next attempt came before the end of the pause, which takes at least 5 s.
         let took = came_up.elapsed();
         assert!(took < Duration::from_secs(3), "{took:?}");
     });
