@@ -25,8 +25,8 @@ pub struct NoAnswer {
     pub text: String,
     /// The client rejected the server because of the dates of its certificate.
     pub about_time: bool,
-    /// The client rejected the server, and by our clock the certificate will never
-    /// be trusted. A retry would fail in the same way.
+    /// The client rejected the server, and a retry would fail in the same way. That is
+    /// so unless the certificate is not valid yet, by our clock.
     pub untrusted_for_good: bool,
     /// The error occurred before the connection and its TLS session were
     /// established.

@@ -1,5 +1,5 @@
-//! An HTTP server that misbehaves as a test tells it to, its certificate, and a
-//! client for it.
+//! An HTTP server that misbehaves in the way that a test chooses, its certificate, and
+//! a client for it.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -128,7 +128,7 @@ impl Asked {
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
-    /// The first is `Content-Length`.
+    /// The first header is `Content-Length`.
     pub headers: Vec<String>,
     pub body: Vec<u8>,
     /// The server closes the connection after this many bytes of the body.
@@ -234,7 +234,8 @@ impl Server {
         Self::breaking(file, 0, 0)
     }
 
-    /// The same, but breaks so many connections first, each after this many bytes.
+    /// Like [`Self::of`], but first breaks `breaks` connections, each after `after`
+    /// bytes of the file.
     pub fn breaking(file: &[u8], breaks: usize, after: usize) -> Self {
         let file = file.to_vec();
         Self::start(move |asked| match Reply::correct(&file, "\"1\"", asked) {
@@ -279,7 +280,7 @@ impl Server {
                 if let Some(tls) = &tls {
                     let connection = ServerConnection::new(Arc::clone(tls)).unwrap();
                     let mut stream = StreamOwned::new(connection, stream);
-                    // Without a request if the client rejects the certificate.
+                    // If the client rejects the certificate, it sends no request.
                     if let Some(mut asked) = Asked::read(&mut stream) {
                         serve(&mut asked).send(stream);
                     }

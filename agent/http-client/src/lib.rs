@@ -55,7 +55,7 @@ pub struct HttpOptions {
     /// Certificates in PEM to trust in addition to the system's authorities. Texts
     /// that cannot be read are ignored.
     pub more_authorities: Vec<Vec<u8>>,
-    /// The certificate for servers that ask for one.
+    /// The client's own certificate, for servers that ask for one.
     pub identity: Option<IdentityFiles>,
     pub tls: TlsPolicy,
     pub proxies: Proxies,
@@ -125,7 +125,7 @@ impl HttpOptions {
         }
     }
 
-    /// The TLS options of these, for a connection that is not HTTP.
+    /// The TLS configuration with these options, for a connection that is not HTTP.
     ///
     /// # Errors
     /// If a certificate or key file is invalid. The error names it.

@@ -238,7 +238,7 @@ fn insecure_believes_whatever_is_shown() {
     let Some(ca) = Authority::new() else { return };
     let insecure = HttpOptions {
         insecure: true,
-        // A wrong CA file for this server, and it does not even exist.
+        // This CA file does not exist, and must not be needed.
         ca_file: Some(ca.path("missing.pem")),
         ..HttpOptions::default()
     };

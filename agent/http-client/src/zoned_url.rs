@@ -1,8 +1,9 @@
 //! URLs whose host is a link-local IPv6 address with an interface.
 //!
-//! In a network without routers, `http://[fe80::1%25eth0]:6385` (RFC 6874) is the
-//! only kind of URL. But no URL library accepts it, and the zone means nothing to
-//! the server. So the zone is removed, and the socket is bound to this interface.
+//! In a network without routers, `http://[fe80::1%25eth0]:6385` (RFC 6874) is the only
+//! kind of URL. But no URL library accepts such a URL, and the zone means nothing to
+//! the server. So the agent removes the zone, and binds the socket to the interface in
+//! it.
 
 use std::net::Ipv6Addr;
 

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// The maximum size of a PEM file in bytes. The bundles of operating systems have
 /// about 250 kB.
 pub(super) const SIZE_LIMIT: u64 = 4 << 20;
-/// The maximum number of certificates in a file. No real bundle has as many.
+/// The maximum number of certificates in a file. Real bundles have far fewer.
 pub(super) const COUNT_LIMIT: usize = 4096;
 
 /// A private key and its certificates, our own certificate first.

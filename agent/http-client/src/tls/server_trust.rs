@@ -1,11 +1,11 @@
 //! Decides which servers the client trusts.
 //!
-//! Webpki verifies certificates, but with one additional rule from OpenSSL: a
-//! server may show a certificate that is itself in the CA file. `openssl req
-//! -x509` marks its certificates as authorities. Ironic is often set up with
-//! such a certificate, and agents get the same file as their CA file. Ironic's
-//! agent connects, webpki says "CA used as end entity" (measured with OpenSSL
-//! 3.0 and webpki 0.103).
+//! Webpki verifies certificates, but with one additional rule from OpenSSL: a server
+//! may show a certificate that is itself in the CA file. `openssl req -x509` marks its
+//! certificates as authorities. Ironic is often set up with such a certificate, and
+//! agents get the same file as their CA file. Ironic's agent accepts such a server, but
+//! webpki rejects it with "CA used as end entity" (measured with OpenSSL 3.0 and webpki
+//! 0.103).
 
 use std::fmt;
 use std::path::Path;
@@ -65,8 +65,8 @@ impl ServerTrust {
         })
     }
 
-    /// Trusts servers whose certificate was signed by one in this file, and servers
-    /// that show one of these certificates themselves.
+    /// Trusts servers whose certificate was signed by a certificate in this file, and
+    /// servers whose own certificate is in this file.
     ///
     /// # Errors
     /// If the file cannot be read, or if no certificate in it can be an authority.
@@ -107,8 +107,8 @@ impl ServerTrust {
     }
 }
 
-/// The reason for an untrusted server: no trusted authority has signed its
-/// certificate.
+/// The error for a server that the agent does not trust, because no trusted authority
+/// has signed its certificate.
 #[derive(Debug)]
 pub struct UnknownAuthority(String);
 
@@ -218,8 +218,8 @@ impl ServerCertVerifier for Anchored {
             Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
                 Err(self.unknown_authority(end_entity))
             }
-            // Webpki's error for a certificate that OpenSSL has self-signed. If
-            // webpki renames it, only the text of our error changes.
+            // Webpki's error for a certificate that OpenSSL has self-signed. If webpki
+            // renames the error, only the text of ours changes.
             Err(Error::InvalidCertificate(CertificateError::Other(cause)))
                 if format!("{cause:?}").contains("CaUsedAsEndEntity") =>
             {
@@ -290,8 +290,8 @@ impl ServerCertVerifier for Anybody {
         Ok(HandshakeSignatureValid::assertion())
     }
 
-    /// Includes schemes that ring cannot verify. Nothing is verified here, and a
-    /// server with a P-521 key must find a scheme too.
+    /// Includes schemes that ring cannot verify. Nothing is verified here, and a server
+    /// with a P-521 key must also find a scheme that it can use.
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         use SignatureScheme as Scheme;
         vec![

@@ -1,10 +1,10 @@
 //! The certificate authorities of this system. In our ramdisk the builder adds them
 //! (`--ca-bundle`), in a live system they are the distribution's.
 //!
-//! Such a bundle has about 150 certificates in 220 kB of PEM, and most boots need
-//! none of them. It is read when the first server shows a certificate, once for the
-//! whole process. Only the data for verification is kept: names, keys and
-//! constraints, about 80 kB.
+//! Such a bundle has about 150 certificates in 220 kB of PEM, and most boots need none
+//! of them. The bundle is read when the first server shows a certificate, once for the
+//! whole process. Only the data for verification is kept: names, keys and constraints,
+//! about 80 kB.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
