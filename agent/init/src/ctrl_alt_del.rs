@@ -30,8 +30,8 @@ fn watch(supervisor: &Arc<Supervisor>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let mut pressed = signal(SignalKind::interrupt())?;
-        // Only after the handler is installed: the kernel drops a signal to PID 1
-        // that has no handler.
+        // Do this only after the handler is installed: the kernel drops a signal to PID
+        // 1 that has no handler.
         set_cad_enabled(false)?;
         while pressed.recv().await.is_some() {
             supervisor.order_end(Ending::Reboot, "Ctrl-Alt-Del was pressed");

@@ -1,10 +1,11 @@
 //! Loads the drivers of all devices, as udev and kmod do on other systems.
 //!
-//! Every device says in `modalias` what it is, and the index says which module
-//! drives it. Devices that are present at boot are read from /sys. Later devices
-//! announce themselves by uevent. One thread loads a module; a modalias that
-//! depends on this module goes back into the queue meanwhile. So a controller that
-//! probes for ten seconds delays no other device.
+//! Every device says in `modalias` what it is, and the index says which module drives
+//! it. Devices that are present at boot are read from /sys. Later devices announce
+//! themselves by uevent. Each module is loaded by one thread. If another modalias needs
+//! a module that is still loading, the modalias waits in a list, and its thread takes
+//! the next modalias. So a controller that probes for ten seconds delays no other
+//! device.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, PipeReader, PipeWriter};
@@ -36,8 +37,8 @@ const VIRTIO_LIMIT: Duration = Duration::from_secs(10);
 
 /// Starts threads that load what the devices request, now and as long as the system
 /// runs. The returned pipe reaches end of file when the devices that were there at
-/// boot, and the devices behind them, have their drivers. `None` means that there
-/// is no pipe: then the agent takes the devices for settled.
+/// boot, and the devices behind them, have their drivers. `None` means that there is no
+/// pipe: then the agent assumes that the devices have settled.
 pub(super) fn load_in_background() -> Option<PipeReader> {
     let (reader, writer) = io::pipe()
         .inspect_err(|error| {
@@ -232,9 +233,10 @@ impl Loader {
         }
     }
 
-    /// Ends the work of one thread for now. The last thread looks for more work in
-    /// /sys: a driver creates its devices before its loading ends, so they are in
-    /// /sys now, even if nobody has read their uevents yet.
+    /// Notes that one thread has nothing to do for now. If all threads are idle, the
+    /// last one looks for more work in /sys: a driver creates its devices before its
+    /// loading ends, so they are in /sys now, even if nobody has read their uevents
+    /// yet.
     fn end_of_work(&self) {
         let mut work = lock(&self.work);
         work.busy -= 1;

@@ -1,5 +1,4 @@
-//! PID 1: from the start by the kernel to a running agent, and the reboot at the
-//! end.
+//! PID 1 of the ramdisk: prepares the machine, starts the agent, and ends the boot.
 //!
 //! Init knows nothing of networks, Ironic or disks. It mounts the file systems that
 //! every program expects, loads the drivers, keeps the agent alive, and carries out
@@ -63,7 +62,7 @@ pub fn run() -> ! {
         // Only the agent draws the status.
         ConsoleMode::Status | ConsoleMode::Lines => ConsoleMode::Lines,
     };
-    // The form is the agent's as well.
+    // Only the agent shows the form.
     let output = Output::Consoles { mode, form: false };
     let flush = landfall_report::start(output, params.wants_debug());
     landfall_report::log_panics(&flush);
@@ -88,8 +87,8 @@ pub fn run() -> ! {
     }
 
     modprobe::register();
-    // Before the drivers: after 30 s the agent stops waiting for a slow driver, and
-    // may then need efivarfs to make boot entries.
+    // Mount efivarfs before the drivers are loaded: after 30 s the agent stops waiting
+    // for a slow driver, and may then need efivarfs to make boot entries.
     mounts::mount_efivarfs();
     let supervisor = Arc::new(Supervisor::new(move |ending| {
         shutdown::carry_out(ending, || flush.wait(Duration::from_secs(2)))

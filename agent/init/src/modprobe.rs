@@ -27,8 +27,9 @@ pub fn is_modprobe_call(arguments: &[OsString]) -> bool {
     matches!(arguments, [quiet, end, _] if quiet == "-q" && end == "--")
 }
 
-/// Loads what the kernel requests. Logs nothing if there is no such module: the
-/// kernel tries many names that do not exist, and its caller reports a failure.
+/// Loads what the kernel requests. Logs nothing if there is no such module: the kernel
+/// tries many names that do not exist, and the program that needs the module reports
+/// the failure.
 pub fn modprobe(alias: &OsString) -> ExitCode {
     let Some(alias) = alias.to_str() else {
         return ExitCode::FAILURE;

@@ -17,8 +17,8 @@ pub(super) struct Modules {
     index: Index,
     directory: PathBuf,
     tried: Mutex<HashMap<ModuleId, Tried>>,
-    /// Gives one module file to the kernel. Tests replace it by a slow kernel of
-    /// their own.
+    /// Gives one module file to the kernel. Tests use a function of their own, which
+    /// behaves like a slow kernel.
     insert: Insert,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum Outcome {
     /// A module is loaded, by this call or an earlier one, or is built into the
     /// kernel.
     Loaded,
-    /// There is no such module, or the kernel rejected all of them.
+    /// No module matches, or the kernel rejected every module that does.
     Nothing,
     /// Another thread is loading this module, which must come first.
     WaitsFor(ModuleId),

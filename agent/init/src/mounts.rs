@@ -20,7 +20,7 @@ pub(super) fn mount_all() -> Vec<String> {
             MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC,
             Some("mode=0755"),
         ),
-        // 64 MB are enough for a request that the agent keeps with its config drive
+        // 64 MB are enough for a request with a config drive, which the agent keeps
         // (see api/routes.rs).
         ("/run", "tmpfs", hardened, Some("mode=0755,size=64m")),
     ] {

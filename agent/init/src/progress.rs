@@ -67,8 +67,8 @@ impl Progress {
         }
     }
 
-    /// What has made no progress at `now`, and for how long. `None` as long as this
-    /// is within the limit.
+    /// What makes no progress, and how long it has made none at `now`. `None` if that
+    /// time is within the limit.
     pub(super) fn hangs_since(&self, now: Instant) -> Option<(&'static str, Duration)> {
         let phase = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (what, since, limit) = match phase {
@@ -160,7 +160,7 @@ mod tests {
         ] {
             let progress = Progress::default();
             progress.boot_ends(ending);
-            // Init reads a sign of life that was written before the end of the boot.
+            // Init may read a sign of life late, when the boot already ends.
             progress.heard();
             assert_eq!(progress.hangs_since(Instant::now() + END / 2), None);
             let found = progress.hangs_since(Instant::now() + END * 2);

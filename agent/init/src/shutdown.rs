@@ -10,8 +10,8 @@ use landfall_sys::link_flags;
 use nix::sys::reboot::{RebootMode, reboot, set_cad_enabled};
 use nix::unistd::sync;
 
-/// How the agent wants this boot to end. It says so with its exit code, which works
-/// whatever state the agent is in.
+/// How the agent wants this boot to end. The agent's exit code says it, because an exit
+/// code needs nothing else of the agent to work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Boot again, from the disk if all went well.
@@ -35,8 +35,8 @@ impl Ending {
         }
     }
 
-    /// The exit code that requests this ending. Programs end by themselves with 0,
-    /// 1, 2 and 101, so none of these is used.
+    /// The exit code that requests this ending. Programs also end with 0, 1, 2 and 101
+    /// for other reasons, so no ending uses one of these codes.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Reboot => 80,
@@ -65,8 +65,8 @@ impl Ending {
 }
 
 /// How long init waits for sync(2): if a disk no longer answers, sync(2) blocks
-/// forever. The installed system is safe without it, because the agent flushes
-/// every write when it makes it.
+/// forever. The installed system is safe without sync(2), because the agent flushes its
+/// own writes.
 const SYNC_LIMIT: Duration = Duration::from_secs(30);
 
 fn sync_within(limit: Duration) {

@@ -74,8 +74,8 @@ impl Supervisor {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the agent end as soon as it is not in the middle of a commit, and the
-    /// boot end with `ending`. Only the first order counts.
+    /// Orders the end of the boot: the agent ends as soon as no commit is in progress,
+    /// then init carries out `ending`. Later orders are ignored.
     pub(super) fn order_end(self: &Arc<Self>, ending: Ending, why: &str) {
         let mut state = self.lock();
         if state.ordered.is_some() {
@@ -96,8 +96,8 @@ impl Supervisor {
         });
     }
 
-    /// Carries out the order if the agent has not ended within `limit`, and its
-    /// process is not gone within `gone_limit` after being killed.
+    /// Kills the agent if it has not ended after `limit`. If its process still exists
+    /// `gone_limit` later, ends the boot as ordered, without waiting any longer.
     fn end_without_agent(&self, limit: Duration, gone_limit: Duration) {
         std::thread::sleep(limit);
         let state = self.lock();
@@ -121,10 +121,10 @@ impl Supervisor {
         }
     }
 
-    /// Starts a thread that ends the boot if the agent has ended but its process
-    /// stays. Nothing of such an agent runs any more, but a second agent would find
-    /// the port and the disk taken. This needs its own thread, because
-    /// [`Self::reap_until_exit_of`] waits meanwhile.
+    /// Starts a thread that ends the boot if the agent has ended but its process stays.
+    /// Nothing of such an agent runs any more, but a second agent would find the port
+    /// and the disk taken. This needs its own thread, because the main thread waits in
+    /// [`Self::reap_until_exit_of`].
     pub(super) fn watch_for_stuck_agent(self: &Arc<Self>) {
         let supervisor = Arc::clone(self);
         let consequence = "init waits forever for an agent that a dead disk blocks";
@@ -158,8 +158,8 @@ impl Supervisor {
             WaitStatus::Exited(_, code) => Ending::from_exit_code(code),
             _ => None,
         };
-        // After a crash the disk may answer again, and init can then restart the agent.
-        // So wait longer.
+        // Without an ending the agent has crashed. The disk may answer again, and init
+        // can then restart the agent. So wait longer.
         let (ending, limit) = match state.ordered.or(wanted) {
             Some(ending) => (ending, GONE_LIMIT),
             None => (Ending::Reboot, END_LIMIT),
@@ -226,7 +226,7 @@ impl Supervisor {
             }
         };
         state.agent = Some(Pid::from_raw(child.id().cast_signed()));
-        // The order came before there was an agent.
+        // The end of the boot was ordered before there was an agent.
         if state.ordered.is_some() {
             signal(state.agent, Signal::SIGTERM);
         }

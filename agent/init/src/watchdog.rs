@@ -24,10 +24,10 @@ use super::progress::Progress;
 /// machine without free memory can hardly keep a shorter limit.
 const TIMEOUT_SECONDS: i32 = 60;
 const FEED: Duration = Duration::from_secs(10);
-/// The time in which a system that is started without firmware (kexec) must load
-/// the driver and feed the watchdog. The longest of these that the hardware
-/// supports is used. The driver of an installed system may come after Ignition,
-/// which fetches files.
+/// The time in which a system that is started without firmware (kexec) must load the
+/// driver and feed the watchdog. Init uses the longest of these times that the hardware
+/// supports. An installed system may load the driver only after Ignition, which fetches
+/// files.
 const NEXT_SYSTEM_SECONDS: [i32; 3] = [600, 300, 120];
 /// The driver announces the device before it has finished loading.
 const SETTLE: Duration = Duration::from_secs(1);
