@@ -88,9 +88,9 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
     }
 }
 
-/// Fetches the signature next to the image, from any of its URLs. If there is none,
-/// only `--insecure` helps. A bad signature fails even then, because it is worse
-/// than none.
+/// Fetches the signature next to the image, from any of its URLs. If there is no
+/// signature, the installation fails without `--insecure`. A bad signature fails even
+/// with it, because a bad signature is worse than none.
 fn signature(image: &Request, options: &InstallOptions, client: &reqwest::Client) -> Result<Proof> {
     match signature_file::fetch(image, client, &built_in_keys()) {
         Err(failure) if failure.class == Class::ImageDownloadError && options.insecure => {

@@ -55,8 +55,8 @@ impl Installation {
     /// `own_image` finds the image if they name none.
     ///
     /// # Errors
-    /// If anything in the options is invalid or not available. The disk has only
-    /// been asked for its sector size by then.
+    /// If anything in the options is invalid or not available. Until then the disk is
+    /// untouched: the agent has only read its sector size.
     pub fn prepare(
         options: &InstallOptions,
         servers: &Servers,

@@ -10,7 +10,7 @@ pub struct OwnImage {
     pub digest: Digest,
 }
 
-/// Looks for the image. The argument says whether it must be there: with `true` the
-/// function waits for it and fails without it, with `false` there may be none. An
-/// image that is there but unusable is an error.
+/// Looks for the image. The argument says whether the image is required. With `true`
+/// the function waits for the image, and fails if it does not appear. With `false` the
+/// result may be `None`. An image that cannot be used is an error in both cases.
 pub type FindOwnImage<'a> = &'a dyn Fn(bool) -> Result<Option<OwnImage>>;
