@@ -47,9 +47,9 @@ pub enum BootMedium {
         argument: &'static str,
         label: String,
     },
-    /// It is removable and has the label of a boot medium.
+    /// The disk is removable and has the label of a boot medium. Holds the label.
     Labelled(String),
-    /// It has Ironic's parameters.
+    /// The disk has the label of Ironic's parameters.
     Parameters,
 }
 
@@ -73,9 +73,9 @@ impl fmt::Display for BootMedium {
 #[derive(Debug)]
 pub struct BootMedia {
     line: BootLine,
-    /// The medium that the command line names is in a CD drive or in a removable
-    /// drive. Then it is none of the built-in disks, and the agent need not search
-    /// them for it.
+    /// True if the medium that the command line names is in a CD drive or a removable
+    /// drive. Then no built-in disk is the medium, and the agent need not search the
+    /// built-in disks.
     is_in_drive: bool,
 }
 
@@ -135,8 +135,8 @@ impl BootMedia {
     }
 
     /// Why the agent must not write to this whole disk, given by its directory in
-    /// sysfs. `None` if it may. A disk that cannot be read is no boot medium,
-    /// because this host has just read its own.
+    /// sysfs. `None` if it may. A disk that cannot be read is no boot medium, because
+    /// this host has just booted from its medium.
     pub fn why(&self, block: &SystemPath) -> Option<BootMedium> {
         let removable = is_removable(block);
         let sectors: u64 = sysfs::number(&block.join("size")).unwrap_or(0);

@@ -36,12 +36,12 @@ pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
         return None;
     }
     let text = |attribute: &str| sysfs::text(&block.join(attribute));
-    // Both libata and the translation in a SAS controller report this (SAT,
-    // 10.3.2).
+    // The vendor of a SATA disk, as libata and the translation in a SAS controller
+    // report it (SAT, 10.3.2).
     if text("device/vendor").is_some_and(|vendor| vendor == "ATA") {
         return None;
     }
-    // The first is for SCSI, the second for NVMe without native multipath.
+    // The first attribute is SCSI's, the second that of NVMe without native multipath.
     let wwid = text("device/wwid").or_else(|| text("wwid"))?;
     if !names_something(&wwid) {
         return None;
@@ -50,8 +50,8 @@ pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
         wwid,
         size: sysfs::number(&block.join("size")).filter(|&size| size > 0)?,
         model: text("device/model"),
-        // The first is the serial number of a SCSI unit, which is equal on every
-        // path (SPC-4, 7.8.18). The second is NVMe's.
+        // The first attribute is the serial number of a SCSI unit, which is equal on
+        // every path (SPC-4, 7.8.18). The second is NVMe's.
         serial: sysfs::bytes(&block.join("device/vpd_pg80"))
             .or_else(|| text("device/serial").map(String::into_bytes)),
     })

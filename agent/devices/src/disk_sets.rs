@@ -28,7 +28,7 @@ pub enum Membership {
         /// node's properties.
         volume: Option<String>,
     },
-    /// A RAID that firmware builds from ordinary disks, of this kind.
+    /// A RAID that firmware builds from ordinary disks. Holds its kind.
     FirmwareRaid(&'static str),
     /// An LVM volume group that is active, or that has or may have other members.
     VolumeGroup(String),
@@ -54,14 +54,14 @@ pub struct DiskSets {
     pub member_of: Vec<Membership>,
     /// The volume name if the disk itself is a software RAID.
     pub volume: Option<String>,
-    /// No superblock was found on the disk or on one of its partitions, but a place
-    /// that may hold one could not be read.
+    /// True if the disk or one of its partitions has no superblock in the places that
+    /// could be read, but another such place could not be read.
     pub unread: bool,
 }
 
 impl DiskSets {
-    /// Examines the disk with this directory in sysfs. A disk that cannot be read
-    /// belongs to nothing here; the code that uses it reports the error.
+    /// Examines the disk with this directory in sysfs. If the disk cannot be read, the
+    /// result is empty; the code that uses the disk reports the error.
     pub fn of(block: &SystemPath) -> Self {
         let Some(block) = block.resolved() else {
             return Self::default();

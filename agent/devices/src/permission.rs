@@ -153,7 +153,7 @@ impl WritePermission {
     }
 
     /// Permission for the sub-commands that have the option `--allow-this-machine`:
-    /// with it, because the operator insists.
+    /// either the operator gives this option, or [`Self::by_boot`] permits the write.
     ///
     /// # Errors
     /// If the option is not given and the machine does not run the ramdisk.

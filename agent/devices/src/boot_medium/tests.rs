@@ -1,5 +1,5 @@
-//! Tests with disks of a made-up /sys. In place of their nodes in /dev are files
-//! with the first bytes of media.
+//! Tests with disks in an artificial /sys. Files with the first bytes of media take the
+//! place of the nodes in /dev.
 
 use landfall_sys::sys_tree::{PlantedTree, plant};
 

@@ -94,8 +94,8 @@ pub fn metadata_areas(head: &[u8]) -> Option<Vec<Place>> {
         sector.starts_with(b"LABELONE") && sector.get(24..32) == Some(b"LVM2 001")
     })?;
     let offset = u32_at(label, 20)?;
-    // After the identity of 32 bytes and the size come the data areas, up to one of
-    // zeros, then the metadata areas, up to another one of zeros.
+    // After the identity of 32 bytes and the size come two lists: the data areas and
+    // the metadata areas. An entry of zeros ends each list.
     let mut at = (offset as usize).checked_add(40)?;
     let mut areas = Vec::new();
     let mut ends = 0;

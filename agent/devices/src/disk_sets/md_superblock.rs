@@ -74,8 +74,9 @@ impl MdSuperblock {
             if word(0) != Some(MAGIC) || word(4) != Some(0) {
                 return None;
             }
-            // A larger value means that the superblock is that of a longer device
-            // which ends at the same place, such as the disk of a last partition.
+            // A larger value means that the superblock belongs to a longer device that
+            // ends at the same place: for example to the whole disk, if this device is
+            // its last partition.
             let used = u64::from(word(32)?) << 10;
             if used > offset {
                 return None;

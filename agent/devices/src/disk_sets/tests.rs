@@ -1,5 +1,5 @@
-//! Tests with disks of a made-up /sys. In place of their nodes in /dev are files
-//! with superblocks.
+//! Tests with disks in an artificial /sys. Files with superblocks take the place of the
+//! nodes in /dev.
 
 use landfall_sys::sys_tree::{PlantedTree, plant};
 
@@ -24,7 +24,7 @@ fn physical_volume(group: &str, devices: usize) -> Vec<u8> {
     put(512, b"LABELONE");
     put(532, &32u32.to_le_bytes());
     put(536, b"LVM2 001");
-    // One data area of any size, no further one, and one metadata area.
+    // One data area of any size, the end of its list, and one metadata area.
     put(512 + 72, &(256u64 << 10).to_le_bytes());
     put(512 + 72 + 32, &4096u64.to_le_bytes());
     put(512 + 72 + 40, &(64u64 << 10).to_le_bytes());

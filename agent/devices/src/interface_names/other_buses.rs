@@ -61,7 +61,7 @@ impl Child<'_> {
         let names = sysfs::names(&aliases);
         names.iter().find_map(|alias| {
             let number: u32 = match alias.strip_prefix("ethernet")? {
-                // The only interface may have no number.
+                // If there is only one interface, its alias may have no number.
                 "" if names.iter().any(|other| other == "ethernet0") => return None,
                 "" => 0,
                 digits => digits.parse().ok()?,

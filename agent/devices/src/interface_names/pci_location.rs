@@ -71,7 +71,7 @@ impl PciLocation {
             .is_some_and(|class| class.starts_with(BRIDGE_CLASS))
     }
 
-    /// ACPI's slot user number.
+    /// ACPI's slot user number (`_SUN`).
     pub fn acpi_slot(&self) -> Option<u32> {
         sysfs::number(&self.directory.join("firmware_node/sun")).filter(|&number| number > 0)
     }

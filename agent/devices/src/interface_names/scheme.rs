@@ -134,8 +134,8 @@ const RHEL_9_5: Scheme = Scheme {
     ..RHEL_9_3
 };
 
-/// Releases share a scheme here if they name hardware interfaces alike. They may
-/// differ in other things (containers, addresses of virtual devices).
+/// Releases share a scheme here if they name hardware interfaces in the same way. They
+/// may differ in other things (containers, addresses of virtual devices).
 const SCHEMES: [(&[&str], Scheme); 17] = [
     (&["v238"], V238),
     (

@@ -8,7 +8,7 @@
 //! started this process cannot hold: podman passes no `INVOCATION_ID`. All conditions
 //! here must hold instead, and then those of `live_system.rs` for the host.
 //!
-//! A fact that cannot be read does not hold.
+//! If a fact cannot be read, its condition does not hold.
 
 mod facts;
 
@@ -80,8 +80,9 @@ impl Facts {
         self.check_podman()
     }
 
-    /// The unit uses no `--pid=host`. `podman exec` and a container in the container
-    /// are not PID 1 of a namespace directly below the host's.
+    /// This process must be PID 1 of a namespace directly below the host's: the unit
+    /// does not use `--pid=host`. A program that `podman exec` starts is not PID 1, and
+    /// a container in the container is further below.
     fn check_pid_namespace(&self) -> Result<(), String> {
         let own = self.namespaces.first().map_or("", String::as_str);
         if own.is_empty() || own == FIRST_PID_NAMESPACE {
@@ -175,7 +176,7 @@ impl Facts {
         }
     }
 
-    /// podman has started this, and the unit has started podman.
+    /// podman must have started this process, and the unit must have started podman.
     fn check_podman(&self) -> Result<(), String> {
         if self.container_variable != "podman" {
             return Err(format!(

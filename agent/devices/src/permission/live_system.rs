@@ -14,9 +14,9 @@
 //!    9660 file system that is mounted read-only, such as the live medium on a USB
 //!    stick.
 //!
-//! The last two must also hold for PID 1. A container without its own PID namespace
-//! (`podman run --pid=host`), or a service with its own root (`RootImage=`), does
-//! not see the mounts of the machine.
+//! Conditions 4 and 5 must also hold for PID 1. A container without its own PID
+//! namespace (`podman run --pid=host`), or a service with its own root (`RootImage=`),
+//! does not see the mounts of the machine.
 
 use std::fs;
 use std::path::Path;
@@ -111,7 +111,7 @@ pub(super) fn check_mounts(
 
 /// A line of mountinfo (proc(5)).
 pub(super) struct Mount<'a> {
-    /// Of the device: `8:1`.
+    /// The device number: `8:1`.
     pub(super) number: &'a str,
     /// The folder of the file system that is mounted.
     pub(super) root: &'a str,

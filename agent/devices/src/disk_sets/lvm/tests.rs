@@ -54,7 +54,7 @@ fn volume_groups_as_lvm_makes_them() {
         return;
     }
     assert_eq!(found(0), None, "in no volume group yet");
-    // Must differ from the name of another test run on this machine.
+    // The name must differ from that of any other test run on this machine.
     let name = format!("landfall-test-{}", std::process::id());
     let name = name.as_str();
     let group = |devices| {

@@ -68,7 +68,7 @@ fn assert_named(tree: &str, by_scheme: &str, row: &[&str]) {
     }
 }
 
-/// Files and names.
+/// The columns are: files, and the expected names.
 const ATTRIBUTES: &str = "
     | v238=enp59s0f1 rhel-10.1=enp59s0f1
     net/eth0/phys_port_name=p0 | v252=enp59s0f1np0
@@ -116,7 +116,7 @@ fn attributes_of_the_interface_and_its_function() {
     }
 }
 
-/// Address, files, slots and names.
+/// The columns are: address, files, slots, and the expected names.
 const PLACES: &str = r"
     # Domains are decimal in names.
     10000:e1:00.0 | | | v252=enP65536p225s0
@@ -174,7 +174,8 @@ fn virtual_functions_are_called_after_their_physical_one() {
     assert_eq!(named(&tree, "v257"), "eno2np1v3");
 }
 
-/// Device, bus, files and names. `PCI` is a function on PCI.
+/// The columns are: device, bus, files, and the expected names. `PCI` is a function on
+/// PCI.
 const PARENTS: &str = "
     # Hyper-V provides nothing to derive a name from.
     vmbus_1 | vmbus | | v257=eth0

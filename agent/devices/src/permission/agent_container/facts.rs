@@ -11,7 +11,8 @@ use super::CONTAINER_FILE;
 /// The kinds of namespaces that the check compares.
 pub(super) const NAMESPACES: [&str; 5] = ["pid", "user", "net", "ipc", "uts"];
 
-/// What the check looks at. An empty text or `None` is what could not be read.
+/// What the check looks at. An empty text or `None` stands for a fact that could not be
+/// read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts {
     pub(super) pid: u32,
@@ -30,7 +31,7 @@ pub(super) struct Facts {
     pub(super) host_has_procfs: bool,
     /// The namespaces of the container: pid, user, net, ipc, uts.
     pub(super) namespaces: Vec<String>,
-    /// Those of the host's PID 1, in the same order.
+    /// The namespaces of the host's PID 1, in the same order.
     pub(super) namespaces_of_init: Vec<String>,
     /// Device and inode of what the unit mounts, in the container and on the host.
     pub(super) shared: Vec<Shared>,
@@ -126,8 +127,8 @@ pub(super) fn assignment<'a>(text: &'a str, name: &str) -> &'a str {
         .map_or("", |(_, value)| value.trim().trim_matches('"'))
 }
 
-/// The fourth field of `stat` (proc(5)). The second is a name in parentheses, which
-/// may contain spaces and parentheses.
+/// The PID of the parent, from the fourth field of `stat` (proc(5)). The second field
+/// is a name in parentheses, which may contain spaces and parentheses.
 fn parent_of(stat: &str) -> Option<u32> {
     let (_, after) = stat.rsplit_once(')')?;
     after.split_whitespace().nth(1)?.parse().ok()
