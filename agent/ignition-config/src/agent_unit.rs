@@ -26,7 +26,8 @@ const OTHER_OPTIONS: &[&str] = &[
 /// The settings in the unit.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct AgentUnit {
-    /// Environment variables by their name, which is that of a kernel argument too.
+    /// Environment variables by name. Each of them is also the name of a kernel
+    /// argument.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -102,7 +103,8 @@ impl AgentUnit {
     }
 }
 
-/// The names of environment variables among the kernel arguments are in upper case.
+/// Some kernel arguments have the names of environment variables. Those names are in
+/// upper case.
 fn is_variable(name: &str) -> bool {
     let is_part = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
     name.bytes().all(is_part)
@@ -112,7 +114,7 @@ fn is_variable(name: &str) -> bool {
 #[derive(Default)]
 struct Service {
     environment: Vec<(String, String)>,
-    /// Those of [`OTHER_KEYS`] that have a value.
+    /// The keys of [`OTHER_KEYS`] that have a value.
     other_keys: BTreeSet<&'static str>,
     /// The words of the last `ExecStart=`.
     start: Vec<String>,
@@ -134,7 +136,7 @@ impl Service {
                 continue;
             }
             if let Some(key) = OTHER_KEYS.iter().find(|known| **known == key) {
-                // As in systemd, an empty value removes those before it.
+                // As in systemd, an empty value removes the earlier values of the key.
                 match value.is_empty() {
                     true => self.other_keys.remove(key),
                     false => self.other_keys.insert(key),
@@ -148,7 +150,7 @@ impl Service {
                 ignored.push((what, "expected every quote to be closed".to_owned()));
                 continue;
             };
-            // A doubled percent sign is one; specifiers stay as they are.
+            // `%%` stands for one percent sign. Specifiers stay as they are.
             let words = words.into_iter().map(|word| word.replace("%%", "%"));
             match (key, value.is_empty()) {
                 ("Environment", true) => self.environment.clear(),
@@ -165,8 +167,8 @@ impl Service {
         }
     }
 
-    /// The variables that podman gives to the container: `--env NAME=VALUE`, or
-    /// `--env NAME` for one of the unit.
+    /// The variables that podman gives to the container: `--env NAME=VALUE`, or `--env
+    /// NAME` for a variable of the unit.
     fn variables_of_podman(&self, ignored: &mut Vec<(String, String)>) -> Vec<(String, String)> {
         let mut found = Vec::new();
         let mut words = self.start.iter().map(String::as_str);
@@ -224,7 +226,8 @@ fn variable(word: &str) -> Option<(String, String)> {
     is_name(name).then(|| (name.to_owned(), value.to_owned()))
 }
 
-/// Any other text may be a part of a value, and values may be secrets.
+/// Whether the text is the name of a variable. Any other text may be a part of a value,
+/// and values may be secrets.
 fn is_name(text: &str) -> bool {
     let is_part = |c: u8| c.is_ascii_alphanumeric() || b"_-*".contains(&c);
     !text.is_empty() && text.bytes().all(is_part)
@@ -315,7 +318,7 @@ mod tests {
                     "ironic-agent.service: UnsetEnvironment=: the agent reads only Environment= and --env of podman",
                 ],
             ),
-            // An empty value removes those before it.
+            // An empty value removes the earlier values of the key.
             (
                 "EnvironmentFile=/etc/proxy.env\n",
                 "[Service]\nEnvironmentFile=\n",

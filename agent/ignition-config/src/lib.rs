@@ -1,4 +1,4 @@
-//! Ignition config (spec 3) → what an agent in a ramdisk can apply of it.
+//! Finds what an agent in a ramdisk can apply of an Ignition config (spec 3).
 //!
 //! CoreOS' tools give a host its settings as `/config.ign`, a file of the ramdisk:
 //! `coreos-installer iso ignition embed`, `iso customize`, `pxe ignition wrap`, and
@@ -60,14 +60,16 @@ impl std::fmt::Debug for GivenFile {
 pub struct ConfigIgn {
     /// Configuration files of the agent, by path.
     pub agent_files: Vec<GivenFile>,
-    /// Files next to the agent's configuration, to which that can refer: certificates
+    /// Files next to the agent's configuration, which can refer to them: certificates
     /// and keys.
     pub companions: Vec<GivenFile>,
     /// NetworkManager's profiles. [`GivenFile::path`] is the name of the file only.
     pub keyfiles: Vec<GivenFile>,
-    /// PEM files of certificate authorities, to trust in addition.
+    /// PEM files of certificate authorities that the agent trusts in addition to the
+    /// system's.
     pub authorities: Vec<GivenFile>,
-    /// NTP servers in the order of the config, and the path of the first one's file.
+    /// NTP servers in the order of the config, and the path of the file that names the
+    /// first server.
     pub ntp_servers: Vec<String>,
     pub ntp_path: String,
     /// The content of /etc/hostname.
@@ -160,7 +162,8 @@ impl ConfigIgn {
         Ok(found)
     }
 
-    /// Leaves out the companions for which `is_kept` is false, with this reason.
+    /// Removes the companions for which `is_kept` is false, and lists them as not
+    /// applied for this reason.
     pub fn retain_companions(&mut self, is_kept: impl Fn(&GivenFile) -> bool, why: &str) {
         let (kept, left) = self.companions.drain(..).partition(is_kept);
         self.companions = kept;

@@ -1,12 +1,12 @@
-//! Reads the members of a config one by one: a member of another type than expected
-//! does not make the others useless.
+//! Reads the members of a config one by one: if one member has an unexpected type, the
+//! others can still be used.
 
 use serde_json::{Map, Value};
 
 use crate::InvalidConfig;
 
-/// A member of another type than expected. Leaves out its value, which may be a secret:
-/// the lines about a config go to the console and to Ironic.
+/// The error for a member of an unexpected type. It leaves out the value, which may be
+/// a secret: the lines about a config go to the console and to Ironic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found {found}")]
 pub(crate) struct WrongType {

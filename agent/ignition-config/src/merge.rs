@@ -176,7 +176,8 @@ impl Merged {
     }
 }
 
-/// The part; empty if it has another type than expected, which becomes a line.
+/// Returns the part. If it has an unexpected type, adds a line to `left` and returns an
+/// empty part.
 fn or_line<T: Default>(part: Result<T, WrongType>, left: &mut Vec<String>) -> T {
     part.unwrap_or_else(|error| {
         add(left, &error.path, &error);

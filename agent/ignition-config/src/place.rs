@@ -36,9 +36,9 @@ pub(crate) enum Place<'a> {
     HostName,
     /// NetworkManager's DHCP identifiers.
     ClientId,
-    /// The reason why the ramdisk does not need it.
+    /// The ramdisk does not need the file. Holds the reason.
     NotNeeded(&'static str),
-    /// The reason why the agent does not apply it.
+    /// The agent does not apply the file. Holds the reason.
     Other(&'static str),
 }
 

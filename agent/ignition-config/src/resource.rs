@@ -112,7 +112,7 @@ fn unpacked(packed: &[u8], limit: usize) -> Result<Vec<u8>, ResourceError> {
     }
 }
 
-/// Checks the hash, which is that of the unpacked content.
+/// Compares the hash with that of the unpacked content.
 fn check(hash: &str, content: &[u8]) -> Result<(), ResourceError> {
     let expected = Digest::from_ignition(hash).map_err(|_| ResourceError::HashForm)?;
     let algorithm = expected.algorithm();

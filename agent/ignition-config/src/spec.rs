@@ -48,9 +48,9 @@ impl Resource {
         }))
     }
 
-    /// Takes what this resource leaves out from the config before: Ignition merges
-    /// structures member by member (config/merge/merge.go). Programs in Go write an
-    /// empty `verification` where they give no content.
+    /// Fills in the members that this resource leaves out with those of the earlier
+    /// config: Ignition merges structures member by member (config/merge/merge.go).
+    /// Programs in Go write an empty `verification` where they give no content.
     pub(crate) fn over(self, earlier: Option<Self>) -> Self {
         let earlier = earlier.unwrap_or_default();
         Self {

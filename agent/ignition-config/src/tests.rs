@@ -151,7 +151,8 @@ fn a_faulty_entry_leaves_the_others() {
     );
 }
 
-/// What a config contains besides `good` is faulty in one place, which has a secret.
+/// Except for `good`, everything in the config is faulty in one place, and a secret is
+/// in that place.
 #[test]
 fn a_faulty_part_leaves_the_others_and_its_value_is_not_shown() {
     const SECRET: &str = r#""data:,image_server_password=hunter2""#;
