@@ -24,7 +24,7 @@ use crate::iso9660::{Extent, Iso, IsoError};
 /// Path of the JSON file that describes the areas, an [`Areas`].
 pub const DESCRIPTION: &str = "boot/landfall-areas.json";
 pub const EMBED: &str = "boot/embed.img";
-/// image-customization-controller knows this path, so it cannot be another.
+/// image-customization-controller expects this path, so it must not change.
 pub const IGNITION: &str = "images/ignition.img";
 pub const KARGS: &str = "boot/grub/kargs.env";
 /// The kernel arguments area of format 1: a script of GRUB.
@@ -54,8 +54,8 @@ pub struct Areas {
     pub ignition: Option<RamdiskArea>,
 }
 
-/// A file that contains the kernel arguments: the texts `before`, the arguments,
-/// `after`, as many `pad` as it takes, and `last`.
+/// A file that contains the kernel arguments. It consists of `before`, the arguments,
+/// `after`, as many `pad` as fill the file, and `last`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KargsArea {
     pub path: String,
@@ -177,7 +177,7 @@ impl Areas {
         Ok((areas, places))
     }
 
-    /// Like [`Areas::of`], with the places of `more` files of the ISO, which do not
+    /// Like [`Areas::of`], with the places of `more` files of the ISO. They must not
     /// overlap either.
     pub fn of_with<R: Read + Seek, const N: usize>(
         iso: &mut Iso<R>,
@@ -254,7 +254,7 @@ impl RamdiskArea {
 }
 
 impl KargsArea {
-    /// In bytes: the length of the longest arguments.
+    /// In bytes: the maximum length of the arguments.
     pub fn room(&self) -> usize {
         self.size - self.before.len() - self.after.len() - self.last.len()
     }
@@ -287,8 +287,9 @@ impl KargsArea {
 
     /// The arguments in a file, without the white space around them; `None` if it is
     /// not in the described form. What follows the arguments is not checked: GRUB does
-    /// not read it, and another program may pad in its own way. Text that is too long
-    /// for the area contains padding: only the start of a longer line was written.
+    /// not read it, and another program may pad in its own way. If the text is too long
+    /// for the area, the result is `None`: the text then contains padding, because only
+    /// the start of a longer line was written.
     pub fn arguments<'a>(&self, file: &'a [u8]) -> Option<&'a str> {
         let text = std::str::from_utf8(file).ok()?;
         let (arguments, _) = text.strip_prefix(&self.before)?.split_once(&self.after)?;

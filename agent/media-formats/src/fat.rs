@@ -21,8 +21,8 @@ const FILE: u8 = 0x20;
 /// attributes are set.
 const LONG_NAME: u8 = 0x0f;
 
-/// The smallest numbers of clusters for FAT16 and FAT32. Drivers tell the three
-/// kinds apart by the number of clusters alone.
+/// The smallest numbers of clusters for FAT16 and FAT32. Drivers distinguish the three
+/// kinds by the number of clusters alone.
 const FAT16_CLUSTERS: usize = 4085;
 const FAT32_CLUSTERS: usize = 65525;
 /// The number of the first cluster; 0 and 1 have other meanings.

@@ -25,9 +25,10 @@ const MAX_DEPTH: usize = 8;
 /// Largest number of files and directories that are listed. A config drive has
 /// about a dozen.
 const MAX_ENTRIES: usize = 10_000;
-/// In bytes: what one search or one list reads of directories and continuation
-/// areas, and the paths that it makes. Ten thousand files with long names need less.
-/// Records that share one directory could name gigabytes.
+/// In bytes: the limit of what one search or one list reads (directories and
+/// continuation areas), together with the paths that it makes. Ten thousand files with
+/// long names need less. Without this limit, a small image with many records of the
+/// same directory could make the agent read gigabytes.
 const MAX_WORK: u64 = 32 << 20;
 /// Largest number of continuation areas that are read for one record.
 const MAX_CONTINUATIONS: usize = 4;

@@ -135,8 +135,8 @@ impl<R: Read + Seek> Fat<R> {
         Ok(fat)
     }
 
-    /// Programs change the label in the root directory and often leave the one in
-    /// the boot sector unchanged.
+    /// Uses the label in the root directory if there is one: programs change that
+    /// label, and often leave the one in the boot sector unchanged.
     fn take_label_of_root(&mut self) -> Result<(), FatError> {
         let label = |entry: &Entry| entry.attributes & VOLUME_LABEL != 0;
         let label_entry = match self.entries(self.root, "the root directory") {

@@ -21,8 +21,8 @@ pub struct Layout<'a> {
     pub sector: usize,
     /// Bytes per cluster: a power of two, at least a sector and at most 128 sectors.
     pub cluster: usize,
-    /// The number of entries in the root directory, which cannot grow. The label
-    /// takes one, and so does each piece of a long name.
+    /// The number of entries in the root directory, which cannot grow. The label takes
+    /// one entry, and so does each piece of a long name.
     pub root_entries: usize,
     pub names: Names,
     pub size: Size,
