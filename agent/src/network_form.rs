@@ -1,7 +1,8 @@
 //! The form on the consoles in which an operator corrects the network.
 //!
-//! It makes kernel arguments, which the parsers of kernel arguments check, and shows
-//! them, so that the operator can keep them.
+//! The form makes kernel arguments, and the parsers of kernel arguments check them. It
+//! also shows them: the operator can add them to the boot configuration, to keep the
+//! network after a reset.
 
 mod values;
 

@@ -3,8 +3,8 @@
 //! after a restart.
 //!
 //! The user logs in by SSH and uses the programs of the ramdisk's rescue layer
-//! (`landfall-image --rescue-layer`). The layer is not there by default, because it
-//! is the only way to get a shell on the machine.
+//! (`landfall-image --rescue-layer`). By default a ramdisk has no rescue layer, because
+//! the layer is the only way to get a shell on the machine.
 
 mod accounts;
 mod login_server;

@@ -35,8 +35,8 @@ pub struct TlsIdentity {
 
 impl TlsIdentity {
     /// Loads the operator's certificate and key (`tls_cert_file`, `tls_key_file`).
-    /// Heartbeats do not contain this certificate, because Ironic verifies it by
-    /// its own authority.
+    /// Heartbeats do not contain this certificate: Ironic verifies it with the
+    /// certificate authorities that Ironic itself is configured with.
     ///
     /// # Errors
     /// Names the file that is invalid.

@@ -170,7 +170,7 @@ impl Command {
         }
     }
 
-    /// Whether no other command can follow.
+    /// True for the last command of a boot: no other command can follow it.
     pub fn ends_the_boot(&self) -> bool {
         match self {
             Self::RunImage | Self::PowerOff | Self::FinalizeRescue(_) | Self::Lockdown => true,

@@ -80,8 +80,8 @@ impl Dispatcher {
                 );
                 self.spawn(id, *command);
             }
-            // A body that cannot be parsed is never in the ledger. If it is there all the
-            // same, mark it as failed.
+            // A body that cannot be parsed is never in the ledger. If the ledger
+            // contains one in spite of this, mark the command as failed.
             Ok(Parsed::Failed(_, failure)) => self.ledger.end(&id, Err(failure)),
             Err(refusal) => self.ledger.end(
                 &id,

@@ -46,7 +46,7 @@ use super::machine::{Machine, blocking};
 use super::node::Node;
 use super::steps::{self, Step, StepSettings};
 
-/// The step between two commands.
+/// The status of the agent between two commands.
 pub const WAITING: &str = "waiting for commands from Ironic";
 
 impl Machine {
@@ -179,8 +179,8 @@ impl Machine {
         }
     }
 
-    /// Requests the end of this boot. The command succeeds with the request,
-    /// because the answer must be sent before the machine stops.
+    /// Requests the end of this boot. The command succeeds as soon as it has made this
+    /// request, because its answer must be sent before the machine stops.
     async fn end(&self, ending: Ending) -> Result<Value> {
         // The agent must not switch off a developer's machine.
         WritePermission::by_boot()?;
@@ -188,8 +188,8 @@ impl Machine {
         self.depart(Departure::Boot(ending))
     }
 
-    /// Ironic still gets the answer to this command: the server finishes the
-    /// requests in progress before it stops.
+    /// Ends the service of commands. Ironic still gets the answer to this command: the
+    /// server finishes the requests in progress before it stops.
     fn depart(&self, departure: Departure) -> Result<Value> {
         self.departure.send_replace(Some(departure));
         Ok(Value::Null)

@@ -1,9 +1,9 @@
 //! The list of commands since the boot, as Ironic reads it back.
 //!
-//! Ironic follows a deployment by this list alone. To Ironic an empty list means
-//! that the agent has just booted and that it should start the next step. So the
-//! list is kept in /run. A command that was running when the agent crashed is run
-//! again or listed as failed, but never forgotten.
+//! Ironic follows a deployment by this list alone. If the list is empty, Ironic assumes
+//! that the agent has just booted, and starts the next step. So the list is kept in
+//! /run. A command that was running when the agent crashed is run again or listed as
+//! failed, but never forgotten.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,8 +17,9 @@ use uuid::Uuid;
 /// The maximum number of entries. An agent that runs for weeks under fast track
 /// drops the oldest.
 const KEPT: usize = 500;
-/// The number of latest entries that are kept unshortened. Ironic only looks at the
-/// last one. If it missed an answer, it repeats the request within a minute.
+/// The number of newest entries that keep their whole result. A few are enough: Ironic
+/// reads only the last entry, and if it missed an answer, it repeats the request within
+/// a minute.
 const WHOLE: usize = 4;
 /// In bytes: the length limit of a text in the result of an older entry, and of
 /// the whole result as JSON. Logs and config drives have megabytes, and nobody
@@ -36,7 +37,7 @@ const FAILED: &str = "FAILED";
 #[derive(Debug)]
 pub struct Ledger {
     entries: Mutex<Vec<Entry>>,
-    /// Counts the commands that have ended. A change wakes those who wait for a
+    /// Counts the commands that have ended. A change wakes the tasks that wait for a
     /// command.
     endings: watch::Sender<u64>,
     file: StateFile,

@@ -36,8 +36,8 @@ pub struct Machine {
     pub node: Mutex<Node>,
     /// The image that `standby.prepare_image` wrote last.
     pub prepared: Mutex<Option<PreparedImage>>,
-    /// The path of the disk that was written in this boot, for later commands. It
-    /// is a file because the agent may have been restarted before they come.
+    /// The path of the disk that was written in this boot, for later commands. It is a
+    /// file because the agent may be restarted before those commands come.
     pub written_disk: StateFile,
 }
 

@@ -121,8 +121,8 @@ impl Request {
             "deploy.get_deploy_steps" => {
                 let command = arguments.get_steps(StepKind::Deploy);
                 if let Ok(Command::GetSteps { node, .. }) = &command {
-                    // For a status 400 Ironic shows the text. For a command that
-                    // failed it would only say that the list of steps is missing.
+                    // For a status 400 Ironic shows the text. For a failed command
+                    // Ironic would only say that the list of steps is missing.
                     partition_image::refuse_in(node)
                         .map_err(|failure| Refusal::bad_request(failure.in_words()))?;
                 }

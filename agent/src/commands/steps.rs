@@ -41,7 +41,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The name by which Ironic orders the step.
+    /// The name by which Ironic requests the step.
     pub fn name(self) -> &'static str {
         match self {
             Self::EraseDevices => "erase_devices",
@@ -99,7 +99,8 @@ struct Argument {
 const GENERIC: &str = "GenericHardwareManager";
 const BY_NAME: Option<Priority> = Some(Priority::Fixed(0));
 
-/// The values of a row that offers its step nowhere, from which all rows start.
+/// The values from which every row starts. A row with only these values offers its step
+/// in no operation.
 const NOWHERE: Offer = Offer {
     step: Step::EraseDevices,
     manager: GENERIC,
@@ -263,7 +264,8 @@ impl Argument {
     }
 }
 
-/// Compares the version that Ironic planned with to the version of this agent.
+/// Compares the version with which Ironic planned the steps to the version of this
+/// agent.
 ///
 /// # Errors
 /// If they differ. Ironic then reads the steps again.

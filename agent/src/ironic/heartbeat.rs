@@ -41,8 +41,8 @@ const NO_CONDUCTOR: &str = "No valid host";
 /// uses.
 const LOGGED_EVERY: u32 = 50;
 
-/// The content of a heartbeat. Ironic stores the URL and the certificate, and
-/// rejects a heartbeat with others until it has deleted them.
+/// The content of a heartbeat. Ironic stores the URL and the certificate. It rejects a
+/// heartbeat with a different URL or certificate until it has deleted the stored ones.
 #[derive(Clone)]
 pub struct Callback {
     /// The URL of the agent's API: scheme, host and port, without a path.

@@ -32,8 +32,8 @@ pub struct LookupAnswer {
 }
 
 impl LookupAnswer {
-    /// Reads the body of the answer. Ironic before 4.2 sent no `config`, only its
-    /// one member next to the node.
+    /// Reads the body of the answer. Ironic before 4.2 sent no `config`. It sent the
+    /// only setting, `heartbeat_timeout`, next to the node.
     ///
     /// # Errors
     /// If a part is missing. The error names it and does not show the body, because

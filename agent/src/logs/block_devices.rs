@@ -53,9 +53,9 @@ impl Device {
         text.trim().to_owned()
     }
 
-    /// An attribute of the disk or of its device: each driver has its own place.
-    /// virtio has `serial` with the disk, NVMe with the controller; NVMe has `wwid`
-    /// with the disk, SCSI with the device.
+    /// An attribute of the disk or of its device: each driver has its own place. virtio
+    /// has `serial` in the directory of the disk, NVMe in that of the controller. NVMe
+    /// has `wwid` in the directory of the disk, SCSI in that of the device.
     fn either(&self, name: &str) -> String {
         match self.attribute(name) {
             empty if empty.is_empty() => self.attribute(&format!("device/{name}")),
@@ -82,7 +82,7 @@ impl Device {
         }
     }
 
-    /// The devices on top of it: RAID volumes, device-mapper devices.
+    /// The devices on top of this one: RAID volumes, device-mapper devices.
     fn holders(&self) -> String {
         names(&self.path.join("holders")).join(",")
     }

@@ -77,8 +77,8 @@ pub(super) fn start() -> Result<(), String> {
     Ok(())
 }
 
-/// Begins again with short pauses if the server worked. One that ends soon after its
-/// start may do so each time.
+/// Resets the pauses if the server ran for a while. A server that ends soon after its
+/// start may do so each time, so the pauses then continue to grow.
 fn after_run(backoff: &mut Backoff, ran: Duration) {
     if ran >= LONGEST_PAUSE {
         backoff.reset();

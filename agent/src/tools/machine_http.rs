@@ -1,5 +1,5 @@
-//! The HTTP options of a sub-command: those of this boot's settings. Where
-//! these are not set, the options that other programs of this machine use.
+//! The HTTP options of a sub-command: those of this boot's settings. If a setting is
+//! not given, the option that other programs of this machine use applies.
 
 use std::env;
 use std::path::PathBuf;

@@ -16,9 +16,9 @@ pub fn after_the_commit() {
     let started = Watch::begin().and_then(|watch| {
         let thread = thread::Builder::new().name("signals".to_owned());
         thread.spawn(|| watch.end_by_signal())?;
-        // The kernel gives a signal to the first thread that takes it, also if that
-        // thread waits for a disk that does not answer: the signal then waits, too. The
-        // other thread has begun without this mask.
+        // From now on only the thread "signals" takes signals; it was started without
+        // this mask. The kernel could otherwise give a signal to this thread while it
+        // waits for a disk that does not answer, and the signal would wait, too.
         Ok(SigSet::all().thread_block()?)
     });
     if let Err(error) = started {
@@ -33,8 +33,10 @@ struct Watch {
 }
 
 impl Watch {
-    /// Before the work begins, in its thread: another thread may begin later than the
-    /// commit on a busy machine, and the signal would end the program in the middle.
+    /// Begins to watch. The caller does this in the thread of the work, before the work
+    /// begins: on a busy machine another thread might begin to watch only after the
+    /// commit has begun, and a signal would end the program in the middle of the
+    /// commit.
     fn begin() -> io::Result<Self> {
         let ignored = ignored(&fs::read_to_string("/proc/self/status")?);
         let runtime = Builder::new_current_thread().enable_io().build()?;

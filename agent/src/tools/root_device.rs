@@ -194,7 +194,7 @@ fn matching(
     Ok(names)
 }
 
-/// The choice without hints: all disks that are large enough, by size and name.
+/// The choice without hints: all disks that are large enough, sorted by size and name.
 fn large_enough(devices: &[(&str, &Device)]) -> std::result::Result<Vec<String>, HintError> {
     let mut sized = Vec::new();
     for (name, device) in devices {
@@ -303,7 +303,7 @@ mod tests {
                 json!("/dev/sdb"),
             ),
             (r#"{"minSizeGigabytes": 9}"#, json!("/dev/sdb")),
-            // Of a model, a part is enough for metal3, but not for Ironic.
+            // For metal3, a part of the model is enough. For Ironic it is not.
             (r#"{"model": "SSD"}"#, json!("/dev/sdb")),
             (
                 r#"{"model": "SSD", "minSizeGigabytes": 1}"#,

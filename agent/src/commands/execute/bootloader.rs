@@ -10,8 +10,8 @@ use landfall_installation::BootEntry;
 use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
 
-/// The prefix of a disk signature. For a whole-disk image Ironic sends the
-/// signature in the MBR instead of the UUID of a root file system.
+/// The prefix of a disk signature. For a whole-disk image Ironic sends the disk
+/// signature of the MBR instead of the UUID of a root file system.
 const SIGNATURE: &str = "0x";
 
 /// On UEFI, makes a boot entry for the boot loader in the image. On BIOS it does
@@ -40,7 +40,7 @@ pub(super) fn install(
     } else {
         BootEntry::Required
     };
-    // A command of Ironic keeps no partitions.
+    // No command of Ironic keeps partitions.
     entry.carry_out(disk, &[], &permission, &critical_section::enter())?;
     tracing::debug!("install_bootloader for {target_mode} done");
     Ok(Value::Null)

@@ -67,9 +67,8 @@ impl Erasable {
         self.name().starts_with("/dev/nvme")
     }
 
-    /// Deactivates what a live system has built on the disk. Only for a disk
-    /// without an obstacle: everything built on such a disk is on erasable disks
-    /// only.
+    /// Deactivates what a live system has built on the disk. Only for a disk without an
+    /// obstacle: everything that is built on such a disk uses only erasable disks.
     pub fn release(&self, permission: &WritePermission) -> Result<()> {
         device_mapper::release(&self.disk, permission)
     }
@@ -106,7 +105,7 @@ pub(super) struct Arrays {
     /// must know which other arrays share a disk with them.
     pub disks: Vec<Erasable>,
     /// The disks and partitions to leave unchanged. An array that has a member here
-    /// must be kept, because it is only whole with all its members.
+    /// must be kept, because an array needs all its members.
     pub spared: BTreeSet<PathBuf>,
 }
 

@@ -53,8 +53,8 @@ pub(super) async fn execute(
     Ok(Value::Null)
 }
 
-/// The changes to the image that the node asks for. Those that cannot be written
-/// are rejected here, before the disk is touched.
+/// The changes to the image that the node asks for. Changes that cannot be written are
+/// rejected here, before the disk is touched.
 fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosChanges> {
     let config_drive = match node.instance_info("configdrive") {
         None => &Value::Null,
@@ -72,8 +72,9 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
     append_kargs.extend(params.coreos_ip_options.as_deref().map(str::to_owned));
     let user_data = ignition_config(&config_drive["user_data"]);
     let host_name = host_name(meta_data);
-    // In the ramdisk the agent makes keyfiles of its plan. In a live system the network
-    // is NetworkManager's, and a plan of the agent is among its files.
+    // In the ramdisk the agent makes keyfiles from its plan. In a live system
+    // NetworkManager configures the network, and its files include the plan of the
+    // agent, if there is one.
     let copies_profiles =
         machine.live.is_some() && must_copy_network(meta_data, &params.coreos_copy_network);
     let profiles = match copies_profiles {
@@ -89,8 +90,8 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
     let changes = CoreosChanges {
         ignition: ignition_file::with_hostname(user_data.as_deref(), host_name.as_deref())?,
         append_kargs,
-        // OpenShift's hardware manager has no such key. It is needed because an image's
-        // consoles are often the wrong ones.
+        // OpenShift's hardware manager does not have this key. It is needed because the
+        // consoles in an image are often the wrong ones.
         delete_kargs: kernel_arguments(meta_data, "coreos_delete_karg")?,
         firstboot_args: network.arguments,
         network_keyfiles: network.keyfiles,
@@ -213,8 +214,8 @@ fn may_copy_network(meta_data: &Value, setting: &Setting<bool>) -> bool {
 }
 
 /// Whether the files of NetworkManager in a live system must be passed on. Unlike the
-/// plan of the ramdisk, they may come from anybody, so without a request they are not,
-/// as in OpenShift's hardware manager.
+/// plan of the ramdisk, these files may come from anybody. So the agent passes them on
+/// only on request, as OpenShift's hardware manager does.
 fn must_copy_network(meta_data: &Value, setting: &Setting<bool>) -> bool {
     match &meta_data["coreos_copy_network"] {
         Value::Null => setting.value,

@@ -82,7 +82,8 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
 /// deleted. Call it before the deletion.
 ///
 /// # Errors
-/// As for [`find`]: the deletion would be in vain.
+/// As for [`find`]. Then nothing must be deleted, because there would be no root disk
+/// afterwards either.
 pub(super) async fn find_without_arrays(machine: &Machine, node: &Node) -> Result<PathBuf> {
     let volumes = erasable::skip_list(node)?.volumes().to_vec();
     let sets = sets_below(&SystemPath::live());
@@ -91,8 +92,8 @@ pub(super) async fn find_without_arrays(machine: &Machine, node: &Node) -> Resul
     Ok(PathBuf::from(&disk.name))
 }
 
-/// The sets that remain after the deletion. With its arrays a disk loses its
-/// partition table, and with the table all other sets except its multipath set. If
+/// The sets that remain after the deletion. A disk whose arrays are deleted also loses
+/// its partition table, and with the table all other sets except its multipath set. If
 /// one of its arrays is kept, the disk keeps its table.
 fn without_arrays(mut sets: DiskSets, keep: &[String]) -> DiskSets {
     let is_kept = |volume: &Option<String>| volume.as_ref().is_some_and(|it| keep.contains(it));

@@ -103,7 +103,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// `None` if there are no loop devices; this has been reported then.
+    /// `None` if there are no loop devices; [`loop_device`] reports that.
     fn new(image: &[u8]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("image.raw"), image).unwrap();
