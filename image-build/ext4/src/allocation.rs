@@ -1,4 +1,4 @@
-//! Takes free blocks and inodes, and gives blocks back
+//! Allocates blocks and inodes, and frees blocks
 //! (Documentation/filesystems/ext4/bitmaps.rst).
 
 use crate::blocks::Storage;
@@ -9,8 +9,8 @@ use crate::groups::{Bitmap, Group};
 use crate::superblock::Protection;
 
 impl<S: Storage> FileSystem<S> {
-    /// Takes so many blocks, next to one another if there is such a place, as near
-    /// after `goal` as possible.
+    /// Takes `count` free blocks as near after `goal` as possible. The blocks are
+    /// contiguous if the file system has a free run of this length.
     pub(crate) fn take_blocks(&mut self, count: usize, goal: u64) -> Result<Vec<u64>> {
         if count == 0 {
             return Ok(Vec::new());
@@ -25,15 +25,15 @@ impl<S: Storage> FileSystem<S> {
         Ok(taken)
     }
 
-    /// Gives blocks of a file back.
+    /// Frees blocks of a file.
     pub(crate) fn give_blocks(&mut self, blocks: &[u64]) -> Result<()> {
         blocks
             .iter()
             .try_for_each(|&block| self.mark_block(block, false))
     }
 
-    /// The groups from the one of `goal` on, each with its first block and its
-    /// bitmap. Leaves out those whose bitmap was never written.
+    /// The groups, beginning with the group of `goal`, each with its first block and
+    /// its bitmap. Leaves out groups whose bitmap was never written.
     fn searched(&self, goal: u64) -> impl Iterator<Item = Result<(u64, Vec<u8>, u64)>> {
         let groups = self.superblock.groups;
         let first = self.group_of(goal).unwrap_or(0);
@@ -55,7 +55,7 @@ impl<S: Storage> FileSystem<S> {
             })
     }
 
-    /// A free run: first after `goal` in its group, then in all groups.
+    /// Searches for a free run, first after `goal` in its group, then in all groups.
     fn find_run(&self, count: usize, goal: u64) -> Result<Option<u64>> {
         for (turn, found) in self.searched(goal).enumerate() {
             let (start, bitmap, len) = found?;
@@ -122,7 +122,7 @@ impl<S: Storage> FileSystem<S> {
         self.change_free(i64::from(change), 0)
     }
 
-    /// Takes an inode, in the group of `near` if it has one.
+    /// Takes a free inode, in the group of `near` if that group has one.
     pub(crate) fn take_inode(&mut self, near: u32, is_directory: bool) -> Result<u32> {
         let (per_group, groups) = (self.superblock.inodes_per_group, self.superblock.groups);
         let first = near.saturating_sub(1) / per_group;

@@ -13,7 +13,7 @@ const MAGIC: u32 = 0xea02_0000;
 const ENTRY: usize = 16;
 /// In bytes: the header of a block with attributes.
 const BLOCK_HEADER: usize = 32;
-/// Of that header.
+/// In bytes: the place of the checksum in that header.
 const CHECKSUM: usize = 16;
 /// The prefix `security.` as a number.
 const SECURITY: u8 = 6;
@@ -99,7 +99,7 @@ fn find(bytes: &[u8], first: usize, inode: &Inode) -> Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// Gives a new inode this label, in the inode itself. `false` if it has no room.
+/// Writes this label into a new inode itself. `false` if the inode has no room for it.
 pub(crate) fn put_in_inode(inode: &mut Inode, label: &[u8]) -> bool {
     let start = SMALLEST + inode.extra_size();
     let Some(room) = inode.raw.len().checked_sub(start + 4) else {
@@ -125,10 +125,10 @@ pub(crate) fn block_with(label: &[u8], number: u64, superblock: &Superblock) -> 
     }
     let hash = hash(label);
     put_u32(&mut block, 0, MAGIC);
-    // References, and blocks.
+    // The number of references, and the number of blocks.
     put_u32(&mut block, 4, 1);
     put_u32(&mut block, 8, 1);
-    // The hash of all attributes: of this one.
+    // The hash of all attributes. This attribute is the only one.
     put_u32(&mut block, 12, hash);
     put_attribute(&mut block, BLOCK_HEADER, label, hash);
     if superblock.protection == Protection::Metadata {
@@ -143,7 +143,7 @@ fn put_attribute(bytes: &mut [u8], at: usize, label: &[u8], hash: u32) {
     let place = bytes.len() - label.len().next_multiple_of(4);
     bytes[at] = NAME.len() as u8;
     bytes[at + 1] = SECURITY;
-    // Within a block of at most 4096 bytes.
+    // Always fits: a block has at most 4096 bytes.
     put_u16(bytes, at + 2, u16::try_from(place).unwrap_or(u16::MAX));
     put_u32(
         bytes,

@@ -43,7 +43,7 @@ impl<S: Storage + ?Sized> Storage for &S {
 #[derive(Debug)]
 pub(crate) struct Blocks<S> {
     storage: S,
-    /// Of a block, in bytes.
+    /// The size of a block in bytes.
     size: usize,
     count: u64,
     changed: BTreeMap<u64, Vec<u8>>,
@@ -74,7 +74,7 @@ impl<S: Storage> Blocks<S> {
         Ok(bytes)
     }
 
-    /// Replaces a block. Shorter bytes are followed by zeros.
+    /// Replaces a block. If there are fewer bytes than a block has, zeros follow them.
     pub fn write(&mut self, block: u64, mut bytes: Vec<u8>) -> Result<()> {
         if block >= self.count || bytes.len() > self.size {
             return Err(damaged(format!("block {block}"), "it is beyond the end"));

@@ -35,7 +35,7 @@ impl<S: Storage> FileSystem<S> {
     /// its directory.
     ///
     /// # Errors
-    /// As [`FileSystem::replace`]; also if something has this name.
+    /// As [`FileSystem::replace`]; also if something already has this name.
     pub fn create(&mut self, path: &Path, permissions: u16, content: &[u8]) -> Result<()> {
         let (mut parent, name) = self.place_for(path)?;
         let number = self.take_inode(parent.number, false)?;
@@ -194,7 +194,8 @@ impl<S: Storage> FileSystem<S> {
         self.superblock.first_block + start
     }
 
-    /// As the kernel does without a rule of the policy for the new file.
+    /// Gives the new inode the label of its parent, as the kernel does if the policy
+    /// has no rule for the new file.
     fn inherit_label(&mut self, parent: &Inode, inode: &mut Inode) -> Result<()> {
         let found = attributes::label(parent, &self.blocks, &self.superblock)?;
         let Some(label) = found else {

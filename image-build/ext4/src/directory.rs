@@ -8,7 +8,8 @@ use crate::superblock::{Protection, Superblock};
 
 /// In bytes: an entry without its name.
 const HEADER: usize = 8;
-/// In bytes: what looks like an empty entry and holds the checksum of the block.
+/// In bytes: the tail of a block, which looks like an empty entry and holds the
+/// checksum of the block.
 const TAIL: usize = 12;
 const TAIL_TYPE: u8 = 0xde;
 pub(crate) const LONGEST_NAME: usize = 255;
@@ -116,7 +117,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Adds an entry to a block. `false` if it has no room.
+    /// Adds an entry to a block. `false` if the block has no room.
     pub fn add(&self, block: &mut [u8], entry: &Entry, kind: Kind) -> Result<bool> {
         let needed = length_of(entry.name.len());
         let mut place = None;
@@ -172,7 +173,7 @@ fn length_of(name: usize) -> usize {
     (HEADER + name).next_multiple_of(4)
 }
 
-/// The length of an entry as its field. Blocks have at most 4096 bytes.
+/// The length of an entry as a number of 16 bits. Blocks have at most 4096 bytes.
 fn as_length(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }
@@ -182,7 +183,7 @@ fn put_entry(bytes: &mut [u8], entry: &Entry, kind: Kind) {
     let len = as_length(bytes.len());
     put_u32(bytes, 0, entry.inode);
     put_u16(bytes, 4, len);
-    // At most `LONGEST_NAME`.
+    // A name has at most `LONGEST_NAME` bytes.
     bytes[6] = u8::try_from(entry.name.len()).unwrap_or(u8::MAX);
     bytes[7] = kind.entry_type();
     bytes[HEADER..HEADER + entry.name.len()].copy_from_slice(&entry.name);

@@ -50,7 +50,7 @@ pub enum Error {
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A damage that no checksum shows.
+/// The error for damage that no checksum shows.
 pub(crate) fn damaged(what: impl Into<String>, reason: &'static str) -> Error {
     Error::Damaged {
         what: what.into(),

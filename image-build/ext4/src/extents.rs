@@ -9,20 +9,22 @@ use crate::inode::{Inode, MAP_LEN};
 use crate::superblock::{Protection, Superblock};
 
 const MAGIC: u16 = 0xf30a;
-/// In bytes, of the header and of each entry.
+/// In bytes: the length of the header and of each entry.
 const ENTRY: usize = 12;
 /// `EXT4_MAX_EXTENT_DEPTH` of the kernel.
 const MOST_LEVELS: u16 = 5;
-/// Blocks of a tree. A file of 64 MiB whose blocks are all apart needs fewer.
+/// The maximum number of blocks of a tree. A file of 64 MiB without contiguous blocks
+/// needs fewer.
 const MOST_TREE_BLOCKS: usize = 1024;
-/// Blocks of a file that is changed.
+/// The maximum number of blocks of a file that is changed.
 const MOST_BLOCKS: usize = 1 << 17;
-/// Longer extents are allocated but not written.
+/// In blocks: the longest written extent. A larger number in an entry marks blocks that
+/// are allocated but not written.
 const LONGEST: u16 = 1 << 15;
-/// Entries in the inode itself.
+/// The number of entries in the inode itself.
 const ROOT_ENTRIES: usize = MAP_LEN / ENTRY - 1;
 
-/// A run of blocks that are next to one another.
+/// A run of contiguous blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// Number of the first block within the file.
@@ -66,7 +68,7 @@ impl Map {
     /// The blocks of a file without holes, in their order.
     ///
     /// # Errors
-    /// If the file has holes, or blocks that were allocated and not written.
+    /// If the file has holes, or blocks that are allocated but not written.
     pub fn dense(&self, inode: &Inode) -> Result<Vec<u64>> {
         let mut all = Vec::new();
         for extent in &self.extents {
@@ -169,7 +171,7 @@ impl<S: Storage> Reader<'_, S> {
     }
 }
 
-/// Joins blocks that are next to one another.
+/// Joins contiguous blocks.
 pub(crate) fn joined(blocks: &[u64]) -> Vec<Extent> {
     let mut extents: Vec<Extent> = Vec::new();
     for (logical, &physical) in blocks.iter().enumerate() {

@@ -181,7 +181,7 @@ impl<S: Storage> FileSystem<S> {
     }
 
     fn target(&self, path: &Path, link: &Inode) -> Result<Vec<u8>> {
-        // A short target is in the place of the map.
+        // A short target is in the inode, in the place of the map.
         if link.flags() & flag::EXTENTS == 0 {
             let len = usize::try_from(link.size()).unwrap_or(usize::MAX);
             let target = link.map().get(..len).filter(|_| len < MAP_LEN);
@@ -214,7 +214,7 @@ impl<S: Storage> FileSystem<S> {
         Ok(content)
     }
 
-    /// The block with this inode, and its place there.
+    /// The block that contains this inode, and the place of the inode in the block.
     pub(crate) fn inode_place(&self, number: u32) -> Result<(u64, usize)> {
         let index = number
             .checked_sub(1)

@@ -19,7 +19,7 @@ mod field {
     pub const INODE_BITMAP_CHECKSUM: usize = 0x1a;
     pub const UNUSED_INODES: usize = 0x1c;
     pub const CHECKSUM: usize = 0x1e;
-    /// The high half of a field with 32 bits is so many bytes after its low half.
+    /// The number of bytes from the low half of a field of 32 bits to its high half.
     pub const HIGH: usize = 0x20;
 }
 
@@ -80,8 +80,8 @@ impl Group {
         self.block_at(field::INODE_TABLE)
     }
 
-    /// Whether the bitmap has been written. A bitmap that has not is empty, except
-    /// for what a checker computes.
+    /// Whether the bitmap has been written. A bitmap that was never written counts as
+    /// empty, except for the bits that a checker computes.
     pub fn is_initialised(&self, bitmap: Bitmap, superblock: &Superblock) -> bool {
         let flag = match bitmap {
             Bitmap::Blocks => BLOCKS_UNINITIALISED,
@@ -94,7 +94,7 @@ impl Group {
         self.change_count(field::FREE_BLOCKS, by)
     }
 
-    /// Counts one more inode. `index` is its place in the table of the group.
+    /// Counts one more inode as used. `index` is its place in the table of the group.
     pub fn take_inode(
         &mut self,
         index: u32,
@@ -105,7 +105,7 @@ impl Group {
         if is_directory {
             self.change_count(field::DIRECTORIES, 1)?;
         }
-        // Without checksums of the groups nobody uses this count.
+        // Without checksums of the groups, no program uses this count.
         if superblock.protection != Protection::None {
             let at = field::UNUSED_INODES;
             let after = superblock.inodes_per_group - index - 1;
@@ -194,7 +194,7 @@ impl Group {
     }
 }
 
-/// Blocks of inodes in a group.
+/// The number of blocks with inodes in a group.
 fn table_blocks(superblock: &Superblock) -> u64 {
     let bytes = u64::from(superblock.inodes_per_group) * superblock.inode_size as u64;
     bytes.div_ceil(superblock.block_size as u64)

@@ -57,7 +57,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// For error messages.
+    /// The kind in words, for error messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

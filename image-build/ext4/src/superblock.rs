@@ -45,7 +45,7 @@ mod incompat {
     pub const RECOVER: u32 = 0x4;
     pub const BITS_64: u32 = 0x80;
     pub const CHECKSUM_SEED: u32 = 0x2000;
-    /// With extents (0x40) and flexible groups (0x200).
+    /// Includes extents (0x40) and flexible groups (0x200).
     pub const KNOWN: u32 = FILE_TYPE | 0x40 | BITS_64 | 0x200 | CHECKSUM_SEED;
 }
 
@@ -53,7 +53,7 @@ mod ro_compat {
     pub const GROUP_CHECKSUM: u32 = 0x10;
     pub const METADATA_CHECKSUM: u32 = 0x400;
     pub const ORPHAN_PRESENT: u32 = 0x1_0000;
-    /// With sparse superblocks, large files, huge files, more than 65000
+    /// Includes sparse superblocks, large files, huge files, more than 65000
     /// sub-directories, and larger inodes.
     pub const KNOWN: u32 = 0x1 | 0x2 | 0x8 | GROUP_CHECKSUM | 0x20 | 0x40 | METADATA_CHECKSUM;
 }
@@ -62,8 +62,8 @@ mod ro_compat {
 /// indexed directories, two backups, fast commits, stable inodes, orphan file.
 const COMPAT_KNOWN: u32 = 0x1 | 0x4 | 0x8 | 0x10 | 0x20 | 0x200 | 0x400 | 0x800 | 0x1000;
 
-/// The group descriptors are kept in memory: at most so many, for 8 TiB in blocks
-/// of 4 KiB.
+/// The maximum number of groups: 8 TiB in blocks of 4 KiB. The descriptors of all
+/// groups are kept in memory.
 const MOST_GROUPS: u64 = 1 << 16;
 
 /// How the group descriptors are protected.
@@ -211,7 +211,7 @@ impl Superblock {
     pub fn wanted_extra_size(&self) -> u16 {
         let room = self.inode_size.saturating_sub(128);
         match u16_at(&self.raw, field::WANTED_EXTRA_SIZE) {
-            // As ext4_fill_super: the size of the kernel's struct.
+            // As in ext4_fill_super: the size of the kernel's struct.
             wanted if usize::from(wanted) > room || !wanted.is_multiple_of(4) || wanted < 28 => 32,
             wanted => wanted,
         }
@@ -297,7 +297,8 @@ fn check_features(raw: &[u8]) -> Result<Protection> {
     })
 }
 
-/// The start value of the other checksums.
+/// Checks the checksum of the superblock. Returns the start value of the other
+/// checksums.
 fn check_checksum(raw: &[u8], protection: Protection) -> Result<u32> {
     if protection == Protection::Metadata {
         let kind = raw[field::CHECKSUM_TYPE];

@@ -305,7 +305,7 @@ fn files_that_are_special_are_refused() {
     }
 }
 
-/// One free block here and there: the extents of a file do not fit into its inode.
+/// The free blocks are scattered, so the extents of a file do not fit into its inode.
 #[test]
 fn a_file_in_many_pieces_gets_an_extent_tree() {
     for features in ["^has_journal", "^has_journal,^metadata_csum"] {
@@ -449,7 +449,8 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// A model of paths and contents, e2fsck, and debugfs as another reader.
+    /// Compares with a model of paths and contents, with e2fsck, and with debugfs as
+    /// another reader.
     #[test]
     fn any_changes_leave_a_sound_file_system(
         geometry in 0..GEOMETRIES.len(), changes in changes(),
