@@ -16,7 +16,7 @@ const SECRET_NAME: &str = "preprovisioningNetworkDataName";
 
 /// The keys of `spec` that this module reads.
 const USED: &[&str] = &["bootMACAddress", SECRET_NAME, "rootDeviceHints"];
-/// The other keys of `spec`.
+/// The other known keys of `spec`, which this module ignores.
 const READ_PAST: &[&str] = &[
     "architecture",
     "automatedCleaningMode",
@@ -100,7 +100,7 @@ impl Reader<'_> {
             return Some(secret);
         }
         let name = start(&name);
-        // `kubectl apply -n` gives a namespace to those that have none.
+        // `kubectl apply -n` gives a namespace to resources that have none.
         let possible: Vec<&Manifest> = { named.iter().copied() }
             .filter(|secret| secret.namespace.is_none() || manifest.namespace.is_none())
             .collect();

@@ -8,7 +8,8 @@ use crate::{Reading, bare_metal_host};
 
 const HOST: &str = "BareMetalHost";
 const SECRET: &str = "Secret";
-/// The network of a host in OpenShift's assisted installer. It has no BareMetalHost.
+/// The kind of resource that describes the network of a host in OpenShift's assisted
+/// installer. It belongs to no BareMetalHost.
 const NMSTATE_CONFIG: &str = "NMStateConfig";
 
 /// A file with resources.

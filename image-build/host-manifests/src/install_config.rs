@@ -1,6 +1,7 @@
 //! Reads install-config.yaml of OpenShift's installer (installer,
-//! pkg/types/baremetal/platform.go). Each of its `platform.baremetal.hosts` has the
-//! hardware address of one NIC. Its network refers to NICs by their names.
+//! pkg/types/baremetal/platform.go). Each host in `platform.baremetal.hosts` has the
+//! MAC address of one NIC (`bootMACAddress`). The host's `networkConfig` refers to NICs
+//! by name.
 
 use landfall_network_plan::from_nmstate::yaml_documents;
 use serde_json::{Map, Value};
@@ -13,7 +14,7 @@ const HOSTS: &str = "platform.baremetal.hosts";
 
 /// The keys of a host that this module reads.
 const USED: &[&str] = &["name", "bootMACAddress", "networkConfig", "rootDeviceHints"];
-/// The other keys of a host. `bmc` holds a password.
+/// The other known keys of a host, which this module ignores. `bmc` holds a password.
 const READ_PAST: &[&str] = &[
     "annotations",
     "bmc",

@@ -38,8 +38,8 @@ pub enum Identity {
     /// The source lists them. If its list is empty, that has been reported as a
     /// fault.
     Listed,
-    /// The description of the network has them. If there is only one host, it need
-    /// not: then the description is for every machine.
+    /// The description of the network has them. If there is only one host, the
+    /// description may have none: it is then for every machine.
     InNetwork,
     /// The description of the network must have them, because the source describes
     /// one particular machine.

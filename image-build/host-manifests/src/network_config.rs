@@ -11,8 +11,8 @@ use crate::reader::kind;
 pub(crate) enum NetworkConfigError {
     #[error("expected NMState as keys and values, found {0}")]
     NoMapping(&'static str),
-    /// It would switch off every NIC. OpenShift's image-customization-controller
-    /// rejects it too.
+    /// An empty description would switch off every NIC. OpenShift's
+    /// image-customization-controller rejects it too.
     #[error("expected NMState, found no settings -- leave it out, and the host uses DHCP")]
     Empty,
 }

@@ -30,7 +30,8 @@ const LARGEST: usize = 256 << 10;
 /// At most this many key names are listed in a message.
 const MOST_NAMES: usize = 8;
 
-/// Why a Secret has no usable description of a network. Shows no value of it.
+/// Why a Secret has no usable description of a network. The error shows no value of the
+/// Secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkSecretError {
     #[error("expected one of the keys nmstate, networkData and value, found {names}")]
@@ -74,7 +75,7 @@ pub fn network_of_keys(data: &BTreeMap<&str, &[u8]>) -> Result<Document, Network
     first_network(data.keys().copied(), value)
 }
 
-/// `value` is asked for the keys in their order, until one is not empty.
+/// Calls `value` with each key in order, until the result is not empty.
 fn first_network<'v>(
     keys: impl ExactSizeIterator<Item = &'v str>,
     value: impl Fn(&'static str) -> Result<Option<Cow<'v, [u8]>>, NetworkSecretError>,
@@ -122,8 +123,8 @@ fn network_document(key: &'static str, bytes: &[u8]) -> Result<Document, Network
     network_data_in(key, text)
 }
 
-/// The document of network_data, which may be YAML, or text in quotes that is one of
-/// these. The parser of network_data reads JSON.
+/// The document of a network_data. The text is JSON or YAML, or a quoted text that
+/// contains JSON or YAML. The parser of network_data reads JSON.
 fn network_data_in(key: &'static str, text: &str) -> Result<Document, NetworkSecretError> {
     let (value, text) = match json_of(key, text)? {
         (Value::String(inner), _) => json_of(key, &inner)?,
@@ -154,7 +155,8 @@ fn network_data_in(key: &'static str, text: &str) -> Result<Document, NetworkSec
     Err(NetworkSecretError::NetworkData { key, found })
 }
 
-/// The value of JSON or YAML, and its text as JSON: the given one if it is JSON.
+/// Parses a text in JSON or YAML. Returns the value, and the value as JSON: the
+/// unchanged text if that is JSON.
 fn json_of(key: &'static str, text: &str) -> Result<(Value, String), NetworkSecretError> {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         return Ok((value, text.to_owned()));

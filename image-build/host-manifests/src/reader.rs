@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::Reading;
 
-/// The words of all messages begin with `title`.
+/// All messages begin with `title`.
 pub(crate) struct Reader<'a> {
     pub(crate) title: &'a str,
     pub(crate) reading: &'a mut Reading,
@@ -54,10 +54,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Root device hints in metal3's spelling.
-    /// The `rootDeviceHints` of a host with these fields. Warns where metal3 chooses the
-    /// disk in another way (`updateRootDeviceHints` in baremetal-operator's
-    /// internal/controller/metal3.io/baremetalhost_controller.go).
+    /// The `rootDeviceHints` of a host with these fields, in metal3's spelling. Warns
+    /// if metal3 would choose the disk in another way (`updateRootDeviceHints` in
+    /// baremetal-operator's internal/controller/metal3.io/baremetalhost_controller.go).
     pub(crate) fn hints(&mut self, host: &str, fields: &Map<String, Value>) -> Option<Metal3Hints> {
         let path = &format!("{host}.rootDeviceHints");
         let value = fields.get("rootDeviceHints").unwrap_or(&Value::Null);
@@ -167,7 +166,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a value is, without its content.
+/// The type of a value in words, without its content.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",

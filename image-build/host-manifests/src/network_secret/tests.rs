@@ -26,7 +26,7 @@ fn of(keys: &[(&str, &str)]) -> Result<Document, NetworkSecretError> {
     network_of_keys(&data.collect())
 }
 
-/// Which key takes effect, and that the text stays the operator's own.
+/// Checks which key takes effect, and that the operator's text stays unchanged.
 #[test]
 fn the_first_key_that_is_not_empty() {
     let nmstate = || Document::NmState(NMSTATE_TEXT.to_owned());
