@@ -32,7 +32,7 @@ pub enum ArchiveError {
     Newc(#[from] newc::NewcError),
 }
 
-/// The archive with these files and their directories. A file of `last` is its last
+/// The archive with these files and their directories. The file `last` becomes the last
 /// member.
 pub(crate) fn write(
     files: &[HostFile],
@@ -56,7 +56,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<HostFile>, ArchiveError> {
     files_in(bytes, MAX_UNPACKED_BYTES, |_| true)
 }
 
-/// The files in the archives of a ramdisk whose path is wanted, sorted by path. A later
+/// The files in a ramdisk's archives that have a wanted path, sorted by path. A later
 /// file replaces an earlier one of the same path. The archives may unpack to `limit`
 /// bytes.
 ///

@@ -61,8 +61,9 @@ impl BaseIso {
         Self::open_with(image, false)
     }
 
-    /// Like [`BaseIso::open`], for a version without what the areas hold: files that
-    /// cannot be read count as none, and arguments as those of the build.
+    /// Like [`BaseIso::open`], for a version that drops the content of the areas. Files
+    /// that cannot be read count as no files, and arguments that cannot be read as
+    /// those that the ISO was built with.
     ///
     /// # Errors
     /// As for [`BaseIso::open`].
@@ -137,8 +138,8 @@ impl BaseIso {
         Ok(edit.apply(&self.current_args, &self.areas.kargs.default)?)
     }
 
-    /// The files of a host: those in the area of the ISO, replaced and extended by
-    /// its own.
+    /// The files of a host: those in the area of the ISO, replaced and extended by the
+    /// host's own files.
     #[must_use]
     pub fn files(&self, host: &HostVersion) -> Vec<HostFile> {
         host.files_on(&self.files)

@@ -25,7 +25,7 @@ use crate::host_version::{HostError, HostVersion};
 
 /// The path of the member that says where the addition begins.
 pub const ADDITION_RECORD: &str = "etc/landfall/addition.json";
-/// In bytes: its content, padded with spaces.
+/// In bytes: the content of this member, padded with spaces.
 const RECORD_BYTES: usize = 64;
 /// In bytes: the last member and the trailer of an addition.
 const END_BYTES: usize = newc::member_len(ADDITION_RECORD.len(), RECORD_BYTES) + newc::TRAILER_LEN;
@@ -44,7 +44,7 @@ struct Record {
 pub struct BaseRamdisk {
     /// The place of the ramdisk in its file, without an addition.
     base: Range<u64>,
-    /// The place in its file with the addition, if there is one.
+    /// The place of the ramdisk in its file, with the addition if there is one.
     whole: Range<u64>,
     compression: Compression,
     /// The files of the addition.
@@ -63,7 +63,7 @@ impl BaseRamdisk {
         let compression = match magic {
             [a, b, c, d, ..] if [a, b, c, d] == ZSTD_MAGIC => Compression::Zstd { level: 19 },
             [b'0', b'7', b'0', b'7', b'0', b'1' | b'2'] => Compression::None,
-            // The kernel also unpacks these; zeros may follow them.
+            // The kernel also unpacks these formats; zeros may follow them.
             [0x1f, 0x8b, ..] | [0xfd, b'7', b'z', ..] | [0x02, 0x21, 0x4c, 0x18, ..] => {
                 Compression::None
             }
@@ -117,7 +117,8 @@ impl BaseRamdisk {
         &self.files
     }
 
-    /// The files of a host: those of the addition, replaced and extended by its own.
+    /// The files of a host: those of the addition, replaced and extended by the host's
+    /// own files.
     #[must_use]
     pub fn files_of(&self, host: &HostVersion) -> Vec<HostFile> {
         host.files_on(&self.files)
@@ -154,7 +155,8 @@ impl BaseRamdisk {
         if let Compression::Zstd { .. } = self.compression {
             let (files, end) = addition.split_at(addition.len() - END_BYTES);
             addition = stored_frame(files, end);
-            // A frame may begin anywhere, but what a loader appends to it may not.
+            // A frame may begin at any offset, but an archive that a loader appends may
+            // not.
             padded_bytes += addition.len() as u64;
         }
         let padding = padding_after(self.compression, padded_bytes);
@@ -270,7 +272,8 @@ mod tests {
         let mut remainders = BTreeSet::new();
         for padding in 0..4 {
             let mut packed = zstd_frame();
-            // Its length gives the file every remainder once.
+            // The lengths of the padding frames give the file each remainder modulo 4
+            // once.
             packed.extend(padding_after(Compression::Zstd { level: 1 }, padding));
             remainders.insert(packed.len() % 4);
             for len in [1, 300_000] {

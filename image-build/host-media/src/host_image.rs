@@ -11,7 +11,7 @@ pub enum Piece {
     Base(Range<u64>),
     /// Bytes of the host.
     Own(Bytes),
-    /// So many zeros: the unused rest of an area.
+    /// This number of zeros: the unused rest of an area.
     Zeros(u64),
 }
 

@@ -7,7 +7,8 @@ use crate::kernel_args::KernelArgs;
 /// Formats as the script.
 #[derive(Debug, Clone, Copy)]
 pub struct IpxeScript<'a> {
-    /// The start of every path. Empty: the place that the script came from.
+    /// The start of every path. If it is empty, paths are relative to the place of the
+    /// script.
     pub place: &'a str,
     pub kernel: &'a str,
     /// Name and path of each ramdisk, in the order in which the kernel unpacks them.

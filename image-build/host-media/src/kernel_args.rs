@@ -118,7 +118,8 @@ impl fmt::Display for KernelArgs {
     }
 }
 
-/// Arguments in the area of an ISO. Only the builder's own are safe in a script.
+/// Arguments in the area of an ISO. Only arguments that the builder has checked are
+/// safe in a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AreaArguments(String);
 
