@@ -50,7 +50,7 @@ pub enum Kind {
     Data,
 }
 
-/// Equal components are one component. Two that differ must have different
+/// Equal components are listed once. Components that differ must have different
 /// references.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Component {
@@ -266,7 +266,7 @@ impl License {
         }
     }
 
-    /// The words of a kernel module, such as `Dual BSD/GPL`.
+    /// A licence in the words of a kernel module, such as `Dual BSD/GPL`.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let name = name.to_owned();

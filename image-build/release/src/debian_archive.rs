@@ -1,8 +1,8 @@
 //! Writes a Debian package (deb(5)): control data and files in one ar archive.
 //!
-//! Both members are packed with xz, because dpkg of Debian 11 does not read zstd.
-//! One thread packs them: with several threads liblzma splits the data, and the
-//! bytes depend on their number.
+//! Both members are packed with xz, because dpkg of Debian 11 does not read zstd. One
+//! thread packs them: with several threads liblzma splits the data, and the bytes
+//! depend on the number of threads.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -30,9 +30,9 @@ pub struct Control<'a> {
     pub homepage: Option<&'a str>,
     pub depends: &'a str,
     pub recommends: &'a str,
-    /// One line.
+    /// The first line of the description.
     pub synopsis: &'a str,
-    /// More lines, without leading spaces.
+    /// The further lines of the description, without leading spaces.
     pub description: &'a str,
 }
 
@@ -84,8 +84,8 @@ fn packed(tree: &TarTree, file: &Path, epoch: u32) -> Result<Content, DebianArch
     Ok(Content::on_disk(file)?)
 }
 
-/// In KiB: what dpkg-gencontrol counts. Every file is rounded up, and everything
-/// else counts as one.
+/// In KiB, as dpkg-gencontrol counts: every file is rounded up, and every other entry
+/// counts as 1 KiB.
 fn installed_size(data: &TarTree) -> u64 {
     let sizes = data.iter().map(|(_, node)| match node {
         Node::File { content, .. } => content.size().div_ceil(BLOCK),

@@ -17,7 +17,7 @@ use crate::tar_tree::{Content, Node, TarTree, TreeError};
 /// Directories that are links to directories of the same name in /usr. Packages of
 /// Debian 12 still name files in them.
 const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
-/// What nobody reads in a container. Copyright files stay: the licences ask for
+/// Files that nobody reads in a container. Copyright files stay: the licences ask for
 /// them.
 const LEFT_OUT: [&str; 5] = [
     "usr/share/info/",

@@ -3,8 +3,8 @@
 //! An archive is a tar of the OCI image layout, which podman and skopeo read as
 //! `oci-archive:FILE`.
 //!
-//! oci-spec keeps annotations and labels in hash maps, so its own `to_string` gives
-//! another order in each run. [`json`] sorts all keys.
+//! oci-spec keeps annotations and labels in hash maps, so its own `to_string` writes
+//! them in a different order in each run. [`json`] sorts all keys.
 
 mod archive;
 mod artifact;

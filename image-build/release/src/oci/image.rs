@@ -24,7 +24,8 @@ pub struct ImageSettings {
     pub labels: BTreeMap<String, String>,
 }
 
-/// Describes an image of these layers. It names no user: who runs it decides.
+/// Describes an image of these layers. The image names no user: whoever runs it chooses
+/// one.
 pub fn image(settings: &ImageSettings, layers: &[Layer], epoch: u32) -> Result<Manifest, OciError> {
     let mut config = ConfigBuilder::default()
         .entrypoint(settings.entrypoint.clone())
