@@ -108,7 +108,7 @@ mod tests {
                 vec![&host, &ours],
                 true,
             ),
-            // Of a resource of this name that was deleted.
+            // The owner is a deleted resource of this name.
             (
                 labelled("baremetal"),
                 vec![owner("PreprovisioningImage", "uid-1")],

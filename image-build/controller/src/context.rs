@@ -70,7 +70,7 @@ impl Context {
         secret.metadata.resource_version.clone()
     }
 
-    /// Ends the service of a host that no resource describes any more.
+    /// Stops serving the image of a host that no resource describes any more.
     pub(crate) fn withdraw(&self, key: &HostKey) {
         self.images.withdraw(key);
         self.served.remove(key);
@@ -87,7 +87,7 @@ impl Context {
         resource.is_some_and(|resource| resource.uid() == uid)
     }
 
-    /// The watch has listed all resources.
+    /// Call this when the watch has listed all resources.
     pub(crate) fn listed(&self) {
         let all = self.resources.state();
         let keys: HashSet<HostKey> = all.iter().map(|resource| resource.key()).collect();
@@ -97,7 +97,7 @@ impl Context {
             }
         }
         // A list is newer than all writes before it, unless somebody has restored an
-        // old state of etcd: then its versions count.
+        // old state of etcd: then the versions in the list count.
         self.own_writes.clear();
         // A resource that is no longer there gets no run.
         self.needs_no_first_run(|waiting| !keys.contains(waiting));
@@ -111,7 +111,7 @@ impl Context {
         }
     }
 
-    /// A run for this resource has ended.
+    /// Call this when a run for this resource has ended.
     pub(crate) fn run_ended(&self, key: &HostKey) {
         self.health.published(self.served.count());
         self.needs_no_first_run(|waiting| waiting == key);

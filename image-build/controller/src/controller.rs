@@ -102,7 +102,7 @@ impl Controller {
         }
     }
 
-    /// The events, and a run for each of them.
+    /// Receives the events, and starts a run for each of them.
     async fn runs(self, leadership: Leadership, stopped: impl Future<Output = ()> + Send) {
         let (resources, resources_writer) = reflector::store();
         let (secrets, secrets_writer) = reflector::store();
@@ -163,7 +163,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Keeps the metric current.
+/// Keeps the metric of the leadership current.
 async fn show_leader(leadership: Leadership, health: Arc<Health>) {
     loop {
         health.leader(leadership.is_held());

@@ -1,4 +1,5 @@
-//! What the kubelet and Prometheus ask: `/healthz`, `/readyz` and `/metrics`.
+//! Answers the requests of the kubelet and of Prometheus: `/healthz`, `/readyz` and
+//! `/metrics`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -63,8 +64,8 @@ impl Health {
         }
     }
 
-    /// Every resource of the first list has had a run, so its image is published if
-    /// it can have one.
+    /// Call this when every resource of the first list has had a run, so its image is
+    /// published if it can have one.
     pub(crate) fn ready(&self) {
         if !self.is_ready.swap(true, Ordering::Relaxed) {
             tracing::info!("ready: all images are published");

@@ -43,9 +43,9 @@ pub struct Images {
 }
 
 impl Images {
-    /// The hosts of this store, which must have no others. `common` is what all of
-    /// them have in addition to the base; `public_url` is how clients reach the
-    /// service.
+    /// Makes the images of the hosts in this store, which must have no other hosts.
+    /// `common` is what all of them have in addition to the base; `public_url` is how
+    /// clients reach the service.
     #[must_use]
     pub fn new(store: HostStore, common: HostVersion, public_url: PublicUrl) -> Self {
         Self {
@@ -88,7 +88,8 @@ impl Images {
         self.store.remove(&store_name(key));
     }
 
-    /// The images of all resources that existed at the start are published.
+    /// Call this when the images of all resources that existed at the start are
+    /// published.
     pub(crate) fn set_ready(&self) {
         self.store.set_ready(true);
     }
@@ -121,7 +122,8 @@ impl Images {
     }
 }
 
-/// For people who know the resource, but not the name in the store or the builder.
+/// The error in words for people who know the resource, but not the name in the store
+/// or the builder.
 fn reason(error: &PutError) -> String {
     match error {
         PutError::Host {

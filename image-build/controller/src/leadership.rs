@@ -20,25 +20,25 @@ use tokio::time::{Instant, sleep, timeout};
 /// end in time.
 const GIVE_BACK: Duration = Duration::from_secs(2);
 
-/// Who competes for which lease, and the times: those of controller-runtime by
-/// default.
+/// The name of the lease, the identity of this copy, and the times, by default those of
+/// controller-runtime.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
     pub namespace: String,
     pub name: String,
-    /// Identifies this copy. No two copies may have the same.
+    /// Identifies this copy. No two copies may have the same identity.
     pub identity: String,
-    /// The others wait this long after the last renewal. At least one second.
+    /// How long other copies wait after the last renewal. At least one second.
     pub duration: Duration,
     /// A holder that cannot renew gives up after this time. It must be shorter than
     /// `duration`.
     pub renew_deadline: Duration,
-    /// Between two attempts.
+    /// The pause between two attempts.
     pub retry: Duration,
 }
 
 impl LeaseSettings {
-    /// With the usual times.
+    /// Settings with the usual times.
     #[must_use]
     pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl LeaseSettings {
 pub(crate) struct Term {
     /// Counts the terms of this copy, from 1. 0: it has never held the lease.
     number: u64,
-    /// `None`: the lease is another's.
+    /// `None` if this copy does not hold the lease.
     until: Option<Instant>,
 }
 
@@ -80,7 +80,8 @@ impl Leadership {
         Self { term, reported: 0 }
     }
 
-    /// That of the only copy, which needs no lease. It ends with the sender.
+    /// The leadership of the only copy, which needs no lease. It ends when the sender
+    /// is dropped.
     pub(crate) fn without_lease() -> (watch::Sender<Term>, Self) {
         let year = Duration::from_secs(365 * 24 * 3600);
         let (sender, term) = watch::channel(Term {
@@ -94,8 +95,8 @@ impl Leadership {
         self.term.borrow().is_current()
     }
 
-    /// Waits until a term of this copy begins. Returns false when nobody competes
-    /// any more.
+    /// Waits until a term of this copy begins. Returns false when this copy no longer
+    /// competes for the lease.
     pub(crate) async fn begins(&mut self) -> bool {
         let reported = self.reported;
         match self.term.wait_for(|term| term.number != reported).await {
@@ -122,7 +123,7 @@ pub(crate) struct Candidate {
 enum Judgement {
     Renew,
     TakeOver,
-    /// Another one holds it.
+    /// Another copy holds the lease.
     Wait,
 }
 
@@ -227,7 +228,7 @@ impl Candidate {
         won(self.leases.replace(&name, &parameters, &lease).await)
     }
 
-    /// So that another copy need not wait until the lease expires.
+    /// Gives the lease back, so that another copy need not wait until it expires.
     async fn give_back(&self) -> Result<(), kube::Error> {
         let Some(mut lease) = self.leases.get_opt(&self.settings.name).await? else {
             return Ok(());
@@ -244,7 +245,8 @@ impl Candidate {
     }
 }
 
-/// Of two candidates that write at once, the second one gets a conflict.
+/// Whether the write of this candidate succeeded. If two candidates write at once, the
+/// second one gets a conflict.
 fn won(answer: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
     match answer {
         Ok(_) => Ok(true),
@@ -255,7 +257,7 @@ fn won(answer: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
     }
 }
 
-/// The lease in the hands of this candidate.
+/// The lease with this candidate as its holder.
 fn taken(old: Option<&LeaseSpec>, settings: &LeaseSettings) -> LeaseSpec {
     let now = MicroTime(Timestamp::now());
     let before = old.and_then(|old| old.lease_transitions);

@@ -9,9 +9,9 @@ use landfall_network_plan::Document;
 /// At most this many faults of a description are reported.
 const MOST_FAULTS: usize = 20;
 
-/// Whether the Secret is one for the network of a host: it has a key for it, or no
-/// content at all. A name in a resource may be a slip, and the Secret another
-/// program's.
+/// Whether the Secret is for the network of a host: it has a key for a network, or no
+/// content at all. The name in a resource may be wrong, and the Secret may belong to
+/// another program.
 pub(crate) fn is_for_network(secret: &Secret) -> bool {
     let data = secret.data.as_ref();
     data.is_none_or(|data| {
@@ -40,7 +40,8 @@ pub(crate) fn network_of(secret: &Secret) -> Result<Document, String> {
     let plan = host.plan();
     let plan = plan.map_err(|error| format!("{kind}: {}", joined(error.lines())))?;
     if plan.interfaces.is_empty() && plan.installed.is_empty() {
-        // It would switch off every NIC. image-customization-controller rejects it too.
+        // Such a network would switch off every NIC. image-customization-controller
+        // rejects it too.
         return Err(format!(
             "{kind}: expected at least one interface, found none"
         ));

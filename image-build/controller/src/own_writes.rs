@@ -11,7 +11,7 @@ use crate::resource::PreprovisioningImage;
 pub(crate) struct OwnWrites(Mutex<HashMap<HostKey, u64>>);
 
 impl OwnWrites {
-    /// This copy has written the resource, and this is the API server's answer.
+    /// Notes a write of this copy. `resource` is the API server's answer.
     pub(crate) fn note(&self, resource: &PreprovisioningImage) {
         if let Some(version) = version(resource) {
             self.lock().insert(resource.key(), version);
@@ -42,7 +42,8 @@ impl OwnWrites {
 
 /// The version, if it is a number. Kubernetes promises since 1.35 that versions of one
 /// kind can be compared (its API concepts, "resource versions"); before, they were
-/// etcd's counter all the same. An API server with other versions only costs conflicts.
+/// etcd's counter, which can be compared as well. An API server with other versions
+/// only costs conflicts.
 fn version(resource: &PreprovisioningImage) -> Option<u64> {
     resource.resource_version().parse().ok()
 }

@@ -1,11 +1,11 @@
 //! The next step for one resource. Pure: the same view gives the same step.
 //!
-//! [`crate::run`] executes the step, puts its result into the view, and asks
-//! again until the step is [`Step::Done`]. The order of the steps is that of
-//! baremetal-operator's controller, with two differences that nobody can observe as
-//! another contract: where that one waits for the event of its own write, this one
-//! continues with the answer of the API server; and a status that would not change
-//! is not written.
+//! [`crate::run`] executes the step, puts its result into the view, and asks again
+//! until the step is [`Step::Done`]. The order of the steps is that of
+//! baremetal-operator's controller, with two differences that do not change the
+//! contract. That controller waits for the event of its own write; this one continues
+//! with the answer of the API server. And this one does not write a status that would
+//! not change.
 
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ pub(crate) enum SecretView {
 pub(crate) enum Claim {
     Made,
     Needed,
-    /// The Secret has content, but none for a network: it may be another program's. An
-    /// owner would let Kubernetes delete it with the resource.
+    /// The Secret has content, but none for a network: it may be another program's. If
+    /// the resource owned the Secret, Kubernetes would delete both together.
     Refused,
 }
 
@@ -90,7 +90,7 @@ const WAIT: Step = Step::Done(Next::OnChange);
 pub(crate) fn next_step(view: &View<'_>) -> Step {
     let resource = view.resource;
     if resource.is_being_deleted() {
-        // Whoever has another finalizer may still need the image.
+        // A program that has set another finalizer may still need the image.
         let others = resource.finalizers().iter().any(|name| name != FINALIZER);
         return if others { WAIT } else { release_resource(view) };
     }
@@ -110,7 +110,7 @@ pub(crate) fn next_step(view: &View<'_>) -> Step {
     }
 }
 
-/// The image disappears, and our finalizer with it.
+/// The next step to remove a deleted resource: first its image, then our finalizer.
 fn release_resource(view: &View<'_>) -> Step {
     if view.published.is_some() {
         Step::Withdraw
@@ -121,7 +121,7 @@ fn release_resource(view: &View<'_>) -> Step {
     }
 }
 
-/// What the image must be built for, or the step before this can be known.
+/// What the image must be built for, or the step that is necessary to find that out.
 fn wanted(view: &View<'_>) -> Result<Wanted, Step> {
     let resource = view.resource;
     let configuration_error = |message| write_outcome(view, &Outcome::ConfigurationError(message));
@@ -166,8 +166,8 @@ fn image(view: &View<'_>, wanted: Wanted) -> Step {
         }
         ImageView::Rendered(urls) => urls,
     };
-    // Publishing replaces the host's previous image. First, nobody may read in the
-    // status that the previous URL is ready.
+    // Publishing replaces the host's previous image. Before that, the status must no
+    // longer say that the previous URL is ready.
     let status = Status::read(&view.resource.status);
     if status.is_true(READY) && status.image_url != urls.image {
         if view.is_writer {

@@ -10,7 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 use crate::host::HostKey;
 
 /// For a Secret that does not exist yet, as in baremetal-operator: the delay is the
-/// time since the error began, and 10 s. So a run follows after 10, 30, 70, 150, 310
+/// time since the error began plus 10 s. So a run follows after 10, 30, 70, 150, 310
 /// and 630 s, and then every ten minutes, also across restarts.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
 const LONGEST_LOOK: Duration = Duration::from_secs(600);
@@ -36,10 +36,11 @@ fn share(text: &str) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub struct RetryLimits {
     pub first: Duration,
-    /// If the API server has answered: the cause may need a person.
+    /// The longest delay if the API server has answered: a person may have to remove
+    /// the cause.
     pub longest: Duration,
-    /// If it has not: all resources wait for the same event, and should not wait
-    /// much longer than it takes.
+    /// The longest delay if the API server has not answered. All resources then wait
+    /// for the API server, and should continue soon after it is back.
     pub longest_unreachable: Duration,
 }
 
@@ -86,7 +87,7 @@ impl Failures {
 mod tests {
     use super::*;
 
-    /// Follows the delays from the time when the error began.
+    /// Adds up the delays from the time when the error began.
     #[test]
     fn a_missing_secret_is_looked_for_less_and_less_often() {
         let begin = Timestamp::from_second(1_000_000).unwrap();

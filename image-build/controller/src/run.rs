@@ -38,7 +38,7 @@ pub(crate) async fn reconcile(
         .await
         .unwrap_or(Err(RunError::TimedOut));
     if !context.exists(&key, &uid) {
-        // It disappeared during the run, which may have published an image.
+        // The resource disappeared during the run, which may have published an image.
         context.withdraw(&key);
     }
     if result.is_ok() {
@@ -151,8 +151,7 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// A list as a whole replaces the old one, and only if nobody else has changed
-    /// the resource.
+    /// Replaces the whole list, and only if no other program has changed the resource.
     async fn set_finalizers(
         &mut self,
         what: &'static str,
@@ -230,7 +229,8 @@ impl<'c> Run<'c> {
         Ok(())
     }
 
-    /// By PUT, because image-customization-controller's role does not allow PATCH.
+    /// Claims the Secret by PUT, because image-customization-controller's role does not
+    /// allow PATCH.
     async fn claim_secret(&mut self) -> Result<(), RunError> {
         let Some(mut secret) = self.secret.take() else {
             self.secret_view = SecretView::NotRead;
@@ -316,7 +316,7 @@ impl<'c> Run<'c> {
                 urls.clone()
             }
             _ => {
-                // Another run has withdrawn it meanwhile.
+                // Another run has withdrawn the image meanwhile.
                 self.image_view = ImageView::NotRendered;
                 self.context.served.remove_result(&self.key);
                 self.secret_view = SecretView::NotRead;

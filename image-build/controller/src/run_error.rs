@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-/// No run needs more than ten.
+/// The maximum number of steps of one run. No run needs more than ten.
 pub(crate) const MOST_STEPS: usize = 16;
-/// Includes the client's own retries when the API server is busy.
+/// The time limit of one run. It includes the client's own retries when the API server
+/// is busy.
 pub(crate) const LONGEST_RUN: Duration = Duration::from_secs(60);
 
 /// Why a run has failed. It is repeated later.

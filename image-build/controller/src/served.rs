@@ -19,7 +19,7 @@ pub(crate) struct Origin {
     pub(crate) wanted: Wanted,
 }
 
-/// One host.
+/// What this copy has done for one host.
 #[derive(Clone, Debug, Default)]
 struct Record {
     /// The URL of the image that the store serves.
@@ -65,7 +65,8 @@ impl Served {
         }
     }
 
-    /// The previous image stays published: a host may be reading it.
+    /// Records that the host can have no image. The previous image stays published: a
+    /// host may be reading it.
     pub(crate) fn refused(&self, key: &HostKey, origin: Origin, reason: String) {
         self.lock().entry(key.clone()).or_default().last = Some((origin, Err(reason)));
     }

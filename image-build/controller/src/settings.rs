@@ -6,7 +6,7 @@ use crate::retry::RetryLimits;
 /// What an operator can set.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Only resources of this namespace; `None`: of all.
+    /// The namespace whose resources the controller handles; `None`: all namespaces.
     pub namespace: Option<String>,
     /// Leader election. `None` if there is only one copy.
     pub lease: Option<LeaseSettings>,

@@ -21,7 +21,7 @@ pub(crate) struct Status {
     pub(crate) format: Option<Format>,
     pub(crate) architecture: String,
     pub(crate) network_data: NetworkData,
-    /// Also those that other programs have set.
+    /// All conditions, including those that other programs have set.
     pub(crate) conditions: Vec<Condition>,
 }
 

@@ -120,7 +120,7 @@ where
     }
 }
 
-/// Without what the API server notes for itself, which is half of an object.
+/// Removes what the API server notes for itself, which is half of an object.
 fn without_bulk<K: Resource>(
     event: Result<Event<K>, watcher::Error>,
 ) -> Result<Event<K>, watcher::Error> {

@@ -26,7 +26,7 @@ fn a_lease_expires_when_it_does_not_change() {
     for (second, lease, expected) in [
         (0, lease("", 0), TakeOver),
         (0, lease(OURS, 0), Renew),
-        // The other one's clock says anything.
+        // The clock of the other copy may show any time.
         (0, lease(OTHER, 4_000_000_000), Wait),
         (14, lease(OTHER, 4_000_000_000), Wait),
         (15, lease(OTHER, 4_000_000_000), TakeOver),

@@ -8,9 +8,9 @@ const RAMDISK: &str = "http://192.0.2.1/1/host.initramfs";
 const KERNEL: &str = "http://192.0.2.1/kernel";
 const BEGIN: i64 = 1_000_000;
 
-/// A case of the tables: what is known, as changes of the usual case, in which the
+/// A case of the tables: what differs from the usual case. In the usual case the
 /// resource has our finalizer, names the Secret `net` and accepts both formats, and
-/// nothing has been done.
+/// nothing has been done yet.
 struct Case {
     resource: PreprovisioningImage,
     is_writer: bool,
@@ -430,7 +430,7 @@ fn a_ramdisk_has_a_kernel_and_arguments() {
     expected["kernelUrl"] = json!(KERNEL);
     expected["extraKernelParams"] = json!("quiet");
     assert_eq!(case.writes(), expected);
-    // And back to an ISO: nothing of the ramdisk stays.
+    // Back to an ISO: nothing of the ramdisk stays in the status.
     let mut taken_back = expected;
     taken_back["conditions"][0]["status"] = json!("False");
     let back = Case::new()
