@@ -40,7 +40,7 @@ pub const LIVE_STAMP: &str = "etc/coreos-live-initramfs";
 pub const COREOS_FEATURES: &str = "etc/coreos/features.json";
 
 /// The content of [`COREOS_FEATURES`], and of the same file on an ISO: the agent reads
-/// network settings, and no installer's configuration (coreos-installer's
+/// network settings, but not the configuration of an installer (coreos-installer's
 /// src/live/customize.rs).
 pub const COREOS_FEATURES_JSON: &str = "{\"installer-config\": false, \"installer-config-directives\": {}, \"live-initrd-network\": true}\n";
 
@@ -269,8 +269,9 @@ fn collect_firmware(
     Ok(firmware::collect(selection, directory, packed)?)
 }
 
-/// The builder warns because the booted machine cannot: a card without firmware
-/// shows no link, and the console blames the cable.
+/// The builder warns because the fault is harder to see on the host: a card without
+/// firmware has no link, as if the cable were missing. The agent can name the firmware
+/// file only while the driver's message is in the kernel log.
 fn firmware_warnings(missing: &[MissingFirmware]) -> Vec<String> {
     let mut warnings: Vec<String> = missing.iter().map(ToString::to_string).collect();
     if missing.iter().any(|missing| missing.package.is_some()) {

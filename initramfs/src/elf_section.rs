@@ -16,7 +16,7 @@ use object::{LittleEndian as LE, ReadCache, ReadRef};
 pub enum ElfError {
     #[error("cannot read {what}")]
     Io {
-        /// Which part of the file.
+        /// The part of the file that cannot be read.
         what: &'static str,
         source: io::Error,
     },

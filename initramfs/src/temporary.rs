@@ -179,7 +179,8 @@ pub fn remove_on_signals(farewell: fn(&str)) -> io::Result<()> {
             let _ = signals.thread_unblock();
             let _ = raise(signal);
             // The kernel does not end PID 1 of a container by a signal of its own
-            // (pid_namespaces(7)). 128 and the number is what a shell would report.
+            // (pid_namespaces(7)). A shell would report 128 plus the number of the
+            // signal.
             std::process::exit(128 + signal as i32);
         })?;
     Ok(())

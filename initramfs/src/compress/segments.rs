@@ -116,7 +116,7 @@ fn unpack_one(
         }
     };
     let (packing, unpack) = unpack;
-    // One byte more than allowed shows that there is more.
+    // Unpack one byte more than allowed, to notice an archive that is too large.
     let (archive, after) = unpack(rest, left as u64 + 1).map_err(|source| UnpackError::Broken {
         offset,
         packing,
@@ -133,8 +133,8 @@ fn unpack_one(
     })
 }
 
-/// The name of a compression, and what unpacks one archive: at most so many bytes.
-/// The function also returns the number of bytes after the packed archive.
+/// The name of a compression, and the function that unpacks one archive up to a limit
+/// in bytes. The function also returns the number of bytes after the packed archive.
 type Unpack = (&'static str, fn(&[u8], u64) -> io::Result<(Vec<u8>, usize)>);
 
 fn gunzip(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
