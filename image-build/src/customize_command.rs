@@ -37,10 +37,12 @@ struct Customized {
     files: Vec<String>,
 }
 
-/// The changes, as far as they do not depend on the base.
+/// The changes that the command line asks for. They are the same for an ISO and a
+/// ramdisk.
 struct Changes {
     version: HostVersion,
-    /// Replace the arguments that name an image.
+    /// Whether the changes name an image. Their arguments then replace those in the
+    /// base that name one.
     names_image: bool,
 }
 

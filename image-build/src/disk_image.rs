@@ -1,5 +1,5 @@
-//! Checks by the first 64 KiB whether a file is a disk image. The agent checks
-//! again, and more closely, before it writes the image (`disk/image_head.rs` in the
+//! Checks by the first 64 KiB whether a file is a disk image. The agent checks again,
+//! and more closely, before it writes the image (`disk/image/image_head.rs` in the
 //! agent).
 
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! The types of the values that the agent's arguments take: parses them and writes
-//! them back. `plain_values.rs` has numbers, texts, lists and durations.
+//! The types of the values of the agent's arguments. Each type parses its text and
+//! writes it back. `plain_values.rs` does this for numbers, texts, lists and durations.
 
 use std::fmt;
 

@@ -31,8 +31,8 @@ pub fn booted_by_uefi() -> bool {
 #[derive(Debug)]
 pub struct NoEntry {
     pub failure: Failure,
-    /// Whether the agent found no loader that firmware starts from a disk without a
-    /// boot entry.
+    /// True if the agent found no fallback loader. Firmware starts that loader (for
+    /// example `\EFI\BOOT\BOOTX64.EFI`) from a disk that has no boot entry.
     pub lacks_fallback: bool,
 }
 

@@ -82,7 +82,8 @@ pub fn check_deleted(arguments: &[String]) -> Result<()> {
 /// the options as a part of a script.
 ///
 /// # Errors
-/// If an argument is empty, or [not a word](grub_words::check) of that script.
+/// If an argument is empty, or if [`grub_words::check`] rejects it: GRUB would not
+/// pass it to the kernel unchanged.
 pub fn check_appended(arguments: &[String]) -> Result<()> {
     check_deleted(arguments)?;
     for argument in arguments {

@@ -79,7 +79,8 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
     heard
 }
 
-/// The switch and its port at the other end of each cable, in words, by interface.
+/// For each interface (the key), the switch and the port at the other end of its cable:
+/// `switch3 port Ethernet1/7`.
 pub type Switches = BTreeMap<String, String>;
 
 /// How often [`follow`] looks for new interfaces.

@@ -131,8 +131,9 @@ impl Sinks {
             Self::Ramdisk { consoles, kmsg } => {
                 consoles.print(line.level, &line.for_consoles());
                 if let Some(kmsg) = kmsg {
-                    // The prefix means facility user, level debug. This is below every console log
-                    // level but "debug", so that no console shows the line twice.
+                    // `<15>` is facility user, level debug. The kernel shows this level
+                    // on consoles only with `debug` (or `loglevel=8`) on its command
+                    // line, so normally no console shows the line twice.
                     let mut file = kmsg.lock().unwrap_or_else(PoisonError::into_inner);
                     for part in kmsg_parts(&line.graded()) {
                         let record = format!("<15>landfall {}: {part}\n", line.stage);

@@ -8,8 +8,8 @@ use landfall_sys::state_file::StateFile;
 /// The name of the state file. The agent starts again with the arguments in it.
 const NAME: &str = "form-arguments";
 
-/// These arguments of the boot say what the form says. The others stay: `ifname=` names
-/// NICs, and the limits of DHCP do not depend on the addresses.
+/// The kernel arguments that the form replaces. All others stay in effect: `ifname=`
+/// names NICs, and the time limits of DHCP do not depend on the addresses.
 const REPLACED: &[&str] = &[
     "ip",
     "vlan",
@@ -49,7 +49,7 @@ impl FormArguments {
         StateFile::new(directory, NAME).store(self.0.as_bytes())
     }
 
-    /// The command line with these arguments in place of its own network.
+    /// The command line, with its network arguments replaced by these.
     pub(crate) fn replace_network_of(&self, command_line: &CommandLine) -> CommandLine {
         let others = command_line.without(REPLACED);
         others.followed_by(self.command_line())

@@ -1,7 +1,8 @@
-//! Thin safe wrappers for system calls: the only modules with `unsafe`.
+//! Thin safe wrappers for system calls: `unsafe` is only in this crate.
 //!
-//! They use no other module of the agent. Every function is one system call or one
-//! short exchange with the kernel.
+//! It uses no other crate of the agent. A few modules without `unsafe` are here because
+//! several crates need them: /sys and /proc, state files, dates, pauses between
+//! attempts.
 
 #![allow(unsafe_code)]
 

@@ -82,8 +82,9 @@ pub enum Data<'a> {
 /// If the kernel reports an error: `ENOTTY` or `EINVAL` for devices that accept
 /// no SCSI commands, `EPERM` without privileges.
 pub fn send(device: &File, command: &[u8], data: Data<'_>, timeout: Duration) -> io::Result<Reply> {
-    // The kernel's structure has no const pointer, but the kernel only reads data
-    // for the device.
+    // The kernel's structure has a mutable pointer for both directions. If the data go
+    // to the device, the kernel only reads them, so the cast from a shared slice is
+    // sound.
     let (direction, start, length) = match data {
         Data::None => (NO_DATA, std::ptr::null_mut(), 0),
         Data::To(bytes) => (TO_DEVICE, bytes.as_ptr().cast_mut(), bytes.len()),

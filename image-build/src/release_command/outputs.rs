@@ -1,5 +1,5 @@
-//! The files of a release. They appear under their names together, when all of them
-//! are complete.
+//! The files of a release. They get their final names only after all of them are
+//! complete.
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};

@@ -11,9 +11,10 @@
 //! in steps 2 to 4 the agent wipes the first and the last MiB again, unless
 //! `preserve_on_error` is set.
 //!
-//! If partitions are kept, the two ends have a table with only these instead
-//! (`ends.rs`). The agent rejects an image that would reach the first kept
-//! partition, or stops writing before it.
+//! If partitions are kept, the two ends are not empty after step 2: they have a table
+//! with only the kept partitions (`ends.rs`). The agent rejects an image that would
+//! reach the first kept partition. If the agent learns the image's size only while it
+//! writes, it fails before it reaches that partition.
 
 mod check;
 mod piece_reader;
