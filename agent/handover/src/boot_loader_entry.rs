@@ -141,7 +141,7 @@ pub fn options(boot: &(impl BootFiles + ?Sized)) -> Result<String> {
 pub(super) fn read_environment(boot: &(impl BootFiles + ?Sized)) -> Result<Option<Environment>> {
     let path = Path::new(ENVIRONMENT);
     let found = boot.read_if_there(path, SIZE_LIMIT).map_err(|failure| {
-        failure.hint("the entry takes kernel arguments from GRUB's environment, which must be in the boot partition to be edited")
+        failure.hint("the boot loader entry takes kernel arguments from GRUB's environment block: use an image whose boot partition has grub2/grubenv as a regular file")
     })?;
     let Some(text) = found else {
         return Ok(None);

@@ -164,7 +164,9 @@ fn files(esp: &Path) -> io::Result<Vec<PathBuf>> {
         listed.sort_by_key(fs::DirEntry::file_name);
         entries += listed.len();
         if entries > MOST_ENTRIES {
-            tracing::warn!("found more than {MOST_ENTRIES} files, ignoring the others");
+            tracing::warn!(
+                "EFI system partition: found more than {MOST_ENTRIES} files and directories; the agent ignores the rest"
+            );
             break;
         }
         for entry in listed {

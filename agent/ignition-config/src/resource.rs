@@ -38,7 +38,7 @@ pub(crate) enum ResourceError {
         "expected the hash sha256-HEX with 64 hexadecimal digits or sha512-HEX with 128, found another text"
     )]
     HashForm,
-    #[error("expected another content: its hash is not {0}")]
+    #[error("expected content with the hash {0}, found other content")]
     Hash(String),
 }
 
@@ -161,7 +161,9 @@ mod tests {
                 "data:,b",
                 "",
                 Some(of_a),
-                Err(format!("expected another content: its hash is not {of_a}")),
+                Err(format!(
+                    "expected content with the hash {of_a}, found other content"
+                )),
             ),
             ("data:,b", "", Some("md5-00"), Err(hash_form.into())),
             ("data:,a", "", Some("sha256-00"), Err(hash_form.into())),

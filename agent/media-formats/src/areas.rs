@@ -122,7 +122,9 @@ pub enum AreasError {
 pub enum KargsError {
     #[error("kernel arguments are {found} bytes, expected at most {room}: the area is no larger")]
     TooLong { found: usize, room: usize },
-    #[error("kernel arguments: expected one line, found a line break or what ends the area")]
+    #[error(
+        "kernel arguments: expected one line, found a line break or the text that ends the area"
+    )]
     SeveralLines,
 }
 
@@ -288,8 +290,8 @@ impl KargsArea {
     /// The arguments in a file, without the white space around them; `None` if it is
     /// not in the described form. What follows the arguments is not checked: GRUB does
     /// not read it, and another program may pad in its own way. If the text is too long
-    /// for the area, the result is `None`: the text then contains padding, because only
-    /// the start of a longer line was written.
+    /// for the area, the result is `None`: the text then runs into the padding, because
+    /// the write of a longer line was interrupted.
     pub fn arguments<'a>(&self, file: &'a [u8]) -> Option<&'a str> {
         let text = std::str::from_utf8(file).ok()?;
         let (arguments, _) = text.strip_prefix(&self.before)?.split_once(&self.after)?;

@@ -129,7 +129,7 @@ pub enum IsoError {
     },
     #[error("expected an ISO 9660 volume descriptor at byte 32768, found none")]
     NoVolume,
-    #[error("ISO: {0} is not on it")]
+    #[error("ISO: no file {0}")]
     NotFound(String),
     #[error("ISO: {what} is {size} bytes, expected at most {limit}")]
     TooLarge {
@@ -297,7 +297,7 @@ impl<R: Read + Seek> Iso<R> {
         Ok(bytes)
     }
 
-    /// Like [`Self::bytes`], within what is left of `MAX_WORK`.
+    /// Like [`Self::bytes`], but the bytes also count towards `MAX_WORK`.
     fn charged(&mut self, extent: Extent, what: &str, limit: u32) -> Result<Vec<u8>, IsoError> {
         let left = self.work_left.checked_sub(extent.size.min(limit.into()));
         self.work_left = left.ok_or(IsoError::TooMuch)?;

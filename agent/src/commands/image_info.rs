@@ -96,8 +96,8 @@ impl ImageInfo {
     }
 
     /// Rejects an image whose only checksum is an MD5, unless MD5 is enabled
-    /// (`md5_enabled`, or `agent_md5_checksum_enable` of a lookup answer). Ironic's
-    /// agent then behaves as if there were no checksum.
+    /// (`md5_enabled`, or `agent_md5_checksum_enable` of a lookup answer). In this case
+    /// Ironic's agent behaves as if the image had no checksum.
     ///
     /// # Errors
     /// If the only checksum is an MD5. The error says that no checksum is
@@ -115,7 +115,7 @@ impl ImageInfo {
         match checksum {
             Some(checksum) if !md5_enabled && os_hash_algo.is_none() && is_md5(checksum) => {
                 Err(Failure::invalid_params(format!(
-                    "Image checksum is not available: 'checksum' has {} characters, which is at most an MD5, and MD5 is disabled",
+                    "Image checksum is not available: 'checksum' has {} characters, so it counts as an MD5 (at most {md5_digits}), and MD5 is disabled",
                     checksum.chars().count()
                 ))
                 .hint(MD5_ADVICE))

@@ -164,7 +164,7 @@ impl Verdict {
             409 => Self::Locked,
             400 if wire::fault(answer).contains(NO_CONDUCTOR) => Self::Failed,
             400 => Self::Rejected(
-                "Ironic does not accept this agent for this node: it forgets an agent after a failed operation -- power the node off and on through Ironic",
+                "Ironic does not accept this agent for this node: Ironic forgets an agent after a failed operation -- power the node off and on through Ironic",
             ),
             401 | 403 => Self::Rejected(
                 "Ironic accepts heartbeats without credentials, so this Ironic does not serve agents ([api]enable_ramdisk_endpoints), or a proxy or another service answers -- check ipa-api-url, the proxy settings, and the access rules in front of Ironic",

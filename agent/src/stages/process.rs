@@ -26,12 +26,13 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 /// `run`
 #[derive(Debug, Args)]
 pub struct RunArguments {
-    /// Declare that this live system is in memory: disks may be written
+    /// Declare that this live system runs from memory: disks may be written
     ///
-    /// For systemd units of live systems other than CoreOS, which the agent
-    /// recognises by /run/ostree-live. The agent still refuses to run if a
-    /// disk is mounted, and in a container. The exception is the container
-    /// that OpenShift's ironic-agent.service starts; it needs no option.
+    /// For systemd units of live systems other than CoreOS. (The agent
+    /// recognises CoreOS by /run/ostree-live.) The agent still refuses to
+    /// run if a disk is mounted, or in a container. One container is
+    /// permitted without this option: the one that OpenShift's
+    /// ironic-agent.service starts.
     #[arg(long, verbatim_doc_comment)]
     pub live_system: bool,
 }

@@ -142,7 +142,7 @@ fn proof_text(proof: &Proof) -> String {
     match proof {
         Proof::Digest(digest) => format!("{} {}", digest.algorithm(), digest.hex()),
         Proof::Signature(signature) => format!("signature by key {}", signature.key()),
-        Proof::Nothing => "none, it is written unverified".to_owned(),
+        Proof::Nothing => "none, the image is written unverified".to_owned(),
     }
 }
 

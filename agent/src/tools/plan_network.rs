@@ -152,7 +152,7 @@ fn plan(arguments: &Arguments) -> Result<NetworkPlan> {
         count => format!("{count} faults"),
     };
     Err(Failure::other(format!(
-        "{}: {count} -- correct the document, or see with --lenient what the boot does",
+        "{}: {count} -- correct the document, or use --lenient to see what a boot does with it",
         file.display()
     )))
 }

@@ -147,7 +147,7 @@ fn error_policy(
         tracing::debug!("{key}: {}", chain(error));
     } else {
         let seconds = delay.as_secs_f64();
-        tracing::warn!("{key}: {}; again in {seconds:.1} s", chain(error));
+        tracing::warn!("{key}: {}; trying again in {seconds:.1} s", chain(error));
     }
     Action::requeue(delay)
 }

@@ -265,7 +265,7 @@ fn check_features(raw: &[u8]) -> Result<Protection> {
     let incompat = u32_at(raw, field::INCOMPAT);
     if incompat & incompat::RECOVER != 0 {
         return Err(Error::Unclean(
-            "its journal has changes that are not in it yet",
+            "its journal has changes that are not in the file system yet",
         ));
     }
     let ro_compat = u32_at(raw, field::RO_COMPAT);

@@ -107,7 +107,7 @@ impl Reader<'_> {
         match (&possible[..], &named[..]) {
             (&[secret], _) => {
                 let warning = format!(
-                    "{}: {path}: only one of the host and {} has a namespace; they are taken to be in the same one",
+                    "{}: {path}: only one of the host and {} has a namespace; the builder assumes that both are in the same namespace",
                     self.title, secret.title
                 );
                 self.reading.warnings.push(warning);

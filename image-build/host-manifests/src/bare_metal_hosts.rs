@@ -40,7 +40,7 @@ pub fn read_bare_metal_hosts(files: &[ManifestFile], reading: &mut Reading) {
     for other in of_kind.get(NMSTATE_CONFIG).into_iter().flatten() {
         let title = &other.title;
         reading.warnings.push(format!(
-            "{title}: ignored; only the Secret that a BareMetalHost names describes its network"
+            "{title}: ignored; a host's network comes only from the Secret that its BareMetalHost names"
         ));
     }
     if hosts.is_empty() && reading.faults.len() == faults_before {

@@ -44,7 +44,7 @@ pub(crate) struct ReleaseArguments {
     /// Publish as ipa-FLAVOR-BRANCH; may be repeated
     #[arg(long = "name", value_name = "FLAVOR-BRANCH", default_value = concat!("landfall-", env!("CARGO_PKG_VERSION")), hide_default_value = true, help_heading = RELEASE)]
     pub(crate) names: Vec<FlavorBranch>,
-    /// The agent of `make live-agent`
+    /// Agent for live systems, from `make live-agent`
     #[arg(long, value_name = "PATH", help_heading = RELEASE)]
     pub(crate) live_agent: Option<PathBuf>,
     /// A static landfall-image, not this program

@@ -132,7 +132,7 @@ impl<'a> Content<'a> {
             && let Some(file) = hosts.empty_files.iter().find(is_suspicious)
         {
             bail!(
-                "{}: expected the network of {}, found an empty file -- send SIGHUP if the host shall have no network of its own",
+                "{}: expected the network of {}, found an empty file -- write its network into the file, or send SIGHUP to landfall-image if this host needs no network of its own",
                 file.title,
                 file.host
             );

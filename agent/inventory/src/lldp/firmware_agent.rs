@@ -28,7 +28,9 @@ pub fn silence(root: &SystemPath, interface: &str) {
     };
     let word = if *value { "on" } else { "off" };
     match set_private_flag(interface, flag, *value) {
-        Ok(true) => tracing::info!("{interface}: {flag} is {word} now: LLDP reaches the host"),
+        Ok(true) => tracing::info!(
+            "{interface}: disabled the LLDP agent in the NIC's firmware ({flag} {word}), so LLDP frames reach the host"
+        ),
         Ok(false) => {}
         // Older firmware and virtual functions have no LLDP agent.
         Err(error)

@@ -43,7 +43,7 @@ impl Configurator {
         }
         if self.nics.is_empty() {
             let why = driver_faults::why_none(&SystemPath::live(), Purpose::Network);
-            tracing::warn!("no network device found; waiting: {why}");
+            tracing::warn!("no network device found, the agent waits for one. Reason: {why}");
             self.no_nic = Some(why.to_string());
             return;
         }

@@ -436,8 +436,8 @@ fn the_network_of_the_assisted_installer_is_named_and_ignored() {
     assert_eq!(
         reading.warnings,
         [
-            "f1: NMStateConfig x: ignored; only the Secret that a BareMetalHost names describes \
-             its network"
+            "f1: NMStateConfig x: ignored; a host's network comes only from the Secret that its \
+             BareMetalHost names"
         ]
     );
 }
