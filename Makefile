@@ -31,7 +31,7 @@ RUNS ?= 5
 RELEASE_NAMES ?= centos9-master debian-master
 RELEASE_OPTIONS ?= --module-set server
 
-.PHONY: help setup build live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz nm-oracle nmstate-oracle docs lint clean
+.PHONY: help setup build live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz nm-oracle nmstate-oracle docs book lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -199,8 +199,17 @@ nm-oracle: setup ## Compare random kernel command lines with NetworkManager's ow
 nmstate-oracle: ## Regenerate the output of nmstate's own generator for the NMState cases
 	cd tests/nmstate-oracle && cargo run -q -- $$(ls -d $(CURDIR)/agent/network-plan/test_data/nmstate/*/)
 
-docs: ## Rewrite the generated tables of docs/kernel-arguments.md
+docs: ## Rewrite the generated tables of docs/kernel-arguments.md and docs/messages.md
 	LANDFALL_UPDATE_DOCS=1 cargo test -q -p landfall-boot-params the_page_of_kernel_arguments
+	LANDFALL_UPDATE_DOCS=1 cargo test -q -p landfall-documentation --test messages
+
+# The pages as a website. mdBook finds no broken links; `book check` does.
+book: ## The documentation as a website: out/book/index.html
+	mdbook --version > /dev/null 2>&1 || cargo install mdbook --locked --debug --no-default-features
+	rm -rf out/book-source out/book
+	cargo run -q -p landfall-documentation --bin book -- lay-out out/book-source
+	mdbook build out/book-source --dest-dir $(CURDIR)/out/book
+	cargo run -q -p landfall-documentation --bin book -- check out/book
 
 lint: ## Formatting, clippy, licences of the crates
 	cargo fmt --all --check

@@ -30,6 +30,8 @@ if [ "${1:-}" != --build-only ]; then
   [ "$(. /etc/os-release && echo "$VERSION_CODENAME")" = bookworm ] || packages="$packages libvirt-daemon-driver-storage"
   # The syslog server that gets the agent's log, also over TLS.
   packages="$packages rsyslog rsyslog-openssl"
+  # The DHCP server of the documentation's example, besides dnsmasq.
+  packages="$packages kea-dhcp4-server"
   # The cache that many hosts download through.
   packages="$packages squid"
   # The browser that looks at the status pages.

@@ -1,0 +1,13 @@
+//! Reads the documentation and what it shows: the tests of several crates use it.
+
+mod blocks;
+pub mod book;
+pub mod commands;
+mod links;
+pub mod messages;
+pub mod page;
+pub mod programs_texts;
+pub mod run;
+
+pub use blocks::{Block, FORMS, Use, blocks};
+pub use links::{Link, anchors, links};

@@ -1,0 +1,7 @@
+//! The list of messages: docs/messages.md is made of the errors and warnings in the source.
+
+mod collect;
+mod table;
+
+pub use collect::{Kind, Message, messages_of};
+pub use table::{PAGE, generated, with_generated};

@@ -1,0 +1,152 @@
+//! Runs the commands of a page in a directory, as a reader would.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::blocks::{Block, Use};
+use crate::commands::{Step, command_lines, transcript};
+
+/// Where commands run, and which.
+pub struct Reader<'a> {
+    pub directory: &'a Path,
+    /// The program whose commands run; those of other programs are left out.
+    pub program: &'a str,
+    /// The directories of programs, before those of `PATH`.
+    pub path: String,
+}
+
+impl Reader<'_> {
+    /// Does what the blocks of a page say, in their order. Returns how many commands ran,
+    /// and what differed from the page.
+    pub fn follow(&self, blocks: &[Block]) -> Result<(usize, Vec<String>)> {
+        let mut count = 0;
+        let mut differences = Vec::new();
+        for block in blocks {
+            match &block.used {
+                Use::File(Some(name)) => {
+                    let path = self.directory.join(name);
+                    if let Some(parent) = path.parent() {
+                        fs::create_dir_all(parent)?;
+                    }
+                    fs::write(&path, &block.text).with_context(|| name.clone())?;
+                }
+                Use::Commands => {
+                    for line in command_lines(block) {
+                        if line.starts_with(&format!("{} ", self.program)) {
+                            count += 1;
+                            differences.extend(self.fault(block, &line, &line)?);
+                        }
+                    }
+                }
+                Use::Script if self.concerns(&block.text) => {
+                    count += 1;
+                    let script = format!("set -eu\n{}", block.text);
+                    differences.extend(self.fault(block, &script, "the script")?);
+                }
+                Use::Transcript => {
+                    for step in transcript(&block.text) {
+                        if self.concerns(&step.command) {
+                            count += 1;
+                            differences.extend(self.difference(block, &step)?);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok((count, differences))
+    }
+
+    /// Whether a text calls the program. A page's other programs run in other tests, and
+    /// a path that ends with the program's name is only an argument of theirs.
+    fn concerns(&self, text: &str) -> bool {
+        let word = format!("{} ", self.program);
+        let mut found = text.match_indices(&word);
+        found.any(|(at, _)| !text[..at].ends_with('/'))
+    }
+
+    fn shell(&self, script: &str) -> Result<(bool, String)> {
+        let output = Command::new("sh")
+            .args(["-c", &format!("exec 2>&1\n{script}")])
+            .env("PATH", &self.path)
+            .env_remove("SOURCE_DATE_EPOCH")
+            .current_dir(self.directory)
+            .output()
+            .context("sh")?;
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok((output.status.success(), printed))
+    }
+
+    fn fault(&self, block: &Block, script: &str, shown: &str) -> Result<Option<String>> {
+        let (is_good, printed) = self.shell(script)?;
+        Ok((!is_good).then(|| format!("{}: {shown} fails:\n{printed}", block.place())))
+    }
+
+    fn difference(&self, block: &Block, step: &Step) -> Result<Option<String>> {
+        let (_, printed) = self.shell(&step.command)?;
+        Ok((!is_as_shown(&step.output, &printed)).then(|| {
+            format!(
+                "{}: {} prints:\n{printed}but the page shows:\n{}",
+                block.place(),
+                step.command,
+                step.output
+            )
+        }))
+    }
+}
+
+/// Whether the output is the one on the page, where a line `...` stands for any lines.
+fn is_as_shown(shown: &str, printed: &str) -> bool {
+    let lines = |text: &str| -> Vec<String> {
+        text.lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect()
+    };
+    let (shown, printed) = (lines(shown.trim_end()), lines(printed.trim_end()));
+    let parts: Vec<&[String]> = shown.split(|line| line == "...").collect();
+    let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
+        return true;
+    };
+    if parts.len() == 1 {
+        return shown == printed;
+    }
+    if !printed.starts_with(first) {
+        return false;
+    }
+    let mut rest = &printed[first.len()..];
+    if !rest.ends_with(last) {
+        return false;
+    }
+    rest = &rest[..rest.len() - last.len()];
+    parts[1..parts.len() - 1].iter().all(|part| {
+        let at = (0..=rest.len()).find(|&at| rest[at..].starts_with(part));
+        at.is_some_and(|at| {
+            rest = &rest[at + part.len()..];
+            true
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_left_out_may_be_any() {
+        for (shown, printed, same) in [
+            ("a\nb\n", "a\nb\n", true),
+            ("a\nb", "a\nc", false),
+            ("a\n...\nd", "a\nb\nc\nd", true),
+            ("a\n...\nd", "a\nb\nc", false),
+            ("...\nc\n...\n", "a\nb\nc\nd", true),
+            ("...\nx\n...\n", "a\nb\nc\nd", false),
+            ("a\n...\nb\n", "a", false),
+            ("", "a", false),
+        ] {
+            assert_eq!(is_as_shown(shown, printed), same, "{shown:?} {printed:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Every quoted line of the console is one that our programs print, and every fence says
+//! what it holds.
+
+use std::fs;
+
+use landfall_documentation::page::{pages, repository};
+use landfall_documentation::programs_texts::ProgramsTexts;
+use landfall_documentation::{Block, FORMS, Use, blocks};
+
+fn all_blocks() -> anyhow::Result<Vec<Block>> {
+    Ok(pages()?.iter().flat_map(blocks).collect())
+}
+
+#[test]
+fn every_fence_says_what_it_holds() {
+    let blocks = all_blocks().unwrap();
+    let unknown: Vec<String> = { blocks.iter() }
+        .filter(|block| block.used == Use::Unknown)
+        .map(Block::place)
+        .collect();
+    assert!(unknown.is_empty(), "{}\n{FORMS}", unknown.join("\n"));
+}
+
+/// The lines of a block that a program prints.
+fn quoted_lines(block: &Block) -> Vec<&str> {
+    let lines = block.text.lines().map(str::trim);
+    lines
+        .filter(|line| line.chars().any(char::is_alphabetic) && *line != "...")
+        .collect()
+}
+
+#[test]
+fn every_quoted_line_is_printed_by_our_programs() {
+    let texts = ProgramsTexts::read().unwrap();
+    let mut unknown = Vec::new();
+    let mut count = 0;
+    for block in all_blocks().unwrap() {
+        if block.used != Use::Quoted {
+            continue;
+        }
+        for line in quoted_lines(&block) {
+            count += 1;
+            if !texts.contain_line(line) {
+                unknown.push(format!("{}: {line}", block.place()));
+            }
+        }
+    }
+    assert!(
+        unknown.is_empty(),
+        "no source prints:\n{}",
+        unknown.join("\n")
+    );
+    assert!(count > 20, "{count}");
+}
+
+#[test]
+fn every_copy_is_that_of_the_file() {
+    let flat = |text: &str| -> String {
+        let lines = text.lines().map(str::trim_end);
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    for block in all_blocks().unwrap() {
+        if let Use::InFile(file) = &block.used {
+            let text = fs::read_to_string(repository().join(file)).unwrap();
+            assert!(
+                flat(&text).contains(flat(&block.text).trim_end()),
+                "{} differs from {file}",
+                block.place()
+            );
+        }
+    }
+}
