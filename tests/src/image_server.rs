@@ -66,6 +66,10 @@ pub struct Behaviour {
     pub dies_after: Option<usize>,
     /// How long the port is closed after such a break.
     pub stays_dark: Duration,
+    /// Instead of breaking the connection, sends nothing more.
+    pub stalls: bool,
+    /// After the break, the file is no longer there.
+    pub gone_after: bool,
     /// Answers a Range request with the whole file, as some servers do.
     pub ignores_ranges: bool,
     /// The upper limit of the rate.
@@ -87,15 +91,20 @@ impl Entry {
         Self {
             file,
             etag,
-            died: AtomicBool::new(false),
+            died: Arc::default(),
         }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.file.behaviour.gone_after && self.died.load(Ordering::Relaxed)
     }
 }
 
 struct Entry {
     file: ServedFile,
     etag: String,
-    died: AtomicBool,
+    /// Set when a transfer breaks.
+    died: Arc<AtomicBool>,
 }
 
 struct Shared {
@@ -259,7 +268,8 @@ async fn serve(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
     };
     let (range, if_range) = (header("range"), header("if-range"));
     let in_root = in_root(&shared, &name);
-    let mut response = match shared.files.get(&name).or(in_root.as_ref()) {
+    let found = shared.files.get(&name).or(in_root.as_ref());
+    let mut response = match found.filter(|entry| !entry.is_gone()) {
         None => plain(StatusCode::NOT_FOUND),
         Some(entry) => {
             // A Range is valid only while the validator still matches (RFC 9110, 13.1.5).
@@ -350,8 +360,10 @@ fn answer(shared: &Arc<Shared>, name: &str, entry: &Entry, range: Option<&str>) 
             .file
             .behaviour
             .dies_after
-            .filter(|_| !entry.died.swap(true, Ordering::Relaxed)),
+            .filter(|_| !entry.died.load(Ordering::Relaxed)),
+        died: entry.died.clone(),
         stays_dark: entry.file.behaviour.stays_dark,
+        stalls: entry.file.behaviour.stalls,
         bytes_per_second: entry.file.behaviour.bytes_per_second,
         began: Instant::now(),
     };
@@ -380,7 +392,9 @@ struct Transfer {
     left: Bytes,
     sent: usize,
     dies_after: Option<usize>,
+    died: Arc<AtomicBool>,
     stays_dark: Duration,
+    stalls: bool,
     bytes_per_second: Option<u64>,
     began: Instant,
 }
@@ -397,6 +411,15 @@ impl Transfer {
         let until_death = self
             .dies_after
             .map_or(usize::MAX, |limit| limit.saturating_sub(self.sent));
+        if until_death == 0 {
+            self.died.store(true, Ordering::Relaxed);
+        }
+        if until_death == 0 && self.stalls {
+            let text = format!("/{}: stalls after {} bytes", self.name, self.sent);
+            self.shared.journal.record(Source::Images, text);
+            // Ends when the client closes the connection.
+            std::future::pending::<()>().await;
+        }
         if until_death == 0 {
             let text = format!("/{}: breaks off after {} bytes", self.name, self.sent);
             self.shared.journal.record(Source::Images, text);
