@@ -28,10 +28,11 @@ LIFE ?=
 ORACLE_SEED ?= 1
 ORACLE_LINES ?= 10000
 RUNS ?= 5
+AGENTS ?= 50
 RELEASE_NAMES ?= centos9-master debian-master
 RELEASE_OPTIONS ?= --module-set server
 
-.PHONY: help setup build live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz nm-oracle nmstate-oracle docs book lint clean
+.PHONY: help setup build live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz nm-oracle nmstate-oracle docs book lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +41,7 @@ help: ## Show this help
 	@echo '  make test-e2e TEST=NAME                     (default: all; tests/e2e)'
 	@echo '  make test-ironic LIFE=NAME                  (default: all; tests/ironic/lives.rs)'
 	@echo '  make bench RUNS=N                           (default: 5)'
+	@echo '  make endurance AGENTS=N                     (default: 50; at most 240)'
 	@echo '  make release RELEASE_NAMES="FLAVOR-BRANCH ..." RELEASE_OPTIONS="OPTION ..."'
 	@echo '  make nm-oracle ORACLE_SEED=N ORACLE_LINES=N (default: 1, 10000)'
 	@echo '  make fuzz FUZZ_SECONDS=N                    (default: 60, for each target)'
@@ -128,6 +130,11 @@ bench: build image peers kube-apiserver ## Measure run times and print tables (d
 	cargo build -q --release -p landfall-image
 	cargo run -q -p landfall-tests --bin bench -- --runs $(RUNS)
 	cargo run -q -p landfall-kubernetes-tests --bin controller-bench
+
+# All agents run at once, at low priority. 50 take 1 GB of disk and 1 GB of memory.
+endurance: setup ironic ## Many agents under the real Ironic, with all its troubles, and a compressed day
+	cargo build --release -p landfall-agent
+	nice -n 10 cargo run -q -p landfall-tests --bin endurance -- --agents $(AGENTS) --day
 
 test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass
 

@@ -4,6 +4,7 @@
 //! not ignored must pass before a change is merged; `make test-ironic` runs all.
 //! Each test leaves its logs in `out/logs/<test>*.log`.
 
+mod endurance;
 mod kernel_arguments;
 mod lives;
 

@@ -19,7 +19,7 @@ mod private_folders;
 mod registry;
 mod rescue_login;
 mod restarts;
-mod services;
+pub(crate) mod services;
 
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ pub const RESCUE_RAMDISK: &str = "landfall/rescue.img";
 
 /// The folder that `tests/ironic/environment.sh` fills. `LANDFALL_IRONIC` is the
 /// version of another release of Ironic than the pinned one.
-fn environment() -> PathBuf {
+pub(crate) fn environment() -> PathBuf {
     let out = artifacts::out_dir();
     match std::env::var("LANDFALL_IRONIC") {
         Ok(version) if !version.is_empty() => out.join(format!("ironic-{version}")),

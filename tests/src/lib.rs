@@ -16,6 +16,7 @@ pub mod data_partition;
 pub mod dhcp_server;
 pub mod disk_comparison;
 pub mod embedded_hosts;
+pub mod endurance;
 mod guest_slots;
 pub mod host_arguments;
 pub mod ignition;

@@ -75,6 +75,30 @@ impl Command {
     }
 }
 
+/// An HTTP client that trusts only the agent with this PEM certificate.
+pub(crate) fn trusting(verify_ca: &str) -> Result<Client> {
+    let certificate = CertificateDer::from_pem_slice(verify_ca.as_bytes())
+        .map_err(|error| anyhow::anyhow!("agent_verify_ca is no PEM certificate: {error}"))?;
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(certificate)
+        .context("agent_verify_ca as trust anchor")?;
+    // Only TLS 1.3 is offered: the strictest value of Ironic's
+    // `[agent]tls_minimum_version`.
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Client::builder()
+        .tls_backend_preconfigured(tls)
+        .user_agent("python-requests/2.34.2")
+        .timeout(COMMAND_LIMIT)
+        .no_proxy()
+        .build()
+        .context("a client for the agent")
+}
+
 /// A client for one agent. It trusts only that agent's certificate.
 pub(super) struct AgentClient {
     http: Client,
@@ -85,25 +109,7 @@ pub(super) struct AgentClient {
 impl AgentClient {
     /// `verify_ca` is the PEM certificate from the heartbeat.
     pub(super) fn new(callback_url: &str, verify_ca: &str, token: &str) -> Result<Self> {
-        let certificate = CertificateDer::from_pem_slice(verify_ca.as_bytes())
-            .map_err(|error| anyhow::anyhow!("agent_verify_ca is no PEM certificate: {error}"))?;
-        let mut roots = RootCertStore::empty();
-        roots
-            .add(certificate)
-            .context("agent_verify_ca as trust anchor")?;
-        // Only TLS 1.3 is offered: the strictest value of Ironic's
-        // `[agent]tls_minimum_version`.
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let http = Client::builder()
-            .tls_backend_preconfigured(tls)
-            .user_agent("python-requests/2.34.2")
-            .timeout(COMMAND_LIMIT)
-            .no_proxy()
-            .build()?;
+        let http = trusting(verify_ca)?;
         Ok(Self {
             http,
             base: callback_url.to_owned(),

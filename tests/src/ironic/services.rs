@@ -35,7 +35,7 @@ const IRONIC_CONF: &str = "ironic.conf";
 const START_PAUSE: Duration = Duration::from_millis(200);
 
 /// A process and everything that it starts. Dropping it kills all of them.
-pub(super) struct Service {
+pub(crate) struct Service {
     name: &'static str,
     process: Child,
 }
@@ -108,9 +108,7 @@ impl Services {
     pub(super) async fn stop_ironic(&self, how: Stop) -> Result<()> {
         let mut ironic = self.ironic.lock().await;
         match how {
-            // This kills the first process of its PID namespace. The kernel kills the
-            // others with it.
-            Stop::Kill => ironic.process.kill().await?,
+            Stop::Kill => ironic.kill().await?,
             Stop::Terminate => {
                 kill(ironic.program()?, Signal::SIGTERM)?;
                 timeout(STOP_LIMIT, ironic.process.wait())
@@ -151,7 +149,7 @@ fn start_ironic(lab: &Lab) -> Result<Service> {
 }
 
 /// The path of a program in the Python environment.
-fn tool(name: &str) -> String {
+pub(crate) fn tool(name: &str) -> String {
     text(&environment().join("venv/bin").join(name))
 }
 
@@ -180,7 +178,7 @@ pub(super) async fn virsh(arguments: &[&str]) -> Result<String> {
 impl Service {
     /// Starts a service. Its output goes to a log file. If `source` is given, its
     /// output except debug messages goes to the journal too.
-    pub(super) fn start(
+    pub(crate) fn start(
         lab: &Lab,
         name: &'static str,
         program: &str,
@@ -223,9 +221,15 @@ impl Service {
         Ok(Self { name, process })
     }
 
+    /// Ends the service with SIGKILL. This kills the first process of its PID namespace,
+    /// and the kernel kills the others with it.
+    pub(crate) async fn kill(&mut self) -> Result<()> {
+        Ok(self.process.kill().await?)
+    }
+
     /// The process ID of the program itself. [`program::bound_with_its_children`]
     /// explains the two processes above it.
-    fn program(&self) -> Result<Pid> {
+    pub(crate) fn program(&self) -> Result<Pid> {
         let outer = self.process.id().context("it has ended")?;
         let mut pid = i32::try_from(outer)?;
         for _ in ["the shell", "the program"] {
@@ -237,7 +241,7 @@ impl Service {
     }
 
     /// Waits for the service's first answer.
-    pub(super) async fn answers(
+    pub(crate) async fn answers(
         &mut self,
         mut asked: impl AsyncFnMut() -> Result<()>,
     ) -> Result<()> {
