@@ -18,8 +18,13 @@ use landfall_module_index::module_name;
 
 use crate::kernel_modules::ModuleTree;
 
-const VM: &str = include_str!("../module-sets/vm.txt");
-const SERVER: &str = include_str!("../module-sets/server.txt");
+/// The names and the texts of the sets that are part of the builder.
+const BUILT_IN: Sets = &[
+    ("vm", include_str!("../module-sets/vm.txt")),
+    ("server", include_str!("../module-sets/server.txt")),
+];
+
+type Sets = &'static [(&'static str, &'static str)];
 
 /// In bytes: the size limit of a list, ten times that of a list with all module
 /// names of a kernel.
@@ -120,24 +125,35 @@ impl ModuleSet {
     /// A set that is part of the builder.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
-        let text = match name {
-            "vm" => VM,
-            "server" => SERVER,
-            _ => return None,
-        };
+        Self::one_of(BUILT_IN, name, &[])
+    }
+
+    /// `open` has the names of the sets that include this one, directly or through
+    /// another.
+    fn one_of(sets: Sets, name: &str, open: &[&str]) -> Option<Self> {
+        if open.contains(&name) {
+            return None;
+        }
+        let (_, text) = sets.iter().find(|(other, _)| *other == name)?;
         // A test parses the texts, which are compiled in, so this never fails.
-        Self::parse(name, text).ok()
+        Self::parse_within(sets, name, text, open).ok()
     }
 
     /// Parses a user's set. `name` identifies the set in messages. The error names
     /// the first invalid line.
     pub fn parse(name: &str, text: &str) -> Result<Self, SetError> {
+        Self::parse_within(BUILT_IN, name, text, &[])
+    }
+
+    fn parse_within(sets: Sets, name: &str, text: &str, open: &[&str]) -> Result<Self, SetError> {
         if text.len() > MAX_SET_BYTES {
             return Err(SetError::TooLarge {
                 set: name.to_owned(),
                 found: text.len(),
             });
         }
+        let open = [open, &[name]].concat();
+        let include = |set: &str| Self::one_of(sets, set, &open);
         let mut lines = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
             let words = line.split('#').next().unwrap_or_default().trim();
@@ -152,7 +168,7 @@ impl ModuleSet {
                 line: number,
                 found: words.to_owned(),
             };
-            let what = selector(word, excluded, name).ok_or_else(bad)?;
+            let what = selector(word, excluded, include).ok_or_else(bad)?;
             lines.push(Line {
                 number,
                 excluded,
@@ -247,12 +263,13 @@ impl Line {
     }
 }
 
-fn selector(word: &str, excluded: bool, within: &str) -> Option<Selector> {
+fn selector(
+    word: &str,
+    excluded: bool,
+    include: impl Fn(&str) -> Option<ModuleSet>,
+) -> Option<Selector> {
     if let Some(set) = word.strip_prefix('@') {
-        // A set may not include itself: of the two built-in sets, only one includes the
-        // other.
-        return (!excluded && set != within)
-            .then(|| ModuleSet::built_in(set).map(Selector::Include))?;
+        return (!excluded).then(|| include(set).map(Selector::Include))?;
     }
     let plain = |part: &str| {
         !matches!(part, "" | "." | "..")

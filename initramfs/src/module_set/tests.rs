@@ -92,3 +92,26 @@ fn built_in_sets_read_and_take_what_there_is() {
     }
     assert_eq!(ModuleSet::built_in("desktop"), None);
 }
+
+#[test]
+fn a_set_cannot_include_itself_even_through_another() {
+    const SETS: Sets = &[
+        ("itself", "xfs\n@itself"),
+        ("first", "@second"),
+        ("second", "@third"),
+        ("third", "@first"),
+        ("beyond", "@first"),
+        ("xfs", "xfs"),
+        ("twice", "@xfs\n@xfs"),
+    ];
+    for (name, is_valid) in [
+        ("itself", false),
+        ("first", false),
+        ("second", false),
+        ("beyond", false),
+        ("twice", true),
+    ] {
+        let set = ModuleSet::one_of(SETS, name, &[]);
+        assert_eq!(set.is_some(), is_valid, "{name}");
+    }
+}
