@@ -52,10 +52,8 @@ pub(super) async fn execute(
     let (client, node) = (machine.client.clone(), node.clone());
     blocking(move || {
         for file in &files {
-            let failed = |failure: Failure| {
-                Failure::other(format!("{}: {}", file.path.display(), failure.details))
-            };
-            let content = load(file, &node, &client).map_err(failed)?;
+            let content =
+                load(file, &node, &client).map_err(|failure| of_file(&file.path, failure))?;
             let change = InjectedFile {
                 path: file.path.clone(),
                 content,
@@ -84,6 +82,14 @@ fn load(file: &FileRequest, node: &Node, client: &reqwest::Client) -> Result<Opt
             let request = Request::new([url]);
             fetch::small_file(request, client.clone(), SIZE_LIMIT).map(Some)
         }
+    }
+}
+
+/// The failure to load this file. Class and hint are those of the cause.
+fn of_file(path: &Path, failure: Failure) -> Failure {
+    Failure {
+        details: format!("{}: {}", path.display(), failure.details),
+        ..failure
     }
 }
 
@@ -123,7 +129,7 @@ fn find_partition(disk: &Path, directory: &Path) -> Result<PathBuf> {
         directory.display(),
         seen.join("; ")
     ))
-    .hint("name the partition by \"partition\""))
+    .hint("set \"partition\" of this file to the partition's number or device, for example 3 or /dev/sda3"))
 }
 
 /// Runs `work` on the mounted partition.
@@ -149,4 +155,25 @@ fn mounted<T>(partition: &Path, flags: MsFlags, work: impl FnOnce(&Path) -> T) -
 
 fn io_failure(partition: &Path, error: &io::Error) -> Failure {
     Failure::other(format!("{}: {error}", partition.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_report::failure::Class;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_download_keeps_its_class_and_hint() {
+        let download = Failure::image_download("http://h/f: gave up")
+            .hint("is the image server up?")
+            .permanently();
+        let failure = of_file(Path::new("etc/hosts"), download);
+        assert_eq!(failure.class, Class::ImageDownloadError);
+        assert_eq!(
+            failure.to_string(),
+            "etc/hosts: http://h/f: gave up -- is the image server up?"
+        );
+        assert!(failure.permanent);
+    }
 }
