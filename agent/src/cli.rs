@@ -47,6 +47,9 @@ pub enum Command {
 mod tests {
     use super::*;
     use clap::CommandFactory as _;
+    use landfall_documentation::blocks;
+    use landfall_documentation::commands::commands_of;
+    use landfall_documentation::page::pages;
 
     #[test]
     fn definitions_are_consistent_and_fit_a_console() {
@@ -64,5 +67,22 @@ mod tests {
         for line in pages.iter().flat_map(|page| page.lines()) {
             assert!(line.chars().count() <= 80, "{line}");
         }
+    }
+
+    #[test]
+    fn the_commands_of_the_docs_have_no_unknown_options() {
+        let mut count = 0;
+        for page in pages().unwrap() {
+            for block in blocks(&page) {
+                for command in commands_of(&block, "landfall-agent") {
+                    let words = shlex::split(&command).unwrap();
+                    if let Err(error) = Cli::try_parse_from(words) {
+                        panic!("{}: {command}\n{error}", block.place());
+                    }
+                    count += 1;
+                }
+            }
+        }
+        assert!(count >= 15, "found {count} commands");
     }
 }

@@ -243,17 +243,12 @@ fn all_commands_use_the_same_names_for_nics() {
     }
 }
 
-/// Takes the commands in code blocks marked `sh`, and the examples of `--help`.
+/// The examples of `--help`. `documentation.rs` runs those of the pages.
 #[test]
-fn the_commands_of_the_documentation_and_help_run_as_they_are_written() {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    let pages = ["README.md", "docs/guide.md"];
-    let pages = pages.map(|page| fs::read_to_string(format!("{root}/{page}")).unwrap());
-    let blocks = pages.iter().flat_map(|page| page.split("```sh\n").skip(1));
-    let fenced = blocks.flat_map(|rest| rest.split("```").next().unwrap_or_default().lines());
+fn the_examples_of_the_help_run_as_they_are_written() {
     let help = agent(&["--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    let lines = fenced.chain(help.lines()).map(str::trim);
+    let lines = help.lines().map(str::trim);
     let commands = lines.filter_map(|line| line.strip_prefix("landfall-agent "));
     let mut count = 0;
     // The service that the `discover` example names does not exist here.
@@ -263,5 +258,5 @@ fn the_commands_of_the_documentation_and_help_run_as_they_are_written() {
         assert!(output.status.success(), "{command}: {}", stderr(&output));
         count += 1;
     }
-    assert!(count >= 6, "found {count} commands");
+    assert!(count >= 3, "found {count} commands");
 }

@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
-mod source_files;
-
 use std::fs;
 use std::path::Path;
 
-use source_files::source_files;
+use landfall_documentation::programs_texts::ProgramsTexts;
 
 /// The texts that stand before the first `|` of each row, between backquotes.
 fn quotes(page: &str) -> Vec<&str> {
@@ -28,22 +26,12 @@ fn written(quote: &str) -> &str {
 #[test]
 fn every_quoted_text_is_in_the_source() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut source = String::new();
-    for file in source_files(&root.join("agent")) {
-        // A text that only a test contains is never printed.
-        if file.ends_with("tests.rs") || file.iter().any(|part| part == "tests") {
-            continue;
-        }
-        source.push_str(&fs::read_to_string(file).unwrap());
-    }
+    let texts = ProgramsTexts::read().unwrap();
     let page = fs::read_to_string(root.join("docs/my-host-hangs.md")).unwrap();
     let quotes = quotes(&page);
     assert!(quotes.len() > 18, "{}", quotes.len());
     for quote in quotes {
-        assert!(
-            source.contains(written(quote)),
-            "no source prints {quote:?}"
-        );
+        assert!(texts.contain(written(quote)), "no source prints {quote:?}");
     }
 }
 

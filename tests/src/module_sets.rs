@@ -162,3 +162,42 @@ fn every_name_of_a_set_is_one_of_the_kernel() {
         assert!(unknown.is_empty(), "set {name}: {}", unknown.join(", "));
     }
 }
+
+/// The rows of the tables of docs/real-servers.md: module, whether it is in the set
+/// `vm`, and the package of its firmware.
+fn rows_of_real_servers(page: &str) -> Vec<(&str, bool, &str)> {
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, _, module, in_vm, firmware, _] = cells[..] else {
+            return None;
+        };
+        let module = module.strip_prefix('`')?.strip_suffix('`')?;
+        Some((module, in_vm == "yes", firmware))
+    });
+    rows.collect()
+}
+
+#[test]
+fn the_page_of_real_servers_names_drivers_of_the_sets() {
+    let debian = Debian::new();
+    let tree = &debian.tree;
+    let vm = ModuleSet::built_in("vm").unwrap();
+    let vm = tree.closure(vm.select(tree).unwrap()).unwrap();
+    let page = include_str!("../../docs/real-servers.md");
+    let rows = rows_of_real_servers(page);
+    assert!(rows.len() > 40, "{}", rows.len());
+    for (module, in_vm, firmware) in rows {
+        assert!(
+            debian.server.contains_key(module),
+            "{module}: not in server"
+        );
+        assert_eq!(vm.contains_key(module), in_vm, "{module}: in vm");
+        let path = tree.directory().join(tree.path_of(module).unwrap());
+        let declared = ModInfo::of_file(&path).unwrap().firmware;
+        assert_eq!(
+            !declared.is_empty(),
+            !firmware.is_empty(),
+            "{module}: {declared:?}"
+        );
+    }
+}

@@ -1,7 +1,7 @@
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use clap::CommandFactory as _;
+use landfall_documentation::blocks;
+use landfall_documentation::commands::commands_of;
+use landfall_documentation::page::pages;
 
 use super::*;
 
@@ -105,51 +105,21 @@ fn a_customized_file_has_one_place() {
     }
 }
 
-/// README.md and all pages of docs.
-fn pages() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let directories = ["docs", "docs/platforms"].map(|directory| root.join(directory));
-    let entries = directories
-        .iter()
-        .flat_map(|directory| fs::read_dir(directory).unwrap());
-    let paths = entries.map(|entry| entry.unwrap().path());
-    paths
-        .filter(|path| path.extension().is_some_and(|name| name == "md"))
-        .chain([root.join("README.md")])
-        .collect()
-}
-
-/// The commands in the code blocks of a page. A part of a pipe and a comment are no
-/// arguments; `...` stands for some.
-fn commands(page: &str) -> Vec<String> {
-    let blocks = page.split("```").skip(1).step_by(2);
-    let blocks = blocks.map(|block| block.replace("\\\n", " "));
-    let lines: Vec<String> = blocks
-        .flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>())
-        .collect();
-    let commands = lines.iter().filter_map(|line| {
-        let line = line.trim_start_matches(['$', '#', ' ']);
-        let command = line.split([';', '|', '>']).next()?;
-        let command = command.split("  #").next()?;
-        let is_whole = command.starts_with("landfall-image ") && !command.contains("...");
-        is_whole.then(|| command.to_owned())
-    });
-    commands.collect()
-}
-
 #[test]
 fn the_commands_of_the_docs_have_no_unknown_options() {
     let mut count = 0;
-    for page in pages() {
-        for command in commands(&fs::read_to_string(&page).unwrap()) {
-            if cfg!(not(feature = "controller")) && command.contains(" controller ") {
-                continue;
+    for page in pages().unwrap() {
+        for block in blocks(&page) {
+            for command in commands_of(&block, "landfall-image") {
+                if cfg!(not(feature = "controller")) && command.contains(" controller ") {
+                    continue;
+                }
+                if let Err(error) = parse(&command) {
+                    panic!("{}: {command}\n{error}", block.place());
+                }
+                count += 1;
             }
-            if let Err(error) = parse(&command) {
-                panic!("{}: {command}\n{error}", page.display());
-            }
-            count += 1;
         }
     }
-    assert!(count >= 12, "found {count} commands");
+    assert!(count >= 20, "found {count} commands");
 }

@@ -1,37 +1,15 @@
-//! Runs the commands of README and docs as they are written: those in code blocks
-//! marked `sh`.
+//! Runs the builder's commands of README and docs as they are written, and compares
+//! their output with the pages.
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use landfall_documentation::blocks;
+use landfall_documentation::page::pages;
+use landfall_documentation::run::Reader;
+
 use crate::fixture::Fixture;
-
-/// The paths of README.md and of all pages of docs.
-fn pages() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let directories = [root.join("docs"), root.join("docs/platforms")];
-    let docs = directories.iter().flat_map(|directory| {
-        let entries = fs::read_dir(directory).unwrap();
-        entries.map(|entry| entry.unwrap().path())
-    });
-    let docs = docs.filter(|path| path.is_file());
-    let mut pages: Vec<PathBuf> = [root.join("README.md")].into_iter().chain(docs).collect();
-    pages.sort();
-    pages
-}
-
-/// The commands of a page that begin with `program`. Continued lines are joined.
-fn commands(page: &str, program: &str) -> Vec<String> {
-    let blocks = page.split("```sh\n").skip(1);
-    let blocks = blocks.map(|rest| rest.split("```").next().unwrap_or_default());
-    let lines = blocks.flat_map(|block| {
-        let joined = block.replace("\\\n", " ");
-        joined.lines().map(str::to_owned).collect::<Vec<_>>()
-    });
-    lines.filter(|line| line.starts_with(program)).collect()
-}
 
 /// A directory like the repository after `make build`, with the files that the
 /// builder reads.
@@ -67,7 +45,7 @@ fn repository() -> Fixture {
 }
 
 #[test]
-fn the_builders_commands_run_as_they_are_written() {
+fn the_builders_commands_run_as_the_pages_show_them() {
     let fixture = repository();
     let path = format!(
         "{}:{}",
@@ -76,24 +54,17 @@ fn the_builders_commands_run_as_they_are_written() {
             .display(),
         std::env::var("PATH").unwrap()
     );
-    let mut count = 0;
-    for page in pages() {
-        let text = fs::read_to_string(&page).unwrap();
-        for command in commands(&text, "landfall-image ") {
-            let output = Command::new("sh")
-                .args(["-c", &command])
-                .env("PATH", &path)
-                .current_dir(fixture.path("."))
-                .output()
-                .unwrap();
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert!(
-                output.status.success(),
-                "{}: {command}\n{told}",
-                page.display()
-            );
-            count += 1;
-        }
+    let (mut count, mut differences) = (0, Vec::new());
+    for page in pages().unwrap() {
+        let reader = Reader {
+            directory: &fixture.path("."),
+            program: "landfall-image",
+            path: path.clone(),
+        };
+        let (ran, found) = reader.follow(&blocks(&page)).unwrap();
+        count += ran;
+        differences.extend(found);
     }
-    assert!(count >= 4, "found {count} commands");
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    assert!(count >= 14, "found {count} commands");
 }

@@ -1,0 +1,32 @@
+//! Runs the agent's commands of README and docs as they are written, and compares their
+//! output with the pages.
+
+use std::path::Path;
+
+use landfall_documentation::blocks;
+use landfall_documentation::page::pages;
+use landfall_documentation::run::Reader;
+
+#[test]
+fn the_agents_commands_run_as_the_pages_show_them() {
+    let program = Path::new(env!("CARGO_BIN_EXE_landfall-agent"));
+    let path = format!(
+        "{}:{}",
+        program.parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let (mut count, mut differences) = (0, Vec::new());
+    for page in pages().unwrap() {
+        let directory = tempfile::tempdir().unwrap();
+        let reader = Reader {
+            directory: directory.path(),
+            program: "landfall-agent",
+            path: path.clone(),
+        };
+        let (ran, found) = reader.follow(&blocks(&page)).unwrap();
+        count += ran;
+        differences.extend(found);
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    assert!(count >= 14, "found {count} commands");
+}
