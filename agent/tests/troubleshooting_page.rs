@@ -43,7 +43,7 @@ fn every_example_of_a_screen_is_there() {
         .filter_map(|rest| rest.split(')').next())
         .filter(|link| link.ends_with(".screen"))
         .collect();
-    assert_eq!(links.len(), 16);
+    assert_eq!(links.len(), 17);
     for link in links {
         assert!(docs.join(link).is_file(), "{link}");
     }

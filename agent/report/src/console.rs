@@ -2,8 +2,10 @@
 //! queue. Otherwise a serial line whose flow control is held low would stop the
 //! installation.
 
+mod blocks;
 mod device;
 mod keyboard;
+mod open_form;
 mod screen;
 
 use std::collections::BTreeMap;

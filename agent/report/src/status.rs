@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::event::{Event, VERSION};
-use crate::{mib, printable};
+use crate::{in_words, mib, printable};
 
 static STATUS: LazyLock<watch::Sender<Status>> = LazyLock::new(watch::Sender::default);
 
@@ -189,6 +189,8 @@ impl Progress {
     }
 }
 
+const MIB: u64 = 1 << 20;
+
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, mib(self.done))?;
@@ -196,9 +198,12 @@ impl fmt::Display for Progress {
             let percent = self.done.saturating_mul(100) / total;
             write!(f, " of {} ({percent} %)", mib(total))?;
         }
-        write!(f, ", {}/s", mib(self.rate))?;
+        match self.rate {
+            ..MIB => write!(f, ", {} KiB/s", self.rate / 1024)?,
+            rate => write!(f, ", {}/s", mib(rate))?,
+        }
         match self.remaining {
-            Some(left) => write!(f, ", {} min {} s left", left / 60, left % 60),
+            Some(left) => write!(f, ", {} left", in_words(left)),
             None => Ok(()),
         }
     }
@@ -227,16 +232,21 @@ pub struct LastError {
 impl LastError {
     /// The text before ` -- ` is the error, the text after it is the remedy.
     pub(crate) fn of(event: &Event) -> Self {
-        let (text, remedy) = match event.text.split_once(" -- ") {
-            Some((text, remedy)) => (text, Some(remedy.to_owned())),
-            None => (event.text.as_str(), None),
-        };
+        let (text, remedy) = with_remedy(&event.text);
         Self {
             time: event.time,
             stage: event.stage.clone(),
             text: text.to_owned(),
-            remedy,
+            remedy: remedy.map(str::to_owned),
         }
+    }
+}
+
+/// Separates an error from its remedy, which follows ` -- `.
+pub fn with_remedy(text: &str) -> (&str, Option<&str>) {
+    match text.split_once(" -- ") {
+        Some((text, remedy)) => (text, Some(remedy)),
+        None => (text, None),
     }
 }
 
@@ -263,13 +273,14 @@ pub fn begin_step(name: impl Into<String>) {
 }
 
 /// Records why a request failed that the agent repeats, until
-/// [`retry_succeeded`].
-pub fn report_retry(stage: &str, text: String, remedy: Option<String>) {
+/// [`retry_succeeded`]. Without `remedy` it is what follows ` -- ` in the text.
+pub fn report_retry(stage: &str, text: &str, remedy: Option<String>) {
+    let (text, own_remedy) = with_remedy(text);
     let error = LastError {
         time: seconds_since_boot(),
         stage: stage.to_owned(),
-        text,
-        remedy,
+        text: text.to_owned(),
+        remedy: remedy.or(own_remedy.map(str::to_owned)),
     };
     update(|status| status.last_error = Some(error));
 }
@@ -311,7 +322,7 @@ pub fn changes() -> watch::Receiver<Status> {
     STATUS.subscribe()
 }
 
-fn masked(status: &Status) -> Status {
+pub(crate) fn masked(status: &Status) -> Status {
     let mut value = serde_json::to_value(status).unwrap_or_default();
     mask(&mut value);
     // The form is unchanged, so this cannot fail.
@@ -375,7 +386,7 @@ mod tests {
         assert_eq!(
             status.in_words().as_deref(),
             Some(
-                "deploy.write_image; writing: 5.0 MiB of 10.0 MiB (50 %), 524288 bytes/s, 0 min 10 s left; last error: disk: status 404"
+                "deploy.write_image; writing: 5.0 MiB of 10.0 MiB (50 %), 512 KiB/s, 10 s left; last error: disk: status 404"
             )
         );
         status.done = Some("rebooting".into());

@@ -125,8 +125,12 @@ pub async fn post_inventory(
             Some(403) => wire::FORBIDDEN,
             _ => "",
         };
+        let advice = match status {
+            Some(403) => format!(" -- {}", wire::FORBIDDEN_REMEDY),
+            _ => String::new(),
+        };
         tracing::warn!(
-            "inspection: {fault}{why}; posting again in {:.0} s",
+            "inspection: {fault}{why}; posting again in {:.0} s{advice}",
             pause.as_secs_f64()
         );
         tokio::select! {

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::agent_token::{AgentToken, NoToken};
 use super::service::Service;
-use super::wire::{FORBIDDEN, LookupAnswer, fault};
+use super::wire::{FORBIDDEN, FORBIDDEN_REMEDY, LookupAnswer, fault};
 
 /// The longest pause between two lookups, as in Ironic's agent.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -170,12 +170,15 @@ pub async fn look_up_until_known(
             });
         }
         let pause = (extra + backoff.pause()).min(left);
-        status::report_retry("lookup", fault.clone(), remedy.map(|remedy| remedy(&macs)));
+        let remedy = remedy.map(|remedy| remedy(&macs));
+        let advice = remedy.as_ref().map(|remedy| format!(" -- {remedy}"));
         tracing::warn!(
-            "lookup at {}: {fault}; asking again in {:.0} s or when a NIC appears",
+            "lookup at {}: {fault}; asking again in {:.0} s or when a NIC appears{}",
             service.base(),
-            pause.as_secs_f64().ceil()
+            pause.as_secs_f64().ceil(),
+            advice.unwrap_or_default()
         );
+        status::report_retry("lookup", &fault, remedy);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = query.other_nics_than(&macs) => {
@@ -209,6 +212,7 @@ fn remedy_of(answer: &Answer) -> Option<Remedy> {
                 "enrol a port with one of these MAC addresses, or start its inspection or deployment: {macs}"
             )
         }),
+        403 => Some(|_| FORBIDDEN_REMEDY.to_owned()),
         409 => Some(|_| {
             "Ironic works on the node; if this lasts, look at the node's last error and reservation"
                 .to_owned()

@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// What a 403 means. Ironic needs no credentials of an agent.
-pub(super) const FORBIDDEN: &str = " (this Ironic does not serve agents: [api]enable_ramdisk_endpoints is off there, or a proxy in front of it refuses the request -- check ipa-api-url)";
+pub(super) const FORBIDDEN: &str = " (this Ironic does not serve agents: [api]enable_ramdisk_endpoints is off there, or a proxy in front of it refuses the request)";
+/// What an operator can do about it.
+pub(super) const FORBIDDEN_REMEDY: &str =
+    "check ipa-api-url, [api]enable_ramdisk_endpoints in ironic.conf, and the proxy";
 
 /// The answer to `GET /`. Of its many keys only the version is used.
 #[derive(Debug, Deserialize)]

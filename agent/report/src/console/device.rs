@@ -10,13 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use landfall_boot_params::argument_value::ConsoleMode;
-use landfall_sys::boot_clock::seconds_since_boot;
 
+use super::blocks::Blocks;
 use super::keyboard::follow_keys;
+use super::open_form::OpenForm;
 use super::screen::Screen;
-use crate::form::{self, Form, Key};
-use crate::status::{self, Status};
-use crate::status_screen;
+use crate::form::Key;
+use crate::status;
 
 /// How many lines a console may lag behind. If it is slower, lines are dropped.
 pub(super) const CONSOLE_QUEUE: usize = 512;
@@ -25,18 +25,10 @@ pub(super) const CONSOLE_QUEUE: usize = 512;
 /// clock.
 const DRAW_PAUSE: Duration = Duration::from_millis(200);
 const REDRAW: Duration = Duration::from_secs(1);
+/// How long a drawing of the form waits for further keys: pasted text is drawn once, and
+/// not for each of its characters.
+const KEYS_SETTLE: Duration = Duration::from_millis(20);
 
-/// The pause between two blocks of the status on a serial console. At 9600 baud a
-/// block takes about a second.
-const BLOCK_PAUSE: Duration = Duration::from_secs(60);
-/// How long the first block waits after the console was opened: a boot that
-/// proceeds needs none.
-const FIRST_BLOCK: Duration = Duration::from_secs(15);
-/// How long a block waits for further changes.
-const BLOCK_SETTLES: Duration = Duration::from_secs(3);
-
-/// How long a form stays open without a key: a serial console shows no lines meanwhile.
-const FORM_IDLE: Duration = Duration::from_secs(300);
 /// The most lines that a serial console keeps while a form is open.
 const MOST_HELD: usize = CONSOLE_QUEUE;
 
@@ -117,56 +109,38 @@ impl Console {
     }
 }
 
-/// A form while an operator uses it.
-struct OpenForm {
-    form: Box<dyn Form>,
-    last_key: Instant,
-}
-
-/// Gives a key to the open form. Enter opens one: noise on a serial line seldom looks
-/// like it.
-fn press(open: &mut Option<OpenForm>, key: Key) {
-    let last_key = Instant::now();
-    match open {
-        Some(open_form) => {
-            open_form.last_key = last_key;
-            if !open_form.form.press(key) {
-                *open = None;
-            }
-        }
-        None if key == Key::Enter => {
-            *open = form::open().map(|form| OpenForm { form, last_key });
-        }
-        None => {}
-    }
-}
-
-fn close_idle(open: &mut Option<OpenForm>) {
-    open.take_if(|open| open.last_key.elapsed() >= FORM_IDLE);
-}
-
 /// Draws the status screen whenever a line is said, and every second; or the form while
 /// it is open.
 fn serve_screen(file: File, jobs: &Receiver<Job>) {
     let mut screen = Screen::new(file);
-    let mut open = None;
+    let mut form = OpenForm::default();
     screen.draw();
     let mut drawn = Instant::now();
     let mut due = drawn + REDRAW;
     loop {
         let mut flushed = None;
         match jobs.recv_timeout(due.saturating_duration_since(Instant::now())) {
-            Ok(Job::Print(_)) => {
-                due = due.min(drawn + DRAW_PAUSE);
-                continue;
+            Ok(Job::Print(_)) => due = due.min(drawn + DRAW_PAUSE),
+            Ok(Job::Press(key)) => {
+                let now = Instant::now();
+                form.press(key, now);
+                due = due.min(now + KEYS_SETTLE);
             }
-            Ok(Job::Press(key)) => press(&mut open, key),
-            Ok(Job::Flush(done)) => flushed = Some(done),
-            Err(RecvTimeoutError::Timeout) => close_idle(&mut open),
+            Ok(Job::Flush(done)) => {
+                // The last status before the machine stops must be seen.
+                form.close();
+                due = Instant::now();
+                flushed = Some(done);
+            }
+            Err(RecvTimeoutError::Timeout) => form.close_if_idle(),
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        match &open {
-            Some(open) => screen.draw_form(&*open.form),
+        // Also while jobs keep coming.
+        if Instant::now() < due {
+            continue;
+        }
+        match form.shown() {
+            Some(form) => screen.draw_form(form),
             None => screen.draw(),
         }
         if let Some(done) = flushed {
@@ -177,57 +151,11 @@ fn serve_screen(file: File, jobs: &Receiver<Job>) {
     }
 }
 
-/// Decides when a serial console gets a block of the status.
-struct Blocks {
-    shown: Option<Status>,
-    /// When the last change was seen, if it is not shown yet.
-    changed: Option<(Status, Instant)>,
-    /// No block before this.
-    not_before: Instant,
-}
-
-impl Blocks {
-    fn new() -> Self {
-        Self {
-            shown: None,
-            changed: None,
-            not_before: Instant::now() + FIRST_BLOCK,
-        }
-    }
-
-    /// The block, if one is due.
-    fn due(&mut self, status: &Status, at: Instant) -> Option<Vec<String>> {
-        let essence = status_screen::essence(status);
-        if self.shown.as_ref() == Some(&essence) {
-            self.changed = None;
-            return None;
-        }
-        let since = match &self.changed {
-            Some((known, since)) if *known == essence => *since,
-            _ => {
-                self.changed = Some((essence, at));
-                return None;
-            }
-        };
-        if at < self.not_before || at < since + BLOCK_SETTLES {
-            return None;
-        }
-        self.not_before = at + BLOCK_PAUSE;
-        self.changed = None;
-        self.shown = Some(essence);
-        Some(status_screen::block(
-            status,
-            seconds_since_boot(),
-            form::hint(),
-        ))
-    }
-}
-
 /// A serial console: prints lines, and draws the form while it is open.
 struct SerialLine {
     file: File,
-    open: Option<OpenForm>,
-    /// Draws the form. Made when the first one is opened.
+    form: OpenForm,
+    /// Draws the form. Made when the form is opened.
     screen: Option<Screen>,
     /// The lines that were said while the form was open.
     held: Vec<String>,
@@ -237,7 +165,7 @@ struct SerialLine {
 
 impl SerialLine {
     fn print(&mut self, text: String) {
-        if self.open.is_none() {
+        if self.form.shown().is_none() {
             // If the console has disappeared, the error cannot be shown anywhere.
             let _ = self.file.write_all(text.as_bytes());
         } else if self.held.len() < MOST_HELD {
@@ -247,21 +175,17 @@ impl SerialLine {
         }
     }
 
-    /// Changes the form by `change` and shows the result.
-    fn change_form(&mut self, change: impl FnOnce(&mut Option<OpenForm>)) {
-        let was_open = self.open.is_some();
-        change(&mut self.open);
-        if let Some(open) = &self.open {
+    /// Draws the form, or what was said while it was open.
+    fn draw(&mut self) {
+        if let Some(form) = self.form.shown() {
             if self.screen.is_none() {
                 self.screen = self.file.try_clone().ok().map(Screen::new);
             }
             if let Some(screen) = &mut self.screen {
-                screen.draw_form(&*open.form);
+                screen.draw_form(form);
             }
-        } else if was_open {
-            if let Some(mut screen) = self.screen.take() {
-                screen.clear();
-            }
+        } else if let Some(mut screen) = self.screen.take() {
+            screen.clear();
             for line in std::mem::take(&mut self.held) {
                 self.print(line);
             }
@@ -278,31 +202,48 @@ impl SerialLine {
 fn serve_lines(file: File, jobs: &Receiver<Job>, mut blocks: Option<Blocks>) {
     let mut line = SerialLine {
         file,
-        open: None,
+        form: OpenForm::default(),
         screen: None,
         held: Vec::new(),
         not_held: 0,
     };
+    // When the form must be drawn.
+    let mut due: Option<Instant> = None;
+    let mut checked = Instant::now();
     loop {
-        match jobs.recv_timeout(REDRAW) {
+        let wait = due.map_or(REDRAW, |due| due.saturating_duration_since(Instant::now()));
+        let received = jobs.recv_timeout(wait);
+        let now = Instant::now();
+        match received {
             Ok(Job::Print(text)) => line.print(text),
-            Ok(Job::Press(key)) => line.change_form(|open| press(open, key)),
+            Ok(Job::Press(key)) => {
+                line.form.press(key, now);
+                due = due.or(Some(now + KEYS_SETTLE));
+            }
             Ok(Job::Flush(done)) => {
                 // The last lines before the machine stops must be seen.
-                line.change_form(|open| *open = None);
+                line.form.close();
+                line.draw();
                 let _ = done.try_send(());
             }
-            Err(RecvTimeoutError::Timeout) if line.open.is_some() => {
-                line.change_form(close_idle);
+            Err(RecvTimeoutError::Timeout) if line.form.shown().is_some() => {
+                line.form.close_if_idle();
+                due = Some(now);
             }
-            Err(RecvTimeoutError::Timeout) => {
-                let due = { blocks.as_mut() }
-                    .and_then(|blocks| blocks.due(&status::now(), Instant::now()));
-                if let Some(block) = due {
-                    line.print(block.join("\n") + "\n");
-                }
-            }
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
+        }
+        // Also while lines keep coming.
+        if checked.elapsed() >= REDRAW && line.form.shown().is_none() {
+            checked = Instant::now();
+            let block = { blocks.as_mut() }.and_then(|blocks| blocks.due(&status::now(), checked));
+            if let Some(block) = block {
+                line.print(block.join("\n") + "\n");
+            }
+        }
+        if due.is_some_and(|due| due <= Instant::now()) {
+            line.draw();
+            due = None;
         }
     }
 }
@@ -310,6 +251,7 @@ fn serve_lines(file: File, jobs: &Receiver<Job>, mut blocks: Option<Blocks>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::form::{self, Form};
 
     #[test]
     fn only_numbered_ttys_are_virtual_terminals() {
@@ -323,27 +265,6 @@ mod tests {
         ] {
             assert_eq!(is_virtual_terminal(Path::new(device)), expected, "{device}");
         }
-    }
-
-    #[test]
-    fn a_block_follows_a_change_but_not_more_often_than_every_minute() {
-        let start = Instant::now();
-        let at = |seconds| start + Duration::from_secs(seconds);
-        let mut blocks = Blocks::new();
-        blocks.not_before = at(15);
-        let mut status = Status::default();
-        let mut due = |status: &Status, seconds| blocks.due(status, at(seconds)).is_some();
-        assert!(!due(&status, 0), "the first change is seen");
-        assert!(!due(&status, 10), "too early");
-        assert!(due(&status, 15));
-        assert!(!due(&status, 100), "nothing has changed");
-        status.node = Some("n".into());
-        assert!(!due(&status, 101));
-        assert!(due(&status, 104));
-        status.node = Some("m".into());
-        assert!(!due(&status, 105));
-        assert!(!due(&status, 150), "a minute has not passed");
-        assert!(due(&status, 164));
     }
 
     struct Echo(String);
@@ -403,6 +324,8 @@ mod tests {
         console.print("before");
         let seen = until(&mut terminal, "before\r\n");
         assert!(!seen.contains("form"), "only Enter opens the form: {seen}");
+        // Not right behind another key.
+        thread::sleep(Duration::from_millis(300));
         terminal.write_all(b"\rab").unwrap();
         let seen = until(&mut terminal, "form: ab");
         assert!(seen.contains("\x1b[2J"), "{seen}");

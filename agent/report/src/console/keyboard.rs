@@ -13,8 +13,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::form::Key;
 
 const ESCAPE: u8 = 0x1b;
-/// A terminal sends the bytes of one key together. At 9600 baud a byte takes 1 ms.
-const SEQUENCE_MILLISECONDS: u16 = 50;
+/// A terminal sends the bytes of one key together, but a BMC's serial-over-LAN may put
+/// them into two packets.
+const SEQUENCE_MILLISECONDS: u16 = 300;
 
 /// Calls `each` for every key, until the console disappears or `each` returns false.
 /// Returns at once if the device is no terminal.
@@ -85,58 +86,65 @@ impl Decoder {
     }
 
     fn next(&mut self, byte: u8) -> Option<Key> {
-        match std::mem::take(self) {
-            Self::CarriageReturn if byte == b'\n' => None,
-            Self::Start | Self::CarriageReturn => match byte {
-                ESCAPE => {
-                    *self = Self::Escape;
-                    None
-                }
-                b'\r' => {
-                    *self = Self::CarriageReturn;
-                    Some(Key::Enter)
-                }
-                b'\n' => Some(Key::Enter),
-                b'\t' => Some(Key::Down),
-                0x08 | 0x7f => Some(Key::Backspace),
-                0x15 => Some(Key::Clear),
-                b' '..=b'~' => Some(Key::Char(byte.into())),
-                _ => None,
-            },
-            Self::Escape => match byte {
-                b'[' | b'O' => {
-                    *self = Self::Sequence;
-                    None
-                }
-                ESCAPE => {
-                    *self = Self::Escape;
-                    Some(Key::Escape)
-                }
-                // A key together with Alt.
-                _ => None,
-            },
-            Self::Sequence => match byte {
-                b'[' => {
-                    *self = Self::Function;
-                    None
-                }
-                b'0'..=b'?' => {
-                    *self = Self::Sequence;
-                    None
-                }
-                b'A' | b'Z' => Some(Key::Up),
-                b'B' => Some(Key::Down),
-                b'C' => Some(Key::Right),
-                b'D' => Some(Key::Left),
-                _ => None,
-            },
-            Self::Function => None,
+        match (std::mem::take(self), byte) {
+            (Self::CarriageReturn, b'\n') => None,
+            (Self::Escape, ESCAPE) => {
+                *self = Self::Escape;
+                Some(Key::Escape)
+            }
+            (Self::Escape, b'[' | b'O') => {
+                *self = Self::Sequence;
+                None
+            }
+            // A control character within a sequence counts, and ends it.
+            (_, 0..=0x1f | 0x7f) => self.control(byte),
+            // A key together with Alt.
+            (Self::Escape, _) => None,
+            (Self::Sequence, b'[') => {
+                *self = Self::Function;
+                None
+            }
+            (Self::Sequence, b' '..=b'?') => {
+                *self = Self::Sequence;
+                None
+            }
+            (Self::Sequence, b'A' | b'Z') => Some(Key::Up),
+            (Self::Sequence, b'B') => Some(Key::Down),
+            (Self::Sequence, b'C') => Some(Key::Right),
+            (Self::Sequence, b'D') => Some(Key::Left),
+            (Self::Sequence | Self::Function, _) => None,
+            (Self::Start | Self::CarriageReturn, b' '..=b'~') => Some(Key::Char(byte.into())),
+            // Bytes of characters beyond ASCII: no value has them.
+            (Self::Start | Self::CarriageReturn, _) => None,
+        }
+    }
+
+    fn control(&mut self, byte: u8) -> Option<Key> {
+        match byte {
+            ESCAPE => {
+                *self = Self::Escape;
+                None
+            }
+            b'\r' => {
+                *self = Self::CarriageReturn;
+                Some(Key::Enter)
+            }
+            b'\n' => Some(Key::Enter),
+            b'\t' => Some(Key::Down),
+            0x08 | 0x7f => Some(Key::Backspace),
+            // Ctrl-U
+            0x15 => Some(Key::Clear),
+            // Ctrl-C, with which operators leave programs.
+            0x03 => Some(Key::Escape),
+            _ => None,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn keys(bytes: &[u8]) -> Vec<Key> {
@@ -160,7 +168,17 @@ mod tests {
                 &[Enter, Down, Backspace, Backspace, Clear],
             ),
             (b"\x1b[A\x1b[B\x1b[C\x1b[D", &[Up, Down, Right, Left]),
-            (b"\x1bOA\x1b[Z", &[Up, Up]),
+            (
+                b"\x1bOA\x1bOB\x1bOC\x1bOD\x1b[Z",
+                &[Up, Down, Right, Left, Up],
+            ),
+            (b"\x03", &[Escape]),
+            // Answers and marks of a terminal: its size, its name, pasted text.
+            (b"\x1b[24;80R\x1b[?62;c\x1b[200~a\x1b[201~", &[Char('a')]),
+            (b"\x1b[1 q\x1b[1$y", &[]),
+            // A sequence that was cut off.
+            (b"\x1b[1\x1b[A\x1b[\r", &[Up, Enter]),
+            (b"\x1bx\x1b", &[Escape]),
             (b"\x1b", &[Escape]),
             (b"\x1b\x1b", &[Escape, Escape]),
             (b"\x1b[[A\x1b[15~\x1b[1;5Cx", &[Right, Char('x')]),
@@ -168,6 +186,31 @@ mod tests {
         ];
         for (bytes, expected) in table {
             assert_eq!(keys(bytes), *expected, "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_become_at_most_as_many_keys(bytes: Vec<u8>) {
+            let keys = keys(&bytes);
+            prop_assert!(keys.len() <= bytes.len());
+            let is_typed = |key: &Key| match key {
+                Key::Char(character) => matches!(character, ' '..='~'),
+                _ => true,
+            };
+            prop_assert!(keys.iter().all(is_typed), "{keys:?}");
+        }
+
+        #[test]
+        fn garbage_does_not_swallow_what_follows(bytes: Vec<u8>) {
+            let mut decoder = Decoder::default();
+            for byte in bytes {
+                decoder.next(byte);
+            }
+            // A pause ends every sequence.
+            decoder.end();
+            prop_assert_eq!(decoder.next(b'\r'), Some(Key::Enter));
+            prop_assert_eq!(decoder.next(b'x'), Some(Key::Char('x')));
         }
     }
 }

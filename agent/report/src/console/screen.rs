@@ -15,8 +15,8 @@ use crate::{last_events, status};
 
 /// How often every line is drawn, not only those that have changed.
 const REDRAW_ALL: Duration = Duration::from_secs(5);
-/// The size of a VGA text screen, for a terminal that does not know its size.
-const VGA_SIZE: (usize, usize) = (80, 25);
+/// The size of a VT100, for a terminal that does not know its size: a serial line.
+const VT100_SIZE: (usize, usize) = (80, 24);
 /// More log lines than fit on a large screen.
 const LOG_LINES: usize = 80;
 
@@ -68,7 +68,7 @@ impl Screen {
     }
 
     fn size(&self) -> (usize, usize) {
-        window_size(&self.file).unwrap_or(VGA_SIZE)
+        window_size(&self.file).unwrap_or(VT100_SIZE)
     }
 
     fn show(&mut self, lines: Vec<ScreenLine>, size: (usize, usize)) {

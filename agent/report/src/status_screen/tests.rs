@@ -1,10 +1,12 @@
 use std::fs;
 use std::path::Path;
 
+use proptest::prelude::*;
 use serde_json::Value;
 use tracing::Level;
 
 use super::*;
+use crate::status::{Host, LastError, Network, Nic, Progress, RootDisk, Step, WayStep};
 
 /// Each file below `test_data/status-screen` is a `/status.json` of a machine. Next to
 /// it are its screen and its block, as the operator sees them. `LANDFALL_UPDATE_SCREENS=1`
@@ -33,7 +35,7 @@ fn the_screens_are_as_reviewed() {
         let screen = screen(&status, &events, now, clock, "", (80, 25));
         assert!(screen.len() <= 25, "{}", path.display());
         let lines: Vec<_> = screen.iter().map(|line| line.text.as_str()).collect();
-        let block = block(&status, now, "");
+        let block = block(&status, now, clock, "");
         for line in lines
             .iter()
             .copied()
@@ -61,7 +63,7 @@ fn the_screens_are_as_reviewed() {
         }
         judged += 1;
     }
-    assert_eq!(judged, 16);
+    assert_eq!(judged, 17);
 }
 
 fn event(value: &Value) -> Event {
@@ -84,23 +86,140 @@ fn many_nics_leave_room_for_the_log() {
             ..Nic::default()
         })
         .collect();
-    let line = Event {
-        sequence: 1,
-        time: 1.0,
-        stage: "disk".into(),
-        level: Level::INFO,
-        text: "the last line".into(),
-        progress: None,
-    };
-    for size in [(80, 25), (128, 48), (200, 60), (10, 3)] {
+    let line = said("the last line");
+    for size in [(80, 25), (128, 48), (200, 60), (40, 10)] {
         let screen = screen(&status, std::slice::from_ref(&line), 2.0, "", "", size);
-        assert!(screen.len() <= size.1.max(10), "{size:?}");
         assert!(
             screen.last().unwrap().text.contains("the last line"),
             "{size:?}"
         );
-        assert!(screen.iter().all(|line| line.text.len() <= size.0.max(40)));
     }
+}
+
+/// The NIC that matters is the last of eight, and the others have no cable.
+#[test]
+fn the_nic_that_came_farthest_is_seen() {
+    let step = |step: &str, outcome: &str, text: &str| WayStep {
+        step: step.into(),
+        outcome: outcome.into(),
+        text: text.into(),
+        remedy: Some("do this".into()),
+    };
+    let mut status = Status::default();
+    status.network.nics = (0..8)
+        .map(|number| Nic {
+            name: format!("eth{number}"),
+            carrier: number >= 6,
+            way: match number {
+                ..6 => vec![step("carrier", "failed", "none")],
+                6 => vec![step("carrier", "done", "ok")],
+                _ => vec![
+                    step("carrier", "done", "ok"),
+                    step("address", "done", "192.0.2.10/24"),
+                    step("route", "failed", "none to 192.0.2.1"),
+                ],
+            },
+            ..Nic::default()
+        })
+        .collect();
+    let lines = screen(&status, &[], 2.0, "", "", (80, 25));
+    let text = lines.into_iter().map(|line| line.text + "\n");
+    let text: String = text.collect();
+    let at = |part: &str| {
+        text.find(part)
+            .unwrap_or_else(|| panic!("no {part}: {text}"))
+    };
+    assert!(at("FAILED: none to 192.0.2.1") < at("eth6:"), "{text}");
+    at("no carrier: eth0, eth1, eth2, eth3, eth4, eth5\n");
+}
+
+fn said(text: &str) -> Event {
+    Event {
+        sequence: 1,
+        time: 1.0,
+        stage: "disk".into(),
+        level: Level::INFO,
+        text: text.into(),
+        progress: None,
+    }
+}
+
+fn texts() -> impl Strategy<Value = String> {
+    prop_oneof!["[ -~]{0,200}", any::<String>(), Just(String::new())]
+}
+
+prop_compose! {
+    fn ways()(
+        steps in prop::collection::vec((texts(), texts(), prop::option::of(texts())), 0..8),
+        outcome in "done|waiting|failed",
+    ) -> Vec<WayStep> {
+        steps.into_iter().map(|(step, text, remedy)| WayStep {
+            step, outcome: outcome.clone(), text, remedy,
+        }).collect()
+    }
+}
+
+prop_compose! {
+    fn nics()(
+        name in texts(), carrier: bool, speed: Option<u32>, addresses in prop::collection::vec(texts(), 0..4),
+        neighbour in prop::option::of(texts()), way in ways(),
+    ) -> Nic {
+        Nic { name, carrier, speed, addresses, neighbour, way, ..Nic::default() }
+    }
+}
+
+prop_compose! {
+    fn statuses()(
+        host in prop::collection::vec(texts(), 4),
+        memory: Option<u64>,
+        facts in prop::collection::vec(prop::option::of(texts()), 6),
+        nics in prop::collection::vec(nics(), 0..12),
+        progress: Option<(u64, Option<u64>, u64, Option<u64>)>,
+        error in prop::option::of((texts(), texts(), prop::option::of(texts()))),
+    ) -> Status {
+        let [name, vendor, product, serial] = <[String; 4]>::try_from(host).unwrap();
+        let [service, node, step, disk, done, source] = <[Option<String>; 6]>::try_from(facts).unwrap();
+        let disk = disk.map(|why| RootDisk { path: why.clone(), why });
+        let error = error.map(|(stage, text, remedy)| LastError { time: 1e9, stage, text, remedy });
+        let step = step.map(|name| Step { name, since: -1.0 });
+        let progress = progress.map(|(done, total, rate, remaining)| Progress {
+            what: "writing".into(), done, total, rate, remaining,
+        });
+        Status {
+            host: Host { name, vendor, product, serial, memory, ..Host::default() },
+            network: Network { source, nics, ..Network::default() },
+            service, node, step, progress, root_disk: disk, last_error: error, done,
+            ..Status::default()
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_status_fits_on_any_terminal(
+        status in statuses(), columns in 0_usize..300, rows in 0_usize..80, text in texts(),
+    ) {
+        let status = crate::status::masked(&status);
+        let events = [said(&crate::printable(&text)), said("last")];
+        let clock = "2026-11-24 11:22:33 UTC";
+        let hint = "press Enter to change the network";
+        for size in [(columns, rows), (10, 5), (20, 10), (80, 24)] {
+            let (width, height) = (size.0.max(1), size.1.max(1));
+            let screen = screen(&status, &events, 100.0, clock, hint, size);
+            prop_assert!(screen.len() <= height, "{} lines in {size:?}", screen.len());
+            for line in screen {
+                prop_assert!(line.text.len() <= width, "{size:?}: {:?}", line.text);
+                prop_assert!(is_plain(&line.text), "{:?}", line.text);
+            }
+        }
+        for line in block(&status, 100.0, clock, hint) {
+            prop_assert!(line.len() <= 80 && is_plain(&line), "{line:?}");
+        }
+    }
+}
+
+fn is_plain(line: &str) -> bool {
+    line.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }
 
 #[test]

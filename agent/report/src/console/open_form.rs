@@ -1,0 +1,54 @@
+//! The form on one console: opened by a key, closed by the operator or after a while.
+
+use std::time::{Duration, Instant};
+
+use crate::form::{self, Form, Key};
+
+/// How long a form stays open without a key: a serial console shows no lines meanwhile.
+const IDLE: Duration = Duration::from_secs(300);
+/// How long no other key may have come before the Enter that opens the form. A serial
+/// line that sends back what was printed on it sends text right before each line's end.
+const ALONE: Duration = Duration::from_millis(200);
+
+/// The form of one console, while it is open.
+#[derive(Default)]
+pub(super) struct OpenForm {
+    form: Option<Box<dyn Form>>,
+    last_key: Option<Instant>,
+}
+
+impl OpenForm {
+    /// The form, if it is open.
+    pub(super) fn shown(&self) -> Option<&dyn Form> {
+        self.form.as_deref()
+    }
+
+    /// Gives the key to the form. An Enter alone opens one: noise on a serial line seldom
+    /// looks like it.
+    pub(super) fn press(&mut self, key: Key, now: Instant) {
+        let before = self.last_key.replace(now);
+        match &mut self.form {
+            Some(form) => {
+                let stays_open = form.press(key);
+                if !stays_open {
+                    self.form = None;
+                }
+            }
+            None if key == Key::Enter => {
+                let is_alone = before.is_none_or(|before| now >= before + ALONE);
+                self.form = is_alone.then(form::open).flatten();
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn close_if_idle(&mut self) {
+        if self.last_key.is_some_and(|last| last.elapsed() >= IDLE) {
+            self.close();
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.form = None;
+    }
+}
