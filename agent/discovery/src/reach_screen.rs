@@ -182,7 +182,7 @@ pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
              switch port may take 50 s to forward"
                 .to_owned()
         }
-        // The TLS error already contains the advice.
+        // The TLS error contains the advice, behind ` -- `.
         Step::Tls => return None,
         Step::Http => "a server answers there, but not as expected: is the URL right?".to_owned(),
     })

@@ -72,6 +72,8 @@ fn dates_are_wrong(error: &TlsError) -> bool {
     )
 }
 
+const DATES_REMEDY: &str = "if the clock is wrong, set it in the firmware setup or give ipa-ntp-server=; otherwise renew the certificate";
+
 fn in_words(error: &TlsError) -> Option<String> {
     let TlsError::InvalidCertificate(fault) = error else {
         return None;
@@ -82,16 +84,23 @@ fn in_words(error: &TlsError) -> Option<String> {
             Some(unknown.to_string())
         }
         CertificateError::ExpiredContext { time, not_after } => Some(format!(
-            "its certificate expired on {}, and this machine's clock says {}",
+            "its certificate expired on {}, and this machine's clock says {} -- {DATES_REMEDY}",
             date(*not_after),
             date(*time)
         )),
         CertificateError::NotValidYetContext { time, not_before } => Some(format!(
-            "its certificate is valid from {}, and this machine's clock says {}",
+            "its certificate is valid from {}, and this machine's clock says {} -- {DATES_REMEDY}",
             date(*not_before),
             date(*time)
         )),
-        _ if dates_are_wrong(error) => Some(format!("{error} (by this machine's clock)")),
+        _ if dates_are_wrong(error) => Some(format!(
+            "{error} (by this machine's clock) -- {DATES_REMEDY}"
+        )),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Some(format!(
+                "{error} -- use a name or address in the URL that is in the certificate"
+            ))
+        }
         _ => None,
     }
 }

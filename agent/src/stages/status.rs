@@ -89,14 +89,19 @@ fn of_network(
     let nics = network.nics.iter().map(|nic| {
         let way = ways.iter().find(|way| way.name == nic.name);
         let way = way.map_or(&[][..], |way| &way.steps);
-        let steps = way.iter().map(|step| WayStep {
-            step: step.step.name().to_owned(),
-            outcome: step.outcome.name().to_owned(),
-            text: step.text.clone(),
-            remedy: match step.outcome {
-                Outcome::Failed => landfall_discovery::remedy(step, network),
-                Outcome::Done | Outcome::Waiting => None,
-            },
+        let steps = way.iter().map(|step| {
+            let (text, own_remedy) = status::with_remedy(&step.text);
+            WayStep {
+                step: step.step.name().to_owned(),
+                outcome: step.outcome.name().to_owned(),
+                text: text.to_owned(),
+                remedy: match step.outcome {
+                    Outcome::Failed => own_remedy
+                        .map(str::to_owned)
+                        .or_else(|| landfall_discovery::remedy(step, network)),
+                    Outcome::Done | Outcome::Waiting => None,
+                },
+            }
         });
         Nic {
             neighbour: switches.get(&nic.name).cloned(),

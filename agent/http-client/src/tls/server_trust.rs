@@ -169,15 +169,15 @@ impl Anchored {
         };
         let text = match &self.whom {
             Whom::CaFile { name, .. } => format!(
-                "its certificate is signed by {signer}, which is not in {name} (add that CA to the CA file)"
+                "its certificate is signed by {signer}, which is not in {name} -- add that CA to the CA file"
             ),
             Whom::SystemAuthorities { more } if !more.is_empty() => format!(
-                "its certificate is signed by {signer}, which is none of the {} authorities given in addition to the system's, and {}",
+                "its certificate is signed by {signer}, which is none of the {} authorities given in addition to the system's, and {} -- give that CA as well",
                 more.len(),
                 of_this_system().described
             ),
             _ => format!(
-                "its certificate is signed by {signer}, {} (give that CA as CA file: --ca-file of the builder, or cafile in a configuration file)",
+                "its certificate is signed by {signer}, {} -- give that CA as CA file: --ca-file of the builder, or cafile in a configuration file",
                 of_this_system().described
             ),
         };
