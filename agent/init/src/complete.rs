@@ -6,11 +6,13 @@
 //! look like many other faults. So init stops here and shows the reason on the
 //! console.
 
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use landfall_module_index::COMPLETE_MARKER;
 use landfall_report::kernel_log;
+use landfall_report::status::{self, Host};
 use nix::sys::statfs::statfs;
 
 /// How often the reason is printed again, so that it is still on the console
@@ -21,10 +23,10 @@ const AGAIN: Duration = Duration::from_secs(600);
 /// is free, the file system is full: the largest module has 8 MiB.
 const FULL: u64 = 16 << 20;
 
-/// Never returns if the ramdisk is not complete.
-pub(super) fn stop_unless_complete() {
+/// What is wrong with the ramdisk, if it is not complete.
+pub(super) fn fault() -> Option<String> {
     if Path::new("/").join(COMPLETE_MARKER).exists() {
-        return;
+        return None;
     }
     let space = statfs("/").map_or(Space::default(), |root| Space {
         total: root
@@ -34,16 +36,43 @@ pub(super) fn stop_unless_complete() {
             .blocks_free()
             .saturating_mul(root.block_size().unsigned_abs()),
     });
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let log: Vec<String> = kernel_log::records()
         .into_iter()
         .map(|said| said.text)
         .collect();
-    let reason = reason(space, memory_mib(&memory), &log);
+    Some(reason(space, memory_of_kernel(), &log))
+}
+
+/// Shows the fault until the machine is reset.
+pub(super) fn stop(fault: &str) -> ! {
+    status::update(|status| status.host = host());
+    status::begin_step("stopped: the ramdisk is not complete");
     loop {
-        tracing::error!("{reason}");
+        tracing::error!("{fault}");
         std::thread::sleep(AGAIN);
     }
+}
+
+/// The machine, as far as it is known without the agent.
+fn host() -> Host {
+    let dmi = |name: &str| {
+        let text = fs::read_to_string(Path::new("/sys/class/dmi/id").join(name));
+        text.unwrap_or_default().trim().to_owned()
+    };
+    let is_uefi = Path::new("/sys/firmware/efi").exists();
+    Host {
+        vendor: dmi("sys_vendor"),
+        product: dmi("product_name"),
+        serial: dmi("product_serial"),
+        boot_mode: if is_uefi { "uefi" } else { "bios" }.to_owned(),
+        memory: Some(memory_of_kernel()),
+        ..Host::default()
+    }
+}
+
+/// In MiB.
+fn memory_of_kernel() -> u64 {
+    memory_mib(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
 }
 
 #[derive(Debug, Clone, Copy, Default)]

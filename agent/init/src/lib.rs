@@ -57,9 +57,11 @@ pub fn is_init() -> bool {
 pub fn run() -> ! {
     let mount_faults = mounts::mount_all();
     let params = params("/proc/cmdline");
+    let incomplete = complete::fault();
     let mode = match *params.console {
         ConsoleMode::Quiet => ConsoleMode::Quiet,
-        // Only the agent draws the status.
+        // The agent draws the status. If no agent will run, init does.
+        ConsoleMode::Status if incomplete.is_some() => ConsoleMode::Status,
         ConsoleMode::Status | ConsoleMode::Lines => ConsoleMode::Lines,
     };
     // Only the agent shows the form.
@@ -74,7 +76,9 @@ pub fn run() -> ! {
     for fault in mount_faults {
         tracing::warn!("{fault}");
     }
-    complete::stop_unless_complete();
+    if let Some(fault) = incomplete {
+        complete::stop(&fault);
+    }
     // `is_init` could not check this, because /proc was not mounted yet.
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     if namespace != Path::new(FIRST_PID_NAMESPACE) {
