@@ -166,13 +166,12 @@ impl Form for NetworkForm {
         let mut put = |tone, text: String| lines.push(ScreenLine { text, tone });
         let title = format!("{:<width$}", " Landfall: change the network of this host");
         put(Tone::Title, title.chars().take(width).collect());
-        for line in [
-            "Up and Down: another field. Left and Right: another choice. Ctrl-U: empty the",
-            "field. Enter: next field. Esc: close without a change.",
-            "",
-        ] {
-            put(Tone::Plain, line.to_owned());
+        let help = "Up and Down: another field. Left and Right: another choice. Ctrl-U: empty the \
+                    field. Enter: next field. Esc: close without a change.";
+        for line in wrapped("", help, 0, width) {
+            put(Tone::Plain, line);
         }
+        put(Tone::Plain, String::new());
         for field in Field::ALL {
             let mark = if *field == self.focus { '>' } else { ' ' };
             let label = format!("{mark} {:<rest$}", field.label(), rest = LABEL - 2);
@@ -180,10 +179,18 @@ impl Form for NetworkForm {
                 put(Tone::Plain, line);
             }
         }
+        // Above the arguments, which may be longer than the screen.
+        if let Some(refusal) = &self.refusal {
+            for line in wrapped("", &format!("not tried: {refusal}"), 2, width) {
+                put(Tone::Failed, line);
+            }
+        }
         put(Tone::Plain, String::new());
         match self.values.arguments() {
             Ok(arguments) => {
-                put(Tone::Plain, "Kernel arguments that do the same:".to_owned());
+                for line in wrapped("", "Kernel arguments that do the same:", 2, width) {
+                    put(Tone::Plain, line);
+                }
                 for line in wrapped("  ", &arguments, 2, width) {
                     put(Tone::Plain, line);
                 }
@@ -193,11 +200,6 @@ impl Form for NetworkForm {
                 for line in wrapped("", &text, 2, width) {
                     put(Tone::Waiting, line);
                 }
-            }
-        }
-        if let Some(refusal) = &self.refusal {
-            for line in wrapped("", &format!("not tried: {refusal}"), 2, width) {
-                put(Tone::Failed, line);
             }
         }
         lines

@@ -2,6 +2,7 @@ use std::sync::mpsc::channel;
 
 use super::*;
 use landfall_boot_params::NetArgs;
+use proptest::prelude::*;
 
 fn nics() -> Vec<OfferedNic> {
     ["eth0", "eth1"]
@@ -87,7 +88,8 @@ fn type_text(form: &mut NetworkForm, text: &str) {
 
 fn text(form: &NetworkForm) -> String {
     let lines = form.lines(80);
-    assert!(lines.len() <= 25, "{}", lines.len());
+    // A terminal on a serial line has 24 lines.
+    assert!(lines.len() <= 24, "{}", lines.len());
     let texts: Vec<String> = lines.into_iter().map(|line| line.text).collect();
     assert!(texts.iter().all(|line| line.len() <= 80), "{texts:#?}");
     texts.join("\n")
@@ -158,4 +160,46 @@ fn a_machine_without_a_nic_says_so() {
     let mut form = NetworkForm::new(Vec::new(), Values::default(), Box::new(|_| Ok(())));
     form.press(Key::Right);
     assert!(text(&form).contains("this machine has no NIC"));
+}
+
+fn keys() -> impl Strategy<Value = Key> {
+    prop_oneof![
+        8 => prop::char::range(' ', '~').prop_map(Key::Char),
+        1 => Just(Key::Enter),
+        1 => Just(Key::Backspace),
+        1 => Just(Key::Clear),
+        2 => Just(Key::Up),
+        4 => Just(Key::Down),
+        1 => Just(Key::Left),
+        1 => Just(Key::Right),
+    ]
+}
+
+proptest! {
+    /// Also pasted garbage: the form shows it in lines that fit, and what it tries are
+    /// kernel arguments without a fault.
+    #[test]
+    fn any_keys_leave_a_form_that_fits(
+        typed in prop::collection::vec(keys(), 0..600), width in 1_usize..120,
+    ) {
+        let (tried, arguments) = channel();
+        let try_arguments = move |text: &str| {
+            tried.send(text.to_owned()).unwrap();
+            Ok(())
+        };
+        let mut form = NetworkForm::new(nics(), Values::default(), Box::new(try_arguments));
+        for key in typed {
+            if !form.press(key) {
+                break;
+            }
+        }
+        for line in form.lines(width) {
+            prop_assert!(line.text.len() <= width, "{:?}", line.text);
+            prop_assert!(line.text.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        }
+        for text in arguments.try_iter() {
+            let plan = landfall_network_plan::NetworkPlan::from_boot_args(&NetArgs::parse(&text));
+            prop_assert!(plan.warnings.is_empty(), "{text}: {:?}", plan.warnings);
+        }
+    }
 }

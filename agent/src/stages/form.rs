@@ -90,6 +90,7 @@ pub(super) fn start_again() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use landfall_init::Ending;
     use landfall_report::status::Progress;
 
     #[test]
@@ -105,7 +106,7 @@ mod tests {
                 ..Status::default()
             },
             Status {
-                done: Some("rebooting".into()),
+                done: Some(Ending::LockDown.in_words().into()),
                 ..Status::default()
             },
         ];
