@@ -81,9 +81,11 @@ impl Boot {
             }
         };
         self.clock.save();
+        // The error of an earlier attempt.
+        status::retry_succeeded("agent");
         if order.skip_reboot {
-            let done = format!("{} is installed; this machine stays on", disk.display());
-            status::update(|status| status.done = Some(done));
+            let done = "installed: reset this machine to boot the installed system";
+            status::update(|status| status.done = Some(done.to_owned()));
             webhook.done();
             stay_and_say(|| {
                 tracing::info!(
