@@ -5,8 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use landfall_tests::conductor::LookupFault;
 use landfall_tests::installation::BOOT;
+use landfall_tests::lab::Lab;
 use landfall_tests::site::{MAC, Network, Plan};
+use landfall_tests::vm::Guest;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -33,7 +36,8 @@ fn a_host_that_waits_shows_why() {
     host_test("a_host_that_waits_shows_why", async |lab| {
         let plan = Plan {
             network: Network::Given(
-                "ip=192.0.2.10::192.0.2.1:24::52-54-00-c0-ff-01:none ipa-agent-token=S3CRET",
+                "ip=192.0.2.10::192.0.2.1:24::52-54-00-c0-ff-01:none ipa-agent-token=S3CRET \
+                 landfall.console.form=0",
             ),
             ..Plan::default()
         };
@@ -84,6 +88,71 @@ fn a_host_that_waits_shows_why() {
         for text in [&screen, &json, &page, &metrics, &log] {
             ensure!(!text.contains("S3CRET"), "the token is shown: {text}");
         }
+        ensure!(
+            !screen.contains("press Enter"),
+            "a form is offered: {screen}"
+        );
+        no_form(lab, &mut guest).await?;
+        guest.cut_power().await
+    });
+}
+
+/// Presses Enter, which opens no form.
+async fn no_form(lab: &Lab, guest: &mut Guest) -> Result<()> {
+    guest.press(&["ret"]).await?;
+    // Longer than the screen waits for its next drawing.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let picture = lab.log_path("no-form").with_extension("png");
+    let memory = guest.vga_text(&picture).await?;
+    ensure!(
+        !memory.contains("change the network of this host"),
+        "a form is open: {memory}"
+    );
+    Ok(())
+}
+
+/// Ironic does not give the agent its node, for one reason after the other. After the
+/// last one the machine is locked down, and its network cannot be changed any more.
+#[test]
+fn each_answer_of_ironic_has_its_screen() {
+    host_test("each_answer_of_ironic_has_its_screen", async |lab| {
+        let mut site = Plan::default().site(lab).await?;
+        site.script.hold = true;
+        let services = site.serve(lab).await?;
+        services.conductor.fail_lookups(Some(LookupFault::NotFound));
+        let mut guest = site.power_on(lab).await?;
+        let not_found = [
+            "NOW asking Ironic for this machine's node",
+            "Ironic has no node with these MAC addresses that waits for its agent",
+            "-> enrol a port with one of these MAC addresses",
+            "press Enter to change the network",
+        ];
+        guest.shows(lab, "404", &not_found, BOOT).await?;
+        let forbidden = [
+            "ERROR lookup: HTTP 403: ",
+            "this Ironic does not serve agents",
+            "-> check ipa-api-url, [api]enable_ramdisk_endpoints in ironic.conf, and the proxy",
+        ];
+        let locked = [
+            "ERROR lookup: HTTP 409: Node is locked by host conductor-1",
+            "(the node is locked)",
+            "-> Ironic works on the node",
+        ];
+        let token_sent = [
+            "Ironic has already given this node's token to an earlier boot of this machine",
+            "-> power the node off and on through Ironic",
+            "NOW locked down: without network, until the BMC resets this machine",
+        ];
+        for (fault, name, texts) in [
+            (LookupFault::Forbidden, "403", forbidden),
+            (LookupFault::Locked, "409", locked),
+            (LookupFault::TokenSent, "token", token_sent),
+        ] {
+            services.conductor.fail_lookups(Some(fault));
+            guest.shows(lab, name, &texts, BOOT).await?;
+        }
+        guest.console("locked down: no link is up", BOOT).await?;
+        no_form(lab, &mut guest).await?;
         guest.cut_power().await
     });
 }

@@ -43,6 +43,16 @@ pub enum ProvisionState {
     DeployFailed(String),
 }
 
+/// Why a lookup does not give the agent its node.
+#[derive(Debug, Clone, Copy)]
+pub enum LookupFault {
+    NotFound,
+    Forbidden,
+    Locked,
+    /// An earlier boot of the machine has the token.
+    TokenSent,
+}
+
 /// What the conductor knows about the agent.
 struct Memory {
     state: watch::Sender<ProvisionState>,
@@ -56,6 +66,7 @@ struct Memory {
     agent_version: Option<String>,
     inventory: Option<Value>,
     lookups: usize,
+    lookup_fault: Option<LookupFault>,
     heartbeats: usize,
     held: bool,
     complaints: Vec<String>,
@@ -111,6 +122,7 @@ impl Conductor {
                 agent_version: None,
                 inventory: None,
                 lookups: 0,
+                lookup_fault: None,
                 heartbeats: 0,
                 held: script.hold,
                 complaints: Vec::new(),
@@ -209,6 +221,12 @@ impl Conductor {
     #[must_use]
     pub fn heartbeats(&self) -> usize {
         self.shared.memory().heartbeats
+    }
+
+    /// Answers lookups like this from now on.
+    pub fn fail_lookups(&self, fault: Option<LookupFault>) {
+        self.shared.memory().lookup_fault = fault;
+        self.shared.note(format!("lookups fail with {fault:?}"));
     }
 
     /// Number of lookups that found the node.

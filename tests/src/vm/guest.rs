@@ -282,6 +282,35 @@ impl Guest {
             .collect())
     }
 
+    /// Waits until the status screen shows all these texts, on which lines it may have
+    /// broken. The picture `NAME.WHAT.png` is kept next to the test's journal.
+    pub async fn shows(
+        &mut self,
+        lab: &Lab,
+        what: &str,
+        texts: &[&str],
+        limit: Duration,
+    ) -> Result<()> {
+        let picture = lab.log_path(what).with_extension("png");
+        std::fs::create_dir_all(picture.parent().unwrap_or(Path::new(".")))?;
+        let start = tokio::time::Instant::now();
+        loop {
+            let memory = self.vga_text(&picture).await?;
+            let screens: Vec<String> = { memory.match_indices(STATUS_TITLE) }
+                .map(|(at, _)| unbroken(&memory[at..]))
+                .collect();
+            let has_all = |screen: &String| texts.iter().all(|text| screen.contains(text));
+            if screens.iter().any(has_all) {
+                return Ok(());
+            }
+            ensure!(
+                start.elapsed() < limit,
+                "{texts:?} is not on the screen: {screens:#?}"
+            );
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
     /// Waits until the VGA text screen shows the text.
     pub async fn until_screen(
         &mut self,
@@ -363,6 +392,24 @@ impl Guest {
         self.serial.flush().await?;
         Ok(())
     }
+}
+
+/// The begin of the status screen.
+const STATUS_TITLE: &str = " Landfall ";
+
+/// The words of the screen that begins here, without its line breaks.
+fn unbroken(memory: &str) -> String {
+    const COLUMNS: usize = 80;
+    const ROWS: usize = 25;
+    // The title begins in the first column.
+    let characters: Vec<char> = memory.chars().take(COLUMNS * ROWS).collect();
+    let rows: Vec<String> = { characters.chunks(COLUMNS) }
+        .map(|row| row.iter().collect())
+        .collect();
+    let words: Vec<&str> = { rows.iter() }
+        .flat_map(|row| row.split_whitespace())
+        .collect();
+    words.join(" ")
 }
 
 /// Records the end of the process, after its console has been read to the end.

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Json, Response};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::{ProvisionState, Shared, node};
+use super::super::{LookupFault, ProvisionState, Shared, node};
 use super::version::ApiVersion;
 use super::{check_headers, refuse};
 
@@ -65,6 +65,20 @@ fn answer(shared: &Shared, query: &LookupQuery, version: ApiVersion) -> Response
     // After the deployment Ironic excludes the node from lookups.
     if !found || *memory.state.borrow() != ProvisionState::WaitCallback {
         return not_found();
+    }
+    match memory.lookup_fault {
+        None => {}
+        Some(LookupFault::NotFound) => return not_found(),
+        Some(LookupFault::Forbidden) => {
+            let text = "Access was denied to the following resource: lookup";
+            return refuse(StatusCode::FORBIDDEN, text);
+        }
+        Some(LookupFault::Locked) => {
+            let text = "Node is locked by host conductor-1, please retry after the current \
+                        operation is completed.";
+            return refuse(StatusCode::CONFLICT, text);
+        }
+        Some(LookupFault::TokenSent) => memory.token = Some(new_token()),
     }
     memory.lookups += 1;
     // Show the token once. A later caller is either an intruder or an agent that
