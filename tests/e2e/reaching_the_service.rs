@@ -12,6 +12,7 @@ use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::Lab;
 use landfall_tests::program;
 use landfall_tests::site::{MAC, Network, Plan, Services, Site};
+use landfall_tests::vm::Extra;
 
 use crate::host_test;
 
@@ -113,9 +114,16 @@ fn nic_appears_late() {
         let mut site = site(lab, arguments).await?;
         site.machine.nics.clear();
         site.machine.late_nic = true;
+        site.machine.extras.push(Extra::OldNic);
         let services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         guest.console("no network device found", BOOT).await?;
+        let texts = [
+            "no NIC found: no driver for network card",
+            "(PCI ID 1011:0019)",
+            "-> build the ramdisk with --module-set server",
+        ];
+        guest.shows(lab, "no-driver", &texts, BOOT).await?;
         guest.plug_nic(MAC).await?;
         heartbeat(lab, &services).await?;
         guest.cut_power().await

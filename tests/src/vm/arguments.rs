@@ -297,6 +297,7 @@ fn extras(machine: &Machine, list: &mut Arguments) {
                 list.option("-device", "qemu-xhci,addr=0x12");
                 list.option("-device", "usb-storage,drive=usb,serial=usb");
             }
+            Extra::OldNic => list.option("-device", "tulip,addr=0x15"),
         }
     }
 }
