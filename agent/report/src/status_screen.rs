@@ -64,7 +64,7 @@ pub fn screen(
         text.truncate(width);
         body.put(Tone::Plain, text);
     }
-    body.put(Tone::Plain, rule(hint, '-', width));
+    body.put(Tone::Plain, rule(unless_done(status, hint), '-', width));
     let free = height.saturating_sub(body.lines.len());
     let mut log = Page::new(width);
     for event in events {
@@ -89,8 +89,16 @@ pub fn block(status: &Status, now: f64, clock: &str, hint: &str) -> Vec<String> 
     page.put(Tone::Plain, rule(&title, '=', BLOCK_WIDTH));
     page.host(status, &status.host.name);
     page.facts(status, now, Detail::Brief);
-    page.put(Tone::Plain, rule(hint, '=', BLOCK_WIDTH));
+    page.put(
+        Tone::Plain,
+        rule(unless_done(status, hint), '=', BLOCK_WIDTH),
+    );
     page.lines.into_iter().map(|line| line.text).collect()
+}
+
+/// The form goes with the agent, and its hint must not stay.
+fn unless_done<'a>(status: &Status, hint: &'a str) -> &'a str {
+    if status.done.is_some() { "" } else { hint }
 }
 
 /// A line across the screen, with a text in it.

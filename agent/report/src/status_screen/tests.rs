@@ -223,6 +223,20 @@ fn is_plain(line: &str) -> bool {
 }
 
 #[test]
+fn a_machine_that_is_done_offers_no_form() {
+    let hint = "press Enter";
+    let mut status = Status::default();
+    for offered in [true, false] {
+        let screen = screen(&status, &[], 1.0, "", hint, (80, 25));
+        let shown = screen.iter().any(|line| line.text.contains(hint));
+        assert_eq!(shown, offered);
+        let block = block(&status, 1.0, "", hint);
+        assert_eq!(block.iter().any(|line| line.contains(hint)), offered);
+        status.done = Some("locked down".into());
+    }
+}
+
+#[test]
 fn numbers_that_count_on_are_no_change() {
     let step = crate::status::Step {
         name: "x".into(),
