@@ -233,7 +233,7 @@ fn dhcp_server_that_is_dead() {
         );
         let mut site = host(lab, &network, &url_v4()).await?;
         site.machine.nics.push(other.to_owned());
-        let (_services, guest) = up(lab, &site).await?;
+        let (_services, mut guest) = up(lab, &site).await?;
         let begun = lab.journal.said(&["init: landfall"])?.at;
         let lookup = lab.journal.find(lab.journal.start(), |event| {
             event.source == Source::Conductor && event.text.starts_with("lookup 200")
@@ -249,6 +249,11 @@ fn dhcp_server_that_is_dead() {
         guest
             .console("DHCP: no answer after ", Duration::from_secs(120))
             .await?;
+        let texts = [
+            "address FAILED: DHCP: no answer after",
+            "-> is there a DHCP server in this network?",
+        ];
+        guest.shows(lab, "no-dhcp", &texts, BOOT).await?;
         guest.cut_power().await
     });
 }

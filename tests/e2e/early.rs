@@ -4,15 +4,16 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use landfall_tests::artifacts;
 use landfall_tests::installation::BOOT;
 use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::Lab;
 use landfall_tests::site::{Network, Plan, Site};
 use landfall_tests::vm::{Boot, Bus, Extra};
+use landfall_tests::{artifacts, media};
 
 use crate::host_test;
 use crate::image_faults::does_not_boot;
+use crate::machine_faults::second_disk;
 
 /// The time limit of a clean shutdown. It takes a second; the rest is for a
 /// loaded test machine.
@@ -66,15 +67,58 @@ fn power_button_ends_the_boot() {
 fn power_button_while_writing() {
     host_test("power_button_while_writing", async |lab| {
         let mut site = Plan::default().site(lab).await?;
+        site.machine.disks.push(second_disk(lab)?);
         site.files[0].behaviour.bytes_per_second = Some(1024 * 1024);
         let _services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         guest.console("disk: writing the image: ", BOOT).await?;
+        // How far it is, and why this disk.
+        let texts = [
+            "NOW running the step install_coreos",
+            "writing the image: ",
+            "iB/s, ",
+            " left ",
+            "DISK /dev/vda: the smallest disk of at least 4096.0 MiB",
+        ];
+        guest.shows(lab, "writing", &texts, BOOT).await?;
         guest.press_power_button().await?;
         guest.powered_off(SOFT_OFF).await?;
         does_not_boot(lab, &site).await
     });
 }
+
+/// The kernel cannot unpack the whole ramdisk. Without the check of init the host would
+/// run with some of its drivers, and each of its faults would have another look.
+#[test]
+fn too_little_memory() {
+    host_test("too_little_memory", async |lab| {
+        let plan = Plan::default();
+        let mut site = idle_site_on_generic_kernel(lab, &plan).await?;
+        site.machine.boot = Boot::Direct {
+            kernel: artifacts::generic_kernel()?,
+            ramdisk: media::server_ramdisk(lab).await?,
+            arguments: plan.kernel_arguments(),
+        };
+        site.machine.memory_mib = TOO_LITTLE_MIB;
+        let mut guest = site.power_on(lab).await?;
+        guest
+            .console("init: FAILED the ramdisk does not fit into memory: ", BOOT)
+            .await?;
+        let texts = [
+            "NOW stopped: the ramdisk is not complete",
+            "ERROR init: the ramdisk does not fit into memory:",
+            "-> give this machine at least 512 MiB",
+        ];
+        guest.shows(lab, "memory", &texts, BOOT).await?;
+        guest.console("== status after", BLOCK).await?;
+        guest.cut_power().await
+    });
+}
+
+/// Enough for the kernel and for the agent, but not for the drivers of servers.
+const TOO_LITTLE_MIB: u32 = 160;
+/// The first block comes after 15 s, and a busy machine is slow.
+const BLOCK: Duration = Duration::from_secs(90);
 
 /// The driver of this console is a module, so init prints its first lines before
 /// the console exists.

@@ -174,7 +174,13 @@ fn https_by_a_private_authority() {
 
 /// One server presents a certificate that the agent does not trust. The console
 /// reports the reason once, the agent does not retry, and the disk stays unchanged.
-async fn refused(lab: &Lab, ports: Ports, fault: Fault, known: bool, reason: &str) -> Result<()> {
+async fn refused(
+    lab: &Lab,
+    ports: Ports,
+    fault: Fault,
+    known: bool,
+    [reason, remedy]: [&str; 2],
+) -> Result<()> {
     let plan = Plan {
         disk_mib: 256,
         disk_before: OldDisk::Pattern,
@@ -189,7 +195,7 @@ async fn refused(lab: &Lab, ports: Ports, fault: Fault, known: bool, reason: &st
     let bad = if known { &authority } else { &other }.server(fault)?;
     let _good = ImageServer::start_tls(lab, GOOD, good, site.files.clone()).await?;
     let servers = ImageServer::start_tls(lab, BAD, bad, site.files.clone()).await?;
-    let guest = Guest::start_at(lab, &site.machine, "2026-11-22T00:00:00").await?;
+    let mut guest = Guest::start_at(lab, &site.machine, "2026-11-22T00:00:00").await?;
     let line = guest
         .console("agent: FAILED install failed: ", BOOT)
         .await?;
@@ -199,6 +205,8 @@ async fn refused(lab: &Lab, ports: Ports, fault: Fault, known: bool, reason: &st
         "it says: {}",
         line.text
     );
+    let texts = ["ERROR agent: install failed:", reason, remedy];
+    guest.shows(lab, "untrusted", &texts, BOOT).await?;
     // Wait longer than the few seconds after which a retry would come.
     tokio::time::sleep(Duration::from_secs(10)).await;
     for what in ["FAILED install failed", "no answer from"] {
@@ -226,7 +234,10 @@ fn https_wrong_host_name_of_the_image_server() {
             image: BAD,
             ..ALL_GOOD
         };
-        let reason = "not valid for name";
+        let reason = [
+            "not valid for name",
+            "-> use a name or address in the URL that is in the certificate",
+        ];
         refused(lab, ports, Fault::OtherHost, true, reason).await
     });
 }
@@ -239,7 +250,10 @@ fn https_expired_certificate_of_the_config_server() {
             config: BAD,
             ..ALL_GOOD
         };
-        let reason = "its certificate expired on 2025-12-31 00:00:00 UTC";
+        let reason = [
+            "its certificate expired on 2025-12-31 00:00:00 UTC",
+            "-> if the clock is wrong, set it in the firmware setup or give ipa-ntp-server=",
+        ];
         refused(lab, ports, Fault::Expired, true, reason).await
     });
 }
@@ -251,7 +265,10 @@ fn https_unknown_authority_of_the_stream_server() {
             stream: BAD,
             ..ALL_GOOD
         };
-        let reason = "signed by \"Nobody's CA\", which is not in /etc/landfall/ca.pem";
+        let reason = [
+            "signed by \"Nobody's CA\", which is not in /etc/landfall/ca.pem",
+            "-> add that CA to the CA file",
+        ];
         refused(lab, ports, Fault::None, false, reason).await
     });
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use landfall_tests::artifacts::Packing;
+use landfall_tests::conductor::Conductor;
 use landfall_tests::image_server;
 use landfall_tests::installation::{BOOT, DEPLOYMENT, deploy_and_boot};
 use landfall_tests::journal::ensure_contains;
@@ -82,7 +83,7 @@ fn wrong_checksum() {
         let mut site = plan.site(lab).await?;
         let right = std::mem::replace(&mut site.script.image.hash, "0123456789abcdef".repeat(4));
         let services = site.serve(lab).await?;
-        let guest = site.power_on(lab).await?;
+        let mut guest = site.power_on(lab).await?;
         let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
         // Ironic and the console must show URL, algorithm, expected digest, actual
         // digest and number of bytes.
@@ -105,8 +106,40 @@ fn wrong_checksum() {
             "the console does not say what was got: {}",
             line.text
         );
+        let texts = [
+            "ERROR commands: execute_deploy_step:",
+            "checksum mismatch:",
+            "-> the checksum belongs to a different file than the one on the server",
+        ];
+        guest.shows(lab, "checksum", &texts, BOOT).await?;
         guest.cut_power().await?;
         does_not_boot(lab, &site).await
+    });
+}
+
+/// Nothing listens at the image's URL. The disk stays unchanged.
+#[test]
+fn image_server_is_down() {
+    host_test("image_server_is_down", async |lab| {
+        let plan = Plan {
+            disk_before: OldDisk::Pattern,
+            more_arguments: "ipa-image-download-connection-retries=1 \
+                             ipa-image-download-connection-retry-interval=1",
+            ..Plan::default()
+        };
+        let site = plan.site(lab).await?;
+        let conductor = Conductor::start(lab, site.script.clone()).await?;
+        let mut guest = site.power_on(lab).await?;
+        let last_error = conductor.failed(BOOT + DEPLOYMENT).await?;
+        ensure_contains(&last_error, &[&site.script.image.url, "refused"])?;
+        let texts = [
+            "ERROR commands: execute_deploy_step:",
+            "connection refused",
+            "-> is the image server up and reachable from this host?",
+        ];
+        guest.shows(lab, "image-server", &texts, BOOT).await?;
+        guest.cut_power().await?;
+        ensure_untouched(&site.machine.disks[0].path)
     });
 }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use landfall_tests::conductor::Conductor;
 use landfall_tests::installation::{BOOT, DEPLOYMENT, deploy_and_boot};
-use landfall_tests::journal::{Event, Source};
+use landfall_tests::journal::{Event, Source, ensure_contains};
 use landfall_tests::lab::Lab;
 use landfall_tests::old_disk::OldDisk;
 use landfall_tests::site::{Network, Plan, Services, Site};
-use landfall_tests::vm::{Bus, Guest};
+use landfall_tests::vm::{Bus, Disk, Guest};
+use serde_json::json;
 
 use crate::host_test;
 use crate::image_faults::does_not_boot;
@@ -71,6 +72,40 @@ fn no_disk() {
             .await?;
         guest.cut_power().await
     });
+}
+
+/// The hints fit none of two disks.
+#[test]
+fn no_disk_matches_the_hints() {
+    host_test("no_disk_matches_the_hints", async |lab| {
+        let mut site = Plan::default().site(lab).await?;
+        site.machine.disks.push(second_disk(lab)?);
+        site.script.root_device = Some(json!({"serial": "s== disk7"}));
+        let services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
+        ensure_contains(&last_error, &["no disk matches", "/dev/vda", "/dev/vdb"])?;
+        let texts = [
+            "ERROR commands: execute_deploy_step: no disk matches the root device hints",
+            "/dev/vda: ",
+            "/dev/vdb: ",
+            "-> ",
+        ];
+        guest.shows(lab, "hints", &texts, BOOT).await?;
+        guest.cut_power().await
+    });
+}
+
+/// A larger disk without content.
+pub(crate) fn second_disk(lab: &Lab) -> Result<Disk> {
+    let path = lab.path("second.raw");
+    std::fs::File::create(&path)?.set_len(8 << 30)?;
+    Ok(Disk {
+        path,
+        bus: Bus::VirtioBlk,
+        unplugged: false,
+        fault: None,
+    })
 }
 
 /// The controller is present, but the disk appears late, as behind an array or

@@ -145,6 +145,11 @@ fn carrier_comes_late() {
         // The table on the serial console, as an operator reads it.
         let unplugged = guest.console("carrier FAILED: none", BOOT).await?.text;
         ensure!(unplugged.len() <= 80, "longer than a line: {unplugged}");
+        let texts = [
+            "no carrier",
+            "carrier FAILED: none -> check cable and switch port",
+        ];
+        guest.shows(lab, "no-carrier", &texts, BOOT).await?;
         guest.set_carrier(0, true).await?;
         heartbeat(lab, &services).await?;
         guest.cut_power().await

@@ -346,6 +346,11 @@ fn unattended_late_image_and_skip_reboot() {
         ensure!(line.text.contains("installed"), "it says: {}", line.text);
         let unverified = lab.journal.said(&["written unverified"]);
         ensure!(unverified.is_err(), "the digest was not looked at");
+        let texts = [
+            "NOW installed",
+            "reset this machine to boot the installed system",
+        ];
+        guest.shows(lab, "done", &texts, BOOT).await?;
         guest.press_ctrl_alt_del().await?;
         // With a direct boot QEMU exits at a reset.
         guest.powered_off(POWER_OFF).await?;

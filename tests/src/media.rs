@@ -48,11 +48,26 @@ async fn build(
 /// A ramdisk built with these options. An archive with `files` (path and content),
 /// all executable, is appended to it.
 pub async fn ramdisk(lab: &Lab, options: &[String], files: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
+    ramdisk_of(lab, &artifacts::kernel_deb()?, options, files).await
+}
+
+/// A ramdisk with the drivers of servers, for [`artifacts::generic_kernel`].
+pub async fn server_ramdisk(lab: &Lab) -> Result<PathBuf> {
+    let options = ["--module-set", "server"].map(str::to_owned);
+    ramdisk_of(lab, &artifacts::generic_kernel_deb()?, &options, &[]).await
+}
+
+async fn ramdisk_of(
+    lab: &Lab,
+    kernel: &Path,
+    options: &[String],
+    files: &[(&str, Vec<u8>)],
+) -> Result<PathBuf> {
     let (path, folder) = (lab.path("initrd.img"), lab.path("behind-initrd"));
     let builder = artifacts::builder()?.display().to_string();
     let to = path.display().to_string();
-    let (agent, kernel) = (artifacts::agent()?, artifacts::kernel_deb()?);
-    let (agent, kernel) = (agent.display().to_string(), kernel.display().to_string());
+    let agent = artifacts::agent()?.display().to_string();
+    let kernel = kernel.display().to_string();
     let mut arguments = vec!["initramfs", "--agent", &agent, "--kernel-deb", &kernel];
     // Compress fast, because these tests are not about the size.
     arguments.extend(["--compress", "zstd:1", "-o", &to]);

@@ -122,6 +122,8 @@ pub enum Extra {
     HypervisorConsole(PathBuf),
     /// A USB disk, stored in this raw file.
     UsbDisk(PathBuf),
+    /// A USB keyboard as BMCs emulate it, in place of the PS/2 keyboard.
+    UsbKeyboard,
     /// A network card without a driver in the ramdisk: a DECchip 21143.
     OldNic,
 }

@@ -15,7 +15,10 @@ pub(super) const SERIAL: &str = "serial";
 /// the test listens for QEMU's control connection.
 pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> {
     let mut list = Arguments::default();
-    list.option("-machine", "q35,graphics=off");
+    let has_usb_keyboard =
+        { machine.extras.iter() }.any(|extra| matches!(extra, Extra::UsbKeyboard));
+    let keyboard = if has_usb_keyboard { ",i8042=off" } else { "" };
+    list.option("-machine", format!("q35,graphics=off{keyboard}"));
     if kvm {
         list.option("-accel", "kvm");
         list.option("-cpu", "host");
@@ -296,6 +299,10 @@ fn extras(machine: &Machine, list: &mut Arguments) {
                 list.option("-drive", format!("if=none,id=usb,format=raw,file={path}"));
                 list.option("-device", "qemu-xhci,addr=0x12");
                 list.option("-device", "usb-storage,drive=usb,serial=usb");
+            }
+            Extra::UsbKeyboard => {
+                list.option("-device", "qemu-xhci,addr=0x14");
+                list.option("-device", "usb-kbd");
             }
             Extra::OldNic => list.option("-device", "tulip,addr=0x15"),
         }
