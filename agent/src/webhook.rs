@@ -37,6 +37,11 @@ struct Shared {
 }
 
 impl Webhook {
+    /// Drops every report.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
     /// Starts to report to this URL. Without one, every report is dropped.
     pub fn start(
         url: Option<&HttpUrl>,

@@ -19,6 +19,7 @@ pub(super) use order::Order;
 use landfall_devices::permission::WritePermission;
 use landfall_discovery::{Expected, Place, Wanted};
 use landfall_disk::critical_section::CriticalSection;
+use landfall_http_client::{HttpOptions, ServiceClient};
 use landfall_init::Ending;
 use landfall_installation::{BootEntry, InstallOptions, Installation, OwnImage, Servers};
 use landfall_report::failure::{Class, Failure, Result};
@@ -30,7 +31,7 @@ use super::own_image::own_image;
 use super::remarks::SAID_AGAIN;
 use super::{Boot, failure_logs};
 use crate::commands::{self, FirstBootNetwork, blocking};
-use crate::http_options::image_options;
+use crate::http_options::{http_options, image_options};
 use crate::webhook::Webhook;
 
 /// The pauses between two attempts. After an operator has provided a missing
@@ -44,8 +45,7 @@ impl Boot {
     /// Installs what `order` says. Returns only if the boot is to end after that.
     /// Fails if the agent may not write to disks here.
     pub(super) async fn install_unattended(&mut self, order: &Order) -> Result<Ending> {
-        let url = self.settings.params.webhook.as_ref();
-        let webhook = Webhook::start(url, &self.client, self.network.clone());
+        let webhook = self.webhook();
         let outcome = self.install_and_report(order, &webhook).await;
         match &outcome {
             Ok(ending) => {
@@ -57,6 +57,28 @@ impl Boot {
         }
         webhook.wait_until_delivered(LAST_REPORT).await;
         outcome
+    }
+
+    /// The webhook of the settings. Its server must prove its identity also with
+    /// `ipa-insecure`: the URL may have a password.
+    fn webhook(&self) -> Webhook {
+        let url = self.settings.params.webhook.as_ref();
+        let client = url.and_then(|_| {
+            let options = http_options(&self.settings).ok()?;
+            let options = HttpOptions {
+                insecure: false,
+                ..options
+            };
+            let client = ServiceClient::new(&options);
+            let client = client.inspect_err(|failure| {
+                tracing::warn!("landfall.webhook gets no reports: {failure}");
+            });
+            client.ok()
+        });
+        match client {
+            Some(client) => Webhook::start(url, &client, self.network.clone()),
+            None => Webhook::none(),
+        }
     }
 
     async fn install_and_report(&mut self, order: &Order, webhook: &Webhook) -> Result<Ending> {

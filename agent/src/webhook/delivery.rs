@@ -28,6 +28,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) struct Delivery {
     url: String,
+    /// The beginning of the URL. The path of a webhook is often its password.
+    origin: String,
     client: ServiceClient,
     shared: Arc<Shared>,
     /// An outage is reported once.
@@ -47,6 +49,7 @@ impl Delivery {
     pub(super) fn new(url: &HttpUrl, client: &ServiceClient, shared: Arc<Shared>) -> Self {
         Self {
             url: url.0.clone(),
+            origin: origin(&url.0),
             client: client.clone(),
             shared,
             is_reported: false,
@@ -89,7 +92,13 @@ impl Delivery {
                     self.is_reported = false;
                     return;
                 }
-                Outcome::Refused(why) => return self.complain(&why, "this report is lost"),
+                Outcome::Refused(why) => {
+                    // Nothing follows the last report, so its loss must be seen.
+                    if matches!(report.report.what, What::Done | What::Failed { .. }) {
+                        self.is_reported = false;
+                    }
+                    return self.complain(&why, "this report is lost");
+                }
                 Outcome::Failed(why) => self.complain(&why, "trying again"),
             }
             let is_hurried = *hurry.borrow_and_update();
@@ -123,10 +132,18 @@ impl Delivery {
         if !std::mem::replace(&mut self.is_reported, true) {
             tracing::warn!(
                 "{} takes no report: {why}; {consequence}, the installation goes on",
-                self.url
+                self.origin
             );
         }
     }
+}
+
+/// The URL up to its path, without user and password.
+fn origin(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let host = rest[..end].rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}")
 }
 
 fn judge(status: u16) -> Outcome {
@@ -150,5 +167,31 @@ async fn superseded(shared: &Shared, sequence: u64) {
     let _ = hurry.wait_for(|hurry| *hurry).await;
     if shared.queue().last_sequence() == sequence {
         std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_the_server_and_no_password() {
+        for (url, shown) in [
+            (
+                "https://hooks.example.org/services/T/S3CRET",
+                "https://hooks.example.org",
+            ),
+            (
+                "http://u:S3CRET@192.0.2.1:8080/a@b?key=S3CRET",
+                "http://192.0.2.1:8080",
+            ),
+            (
+                "http://[2001:db8::1]:80?key=S3CRET",
+                "http://[2001:db8::1]:80",
+            ),
+            ("http://host", "http://host"),
+        ] {
+            assert_eq!(origin(url), shown);
+        }
     }
 }
