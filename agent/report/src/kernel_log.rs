@@ -46,8 +46,11 @@ struct Record {
 }
 
 impl Record {
+    /// Without those of audit: the kernel prints them as its own, but they quote the
+    /// command lines of programs (kernel/audit.c, `kauditd_printk_skb`).
     fn is_own(&self) -> bool {
-        self.facility == 0 || self.said.text.starts_with(OURS)
+        let text = &self.said.text;
+        self.facility == 0 && !text.starts_with("audit:") || text.starts_with(OURS)
     }
 }
 
@@ -109,6 +112,7 @@ mod tests {
             Err(std::io::ErrorKind::BrokenPipe.into()),
             Ok("12,340,5690716,-,caller=T1;landfall init: x; y\n SUBSYSTEM=usb\n"),
             Ok("30,341,6000000,-;systemd[1]: the password is x\n"),
+            Ok("5,342,7000000,-;audit: type=1123 msg=audit(1.2:3): cmd=7375646F\n"),
             Ok("broken\n"),
         ]);
         let found = read_all(log);
@@ -122,6 +126,11 @@ mod tests {
                 (5.1409, "NET: Registered PF_INET6", true),
                 (5.690_716, "landfall init: x; y", true),
                 (6.0, "systemd[1]: the password is x", false),
+                (
+                    7.0,
+                    "audit: type=1123 msg=audit(1.2:3): cmd=7375646F",
+                    false
+                ),
             ]
         );
     }

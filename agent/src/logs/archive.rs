@@ -50,7 +50,9 @@ pub(super) fn tar_gz(members: &[Member]) -> std::io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
     let mut room = LIMIT;
     for Member { name, content } in members {
-        let content = without_secrets(content);
+        // Line by line: an open quote in one line must not hide the others.
+        let lines = content.split('\n').map(without_secrets);
+        let content = lines.collect::<Vec<_>>().join("\n");
         let content = last(&content, MEMBER_LIMIT.min(room));
         room -= content.len();
         let mut header = tar::Header::new_gnu();
@@ -121,6 +123,15 @@ mod tests {
         assert_eq!(out["udev/sda"], "{}");
         assert!(!out["dmesg"].contains("geheim"), "{}", out["dmesg"]);
         assert!(out["dmesg"].contains("ipa-agent-token=*** BOOTIF=x"));
+    }
+
+    /// A server may send such a text, and then lie about the rest.
+    #[test]
+    fn an_open_quote_hides_only_its_line() {
+        let members = [Member::new("journal", "token=\"S3CRET\nthe next line\n")];
+        let out = unpack(&pack(&members));
+        assert!(!out["journal"].contains("S3CRET"), "{}", out["journal"]);
+        assert!(out["journal"].ends_with("\nthe next line\n"));
     }
 
     #[test]

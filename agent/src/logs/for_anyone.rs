@@ -25,6 +25,14 @@ const FILE: &str = "failure-logs.tar.gz";
 /// The maximum size of the archive in bytes. The log of a day has about 300 kB.
 const LIMIT: usize = 4 << 20;
 
+/// The beginnings of the kernel's records that quote its command line (init/main.c,
+/// arch/x86/kernel/setup.c).
+const QUOTES: [&str; 3] = [
+    "Command line:",
+    "Kernel command line:",
+    "Unknown kernel command line parameters",
+];
+
 /// Keeps the archive of this moment until the machine restarts, in place of an earlier
 /// one.
 pub fn keep_for_anyone(state: &Path) {
@@ -70,12 +78,17 @@ fn members() -> Vec<Member> {
 /// The kernel quotes its command line in full, and again the arguments that it does not
 /// know, in lines that differ between its versions (init/main.c).
 fn without_command_line(records: Vec<Said>, command_line: Option<&str>) -> Vec<Said> {
-    let words: Option<Vec<&str>> = command_line.map(|line| {
-        let words = line.split_whitespace();
-        words.filter(|word| word.contains('=')).collect()
+    // It quotes them without their own quotes.
+    let words: Option<Vec<String>> = command_line.map(|line| {
+        let words = line.split_whitespace().filter(|word| word.contains('='));
+        let forms = words.flat_map(|word| [word.to_owned(), word.replace('"', "")]);
+        forms.collect()
     });
     let may_stay = |record: &Said| {
-        let quotes_none = |words: &Vec<&str>| words.iter().all(|word| !record.text.contains(word));
+        let quotes_none = |words: &Vec<String>| {
+            let quotes = QUOTES.iter().any(|start| record.text.starts_with(start));
+            !quotes && words.iter().all(|word| !record.text.contains(word))
+        };
         journal::is_ours(&record.text) || words.as_ref().is_some_and(quotes_none)
     };
     records.into_iter().filter(may_stay).collect()
@@ -85,8 +98,8 @@ fn without_command_line(records: Vec<Said>, command_line: Option<&str>) -> Vec<S
 mod tests {
     use super::*;
 
-    const COMMAND_LINE: &str =
-        "BOOT_IMAGE=/vmlinuz quiet vault.key=S3CRET ipa-agent-token=S3CRET console=ttyS0\n";
+    const COMMAND_LINE: &str = "BOOT_IMAGE=/vmlinuz quiet vault.key=S3CRET vaultkey=\"S3CRET\" \
+        ipa-agent-token=S3CRET console=ttyS0\n";
 
     fn said(text: &str) -> Said {
         Said {
@@ -103,6 +116,8 @@ mod tests {
             "Kernel command line: BOOT_IMAGE=/vmlinuz quiet vault.key=S3CRET",
             "Unknown kernel command line parameters \"vault.key=S3CRET\", will be passed to user space.",
             "    vault.key=S3CRET",
+            "Unknown kernel command line parameters \"vaultkey=S3CRET\", will be passed to user space.",
+            "    vaultkey=S3CRET",
             "printk: console [ttyS0] enabled",
             "landfall init: loading drivers",
             "landfall agent: console=ttyS0 is ours",
