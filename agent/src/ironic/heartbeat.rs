@@ -81,6 +81,7 @@ pub async fn beat_forever(
     let mut pace = Pace::new(timeout);
     loop {
         let sent = Instant::now();
+        service.make_version_known().await;
         let message = status_message(service);
         let body = body(service, callback, message.as_deref())?;
         let outcome = service.post_heartbeat(uuid, body, message.is_some()).await;

@@ -22,6 +22,9 @@ const HEARTBEAT: ApiVersion = version(68);
 /// (ironic/api/controllers/v1/versions.py: MINOR_72_HEARTBEAT_STATUS).
 const HEARTBEAT_WITH_STATUS: ApiVersion = version(72);
 
+/// The HTTP status for a version that Ironic does not have.
+const NOT_ACCEPTABLE: u16 = 406;
+
 /// Ironic's API. A clone shares the known version and the order of the URLs.
 #[derive(Debug, Clone)]
 pub struct Service {
@@ -130,7 +133,13 @@ impl Service {
             version: Some(older(self.version(), newest)),
             body: Some(body),
         };
-        self.transport.ask(&self.places, &request).await
+        let answer = self.transport.ask(&self.places, &request).await?;
+        if answer.status == NOT_ACCEPTABLE {
+            // Another URL of the service, or an earlier release after a rollback, has
+            // older versions than the Ironic that answered first.
+            *self.version.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        Ok(answer)
     }
 }
 

@@ -313,6 +313,29 @@ fn a_place_that_falls_silent_is_left_for_the_next() {
     assert_eq!(beat.status, 202);
 }
 
+/// The Ironic that answered first had API 1.115, and this one has less.
+#[test]
+fn a_version_that_ironic_does_not_accept_is_asked_for_again() {
+    let older = NEW.replace("1.115", "1.68");
+    let ironic = Server::scripted([
+        Reply::new(406, ""),
+        Reply::new(200, older.as_str()),
+        Reply::new(202, ""),
+    ]);
+    let service = Service::new(transport(), std::slice::from_ref(&ironic.base), NEW, None);
+    run(async {
+        let beat = service.post_heartbeat("6d85", "{}".to_owned(), true).await;
+        assert_eq!(beat.unwrap().status, 406);
+        service.make_version_known().await;
+        assert!(!service.takes_status_message());
+        let beat = service.post_heartbeat("6d85", "{}".to_owned(), false).await;
+        assert_eq!(beat.unwrap().status, 202);
+    });
+    let asked = ironic.asked();
+    let version = asked[2].header("x-openstack-ironic-api-version");
+    assert_eq!(version, Some("1.68"));
+}
+
 #[test]
 fn inspection_is_refused_for_good_by_what_a_retry_would_not_change() {
     let ironic = Server::scripted([
