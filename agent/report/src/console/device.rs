@@ -234,7 +234,13 @@ fn serve_lines(file: File, jobs: &Receiver<Job>, mut blocks: Option<Blocks>) {
             Err(RecvTimeoutError::Disconnected) => return,
         }
         // Also while lines keep coming.
-        if checked.elapsed() >= REDRAW && line.form.shown().is_none() {
+        if checked.elapsed() >= REDRAW && line.form.shown().is_some() {
+            checked = Instant::now();
+            line.form.close_if_idle();
+            if line.form.shown().is_none() {
+                due = Some(checked);
+            }
+        } else if checked.elapsed() >= REDRAW {
             checked = Instant::now();
             let block = { blocks.as_mut() }.and_then(|blocks| blocks.due(&status::now(), checked));
             if let Some(block) = block {
