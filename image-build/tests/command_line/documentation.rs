@@ -66,5 +66,5 @@ fn the_builders_commands_run_as_the_pages_show_them() {
         differences.extend(found);
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-    assert!(count >= 14, "found {count} commands");
+    assert!(count >= 12, "found {count} commands");
 }
