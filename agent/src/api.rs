@@ -6,6 +6,7 @@ mod body;
 mod documents;
 mod endpoint;
 mod listen;
+mod page;
 mod places;
 mod query;
 mod routes;
@@ -13,6 +14,7 @@ mod status;
 mod tls_identity;
 
 pub use listen::{Listening, listen};
+pub use page::LOGS_PATH;
 pub use routes::{Api, router};
-pub use status::{LOGS_PATH, status_router};
+pub use status::status_router;
 pub use tls_identity::TlsIdentity;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use axum::http::Method;
 use percent_encoding::percent_decode_str;
 
-use super::status::Page;
+use super::page::Page;
 
 /// The resource that a request is about.
 #[derive(Debug, PartialEq, Eq)]

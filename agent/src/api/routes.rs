@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use super::body::{self, Unreadable};
 use super::endpoint::{self, Endpoint, Route};
+use super::page::Page;
 use super::places::Caller;
-use super::status::{self, Page};
-use super::{answer, documents, query};
+use super::{answer, documents, query, status};
 use crate::commands::{Dispatcher, Refusal};
 use crate::ironic::AGENT_VERSION;
 

@@ -21,41 +21,11 @@ use serde_json::json;
 
 use super::answer;
 use super::endpoint::{self, Endpoint, Route};
+use super::page::Page;
 use crate::logs;
 
 /// How many log lines the page and `/status.json` have.
 const LAST_LINES: usize = 30;
-
-/// One of the status pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Page {
-    /// `/`, for a browser
-    Html,
-    /// `/status.json`
-    Json,
-    /// `/metrics`, for Prometheus
-    Metrics,
-    /// `/log.txt`: all log lines that the agent keeps
-    Log,
-    /// [`LOGS_PATH`]
-    Logs,
-}
-
-/// The archive of the last fatal error.
-pub const LOGS_PATH: &str = "/logs.tar.gz";
-
-impl Page {
-    /// The page at this path, except `/`, which is also an address of the API.
-    pub(super) fn at(path: &str) -> Option<Self> {
-        Some(match path {
-            "/status.json" => Self::Json,
-            "/metrics" => Self::Metrics,
-            "/log.txt" => Self::Log,
-            LOGS_PATH => Self::Logs,
-            _ => return None,
-        })
-    }
-}
 
 /// Whether the client is a browser. Clients of Ironic's API send `*/*` or
 /// `application/json`.
