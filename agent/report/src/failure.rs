@@ -9,32 +9,70 @@ use std::fmt;
 use landfall_boot_params::without_secrets;
 use serde_json::{Value, json};
 
-/// Ironic's error classes that this agent uses.
+/// Ironic's error classes that this agent uses. docs/messages.md lists them with these
+/// comments.
 ///
 /// The conductor shows `details`, or `message` if there are no details. It acts on
 /// the type only for `TypeError` and for version mismatches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
+    /// Another command is being executed. Ironic asks again later.
     AgentIsBusy,
+    /// A disk was not erased, or not completely. Its data may still be readable: clean
+    /// the node again, or replace the disk.
     BlockDeviceEraseError,
+    /// The kernel reported an error of a disk. Look at the kernel's lines in the log;
+    /// cable, controller or disk may be broken.
     BlockDeviceError,
+    /// A clean step failed. The text that follows is the cause.
     CleaningError,
+    /// Something failed that no other class describes. The text says what.
     CommandExecutionError,
+    /// A step of the installation failed, apart from the download and the write of the
+    /// image. The disk may be incomplete: deploy the node again.
     DeploymentError,
+    /// No disk matches the root device hints or the name that was given. No disk was
+    /// changed. Compare the hints with the disks that the message lists.
     DeviceNotFound,
+    /// Ironic asked for a step that this agent does not have. Remove it from the node's
+    /// clean or deploy steps.
     HardwareManagerMethodNotFound,
+    /// The downloaded file is not the one whose checksum or signature was given. The
+    /// disk does not boot. Compare the checksum with the file on the image server.
     ImageChecksumError,
+    /// The image server refused the download, or the network failed for longer than the
+    /// retries last. Test the URL from a machine in the same network.
     ImageDownloadError,
+    /// The download took longer than it may. Use a faster way to the image server, or
+    /// raise the timeout.
     ImageDownloadTimeoutError,
+    /// The disk did not take the image, or gave back other data than were written.
+    /// The disk does not boot. Look at the kernel's lines in the log: disk, cable or
+    /// controller may be broken.
     ImageWriteError,
+    /// Ironic sent a command that this agent does not have.
     InvalidCommandError,
+    /// A command or an argument has a value that cannot be used. The text names it, and
+    /// what was expected.
     InvalidCommandParamsError,
+    /// The file is not a disk image that can be written to this disk. Check that the URL
+    /// leads to an image, its format, and its sector size.
     InvalidImage,
+    /// A disk to erase holds a file system that other machines may use, so no disk was
+    /// erased.
     ProtectedDeviceError,
+    /// Ironic asked for the result of a command that the agent has not received, for
+    /// example before it was restarted.
     RequestedObjectNotFoundError,
+    /// A service step failed. The text that follows is the cause.
     ServicingError,
+    /// A software RAID was not created or not deleted.
     SoftwareRaidError,
+    /// A value in a command has another type than expected, for example a text where a
+    /// number belongs.
     TypeError,
+    /// The agent was restarted in another version while the node was being cleaned. Ironic
+    /// begins with the first step again.
     VersionMismatch,
 }
 

@@ -3,5 +3,5 @@
 mod collect;
 mod table;
 
-pub use collect::{Kind, Message, messages_of};
+pub use collect::{Kind, Message, classes_of, messages_of};
 pub use table::{PAGE, generated, with_generated};

@@ -3,7 +3,7 @@
 //! A message is the text of a `Failure`, of a variant with `#[error]`, of `anyhow`, or of
 //! a warning. A text that a variable brings from elsewhere is listed where it is made.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use proc_macro2::TokenTree;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, ItemFn, ItemMod, Lit, Macro};
@@ -25,6 +25,29 @@ pub struct Message {
     pub meaning: String,
     pub remedy: String,
     pub is_permanent: bool,
+}
+
+/// The classes in the source of `failure.rs`: name in Ironic's JSON, meaning.
+pub fn classes_of(source: &str) -> Result<Vec<(String, String)>> {
+    let file = syn::parse_file(source)?;
+    let class = file.items.iter().find_map(|item| match item {
+        syn::Item::Enum(item) if item.ident == "Class" => Some(item),
+        _ => None,
+    });
+    let variants = class.context("no enum Class")?.variants.iter();
+    let classes = variants.map(|variant| {
+        let name = class_name(&variant.ident.to_string()).to_owned();
+        (name, documentation(&variant.attrs))
+    });
+    Ok(classes.collect())
+}
+
+/// The name of a class in Ironic's JSON, by its variant.
+fn class_name(variant: &str) -> &str {
+    match variant {
+        "SoftwareRaidError" => "SoftwareRAIDError",
+        same => same,
+    }
 }
 
 /// The lists of strings that reach the operator as warnings.
@@ -121,9 +144,8 @@ impl Collector {
         let (class, details) = match &names[..] {
             [of, name] if of == "Failure" && name == "new" => {
                 let class = match call.args.first() {
-                    Some(Expr::Path(path)) => {
-                        path.path.segments.last().map(|last| last.ident.to_string())
-                    }
+                    Some(Expr::Path(path)) => { path.path.segments.last() }
+                        .map(|last| class_name(&last.ident.to_string()).to_owned()),
                     _ => None,
                 };
                 (class, call.args.get(1)?)
@@ -361,6 +383,17 @@ mod tests {
             assert_eq!(found(body), [expected], "{body}");
         }
         assert_eq!(found("Failure::other(e.to_string())"), []);
+    }
+
+    #[test]
+    fn a_class_has_the_name_of_ironic() {
+        let source =
+            "enum Other { A } enum Class { /// Not\n/// now.\nAgentIsBusy, SoftwareRaidError }";
+        let of = |name: &str, meaning: &str| (name.to_owned(), meaning.to_owned());
+        assert_eq!(
+            classes_of(source).unwrap(),
+            [of("AgentIsBusy", "Not now."), of("SoftwareRAIDError", "")]
+        );
     }
 
     #[test]
