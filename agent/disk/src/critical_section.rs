@@ -76,8 +76,8 @@ impl Sections {
         if state.open > 0 {
             waits();
         }
-        // The wait is over, whether or not a thread has panicked: no section is open
-        // now.
+        // A panic in another thread poisons the lock, but does not end the wait early:
+        // in either case no section is open afterwards.
         drop(
             self.changed
                 .wait_while(state, |state| state.open > 0)

@@ -43,9 +43,9 @@ pub struct Candidate {
 pub struct Keep {
     /// The names of arrays, without the host.
     pub volumes: Vec<String>,
-    /// Disks and partitions that must not be changed. An array with a member on one
-    /// of them is kept on the other disks, too, because it would be lost without
-    /// its members there.
+    /// Disks and partitions that must not be changed. If an array has a member on one
+    /// of them, its members on other disks are kept as well, because without them the
+    /// array would be lost.
     pub devices: BTreeSet<PathBuf>,
 }
 
@@ -156,8 +156,8 @@ impl Kept<'_> {
     }
 }
 
-/// The members to delete. An array that shares a disk with a kept one is kept as
-/// well, and so is an array that shares another disk with that one.
+/// The members to delete. An array that shares a disk with a kept array is kept as
+/// well. This is repeated until no further array has to be kept.
 fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
     let mut kept: BTreeSet<Uuid> = members
         .iter()
@@ -289,8 +289,8 @@ fn stop_array(path: &Path, directory: &Path, permission: &WritePermission) {
     if let Err(failure) = device_mapper::release(path, permission) {
         tracing::error!("{failure}");
     }
-    // Opening fails for an array that has not been started. Such an array has no
-    // content.
+    // Opening fails for an array that has not been started. The kernel shows no
+    // content of such an array, so there is nothing to erase.
     match Target::open(path, permission) {
         Ok(target) => {
             if let Err(failure) = erase_metadata(&target) {

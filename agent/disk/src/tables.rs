@@ -1,5 +1,5 @@
-//! Partition tables, the partitions of them that are kept, and the file systems that
-//! the first blocks of a partition show.
+//! Partition tables, the partitions that an installation keeps, and the detection of a
+//! partition's file system.
 
 pub mod file_system;
 pub mod gpt;

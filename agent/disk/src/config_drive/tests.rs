@@ -195,18 +195,20 @@ fn rebuilt_where_an_iso_cannot_be_mounted() {
     }
 }
 
-/// Nothing may fail after the image is on the disk that could have failed before.
+/// An error that can be detected before the image is written must not occur after it.
 #[test]
 fn an_iso_that_cannot_be_rebuilt_is_an_error_before_the_disk_is_touched() {
     let Some(image) = real_iso() else {
         return;
     };
-    // The name in the tree of Rock Ridge.
+    // Finds the name in the Rock Ridge records. Plain ISO 9660 stores it in upper
+    // case, Joliet in UTF-16.
     let find = |part: &[u8]| image.windows(part.len()).position(|place| place == part);
     let name = find(b"user_data").unwrap();
     let mut odd_name = image.clone();
     odd_name[name] = 7;
-    // Makes a continuation area of the field PX, which follows the name.
+    // Turns the field PX, which follows the name, into a continuation area (CE) with an
+    // invalid length.
     let mut odd_area = image.clone();
     let field = name + image[name..].windows(2).position(|p| p == b"PX").unwrap();
     odd_area[field..field + 2].copy_from_slice(b"CE");

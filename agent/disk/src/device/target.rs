@@ -45,7 +45,8 @@ pub struct Target {
     slow_answer: SlowAnswer,
     /// The byte ranges in which nothing may be written.
     spared: Vec<Range<u64>>,
-    /// What was written. `None` unless it is to be read back.
+    /// The checksums of everything that was written. `None` unless it is to be read
+    /// back.
     extents: Option<Mutex<WrittenExtents>>,
     #[cfg(test)]
     journal: Option<crate::fixtures::Journal>,
@@ -143,8 +144,8 @@ impl Target {
         self.sector
     }
 
-    /// Writes whole sectors. The slice must be in an [`AlignedBuffer`] at a
-    /// multiple of the sector size, and `offset` must be such a multiple.
+    /// Writes whole sectors. The slice must begin in an [`AlignedBuffer`] at a multiple
+    /// of the sector size, and `offset` must also be a multiple of it.
     ///
     /// # Errors
     /// If the range is beyond the end of the disk or is spared, or if the kernel
@@ -184,7 +185,7 @@ impl Target {
             .any(|range| range.contains(&partition.offset))
     }
 
-    /// The last line of defence: no caller should ever try to write there.
+    /// A second check: no caller should attempt such a write.
     fn refuse_spared(&self, offset: u64, len: u64) -> Result<()> {
         let end = offset.saturating_add(len);
         let hit = |range: &&Range<u64>| range.start < end && offset < range.end;
@@ -230,7 +231,7 @@ impl Target {
     }
 
     /// Makes a range read as zeros without writing it. Returns `false` if the
-    /// device cannot.
+    /// device cannot do that.
     ///
     /// # Errors
     /// If the kernel reports any other error.
@@ -301,12 +302,12 @@ impl Target {
         }
     }
 
-    /// Fails if the kernel cannot have partitions on this device. For callers that
+    /// Fails if the kernel never creates partitions on this device. For callers that
     /// need the partitions of the image once it is written.
     ///
     /// # Errors
-    /// If it cannot (device-mapper: a multipath disk of a live system), or if sysfs
-    /// cannot be read.
+    /// If the kernel creates none (device-mapper: a multipath disk of a live system),
+    /// or if sysfs cannot be read.
     pub fn refuse_without_partitions(&self) -> Result<()> {
         if !self.is_device {
             return Ok(());
@@ -374,9 +375,9 @@ impl Target {
         self.slow_answer.during(Request { what, offset, len }, work)
     }
 
-    /// The error for a failed request. If a disk disappears, its size becomes 0,
-    /// and the kernel reports that no space is left on it. So this looks at the
-    /// size.
+    /// The error for a failed request. If a disk disappears, the kernel sets its size
+    /// to 0 and reports that no space is left. So this checks the size, to report the
+    /// real cause.
     fn refused(&self, request: &str, error: &io::Error) -> Failure {
         let size = block_ioctl::size_bytes(&self.file);
         if self.is_device && !size.is_ok_and(|size| size >= self.size) {

@@ -8,9 +8,9 @@ use flate2::Crc;
 
 use crate::device::zeros::all_zero;
 
-/// In bytes: the longest read. Adjacent writes are compared together up to this
-/// length, and holes in pieces of it. So the place of a mismatch is known this
-/// precisely.
+/// In bytes. Adjacent writes share one checksum up to this length, and holes are read
+/// in pieces of this length. So the error for a mismatch names a range that is at most
+/// this long, or as long as one write.
 pub const LONGEST: u64 = 1 << 20;
 
 /// The checksums of what was sent to the disk, by offset.

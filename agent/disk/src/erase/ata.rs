@@ -1,6 +1,6 @@
 //! Erases an ATA disk with its own security feature set (ACS-4, section 4.18). The
-//! agent sets a password, the disk erases itself with it and then drops it. A
-//! failure in between leaves the disk locked, so the agent unlocks it.
+//! agent sets a password and sends it with the erase command. A successful erase
+//! removes the password. A failed one leaves the disk locked, so the agent unlocks it.
 
 use std::fs::File;
 use std::io;
@@ -65,7 +65,8 @@ impl Security {
         let bit = |number: usize, bit: u16| word(number) & 1 << bit != 0;
         let duration = |number: usize| {
             // In units of two minutes. If bit 15 is set, the count has 15 bits,
-            // else 8. 0 and the largest count are not a duration.
+            // else 8. 0 means that the duration is not reported, and the largest count
+            // that it is too long for the field.
             let (count, longest) = match word(number) {
                 value if value & 1 << 15 != 0 => (value & 0x7fff, 0x7fff),
                 value => (value & 0xff, 0xff),
@@ -97,7 +98,8 @@ impl Security {
     }
 
     fn limit(&self) -> Duration {
-        // Disks may take some minutes longer than they report. A quarter more does
+        // Disks may take some minutes longer than they report. So the limit is the
+        // reported time, a quarter of it and 10 minutes. A limit that is too long does
         // no harm.
         self.durations[usize::from(self.enhanced)].map_or(LONGEST_ERASE, |time| {
             time + time / 4 + Duration::from_secs(600)

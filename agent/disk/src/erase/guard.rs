@@ -18,7 +18,8 @@ const VMFS: &str = "aa31e02a-400f-11db-9590-000c2911d1b8";
 const VMFS_MBR: u8 = 0xfb;
 /// Extended partitions, which contain a chain of further tables.
 const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
-/// Limit of logical partitions, as in libblkid. A chain may be a ring.
+/// Limit of logical partitions, as in libblkid. The links of a damaged chain may form
+/// a loop.
 const LONGEST_CHAIN: usize = 100;
 /// In bytes: enough for a table of 128 partitions with sectors of 4096 bytes.
 const HEAD: u64 = 64 << 10;

@@ -15,7 +15,7 @@ use crate::device::target::Target;
 /// bytes), because boot code and vendor metadata without a known signature are
 /// there as well.
 const ENDS: u64 = 1 << 20;
-/// Bytes that are read at once at both ends. Nearly all signatures lie in there.
+/// Bytes that are read at once at both ends. Nearly all signatures lie in this range.
 const WINDOW: u64 = (2 << 20) + (64 << 10);
 /// Bytes that are zeroed around a signature; a multiple of both sector sizes.
 const BLOCK: u64 = 4096;
@@ -86,8 +86,8 @@ struct Windows {
 impl Windows {
     fn read(target: &Target) -> Result<Self> {
         let length = WINDOW.min(target.size());
-        // Aligned: sizes are whole sectors, and the window is a multiple of both
-        // sector sizes.
+        // `tail_start` is a whole number of sectors, because the size of the disk is
+        // one, and the window is a multiple of both sector sizes.
         let tail_start = target.size() - length;
         Ok(Self {
             head: target.read_at(0, length as usize)?,

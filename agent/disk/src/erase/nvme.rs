@@ -75,8 +75,8 @@ pub fn format_dword(namespace: &[u8], method: SecureErase) -> Option<u32> {
     )
 }
 
-/// Erases the namespace of this device. Returns `Ok(None)` if its controller
-/// cannot. `erasable`: how many namespaces of the controller the caller may erase.
+/// Erases the namespace of this device. Returns `Ok(None)` if its controller cannot
+/// format. `erasable`: how many namespaces of the controller the caller may erase.
 /// This matters if the controller can only erase all of them together.
 ///
 /// # Errors

@@ -101,7 +101,8 @@ impl Random {
         result
     }
 
-    /// Chunks are whole sectors and therefore whole words.
+    /// Fills every byte: a chunk is a whole number of sectors, so it is also a whole
+    /// number of words.
     fn fill(&mut self, bytes: &mut [u8]) {
         for word in bytes.as_chunks_mut::<8>().0 {
             *word = self.next().to_le_bytes();

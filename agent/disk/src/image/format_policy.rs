@@ -1,9 +1,9 @@
 //! Decides which image formats may be written, and whether an image has the format
 //! that was declared for it.
 //!
-//! An image that a program reads in the wrong format can refer to files of the
-//! program's own machine. In the agent it could refer only to its own bytes, but
-//! the agent still enforces what Ironic's operator forbids.
+//! If a program reads an image in the wrong format, the image can refer to files of
+//! the machine on which the program runs. The agent never opens such files, but it
+//! still enforces what Ironic's operator forbids.
 
 use std::fmt;
 
@@ -59,7 +59,7 @@ impl FormatPolicy {
     /// Fails if an image of this format must not be written.
     pub fn check(&self, found: Format) -> Result<()> {
         let declared = self.declared.as_deref().unwrap_or(UNKNOWN);
-        // Ironic also calls a raw image by its partition table.
+        // Ironic also uses the name of the partition table for a raw image.
         let names: &[&str] = match found {
             Format::Raw => &["raw", "gpt"],
             Format::Qcow2 => &["qcow2"],
@@ -70,8 +70,8 @@ impl FormatPolicy {
             ))
             .hint("set the image's disk_format to its real format"));
         }
-        // The list does not apply to an image that was declared raw and is raw:
-        // such an image harms nobody.
+        // The list does not apply to an image that was declared raw and is raw,
+        // because such an image cannot refer to other files.
         let called_raw = found == Format::Raw && declared != UNKNOWN;
         let listed = self
             .permitted

@@ -45,8 +45,8 @@ const TICK: Duration = Duration::from_secs(5);
 pub enum Step {
     /// The download and the decoder have started.
     Begin(Stream),
-    /// The next bytes of the image, and how many they are: a full unit, except for
-    /// the last.
+    /// The next bytes of the image, and their number: a full unit, except at the end
+    /// of the image.
     Unit(AlignedBuffer, usize),
     /// Nothing has arrived for a while.
     Wait,
@@ -73,8 +73,8 @@ pub struct Stream {
 #[derive(Debug)]
 pub struct Broken {
     pub failure: Failure,
-    /// The agent read the download to its end nevertheless, so its digest can be
-    /// compared.
+    /// Whether the agent read the download to its end despite the failure, so that
+    /// its digest can be compared.
     pub digest_complete: bool,
 }
 
@@ -111,8 +111,8 @@ impl Pipeline {
 
         let (free, buffers) = sync_channel(UNITS);
         for _ in 0..UNITS {
-            // Neither blocks nor fails: the queue has room for all buffers, and its
-            // receiver exists.
+            // This neither blocks nor fails: the queue has room for all buffers, and
+            // its receiver exists.
             let _ = free.send(AlignedBuffer::zeroed(UNIT));
         }
         let (sender, steps) = sync_channel(UNITS);
@@ -129,7 +129,7 @@ impl Pipeline {
             .name("image-decode".into())
             .spawn(move || {
                 let end = decode(input, &sender, &buffers, disk_size);
-                // Fails if the receiver is gone; then nobody needs the outcome.
+                // This fails if the receiver is gone; then nobody needs the outcome.
                 let _ = sender.send(end.map(|()| Step::End));
             })
             .map_err(no_thread)?;
@@ -226,8 +226,8 @@ impl BufRead for Tee {
             match self.download.next_event().map_err(io::Error::other)? {
                 Event::Begin(_) => {}
                 Event::Chunk(chunk) => {
-                    // Does not fail: the hashing thread ends only when this sender
-                    // is dropped.
+                    // This does not fail: the hashing thread ends only when this
+                    // sender is dropped.
                     let _ = self.to_hash.send(chunk.clone());
                     let len = chunk.len() as u64;
                     let downloaded = self.downloaded.fetch_add(len, Ordering::Relaxed) + len;

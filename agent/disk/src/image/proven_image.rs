@@ -152,7 +152,7 @@ impl ProvenImage {
         let mut of_image = table.partitions().to_vec();
         of_image.retain(|partition| !self.target.spares(partition));
         for partition in &of_image {
-            // BIOS boot code may be there; `work` does not use it.
+            // A BIOS boot partition may begin there, because `work` does not use it.
             if partition.kind != BIOS_BOOT {
                 let path = self.target.path().display();
                 partition
@@ -261,7 +261,8 @@ struct ShownPartitions {
 
 impl ShownPartitions {
     /// `known`: the numbers of the partitions that the kernel has read from the
-    /// disk's own table. They are removed first, because they are in the way.
+    /// disk's own table. They are removed first, because the image may use the same
+    /// numbers.
     fn show(
         path: &Path,
         identity: Identity,

@@ -40,9 +40,10 @@ pub struct SparseWriter<'a> {
     target: &'a Target,
     /// Every byte before this one has been zeroed or written.
     clean_to: u64,
-    /// Whether the device zeroes ranges by itself. True until it has failed to.
+    /// Whether the device zeroes ranges by itself. True until it fails to do so.
     zeroes: bool,
-    /// The end of zeroing ahead. Writes may go beyond it.
+    /// The device zeroes ahead of the writer only up to this byte. Writes may go
+    /// beyond it.
     zero_limit: u64,
     written: Written,
 }
@@ -131,9 +132,9 @@ impl<'a> SparseWriter<'a> {
 
     /// Whether a range that the device has zeroed begins with zeros. If firmware
     /// acknowledges write-zeroes and does nothing, old data would get into the new
-    /// file system. To read one granule per step costs nothing.
+    /// file system. Reading one granule per step costs nothing.
     fn is_zero(&self, offset: u64, len: u64) -> Result<bool> {
-        // At most GRANULE: fits any usize.
+        // The cast is lossless: at most GRANULE.
         let len = len.min(GRANULE as u64) as usize;
         let granule = self.target.read_at(offset, len)?;
         Ok(all_zero(&granule))

@@ -44,7 +44,7 @@ use crate::image::sparse_write::{SparseWriter, Written};
 use crate::tables::gpt::HEAD_LEN;
 use crate::tables::saved_partitions::PartitionFilter;
 
-/// In bytes: the first MiB, the last MiB and something between them.
+/// In bytes: room for the first MiB, the last MiB and some data between them.
 const SMALLEST_DISK: u64 = 4 << 20;
 
 /// Where an image comes from, and how it is verified.
@@ -74,7 +74,7 @@ impl ImageSource {
 /// How to write an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// The agent keeps the partitions of the disk that match any of these.
+    /// The agent keeps the partitions of the disk that match any of these filters.
     pub saved: Vec<PartitionFilter>,
     /// After a failure the agent leaves the disk as it is.
     pub preserve_on_error: bool,
@@ -154,10 +154,11 @@ pub fn check_image(
     work.check(pipeline)
 }
 
-/// Rejects a disk that this image must not be written to, and reads what to keep.
+/// Rejects a disk that this image must not be written to, and finds the partitions to
+/// keep.
 fn find_ends(source: &ImageSource, options: &WriteOptions, target: &mut Target) -> Result<Ends> {
     refuse_medium_of_image(target.path(), &source.request.urls)?;
-    // A boot entry names a boot loader on a partition.
+    // An image for UEFI gets a boot entry, which names a boot loader on a partition.
     if options.needs_partitions || options.needs_efi {
         target.refuse_without_partitions()?;
     }

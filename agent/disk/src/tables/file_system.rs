@@ -1,6 +1,6 @@
 //! Detects the file system of a partition and its label from the first bytes. No
-//! I/O. The label is the file system's own and not the partition's name, because
-//! boot loaders and Ignition search for the former.
+//! I/O. This module reads the label of the file system, not the name of the partition,
+//! because boot loaders and Ignition search for the label.
 
 /// The number of bytes from the start of the partition that [`identify`] needs.
 pub const PROBE_LEN: usize = 36 << 10;

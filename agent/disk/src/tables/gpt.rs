@@ -72,7 +72,7 @@ pub struct Partition {
 
 impl Partition {
     /// Fails if the partition begins in the first MiB. The agent writes that MiB
-    /// last, and would overwrite what it has put into the partition before.
+    /// last, and would overwrite what it wrote into the partition earlier.
     ///
     /// # Errors
     /// With the number and the place of the partition.
@@ -126,8 +126,8 @@ impl Table {
         let header_len = get_u32(&header, 12);
         let entries_lba = get_u64(&header, field::ENTRIES_LBA);
         let (count, entry_len) = (get_u32(&header, 80), get_u32(&header, 84));
-        // Checked here, because the crate panics on wrong values or allocates
-        // memory by them.
+        // Checked here, because with wrong values the crate panics or allocates too
+        // much memory.
         if header_len as usize != HEADER_LEN || u64::from(entry_len) != ENTRY_LEN {
             return Err(TableError::Lengths {
                 header: header_len,
@@ -331,12 +331,12 @@ fn crc32(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// A field of a header or an entry, which has its full length.
+/// Reads a field. `bytes` is a whole header or entry, so the field is always there.
 fn get_u32(bytes: &[u8], at: usize) -> u32 {
     little_endian::u32_at(bytes, at).unwrap_or_default()
 }
 
-/// A field of a header or an entry, which has its full length.
+/// Reads a field. `bytes` is a whole header or entry, so the field is always there.
 fn get_u64(bytes: &[u8], at: usize) -> u64 {
     little_endian::u64_at(bytes, at).unwrap_or_default()
 }

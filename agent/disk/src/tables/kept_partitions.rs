@@ -37,8 +37,8 @@ pub struct KeptPartitions {
     /// The temporary table, which is on the disk until the commit. It has only
     /// these partitions.
     bare: Table,
-    /// The partitions were read from the backup GPT, because the primary one is
-    /// damaged.
+    /// Whether the partitions were read from the backup GPT, because the primary one
+    /// is damaged.
     from_backup: bool,
 }
 
@@ -145,8 +145,8 @@ impl KeptPartitions {
     /// free one. Returns pairs of old and new number.
     ///
     /// # Errors
-    /// If the table has no free entry or no room for one of them, or already has
-    /// its GUID.
+    /// If the table has no free entry or no room for one of the partitions, or already
+    /// has a partition with the same GUID.
     pub fn merge_into(
         &self,
         table: &mut Table,
@@ -173,7 +173,7 @@ impl KeptPartitions {
     /// # Errors
     /// Never in practice, because `bare` was made in the same way.
     pub fn plain(&self) -> std::result::Result<Table, TableError> {
-        // The cast is lossless: `bare` was made for a sector size of 32 bits.
+        // The cast is lossless: `bare` was made with a sector size of the type u32.
         let sector = self.bare.sector_size() as u32;
         let capacity = self.bare.capacity();
         let mut table = Table::empty(sector, self.bare.image_size(), Uuid::new_v4(), capacity)?;

@@ -148,8 +148,8 @@ impl Table {
         let Some(index) = entries.position(|entry| entry[4] == 0) else {
             return Err(TableError::MbrFull);
         };
-        // ironic-python-agent chooses the same places, on a disk that is too large
-        // for an MBR and on others.
+        // ironic-python-agent chooses the same place, even on a disk that is too large
+        // for an MBR.
         let end = if self.disk_size > REACH {
             REACH - MIB
         } else {
@@ -196,8 +196,8 @@ impl Table {
     }
 }
 
-/// The disk signature in the first bytes of a disk: a number that identifies the
-/// disk.
+/// Reads the disk signature, a number that identifies the disk, from the first bytes
+/// of a disk.
 pub fn signature_in(head: &[u8]) -> Option<u32> {
     u32_at(head, SIGNATURE_OFFSET as usize)
 }

@@ -6,13 +6,13 @@ use uuid::Uuid;
 /// into the first MiB with both sector sizes.
 pub(super) const MOST_ENTRIES: u64 = 512;
 
-/// All places and lengths are in bytes, unless they are sectors by their name.
+/// All places and lengths are in bytes, unless their name says that they are sectors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     #[error("no partition table")]
     Missing,
 
-    // A GPT.
+    // Errors of a GPT.
     #[error("the disk ends before the header")]
     NoHeader,
     #[error("expected a header of 92 bytes and entries of 128, found {header} and {entry}")]
@@ -49,7 +49,7 @@ pub enum TableError {
         offset: u64,
     },
 
-    // Its backup.
+    // Errors of the backup of a GPT.
     #[error("the disk has no last sector")]
     NoLastSector,
     #[error("no backup header in the last sector")]
@@ -71,7 +71,7 @@ pub enum TableError {
     #[error("the backup entries have a wrong checksum")]
     BackupEntriesChecksum,
 
-    // A GPT for another disk, or with more partitions.
+    // Errors when a GPT is moved to another disk, or gets more partitions.
     #[error("the disk has no sectors")]
     NoSectors,
     #[error("the disk has no room for a backup table")]
@@ -103,7 +103,7 @@ pub enum TableError {
         usable_end: u64,
     },
 
-    // An MBR.
+    // Errors of an MBR.
     #[error("expected an MBR, found none")]
     NoMbr,
     #[error("found the protective MBR of a GPT, but no GPT")]

@@ -71,7 +71,8 @@ fn the_medium_of_the_image_is_refused_by_every_name() {
                     disk.display()
                 )
             );
-            // No wiping of boot media: the operator needs what is on it.
+            // The hint must not suggest wiping the medium, because the operator needs
+            // the image on it.
             let hint = failure.hint.unwrap();
             assert!(hint.contains("take the image from a server"), "{hint}");
         }

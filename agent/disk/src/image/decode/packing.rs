@@ -31,7 +31,7 @@ impl Packing {
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
             // A frame, or a frame of the legacy format, which the decoder rejects
-            // by name.
+            // with an error that names the format.
             [0x04, 0x22, 0x4d, 0x18, ..] | [0x02, 0x21, 0x4c, 0x18, ..] => Self::Lz4,
             // "BZh", the block size, and the magic number of the first block or, in
             // an empty stream, of the end of the stream. "BZh" alone is in too many

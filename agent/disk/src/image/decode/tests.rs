@@ -192,8 +192,8 @@ fn what_was_not_used_is_given_back() {
 
 #[test]
 fn an_xz_dictionary_beyond_the_limit_is_refused() {
-    // The header announces a dictionary of 1 GiB. Whoever writes such a header
-    // needs no memory for it.
+    // The header announces a dictionary of 1 GiB, although the stream has only one
+    // byte of data.
     let mut options = LzmaOptions::new_preset(0).unwrap();
     options.dict_size(1 << 30);
     let mut filters = Filters::new();

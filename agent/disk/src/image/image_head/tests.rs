@@ -109,7 +109,7 @@ fn the_other_sector_size_is_refused() {
 #[test]
 fn what_is_no_disk_image_is_called_by_its_name() {
     let at = |offset: usize, magic: &[u8]| {
-        // With a valid MBR, as hybrid images have it.
+        // The MBR is valid, as in hybrid images.
         let mut head = mbr(&[(0x83, 1, 1)]);
         head.resize(40_000, 0);
         head[offset..offset + magic.len()].copy_from_slice(magic);

@@ -153,8 +153,8 @@ impl Assembly {
         for extent in self.urgent.split_off(len).chain(self.bulk.split_off(len)) {
             self.check_tail(&extent, len)?;
         }
-        // The declared length of a compressed cluster may reach beyond the end of
-        // the file.
+        // The declared length of a compressed cluster may reach beyond the end of the
+        // file. Such a cluster can be processed only now.
         self.learn_due()
     }
 

@@ -58,12 +58,14 @@ pub struct Header {
     /// Text for a warning: the file is marked as corrupt or was not closed.
     pub suspicion: Option<&'static str>,
     pub snapshots: u32,
-    /// Not 0: the file has bitmaps, which a change of the disk makes wrong.
+    /// If this is not 0, the file has bitmaps, which become wrong if the disk inside
+    /// is changed.
     pub autoclear_features: u64,
     pub refcounts: RefcountTable,
 }
 
-/// How often each cluster is used. Only a program that changes the file needs it.
+/// The place of the table that counts how often each cluster is used. Only a program
+/// that changes the file needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefcountTable {
     /// Offset in the file, in bytes.

@@ -5,7 +5,8 @@ use crate::image::qcow2::header::Header;
 
 /// Bits 9 to 55 of an entry: the file offset of a table or a cluster.
 pub const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
-/// Nothing else refers to the table or the cluster, so it can be changed.
+/// This bit is set if nothing else refers to the table or the cluster, so that it can
+/// be changed in place.
 pub const COPIED: u64 = 1 << 63;
 const COMPRESSED: u64 = 1 << 62;
 /// The cluster reads as zeros, whatever the file holds at its offset.

@@ -8,9 +8,7 @@ use zstd::zstd_safe::{DCtx, find_frame_compressed_size, get_error_name};
 use crate::image::qcow2::header::Compression;
 
 pub enum Unpacker {
-    /// See [`Compression::Zlib`].
     Zlib(Decompress),
-    /// See [`Compression::Zstd`].
     Zstd(DCtx<'static>),
 }
 
@@ -53,8 +51,8 @@ impl fmt::Debug for Unpacker {
     }
 }
 
-/// Unpacks frame by frame: the zstd decoder that needs no window of its own must
-/// know where each frame ends.
+/// Unpacks frame by frame. `DCtx::decompress` needs no window of its own, but must not
+/// be given bytes that follow the last frame.
 fn zstd_frames(
     decoder: &mut DCtx<'_>,
     packed: &[u8],

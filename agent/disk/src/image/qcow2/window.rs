@@ -124,7 +124,7 @@ impl Window {
         &bytes[..len.min(bytes.len() as u64) as usize]
     }
 
-    /// `len` bytes from file offset `host`, or fewer if the window ends before.
+    /// `len` bytes from file offset `host`, or fewer if the window ends before that.
     /// Bytes from several pieces are copied to `scratch`.
     pub fn together<'a>(&'a self, host: u64, len: u64, scratch: &'a mut Vec<u8>) -> &'a [u8] {
         let first = self.part(host, len);
@@ -143,7 +143,8 @@ impl Window {
         scratch
     }
 
-    /// Marks these bytes as used for every purpose known so far.
+    /// Marks these bytes as used. [`Piece::is_used_up`] is true once all bytes of a
+    /// piece are marked.
     pub fn mark_used(&mut self, host: u64, len: u64) {
         let end = host + len;
         for piece in &mut self.pieces {

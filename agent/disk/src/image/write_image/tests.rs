@@ -107,8 +107,8 @@ fn assert_holds(disk: &NamedTempFile, image: &[u8]) {
     table.write_primary(&mut expected[..MIB as usize]);
     let (offset, backup) = table.backup();
     expected[offset as usize..].copy_from_slice(&backup);
-    // Without optimization, comparing byte by byte takes half of the time of these
-    // tests. So only a difference is searched for in this way.
+    // Without optimization, comparing byte by byte would take half of the time of
+    // these tests. So this is done only to locate a difference.
     if content != expected {
         let differs = content.iter().zip(&expected).position(|(a, b)| a != b);
         panic!("the disk differs from byte {differs:?}");

@@ -46,8 +46,8 @@ impl Table {
         let entries = entries_lba
             .checked_mul(unit)
             .and_then(|at| at.checked_sub(tail_start))
-            // In a valid table at most the length of the tail, so the cast is
-            // lossless.
+            // The cast is lossless in a valid table: `at` is at most the length of the
+            // tail.
             .and_then(|at| tail.get(at as usize..)?.get(..(count * ENTRY_LEN) as usize))
             .ok_or(TableError::BackupEntriesPlace(entries_lba))?;
         if crc32(entries) != get_u32(&header, field::ENTRIES_CRC) {

@@ -138,8 +138,7 @@ impl Table {
     }
 
     /// Writes the primary table into the first bytes of a disk, with a protective
-    /// MBR (UEFI 2.10, 5.2.3) and no boot code. Everything else in there becomes
-    /// zeros.
+    /// MBR (UEFI 2.10, 5.2.3) and no boot code. Fills the rest of `head` with zeros.
     pub fn write_primary_alone(&self, head: &mut [u8]) {
         head.fill(0);
         // The entry starts at sector 1 and has type EE. Its end in cylinders, heads

@@ -24,13 +24,13 @@ fn an_image_that_uefi_cannot_boot_does_not_touch_the_disk() {
     assert!(content(&disk).iter().all(|&byte| byte == OLD));
 }
 
-/// The boot partition is changed after the image is written, but its first MiB
-/// already shows whether that is possible.
+/// The agent changes the boot partition after it has written the image, but the first
+/// MiB of the image already shows whether that is possible.
 #[test]
 fn an_image_whose_partitions_cannot_be_changed_does_not_touch_the_disk() {
     let mut mbr = vec![0; 8 * MIB as usize];
     put_mbr(&mut mbr, &[(0x83, 2048, 2048)]);
-    // Its first partition begins in the first MiB.
+    // The first partition of this image begins in the first MiB.
     let early = gpt_image(8 * MIB, 512);
     for (image, expected) in [
         (mbr, "expected an image with a GPT"),
@@ -70,7 +70,7 @@ fn a_format_that_is_not_permitted_touches_nothing() {
     assert_untouched(&disk);
 }
 
-/// Every path to a disk ends here: the steps, the sub-commands and the boot line.
+/// Deploy steps, subcommands and boot arguments all use one of these two functions.
 #[test]
 fn the_medium_of_the_image_is_not_its_target() {
     let disk = disk(DISK);
