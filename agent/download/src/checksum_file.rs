@@ -1,9 +1,10 @@
 //! The expected digest of an image whose checksum may be the URL of a checksum
 //! file.
 //!
-//! In such a file this module finds the image's line, in the forms that sha256sum
-//! writes: `<hash>  <name>`, `<hash> *<name>`, `SHA256 (<name>) = <hash>`, or the
-//! hash alone; and in the form of `openssl dgst`, `SHA256(<name>)= <hash>`.
+//! This module finds the image's line in such a file. A line may have one of the forms
+//! that sha256sum writes (`<hash>  <name>`, `<hash> *<name>`,
+//! `SHA256 (<name>) = <hash>`) or the form of `openssl dgst`
+//! (`SHA256(<name>)= <hash>`). The file may also hold only the hash.
 
 use std::fmt;
 
@@ -70,10 +71,10 @@ fn fetch_checksum(request: Request, image_url: &str, client: &reqwest::Client) -
     found.map_err(|error| unusable(&error))
 }
 
-/// The hash of the image that `image_url` names.
+/// Finds the hash of the image that `image_url` names.
 ///
 /// # Errors
-/// If no line names it, or the line holds no hash.
+/// If no line names the image, or the line holds no hash.
 pub fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'a str, ChecksumFileError> {
     let lines: Vec<&str> = text
         .lines()

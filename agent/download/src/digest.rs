@@ -5,12 +5,12 @@ use std::fmt;
 use landfall_boot_params::digest::{Algorithm, Digest};
 use sha2::digest::DynDigest;
 
-/// Which digests to compute of a file.
+/// Which digests to compute for a file.
 #[derive(Debug, Clone)]
 pub struct Hashing {
     pub algorithm: Algorithm,
     /// Bytes that a signature appends to the file. A second digest covers the file
-    /// and them.
+    /// and these bytes.
     pub suffix: Vec<u8>,
 }
 

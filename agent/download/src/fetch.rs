@@ -73,10 +73,10 @@ pub struct Request {
     pub urls: Vec<String>,
     /// The complete value of an `Authorization` header.
     pub authorization: Option<String>,
-    /// The caller compares the whole file with a digest at the end. Then an equal
-    /// length is enough to treat the files at two URLs as the same.
+    /// Whether the caller compares the whole file with a digest at the end. If so, an
+    /// equal length is enough to treat the files at two URLs as the same.
     pub checked: bool,
-    /// The caller detects the compression from the content (see
+    /// Whether the caller detects the compression from the content (see
     /// `may_be_taken_as_sent` in `resume`).
     pub packed: bool,
     pub retry_policy: RetryPolicy,
@@ -181,17 +181,17 @@ impl Download {
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        // The receiver is gone, so nobody needs the rest. Do not
-                        // wait for a pause to end.
+                        // If the receiver is gone, nobody needs the rest. The download
+                        // then ends at once, even during a pause between retries.
                         () = sender.closed() => {}
                         outcome = in_time(&request, mirrors::fetch(&request, &client, &sender, known)) => {
-                            // Fails if the receiver is gone; then nobody needs the
-                            // outcome.
+                            // This fails if the receiver is gone; then nobody needs
+                            // the outcome.
                             let _ = sender.send(outcome.map(|()| Event::End)).await;
                         }
                     }
                 });
-                // Do not wait for a name lookup that hangs in its own thread.
+                // Does not wait for a name lookup that hangs in its own thread.
                 runtime.shutdown_background();
             })
             .map_err(|e| Failure::image_download(format!("cannot start the download: {e}")))?;
@@ -247,7 +247,7 @@ pub fn shown(url: &str) -> String {
     let has_user = !parsed.username().is_empty() || parsed.password().is_some();
     let has_query = parsed.query().is_some_and(|query| !query.is_empty());
     if has_user {
-        // Fails only for URLs without a host, which have no user.
+        // This fails only for URLs without a host, which have no user.
         let _ = parsed.set_username("***");
         let _ = parsed.set_password(None);
     }

@@ -30,7 +30,8 @@ impl Proof {
         matches!(self, Self::Nothing)
     }
 
-    /// What to compute for this proof. If there is none, SHA-256 for the console.
+    /// The digests to compute for this proof. Without a proof, the agent computes the
+    /// SHA-256 for the console.
     pub fn hashing(&self) -> Hashing {
         match self {
             Self::Digest(expected) => Hashing::new(expected.algorithm()),

@@ -1,5 +1,6 @@
-//! Decides whether a broken download may continue where it broke, by what the
-//! server stated first and states now (RFC 9110, sections 13.1.5 and 14). No I/O.
+//! Decides whether a broken download may continue where it broke. It compares what the
+//! server states now with what it stated first (RFC 9110, sections 13.1.5 and 14). No
+//! I/O.
 //!
 //! The hasher and the decoder hold state about the bytes so far and cannot go back:
 //! a download either continues with the same file or fails.
@@ -10,8 +11,8 @@ use std::time::Duration;
 
 pub use same_file::{NotSameFile, same_file};
 
-/// The longest pause that the agent accepts in `Retry-After`. Longer ones are
-/// shortened to it.
+/// The longest pause that the agent accepts in `Retry-After`. It shortens longer
+/// pauses to this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
 
 /// What a server stated about the file.
@@ -19,14 +20,14 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
 pub struct Resource {
     /// In bytes, if known.
     pub total: Option<u64>,
-    /// As sent, `W/` included.
+    /// The entity tag as sent, including `W/`.
     pub etag: Option<String>,
-    /// As sent.
+    /// The value of `Last-Modified` as sent.
     pub last_modified: Option<String>,
 }
 
 impl Resource {
-    /// The value for `If-Range`. An entity tag must be strong there.
+    /// The value for `If-Range`, which accepts only a strong entity tag.
     pub fn validator(&self) -> Option<&str> {
         self.strong_tag().or(self.last_modified.as_deref())
     }
@@ -160,8 +161,8 @@ pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdic
     }
 }
 
-/// Why the body of a successful answer cannot be taken for the bytes of the
-/// file. `None` if it can.
+/// The reason why the body of a successful answer is not the bytes of the file. `None`
+/// if it is.
 fn not_the_file(answer: &Answer) -> Option<String> {
     if !matches!(answer.status, 200 | 206) {
         return None;

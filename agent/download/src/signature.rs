@@ -183,7 +183,8 @@ struct Head {
 /// id.
 type Read = (Head, Vec<u8>, Option<u64>);
 
-/// RFC 9580, 5.2.2. Old signing servers still write version 3.
+/// Reads the first fields of a version 3 signature (RFC 9580, 5.2.2), which old signing
+/// servers still write.
 fn read_version_3(body: &mut Cursor<'_>) -> Result<Read, SignatureError> {
     let length = body.byte()?;
     if length != 5 {
@@ -199,7 +200,8 @@ fn read_version_3(body: &mut Cursor<'_>) -> Result<Read, SignatureError> {
     Ok((head, hashed, Some(issuer)))
 }
 
-/// RFC 9580, 5.2.3 and 5.2.4.
+/// Reads the fields and the subpackets of a version 4 signature (RFC 9580, 5.2.3 and
+/// 5.2.4).
 fn read_version_4(body: &mut Cursor<'_>, whole: &[u8]) -> Result<Read, SignatureError> {
     let head = Head {
         kind: body.byte()?,

@@ -8,7 +8,7 @@ use crate::fetch::{Request, shown, small_file};
 use crate::proof::Proof;
 use crate::signature::{ImageSignature, SIGNATURE_FILE_LIMIT, SigningKey};
 
-/// `image` is the request for the image itself.
+/// Downloads the signature of the image that `image` requests.
 ///
 /// # Errors
 /// If there is no signature, or none by one of these keys.

@@ -83,8 +83,9 @@ impl<'a> DownloadState<'a> {
         self.total() == Some(self.received)
     }
 
-    /// A place begins to send the file: first `skip` bytes that are already there,
-    /// then new bytes. The first call sends [`Event::Begin`] to the reader.
+    /// Records that a place begins to send the file: first `skip` bytes that the
+    /// reader already has, then new bytes. The first call sends [`Event::Begin`] to
+    /// the reader.
     pub(super) async fn begin_at(
         &mut self,
         url: &str,

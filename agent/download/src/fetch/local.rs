@@ -1,9 +1,9 @@
 //! Reads a file of this machine, or a file on a medium in a drive, and delivers
 //! it with the same events and limits as a download.
 //!
-//! A virtual drive depends on the network connection of the BMC: like those of a
-//! server, reads fail or hang and work again later. Each read runs in a separate
-//! thread, so that a read that never returns blocks nothing else.
+//! A virtual drive depends on the network connection of the BMC. So a read may fail or
+//! hang and succeed later, as with a server. Each read runs in a separate thread, so
+//! that a read that never returns blocks nothing else.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -132,7 +132,7 @@ fn open(location: &Location, from: u64) -> Result<Source, Trouble> {
     let (source, start) = match location {
         Location::File(path) => (regular_file(path)?, 0),
         Location::Medium { device, path } => on_medium(device, path)?,
-        // `mirrors` uses `Transfer` for servers.
+        // This does not happen, because `mirrors` uses `Transfer` for servers.
         Location::Server => return Err(Trouble::Lasting("expected a file".to_owned())),
     };
     let mut file = &source.file;

@@ -1,4 +1,4 @@
-//! Parses the URL of an image: its scheme tells where the file is.
+//! Parses the URL of an image: its scheme says where the file is.
 
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,9 @@
-//! The errors of this module.
+//! The errors of OpenPGP signatures and keys.
 
 /// Why a file is no signature of an image, or holds no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
-    // The framing.
+    // Errors of the framing.
     #[error("cut off: expected {expected} more bytes, found {found}")]
     CutOff { expected: usize, found: usize },
     #[error("expected OpenPGP data, found something else")]
@@ -17,7 +17,7 @@ pub enum SignatureError {
     #[error("the armor has no end")]
     ArmorWithoutEnd,
 
-    // A signature.
+    // Errors of a signature.
     #[error("expected a signature, found packet {0}")]
     OtherPacket(u8),
     #[error("expected a signature, found none")]
@@ -43,7 +43,7 @@ pub enum SignatureError {
         known: String,
     },
 
-    // A key.
+    // Errors of a key.
     #[error("expected a public RSA key, found none")]
     NoKey,
     #[error("expected a key of version 4, found {0}")]

@@ -34,7 +34,7 @@ pub struct SigningKey {
 
 impl SigningKey {
     /// Reads the primary RSA keys from a file of public keys, armored or not. Does
-    /// not verify them: whoever chose the file trusts it.
+    /// not verify the keys, because the caller trusts the file.
     ///
     /// # Errors
     /// If this is not a file of public keys, or if it has no RSA key.

@@ -67,7 +67,7 @@ impl<'a> Cursor<'a> {
         Ok(&bytes[zeros..])
     }
 
-    /// RFC 9580, 5.2.3.7.
+    /// Reads the length of a subpacket (RFC 9580, 5.2.3.7).
     pub(super) fn subpacket_length(&mut self) -> Result<usize, SignatureError> {
         let length = match self.byte()? {
             first @ 0..=191 => u64::from(first),

@@ -46,7 +46,8 @@ impl Squid {
         drop(free);
         let directory = tempfile::tempdir().unwrap();
         let folder = directory.path();
-        // squid started by root continues as the user proxy.
+        // If root starts squid, it continues as the user `proxy`, who must be able to
+        // write here.
         std::fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
         let log = folder.join("cache.log");
         let configuration = folder.join("squid.conf");
@@ -104,7 +105,7 @@ fn ten_hosts_are_one_request_at_the_origin() {
     let client = image_client(&options).unwrap();
     let file = body(3 << 20);
     let whole = file.clone();
-    // What a cache may keep without asking again.
+    // These headers allow a cache to keep the file without asking the origin again.
     let origin = Server::start(move |asked| {
         Reply::correct(&whole, "\"1\"", asked)
             .header("Last-Modified: Sun, 01 Nov 2020 10:00:00 GMT")

@@ -4,8 +4,8 @@ use landfall_http_client::fixtures::Asked;
 
 use super::*;
 
-/// What a hostile or broken server does, and a part of the expected error. Without
-/// one the file arrives intact.
+/// What a hostile or broken server does, and a part of the expected error. If that
+/// part is empty, the file must arrive intact.
 struct Case {
     name: &'static str,
     said: &'static str,
@@ -23,7 +23,7 @@ const fn case(name: &'static str, said: &'static str, answer: fn(&[u8], &Asked) 
     }
 }
 
-/// An answer to the second connection.
+/// A case that breaks the first connection and is about the answer to the second one.
 const fn then(name: &'static str, said: &'static str, answer: fn(&[u8], &Asked) -> Reply) -> Case {
     Case {
         breaks_first: true,
