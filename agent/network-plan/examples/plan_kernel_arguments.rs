@@ -1,8 +1,8 @@
 //! Prints the plan that the kernel arguments on the command line describe:
 //! `cargo run --example plan_kernel_arguments -- ip=eth0:dhcp nameserver=192.0.2.53`
 //!
-//! With `--lines`, each line of standard input is a command line, and each
-//! line of the output a plan.
+//! With `--lines`, each line of standard input is a command line, and each line of the
+//! output is a plan.
 
 #![allow(clippy::print_stdout)]
 

@@ -12,8 +12,8 @@ use landfall_boot_params::dracut_net::is_interface_name;
 /// The mode of a bond that names no mode: the kernel's default.
 pub(crate) const DEFAULT_MODE: &str = "balance-rr";
 
-/// The largest number that an option accepts: NetworkManager's upper bound, the
-/// kernel's `INT_MAX`.
+/// The largest number that an option accepts: NetworkManager's upper bound, which is
+/// the kernel's `INT_MAX`.
 const MOST: u32 = i32::MAX as u32;
 /// The kernel keeps at most this many targets (BOND_MAX_ARP_TARGETS).
 const MOST_TARGETS: usize = 16;
@@ -186,7 +186,7 @@ pub(crate) fn normal(name: &str, value: &str) -> Result<String, InvalidOption> {
     }
 }
 
-/// Describes the values.
+/// Formats the accepted values for an error message, such as `0 to 255`.
 impl fmt::Display for BondValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

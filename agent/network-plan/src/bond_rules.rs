@@ -1,9 +1,9 @@
-//! Rules about which options of a bond go together.
+//! Rules about which options of a bond can be combined.
 //!
-//! NetworkManager ignores options that the mode does not use, but it rejects the
-//! whole profile for some other combinations (`nm-setting-bond.c`, git of 2026-08).
-//! Here the option is dropped and the bond stays: the ramdisk and the installed
-//! system get the same options.
+//! NetworkManager ignores options that the mode does not use, but it rejects the whole
+//! profile for some other combinations (`nm-setting-bond.c`, git of 2026-08). Here only
+//! the conflicting option is dropped, so that the ramdisk and the installed system get
+//! the same bond.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
 //! Chooses one plan from several sources.
 //!
-//! A file overrides arguments, as in CoreOS. The order is: the plan for this host
-//! in the ramdisk, NetworkManager's keyfiles in the ramdisk, network_data from the boot
-//! medium, kernel arguments, and finally DHCP and router advertisements on every NIC. If a source cannot be used, its
-//! faults are reported and the next source applies.
+//! A file overrides kernel arguments, as in CoreOS. The order of precedence is: the
+//! plan for this host in the ramdisk, NetworkManager's keyfiles in the ramdisk,
+//! network_data from the boot medium, kernel arguments, and finally DHCP and router
+//! advertisements on every NIC. If a source cannot be used, its faults are reported and
+//! the next source applies.
 
 use std::fmt;
 
@@ -208,8 +209,8 @@ fn without_embedded(
     (NetworkPlan::for_boot(args), source)
 }
 
-/// Switches off every NIC that the plan does not mention: no DHCP request may leave
-/// the machine on such a NIC.
+/// Switches off every NIC that the embedded plan does not mention, because no DHCP
+/// request may leave the machine on such a NIC.
 fn complete_embedded(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
     take_the_rest(&mut plan, args, "an embedded plan", args.interfaces.iter());
     let off = NetArgs::parse("ip=off");
@@ -219,8 +220,8 @@ fn complete_embedded(mut plan: NetworkPlan, args: &NetArgs) -> NetworkPlan {
     plan
 }
 
-/// Adds automatic configuration for the NICs that the document does not mention,
-/// unless `ip=off` forbids it. NetworkManager does so too in CoreOS' live system.
+/// Adds automatic configuration for the NICs that the document does not mention, unless
+/// `ip=off` forbids it. NetworkManager does the same in CoreOS' live system.
 fn complete_document(mut plan: NetworkPlan, args: &NetArgs, document: &str) -> NetworkPlan {
     let is_off = |argument: &&InterfaceArgument| match argument {
         InterfaceArgument::Ip(ip) => {
@@ -239,7 +240,8 @@ fn complete_document(mut plan: NetworkPlan, args: &NetArgs, document: &str) -> N
         ..NetArgs::default()
     };
     for mut interface in NetworkPlan::for_boot(&others).interfaces {
-        // A profile takes precedence, even one with a low priority.
+        // Every interface of the document takes precedence over these, even one with a
+        // low priority.
         interface.priority = ADDED;
         plan.interfaces.push(interface);
     }

@@ -63,7 +63,7 @@ fn describe_interface(interface: &Interface, alone: bool, lines: &mut Vec<String
     }
 }
 
-/// The words about the kind of the interface; none for a NIC.
+/// The words that describe the kind of the interface; empty for a NIC.
 fn describe_kind(interface: &Interface) -> Vec<String> {
     let mut link = Vec::new();
     match &interface.kind {

@@ -1,9 +1,9 @@
 //! The hosts that the image builder put into the ramdisk: their networks and the
 //! hints for their root disks.
 //!
-//! Each host is a separate file in [`DIRECTORY`]. So a second archive after a
-//! finished ramdisk, or in the embed area of an ISO, can add hosts or replace one.
-//! The file is a JSON object:
+//! Each host is a separate file in [`DIRECTORY`]. So a second archive that is appended
+//! to a finished ramdisk, or written into the embed area of an ISO, can add hosts or
+//! replace one. The file is a JSON object:
 //!
 //! | key | |
 //! |---|---|
@@ -15,9 +15,9 @@
 //! | `kind` | `nmstate`, `network_data`, or `none`: no network is described |
 //! | `text` | the description as it was given |
 //!
-//! The file keeps the original text instead of the plan made from it. So the
-//! operator's own words can be shown, and the agent reads the text with the code
-//! that the builder checked it with.
+//! The file keeps the original text instead of the plan made from it. So the operator's
+//! original text can be shown, and the agent reads the text with the same code as the
+//! builder that checked it.
 
 mod host;
 mod host_search;

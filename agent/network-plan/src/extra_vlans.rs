@@ -97,9 +97,9 @@ impl Wanted {
 }
 
 impl NetworkPlan {
-    /// Adds the VLANs of the list that the plan does not have yet. An entry that
-    /// cannot be parsed becomes a warning. So does an entry that depends on the
-    /// switches, unless `listens`: the agent collects LLDP.
+    /// Adds the VLANs of the list that the plan does not have yet. An entry that cannot
+    /// be parsed becomes a warning. So does an entry that depends on the switches,
+    /// unless the agent collects LLDP (`listens`).
     pub fn add_vlans(&mut self, list: &[String], listens: bool) {
         for text in list {
             match Wanted::parse(text) {
@@ -117,7 +117,7 @@ impl NetworkPlan {
     }
 
     /// Adds the VLANs from [`vlans_by_lldp`]. The existing interfaces keep their
-    /// places.
+    /// positions in the list.
     pub fn add_found_vlans(&mut self, words: &[String]) {
         for word in words {
             if let Some(Wanted::Vlan(parent, id)) = Wanted::parse(word) {

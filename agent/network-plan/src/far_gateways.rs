@@ -19,7 +19,8 @@ impl NetworkPlan {
         self.warnings.append(&mut warnings);
     }
 
-    /// The texts of these warnings.
+    /// The warnings about gateways and next hops outside of every network of their
+    /// interface.
     pub fn far_gateways(&self) -> Vec<String> {
         self.interfaces.iter().flat_map(of_interface).collect()
     }

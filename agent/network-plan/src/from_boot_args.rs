@@ -31,9 +31,8 @@ impl NetworkPlan {
     }
 
     /// The plan to boot with. If no argument says which interfaces to configure, it
-    /// configures all of them by DHCP and router advertisements. The NIC that the
-    /// host booted from is then an interface of its own, so that its routes come
-    /// first.
+    /// configures all of them by DHCP and router advertisements. The NIC that the host
+    /// booted from is then a separate interface, so that its routes take precedence.
     pub fn for_boot(args: &NetArgs) -> NetworkPlan {
         build(args, true)
     }
@@ -77,8 +76,9 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
             add_route(profiles.at(index), fields);
         }
     }
-    // After the routes: a route without an interface applies to the first interface
-    // of the arguments, and to every NIC only if they name none.
+    // This comes after the routes, because a route without an interface applies to the
+    // first interface of the arguments. It applies to every NIC only if the arguments
+    // name no interface.
     if cover_all {
         profiles.cover_all(args.need_network);
     }

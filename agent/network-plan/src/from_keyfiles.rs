@@ -30,7 +30,8 @@ use crate::plan::{Interface, NetworkPlan};
 use connection::Draft;
 use keys::Keys;
 
-/// Longest file that is read, in bytes. The handover passes no longer file on.
+/// Longest file that is read, in bytes. The handover does not pass on files that are
+/// longer.
 pub const LARGEST: usize = 256 << 10;
 /// Longest total that is read, in bytes. A host that uses every port of four switches
 /// needs a tenth of it.
@@ -41,10 +42,10 @@ pub const MOST_FILES: usize = 1024;
 /// Why keyfiles cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyfilesError {
-    /// Holds their number.
+    /// Holds the number of the files.
     #[error("expected at most {MOST_FILES} keyfiles, found {0}")]
     TooMany(usize),
-    /// Holds their length together, in bytes.
+    /// Holds the total length of the files, in bytes.
     #[error("expected keyfiles of at most {LARGEST_TOTAL} bytes together, found {0}")]
     TooLong(usize),
     /// Every profile is for a kind of interface that the ramdisk does not have.
@@ -76,8 +77,8 @@ impl NetworkPlan {
     /// used without it; NetworkManager leaves it out, too.
     ///
     /// # Errors
-    /// If a value that the ramdisk needs cannot be used, and another file needs the
-    /// profile or no other file describes an interface. If the ramdisk has none of
+    /// If a file has a fault and cannot be left out, because another file refers to its
+    /// profile or no other file describes an interface. Also if the ramdisk has none of
     /// the interfaces.
     pub fn from_keyfiles(files: &[Keyfile]) -> Result<NetworkPlan, KeyfilesError> {
         if files.len() > MOST_FILES {

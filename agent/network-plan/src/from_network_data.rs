@@ -46,7 +46,7 @@ pub enum NetworkDataError {
 }
 
 impl NetworkDataError {
-    /// The single faults that led to the error.
+    /// The individual faults that led to the error.
     pub fn warnings(&self) -> &[String] {
         match self {
             NetworkDataError::NoLink(faults) | NetworkDataError::NoNetwork(faults) => faults,
@@ -54,7 +54,7 @@ impl NetworkDataError {
         }
     }
 
-    /// The error as a whole and then the single faults, one line each.
+    /// The error as a whole and then the individual faults, one line each.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.to_string()];
         lines.extend_from_slice(self.warnings());

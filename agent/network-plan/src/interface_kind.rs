@@ -10,7 +10,6 @@ pub enum InterfaceKind {
     /// A physical device.
     Ethernet,
     Vlan {
-        /// The VLAN id.
         id: u16,
         /// The interface that carries it. If `parent_mac` is set, this is a label
         /// or `None` until [`NetworkPlan::name_vlans`] has found the device.

@@ -88,10 +88,11 @@ pub struct Route {
     pub via: Option<IpAddr>,
     pub kind: RouteKind,
     pub metric: Option<u32>,
-    /// Routing table; `None`: the source names none, [`Automatic::table`] applies.
+    /// Routing table; `None`: the source names no table, so [`Automatic::table`]
+    /// applies.
     pub table: Option<u32>,
-    /// Further options of NMState's, by NetworkManager's names and in the order of
-    /// writing: `weight`, `mtu`, ...
+    /// Further options, by NetworkManager's names and in the order in which the writer
+    /// writes them: `weight`, `mtu`, ...
     pub options: Vec<(&'static str, String)>,
 }
 

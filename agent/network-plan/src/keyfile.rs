@@ -62,7 +62,7 @@ impl NetworkPlan {
         let mut sections = Sections::default();
         self.connection(interface, id, &mut sections);
         sections.kind(&interface.kind);
-        // Of all ports, only those of a VRF have addresses.
+        // A port has no addresses, unless its controller is a VRF.
         if interface.controller.is_none() || interface.ipv4.is_some() {
             sections.ip("ipv4", interface.ipv4.as_ref());
             sections.ip("ipv6", interface.ipv6.as_ref());
@@ -113,7 +113,7 @@ impl NetworkPlan {
         }
     }
 
-    /// Writes the interface below this one.
+    /// Writes the key that refers to the interface below this one.
     fn parent(&self, kind: &InterfaceKind, sections: &mut Sections) {
         match kind {
             InterfaceKind::Vlan {
@@ -143,9 +143,9 @@ impl NetworkPlan {
     }
 
     /// Writes the parent of a VLAN whose NIC the plan identifies only by hardware
-    /// address. NetworkManager accepts the UUID of the NIC's profile instead of a
-    /// name. A VLAN that is to be named after its NIC gets the NIC's address
-    /// instead, since NetworkManager names it only then.
+    /// address. NetworkManager accepts the UUID of the NIC's profile instead of a name.
+    /// A VLAN that must be named after its NIC gets the NIC's address instead of the
+    /// UUID, because NetworkManager names the VLAN after its NIC only in that case.
     fn parent_by_mac(&self, mac: MacAddr, has_label: bool, sections: &mut Sections) {
         match self.nic_with(mac).filter(|_| !has_label) {
             Some(parent) => sections.add("vlan", "parent", uuid(parent, &id(parent))),

@@ -12,12 +12,13 @@ pub(crate) use crate::ip_plan::USUAL_DHCP_TIMEOUT;
 pub use crate::ip_plan::{Automatic, IpPlan, Method, Route, RouteKind, Settings};
 use crate::route_rule::RouteRule;
 
-/// The priority of an interface that a NIC gets only when no other instruction applies
-/// to it: `BOOTIF=` adds such an interface to other arguments. NetworkManager's own
-/// generator uses -200 and -100 instead.
+/// The priority of an interface that a NIC uses only if no other interface of the plan
+/// applies to the NIC. `BOOTIF=` adds such an interface if the other arguments name
+/// another device. NetworkManager's own generator uses the priorities -200 and -100 for
+/// this.
 pub(crate) const LAST_CHOICE: i32 = -100;
 /// The priority of the interfaces that the ramdisk adds to keyfiles and network_data.
-/// It is below all priorities that NetworkManager has (-999 to 999).
+/// It is below all priorities that NetworkManager accepts (-999 to 999).
 pub(crate) const ADDED: i32 = -1000;
 
 /// The network of one machine.
@@ -49,8 +50,8 @@ pub struct Interface {
     pub kind: InterfaceKind,
     /// True if it can apply to several devices at once.
     pub multi: bool,
-    /// The bond, bridge, team or VRF that it is a port of. Of all ports, only those
-    /// of a VRF have addresses.
+    /// The bond, bridge, team or VRF that it is a port of. A port has no addresses,
+    /// unless its controller is a VRF.
     pub controller: Option<String>,
     /// Its place in the controller's list of ports, from 0. A bond without a MAC
     /// takes the MAC of its first port.
@@ -63,9 +64,9 @@ pub struct Interface {
     pub ethtool: Option<Ethtool>,
     /// True if the boot should wait for the device.
     pub needed: bool,
-    /// Of several interfaces that apply to a NIC, the one with the highest number
-    /// takes precedence. NetworkManager's autoconnect-priority, or [`LAST_CHOICE`] or
-    /// [`ADDED`]; usually 0.
+    /// If several interfaces apply to a NIC, the one with the highest number takes
+    /// precedence. The number is NetworkManager's autoconnect-priority (usually 0),
+    /// [`LAST_CHOICE`] or [`ADDED`].
     pub priority: i32,
     /// True if the interface stays down: it is described but not brought up.
     pub down: bool,
@@ -229,16 +230,16 @@ impl NetworkPlan {
     }
 
     /// Indexes of the interfaces that can apply to a device with these names and
-    /// addresses: those with the highest priority first, as in NetworkManager
-    /// (nm_utils_cmp_connection_by_autoconnect_priority in nm-core-utils.c), and of
-    /// equal priority the most specific first: interfaces with a name, with a MAC, for
-    /// any one device, for all devices.
+    /// addresses. Interfaces with a higher priority come first, as in NetworkManager
+    /// (nm_utils_cmp_connection_by_autoconnect_priority in nm-core-utils.c). Among
+    /// interfaces of equal priority, the more specific ones come first: those with a
+    /// name, those with a MAC, those for any one device, those for all devices.
     pub fn candidates(&self, names: &[&str], macs: &[MacAddr]) -> Vec<usize> {
         let mut found: Vec<usize> = (0..self.interfaces.len())
             .filter(|&index| {
                 let interface = &self.interfaces[index];
                 let fits = |name: &&str| interface.matches.fits(name, macs);
-                // An end of a virtual cable counts as a NIC everywhere in this crate.
+                // This crate treats an end of a virtual cable as a NIC.
                 let is_nic = matches!(
                     interface.kind,
                     InterfaceKind::Ethernet | InterfaceKind::Veth { .. }

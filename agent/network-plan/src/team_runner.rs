@@ -1,7 +1,7 @@
 //! The runners of a team, and the bond modes that do the same.
 //!
-//! The kernel's team driver does nothing without a daemon. To the switch a bond
-//! looks the same, which is enough in a ramdisk.
+//! The kernel's team driver does nothing without a daemon. A bond looks the same to the
+//! switch, which is enough in a ramdisk.
 
 /// The mode for a team without a runner. dracut's default runner is `activebackup`.
 pub(crate) const DEFAULT: &str = "active-backup";

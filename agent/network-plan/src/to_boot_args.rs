@@ -1,9 +1,9 @@
 //! [`NetworkPlan`] → dracut's network arguments.
 //!
-//! This is the reverse of [`NetworkPlan::from_boot_args`]. It is used if the
-//! installed system gets a plan from another source for its first boot, and by
-//! builders of images. The arguments cannot express everything (metrics, DHCP
-//! for one family only). So this module reads the written arguments back and
+//! This is the reverse of [`NetworkPlan::from_boot_args`]. `plan-network --arguments`
+//! prints the result, for image builders and for an installed system whose first boot
+//! needs a plan from another source. The arguments cannot express everything (metrics,
+//! DHCP for one family only). So this module reads the written arguments back and
 //! reports every difference.
 
 mod differences;

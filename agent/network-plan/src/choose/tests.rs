@@ -196,7 +196,8 @@ fn keyfiles_go_after_the_embedded_plan_and_before_the_medium() {
     assert_eq!(found.faults, ["of another host", ignored]);
 }
 
-/// NetworkManager's generator gives all its profiles a negative priority.
+/// A profile with a negative priority must come first too, because NetworkManager's
+/// generator gives all its profiles a negative priority.
 #[test]
 fn a_profile_comes_before_what_the_ramdisk_adds() {
     for priority in [-999, 0, 999] {

@@ -45,7 +45,7 @@ pub struct EmbeddedHost {
     /// Names of NICs in the document that may differ from the names on this
     /// machine.
     pub nics: BTreeMap<String, MacAddr>,
-    /// The hints that choose the root disk if nobody else gives hints.
+    /// The hints that choose the root disk if no other source gives hints.
     pub root_device_hints: Option<Metal3Hints>,
     /// The description of its network.
     pub document: Document,
@@ -92,8 +92,8 @@ impl Document {
 }
 
 impl EmbeddedHost {
-    /// The plan for this host. If `nics` explains a name, the plan identifies that
-    /// NIC by its hardware address.
+    /// The plan for this host. If `nics` has an address for a name, the plan identifies
+    /// that NIC by the address.
     ///
     /// # Errors
     /// If the text cannot be used.

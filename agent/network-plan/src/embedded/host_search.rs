@@ -15,12 +15,12 @@ pub struct EmbeddedHosts {
     pub hosts: Vec<EmbeddedHost>,
     /// The files that cannot be read, one line each.
     pub faults: Vec<String>,
-    /// Whether root device hints may be in what cannot be read.
+    /// True if a file that cannot be read may contain root device hints.
     pub unread_hints: bool,
 }
 
-/// It is not certain which root device hints are those of this machine. Without hints
-/// another disk matches, so no disk may be chosen then.
+/// The agent cannot tell which root device hints are for this machine. It must not
+/// choose a disk then, because another disk may match without the hints.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot tell which root device hints in the ramdisk are for this machine: {0}")]
 pub struct UnclearHints(String);
@@ -37,7 +37,8 @@ pub struct Embedded {
     pub keyfiles: Vec<Keyfile>,
     /// Faults of all embedded hosts and of the search, one line each.
     pub faults: Vec<String>,
-    /// Why it is not certain whose hints are for this machine.
+    /// Set if the agent cannot tell which host's hints are for this machine; contains
+    /// the reason.
     pub unclear_hints: Option<UnclearHints>,
 }
 
@@ -53,7 +54,8 @@ impl Embedded {
     /// if there are no hints for it.
     ///
     /// # Errors
-    /// If hints of another host may be for it, or lost.
+    /// If the hints of another host may be for this machine, or if its hints may be in
+    /// a file that cannot be read.
     pub fn root_device_hints(&self) -> Result<Option<(&EmbeddedHost, &Metal3Hints)>, UnclearHints> {
         if let Some(unclear) = &self.unclear_hints {
             return Err(unclear.clone());
@@ -73,8 +75,8 @@ impl EmbeddedHosts {
         fitting.rev().max_by_key(|host| there(host))
     }
 
-    /// Whether any host has root device hints. Then every NIC counts: that of another
-    /// host would choose another disk.
+    /// True if any host has root device hints. The agent must then wait for all NICs,
+    /// because a late NIC may belong to another host, whose hints choose another disk.
     pub fn have_hints(&self) -> bool {
         let mut hosts = self.hosts.iter();
         hosts.any(|host| host.root_device_hints.is_some())
@@ -268,7 +270,8 @@ mod tests {
         assert!(of_a.as_ref().unwrap().is_some());
         assert_eq!(serial(&[&a, &b, &plain], &[9, 2], false), of_a);
         assert_eq!(serial(&[&a, &same], &[1, 4], false), of_a);
-        // A file that cannot be read is another host's, if this machine is known.
+        // If a host matches by MAC address, the file that cannot be read is taken to be
+        // that of another host.
         assert_eq!(serial(&[&a, &b], &[1], true), of_a);
         assert_eq!(serial(&[&a, &any], &[9], false), Ok(None));
         assert_eq!(serial(&[&a, &plain], &[5], false), Ok(None));

@@ -3,7 +3,7 @@
 //!
 //! Names, types and translation are those of metal3's operator (baremetal-operator,
 //! pkg/provisioner/ironic/devicehints, and the webhook for `deviceName`): most texts
-//! must be equal, of model and vendor a part is enough.
+//! must match exactly; for model and vendor, a part of the text is enough.
 
 use std::fmt;
 
@@ -11,10 +11,11 @@ use landfall_boot_params::agent_args::nearest;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Longest text of a hint, in bytes. A link below /dev/disk/by-path has at most 255.
+/// Longest text of a hint, in bytes. The name of a link in /dev/disk/by-path has at
+/// most 255 bytes.
 const LONGEST: usize = 1024;
 
-/// The links that name a disk by its place.
+/// The directory of the links that name a disk by its controller and port.
 const BY_PATH: &str = "/dev/disk/by-path/";
 
 /// How the value of a hint is written, and compared with a disk.
@@ -26,7 +27,7 @@ enum Kind {
     Whole,
     /// The disk's text must contain this text.
     Part,
-    /// The disk must have at least so many GiB.
+    /// The disk must have at least this many GiB.
     Size,
     Switch,
 }
@@ -45,14 +46,14 @@ const HINTS: [(&str, &str, Kind); 10] = [
     ("rotational", "rotational", Kind::Switch),
 ];
 
-/// With these an expression of Ironic's hints begins (`specs_matcher` of oslo.utils).
+/// The operators with which an expression of Ironic's hints can start (`specs_matcher`
+/// of oslo.utils).
 const OPERATORS: [&str; 8] = ["=", "!=", "<", ">", "s==", "s!=", "s<", "s>"];
 
 /// Root device hints of a host, at least one. A disk must match all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Metal3Hints(Map<String, Value>);
 
-/// A fault in root device hints.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Metal3HintError {
     #[error("expected hints as keys and values, found {found}")]
@@ -71,7 +72,7 @@ pub enum Metal3HintError {
 }
 
 impl Metal3HintError {
-    /// The fault of the hints at this path of a document, in one line.
+    /// Formats the fault in one line. `path` is the path of the hints in a document.
     pub fn at(&self, path: &str) -> String {
         match self {
             Self::NoObject { .. } => format!("{path}: {self}"),
@@ -197,16 +198,16 @@ impl Kind {
     }
 }
 
-/// The rule of metal3's webhook.
+/// Accepts the same device names as metal3's webhook.
 fn is_device(text: &str) -> bool {
     let name = text.strip_prefix("/dev/");
     let name = name.map(|name| name.strip_prefix("disk/by-path/").unwrap_or(name));
     name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }
 
-/// Whether an operator can precede the text in an expression of Ironic's hints. The
-/// agent's own parser decides in the ramdisk; a test in `agent/inventory` compares
-/// the two.
+/// True if the text can follow an operator in an expression of Ironic's hints. In the
+/// ramdisk the agent's own parser decides this; a test in `agent/inventory` checks that
+/// both decide alike.
 fn is_operand(text: &str) -> bool {
     let is_space = |c: char| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c);
     let text = text.to_lowercase();

@@ -38,7 +38,8 @@ impl NetworkPlan {
                     let known = parent.as_ref().and_then(|parent| nics.get(parent));
                     if let (Some(mac), Some(label)) = (known, parent.as_ref()) {
                         *parent_mac = Some(*mac);
-                        // `eth0.100` follows the name of the NIC; `storage` stays.
+                        // A VLAN called `eth0.100` is renamed with its NIC; one called
+                        // `storage` keeps its name.
                         if name != Some(format!("{label}.{id}")) {
                             *parent = None;
                         }

@@ -15,7 +15,7 @@ use super::metal3_hints::{Metal3HintError, Metal3Hints};
 pub const LARGEST: usize = 8 << 20;
 
 const FORMAT: u32 = 1;
-/// The key of the hints, which are searched for in files that cannot be read.
+/// The key of the hints. The agent also searches for it in files that it cannot parse.
 pub const HINTS_KEY: &str = "root_device_hints";
 /// At most this many NICs are read: more than any chassis has.
 const MOST_NICS: usize = 512;
@@ -28,8 +28,8 @@ struct Stored {
     host_name: Option<String>,
     macs: Vec<String>,
     nics: BTreeMap<String, String>,
-    /// An agent that cannot read the file searches it for this key, so that it chooses
-    /// no disk without the hints.
+    /// If the agent cannot parse the file, it searches the file for this key, so that
+    /// it does not choose a disk without the hints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     root_device_hints: Option<Value>,
     kind: String,

@@ -8,9 +8,9 @@ use landfall_boot_params::{InfinibandAddr, IpPrefix, MacAddr, NetArgs};
 use crate::bond_rules;
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, LAST_CHOICE, Method};
 
-/// What identifies an interface for later arguments. The key stays when the
-/// interface's match changes: `ip=dhcp BOOTIF=...` binds the interface for any
-/// device to one address, and the next argument for any device still applies to it.
+/// What identifies an interface for later arguments. The key stays the same when the
+/// interface's match changes: `ip=dhcp BOOTIF=...` binds the interface for any device
+/// to one address, and the next argument for any device still applies to it.
 #[derive(Clone, Debug, PartialEq)]
 enum Key {
     Any,
@@ -112,8 +112,8 @@ impl Profiles {
         }
     }
 
-    /// Like [`of_device`](Self::of_device), for a device that is Ethernet whatever
-    /// its name.
+    /// Like [`of_device`](Self::of_device), for a device that is Ethernet even if its
+    /// name starts with `ib`.
     pub(super) fn of_ethernet_device(&mut self, device: &DeviceSpec) -> usize {
         match device {
             DeviceSpec::Name(name) if self.find(&Key::Name(name.clone())).is_none() => {
@@ -215,8 +215,8 @@ impl Profiles {
             let index = self.add(Key::BootInterface, matches, false);
             let interface = self.at(index);
             interface.priority = LAST_CHOICE;
-            // A profile name of its own, since another argument may name the same
-            // NIC by its address.
+            // The profile gets a name of its own, because another argument may identify
+            // the same NIC by its address.
             interface.profile.id = Some("bootif_connection".to_owned());
         } else {
             matches.mac = Some(mac);
@@ -249,7 +249,7 @@ impl Profiles {
     fn add_named(&mut self, name: &str) -> usize {
         let matches = InterfaceMatch::named(name);
         let index = self.add(Key::Name(name.to_owned()), matches, false);
-        // Like NetworkManager, go by the name: the device may appear later.
+        // As in NetworkManager, the name decides, because the device may appear later.
         if name.starts_with("ib") {
             self.at(index).kind = infiniband(None);
         }

@@ -101,7 +101,8 @@ pub(super) fn add_partition(profiles: &mut Profiles, argument: &PartitionArgumen
         p_key: Some(*key),
         mode: Some("datagram"),
     };
-    // The kernel's name of the partition, however the argument spells it.
+    // The kernel's name of the partition. The argument may spell the name in another
+    // way.
     interface.matches.name = Some(format!("{parent}.{key:04x}"));
 }
 

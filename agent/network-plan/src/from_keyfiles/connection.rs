@@ -20,8 +20,8 @@ pub(super) struct Draft<'a> {
     /// The name and the UUID of the profile, by which other files refer to it.
     pub(super) id: Option<String>,
     pub(super) uuid: Option<String>,
-    /// Its controller and the interface below are as written until
-    /// [`super::references`] finds them.
+    /// Its controller and its parent are the texts of the file until
+    /// [`super::references`] resolves them.
     pub(super) interface: Interface,
 }
 
@@ -75,9 +75,10 @@ pub(super) fn read(keys: Keys<'_>) -> Option<Draft<'_>> {
     })
 }
 
-/// The type of a profile without one, from its sections, as in NetworkManager
-/// (_nm_connection_find_base_type_setting in nm-connection.c). The section `ethernet`
-/// counts only if there is no other type, because a virtual interface has it too.
+/// Derives the type of a profile without the key `type` from its sections, as in
+/// NetworkManager (_nm_connection_find_base_type_setting in nm-connection.c). The
+/// section `ethernet` is used only if no other section gives the type, because a
+/// virtual interface may have it too.
 fn type_of_sections(keys: &Keys) -> Option<&'static str> {
     const TYPES: &[&str] = &[
         "bond",
@@ -120,7 +121,7 @@ fn has_other_match(keys: &Keys, kind: &InterfaceKind) -> bool {
     true
 }
 
-/// The list of the NICs that a profile for any NIC does not apply to.
+/// The key with the NICs to exclude, if the profile is for any NIC and has such a key.
 fn denylist(keys: &Keys, kind: &InterfaceKind) -> Option<&'static str> {
     let is_any = *kind == InterfaceKind::Ethernet
         && keys.text("connection", "interface-name").is_none()
@@ -152,8 +153,8 @@ fn name(keys: &Keys, kind: &InterfaceKind) -> Option<String> {
 }
 
 /// Names a VLAN without a name as NetworkManager does: after the interface below. If
-/// only the hardware address of that is known, the name is provisional until the NIC
-/// appears.
+/// only the hardware address of that interface is known, the name is provisional until
+/// the NIC appears.
 fn name_vlan(profile: Option<&str>, interface: &mut Interface) {
     let InterfaceKind::Vlan {
         id,
@@ -179,7 +180,8 @@ fn name_vlan(profile: Option<&str>, interface: &mut Interface) {
     interface.matches.name = name.filter(|name| is_interface_name(name));
 }
 
-/// Reports a virtual interface without a name: only a NIC can be found otherwise.
+/// Reports a virtual interface without a name: only a NIC can be found by other
+/// properties.
 fn needs_name(keys: &Keys, interface: &Interface) {
     let is_nic = matches!(
         interface.kind,
@@ -196,7 +198,7 @@ fn read_controller(keys: &Keys, interface: &mut Interface) {
         return;
     };
     interface.controller = keys.string("connection", key);
-    // The plan knows the types of all other controllers.
+    // For all other controllers, the plan contains the controller and so its type.
     interface.profile.port_type = match port_type(keys) {
         Some("ovs-port") => Some("ovs-port"),
         Some("ovs-bridge") => Some("ovs-bridge"),
@@ -204,14 +206,14 @@ fn read_controller(keys: &Keys, interface: &mut Interface) {
     };
 }
 
-/// The type of the controller.
+/// The type of the controller, as written.
 fn port_type<'a>(keys: &'a Keys) -> Option<&'a str> {
     let key = keys.first_of("connection", &["port-type", "slave-type"])?;
     keys.text("connection", key)
 }
 
-/// Reads the address families. Of all ports, only those of a VRF and the interfaces of
-/// Open vSwitch have addresses.
+/// Reads the address families. A port has addresses only if it is a port of a VRF or an
+/// interface of Open vSwitch.
 fn read_families(keys: &Keys, interface: &mut Interface) {
     let is_inside = matches!(
         interface.kind,

@@ -215,7 +215,7 @@ fn apply_never_default(keys: &Keys, section: &str, plan: &mut IpPlan) {
     }
 }
 
-/// The client identifier. `None` for the one that the ramdisk sends anyway, from the
+/// The client identifier. `None` means the ramdisk's default, which is made from the
 /// hardware address.
 fn client_id(keys: &Keys, section: &str, text: &str) -> Option<Vec<u8>> {
     match text {

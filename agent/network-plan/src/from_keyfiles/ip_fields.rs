@@ -19,10 +19,10 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Splits `192.0.2.10/24,192.0.2.1`. As for NetworkManager, `/`, `,` and `;` are the
-    /// same, a separator may end the value, and a second field that is no number is not
-    /// the length (read_one_ip_address_or_route in nm-keyfile.c). `None` if there are
-    /// more fields.
+    /// Splits `192.0.2.10/24,192.0.2.1`. As in NetworkManager, `/`, `,` and `;` mean
+    /// the same, a separator may end the value, and a second field that is not a number
+    /// is the gateway and not the length (read_one_ip_address_or_route in
+    /// nm-keyfile.c). `None` if there are more fields.
     pub(super) fn split(text: &'a str) -> Option<Fields<'a>> {
         let separators = ['/', ',', ';'];
         let text = text.strip_suffix(separators).unwrap_or(text);
@@ -84,7 +84,7 @@ pub(super) fn address(
     address
 }
 
-/// The metric of all routes of the section that have none of their own.
+/// The metric of the routes of the section that have no metric of their own.
 pub(super) fn route_metric(keys: &Keys, section: &str) -> Option<u32> {
     let metric = keys.number(section, "route-metric", DEFAULT_METRIC..=u32::MAX.into());
     metric.and_then(|metric| u32::try_from(metric).ok())

@@ -15,7 +15,6 @@ const SHOWN: usize = 60;
 /// The keys of one file. A value that cannot be used becomes a fault, and the reading
 /// continues.
 pub(super) struct Keys<'a> {
-    /// The name of the file.
     pub(super) file: &'a str,
     values: Values,
     pub(super) findings: &'a Findings,
@@ -55,7 +54,7 @@ impl<'a> Keys<'a> {
     }
 
     /// The value with its escapes replaced, on one line and without white space around
-    /// it: the writer writes no escapes.
+    /// it, because the writer cannot write escapes.
     pub(super) fn string(&self, section: &str, key: &str) -> Option<String> {
         let text = self.text(section, key)?;
         let value = unescaped(text).trim_matches(' ').to_owned();
@@ -182,7 +181,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// A name as messages repeat it.
+/// A name, shortened for a message.
 pub(super) fn shown(name: &str) -> String {
     name.chars().take(SHOWN).collect()
 }

@@ -97,7 +97,7 @@ fn bond(keys: &Keys) -> InterfaceKind {
         if name == "interface-name" || name == BALANCE_SLB || value.is_empty() {
             continue;
         }
-        // Some programs write lists as NetworkManager's other lists.
+        // Some programs separate the items by `;`, as in NetworkManager's other lists.
         let value = value.trim_end_matches(';').replace(';', ",");
         match bond_option::normal(name, &value) {
             Ok(normal) => drop(options.insert(name.clone(), normal)),
@@ -179,7 +179,8 @@ fn mac_vlan_mode(keys: &Keys) -> Option<MacVlanMode> {
     modes.into_iter().find(|mode| *mode as u32 == number)
 }
 
-/// nmstate writes no section for an IPVLAN, so the ramdisk cannot create such one.
+/// nmstate writes no section for an IPVLAN, so the ramdisk cannot create the interface
+/// from such a file.
 fn ip_vlan(keys: &Keys) -> InterfaceKind {
     let parent = keys.string("ipvlan", "parent");
     if parent.is_none() {

@@ -1,10 +1,11 @@
-//! The keys of NetworkManager's that the ramdisk need not apply, or applies in its own
-//! way (nm-settings-nmcli(5) of version 1.54). A key in none of these lists is
-//! reported: it may be a typing error.
+//! The keys of NetworkManager that the ramdisk need not apply, or applies in its own
+//! way (nm-settings-nmcli(5) of version 1.54). The reader reports a key that is in none
+//! of these lists, because it may be a typing error.
 
 use crate::bond_option::bond_value;
 
-/// Keys by section, except for the options of a bond. The keys that the reader itself uses are among them.
+/// Keys by section, except for the options of a bond. They include keys that the reader
+/// itself uses.
 const KEYS: &[(&str, &[&str])] = &[
     ("connection", CONNECTION),
     ("ethernet", ETHERNET),
@@ -48,7 +49,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("vrf", &["table"]),
 ];
 
-/// Beginnings of keys by section. An empty text stands for every key.
+/// Prefixes of keys by section. An empty prefix matches every key.
 const BEGINNINGS: &[(&str, &[&str])] = &[
     ("ethernet", &["s390-"]),
     (

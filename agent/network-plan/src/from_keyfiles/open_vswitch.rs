@@ -145,8 +145,8 @@ fn uplink(
     Some(ramdisk.len() - 1)
 }
 
-/// Gives the uplink the addresses of these interfaces. Those with a VLAN tag become
-/// VLANs on it; of the others, the ramdisk can only have one.
+/// Gives the uplink the addresses of these interfaces. Interfaces with a VLAN tag
+/// become VLANs on the uplink. The ramdisk can have only one of the other interfaces.
 fn give_addresses(
     bridge: &str,
     inside: &[(&Interface, &Interface)],

@@ -1,5 +1,5 @@
-//! Finds what a profile refers to by the name of an interface, or by the UUID or the
-//! name of another profile: its controller, and the interface below it.
+//! Finds the controller of a profile and the interface below it. A profile refers to
+//! them by the name of an interface, or by the UUID or the name of another profile.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -69,8 +69,8 @@ impl Known {
     }
 }
 
-/// Two profiles for one virtual interface contradict each other. For one NIC
-/// NetworkManager chooses one of them.
+/// Reports two profiles for one interface. For a virtual interface they contradict each
+/// other; for a NIC, NetworkManager chooses one of them.
 fn check_names(drafts: &[Draft], findings: &Findings) {
     let mut files: BTreeMap<&str, (&str, bool, i32)> = BTreeMap::new();
     for draft in drafts {
@@ -193,7 +193,8 @@ fn check_circles(drafts: &mut [Draft]) {
             continue;
         };
         let mut at = parent.as_ref();
-        // After as many steps as there are interfaces, one of them has come up twice.
+        // After as many steps as there are interfaces, one of them has been visited
+        // twice: they form a circle.
         let mut steps = below.len();
         while let Some(found) = at.filter(|found| **found != name && steps > 0) {
             at = below.get(found);

@@ -99,8 +99,9 @@ pub(super) fn keep(draft: &mut Draft, plan: &NetworkPlan) {
     }
 }
 
-/// Gives the profile a name and a label only where they differ from what the writer
-/// would use, and so that the writer makes the same UUID, if it can.
+/// Keeps the name of the profile only if the writer would use another name. Chooses the
+/// label and the UUID type with which the writer makes the UUID of the file, if there
+/// are any.
 fn identify(draft: &mut Draft) {
     let interface = &mut draft.interface;
     let given = interface.profile.id.take();
@@ -128,8 +129,8 @@ fn is_in_plan(section: &str, key: &str, interface: &Interface) -> bool {
         return true;
     }
     match section {
-        // The kernel's options. An option that the reader has dropped stays for
-        // NetworkManager, if that has it.
+        // The kernel's options. An option that the reader has dropped is kept for
+        // NetworkManager, unless NetworkManager does not know it either.
         "bond" => match &interface.kind {
             InterfaceKind::Bond { options } => {
                 options.contains_key(key) || bond_value(key).is_none()

@@ -83,7 +83,7 @@ fn read(keys: &Keys, section: &str, key: &str, is_ipv4: bool) -> Option<Route> {
         options: Vec::new(),
     };
     read_options(keys, section, &format!("{key}_options"), &mut route);
-    // With a table, the writer writes the kernel's metric for none.
+    // If a route has a table and no metric, the writer writes the kernel's metric.
     let kernel_metric = if is_ipv4 { 0 } else { KERNEL_METRIC_IPV6 };
     if route.table.is_some() && route.metric == Some(kernel_metric) {
         route.metric = None;

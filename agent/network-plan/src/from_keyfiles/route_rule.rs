@@ -14,8 +14,8 @@ const MAIN_TABLE: u32 = 254;
 /// The name of the keys, without their number.
 const KEY: &str = "routing-rule";
 
-/// The rules in both sections of a file. A rule stays among the settings of its
-/// profile too.
+/// The rules in both sections of a file. Each rule also stays in the settings of its
+/// profile, for the installed system.
 pub(super) fn read_all(draft: &Draft) -> Vec<RouteRule> {
     let mut rules = Vec::new();
     for (section, is_ipv4) in [("ipv4", true), ("ipv6", false)] {

@@ -57,8 +57,9 @@ fn differences(expected: &NetworkPlan, found: &NetworkPlan) -> Vec<String> {
     differences.into_keys().collect()
 }
 
-/// The plan without what no keyfile contains, as `test_data/keyfiles/README.md` lists
-/// it, and without settings that change nothing.
+/// The plan without the values that a keyfile cannot contain
+/// (`test_data/keyfiles/README.md` lists them), and without settings that change
+/// nothing.
 fn comparable(plan: &NetworkPlan) -> NetworkPlan {
     let mut plan = plan.clone();
     plan.warnings.clear();
@@ -75,7 +76,7 @@ fn comparable(plan: &NetworkPlan) -> NetworkPlan {
         }
         let id = keyfile::id(interface);
         if interface.profile.is_ramdisk_only {
-            // It has no profile.
+            // An interface that only the ramdisk has is not written as a profile.
             interface.profile = Default::default();
             interface.profile.is_ramdisk_only = true;
             for family in interface.families_mut() {
@@ -97,7 +98,7 @@ fn comparable(plan: &NetworkPlan) -> NetworkPlan {
     plan
 }
 
-/// Removes each setting without which the writer writes the same text.
+/// Removes each setting that does not change the text that the writer writes.
 fn without_redundant(interface: &mut Interface, text: impl Fn(&Interface) -> String) {
     let expected = text(interface);
     let try_to = |interface: &mut Interface, change: &dyn Fn(&mut Interface)| {
@@ -485,8 +486,9 @@ fn unusual_forms_are_read_as_networkmanager_reads_them() {
     }
 }
 
-/// The profiles for eth0 as a name and their priority, and the address of the first
-/// that NetworkManager would use. The file's number is the last byte of its address.
+/// The name and the priority of each profile for eth0, and the number of the profile
+/// that NetworkManager would use first. This number is the last byte of the profile's
+/// address.
 #[test]
 fn the_profile_with_the_highest_priority_comes_first() {
     for (profiles, expected) in [
@@ -809,8 +811,8 @@ const VALUES: &[&str] = &[
 ];
 
 proptest! {
-    /// Whatever the files contain, the plan of valid ones writes files that can be read
-    /// again, and faults are single lines.
+    /// If the files are valid, their plan writes files that can be read again. All
+    /// faults are single lines.
     #[test]
     fn what_is_written_is_read(
         folder in prop::sample::select(vec!["keyfiles/nmcli", "nmstate/ovs_bond", "nmstate/vlan_protocols"]),

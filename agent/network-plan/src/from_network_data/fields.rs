@@ -43,8 +43,8 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The objects of a list, at most `limit` of them, so that no document costs
-    /// more than a machine can use.
+    /// The objects of a list, at most `limit` of them. The limit bounds the time and
+    /// memory that a document can cost.
     pub(super) fn list(
         value: Option<&'a Value>,
         what: &str,

@@ -72,8 +72,8 @@ pub(super) fn read(value: Option<&Value>, warnings: &Warnings) -> Vec<Link> {
         bond(entry, &mut links);
     }
     let mut waiting: Vec<_> = entries.iter().filter(|entry| is(entry, "vlan")).collect();
-    // Retry as long as there is progress: a VLAN may come before the VLAN that it
-    // lies on.
+    // Retry as long as there is progress: a VLAN may come before the VLAN that is its
+    // parent.
     loop {
         let before = waiting.len();
         waiting.retain(|entry| !vlan(entry, &mut links));
@@ -288,8 +288,8 @@ fn vlan(entry: &Fields, links: &mut Vec<Link>) -> bool {
         entry.warn("vlan_link is a port of a bond; ignored");
         return true;
     }
-    // A NIC is identified only by its address; the id of its link replaces its
-    // name.
+    // The plan identifies a NIC only by its address, so the id of the link is used
+    // instead of a name.
     let matches = &parent.interface.matches;
     let label = matches.name.as_ref().unwrap_or(&parent.id).clone();
     let parent_mac = matches.mac.filter(|_| matches.name.is_none());

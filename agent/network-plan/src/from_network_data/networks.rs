@@ -209,8 +209,7 @@ fn set_gateway(ip: &mut IpPlan, gateway: IpAddr, entry: &Fields) {
 }
 
 /// The destination: `network` with `netmask`, or `network` with a prefix after it.
-/// Without both it is a host route, or the default route if the address is all
-/// zero.
+/// Without either it is a host route, or the default route if the address is all zero.
 fn destination(route: &Fields, is_ipv4: bool) -> Option<IpPrefix> {
     let text = route.text("network").unwrap_or_default();
     let found = prefix::address(&text).filter(|(address, _)| address.is_ipv4() == is_ipv4);

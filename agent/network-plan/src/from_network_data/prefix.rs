@@ -20,7 +20,7 @@ pub(super) fn address(text: &str) -> Option<(IpAddr, Option<u8>)> {
 }
 
 /// Parses `255.255.255.0`, `ffff:ffff::` or `24` into a prefix length. `None` for
-/// anything else, including masks with holes.
+/// anything else, including masks that are not contiguous.
 pub(super) fn mask(text: &str, is_ipv4: bool) -> Option<u8> {
     let text = text.trim();
     let longest = longest_prefix(is_ipv4);

@@ -75,8 +75,9 @@ impl Described {
         interface
     }
 
-    /// The interface of the ramdisk. The installed system has it too, unless it is
-    /// a port of Open vSwitch. Only ports of a VRF keep their addresses.
+    /// The interface of the ramdisk. The installed system has it too, unless it is a
+    /// port of Open vSwitch. A port loses its addresses, unless its controller is a
+    /// VRF.
     fn into_interface(self, vrfs: &[(String, u32)]) -> Interface {
         let mut interface = self.interface;
         let (mut ipv4, mut ipv6) = (self.ipv4, self.ipv6);

@@ -33,7 +33,7 @@ pub(super) struct Described {
     pub(super) controller: Option<String>,
     /// `None` if the entry lists no ports.
     pub(super) ports: Option<Vec<Port>>,
-    /// The interface below, and the path of the key that names it.
+    /// The name of the interface below, and the path of the key that contains the name.
     pub(super) parent: Option<String>,
     pub(super) parent_path: String,
     /// The port of an Open vSwitch bridge that contains the interface.
@@ -126,7 +126,8 @@ impl Interfaces {
         })
     }
 
-    /// True for the name of a VRF: ports of a VRF have addresses.
+    /// True for the name of a VRF. Unlike other ports, the ports of a VRF have
+    /// addresses.
     pub(super) fn is_vrf(&self, name: &str) -> bool {
         let is =
             |d: &Described| d.name == name && matches!(d.interface.kind, InterfaceKind::Vrf { .. });
@@ -189,7 +190,7 @@ impl Described {
         }
     }
 
-    /// Reads the interface below this one.
+    /// Reads the name of the interface below this one.
     pub(super) fn read_parent(&mut self, fields: &Fields) {
         self.parent = fields.text("base-iface").map(str::to_owned);
         self.parent_path = fields.at("base-iface");

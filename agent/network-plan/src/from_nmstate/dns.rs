@@ -178,8 +178,8 @@ fn suitable(all: &Interfaces, is_ipv4: bool) -> Option<usize> {
     preferred.or_else(|| all.list.iter().position(|d| is_valid(d, is_ipv4)))
 }
 
-/// The family that keeps domains without servers: the first that gets its addresses
-/// from the network, or else the first with an address.
+/// The family that keeps the search domains if there are no servers: the first family
+/// that gets its addresses from the network, or else the first family with an address.
 fn suitable_for_domains(all: &mut Interfaces) -> Option<&mut Family> {
     let mut found = None;
     for needs_automatic in [true, false] {

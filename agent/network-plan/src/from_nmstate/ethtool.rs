@@ -3,7 +3,7 @@
 use super::described::Described;
 use super::fields::Fields;
 
-/// Driver features whose name in NetworkManager is not `feature-` and the
+/// Driver features whose name in NetworkManager is not `feature-` followed by the
 /// kernel's name. Each row has ethtool(8)'s names, then the kernel's name, then
 /// NetworkManager's.
 const FEATURES: &[(&[&str], &str, &str)] = &[

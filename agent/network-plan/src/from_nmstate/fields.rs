@@ -277,8 +277,8 @@ impl<'a> Fields<'a> {
         };
         let found = words.iter().find(|(word, _)| *word == text);
         if found.is_none() {
-            // Leave the digits out of the message: they only are another spelling of the
-            // words.
+            // Leave the digits out of the message: they are only another spelling of
+            // the words.
             let is_name = |word: &&str| word.parse::<u8>().is_err();
             let known: Vec<_> = words
                 .iter()

@@ -47,9 +47,9 @@ const KEYS: &[&str] = &[
 const TYPES: &str = "ethernet, vlan, bond, linux-bridge, vrf, mac-vlan, mac-vtap, ipvlan, veth, \
                      infiniband, ovs-bridge, ovs-interface";
 
-/// Reads the list: the interfaces, and the bridges of Open vSwitch, whose names an
-/// interface may have too. If two entries describe one interface, the second one
-/// takes effect, as in nmstate.
+/// Reads the list. The bridges of Open vSwitch are returned separately, because an
+/// interface may have the same name as a bridge. If two entries describe one interface,
+/// the second one takes effect, as in nmstate.
 pub(super) fn read_all(top: &Fields) -> (Interfaces, Vec<OvsBridge>) {
     let mut all = Interfaces::default();
     let mut bridges = Vec::new();
@@ -208,7 +208,8 @@ fn read_identity(fields: &Fields, described: &mut Described) {
     described.controller = controller.map(str::to_owned);
 }
 
-/// The profile has the name of the entry, which is not that of the device.
+/// Identifies the NIC by its hardware address. The name of the entry then becomes the
+/// name of the profile; it is not the name of the device.
 fn identify_by_mac(mac: Option<MacAddr>, fields: &Fields, described: &mut Described) {
     let Described {
         name, interface, ..

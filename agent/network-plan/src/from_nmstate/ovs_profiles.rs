@@ -1,6 +1,6 @@
 //! Turns bridges of Open vSwitch into profiles of the installed system, and into a
 //! replacement for the ramdisk: the uplink of a bridge gets the addresses of the
-//! bridge's interfaces, and so reaches Ironic.
+//! bridge's interfaces, so that the ramdisk reaches Ironic.
 
 use super::described::{Described, Interfaces, State};
 use super::family::Family;
@@ -150,8 +150,8 @@ fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
     }
 }
 
-/// Gives the uplink the addresses of these interfaces. Those with a VLAN tag become
-/// VLANs on it; of the others, the ramdisk can only have one.
+/// Gives the uplink the addresses of these interfaces. Interfaces with a VLAN tag
+/// become VLANs on the uplink. The ramdisk can have only one of the other interfaces.
 fn give_addresses(
     bridge: &OvsBridge,
     with_addresses: &[usize],
@@ -197,7 +197,7 @@ fn give_addresses(
 /// of Open vSwitch becomes a bond of the kernel.
 ///
 /// # Errors
-/// The name of an interface that has no entry.
+/// Returns the name of an interface of the port that has no entry.
 fn uplink<'a>(port: &'a OvsPort, all: &mut Interfaces) -> Result<usize, &'a str> {
     let Some((mode, members)) = &port.bond else {
         return all.position(&port.name).ok_or(port.name.as_str());

@@ -1,5 +1,5 @@
-//! Connects interfaces: ports with controllers, interfaces with the ones below
-//! them, and interfaces that copy a MAC with its source.
+//! Connects ports with their controllers, VLANs and similar interfaces with the
+//! interfaces below them, and interfaces that copy a MAC address with its source.
 
 use landfall_boot_params::ClonedMac;
 
@@ -121,8 +121,8 @@ fn attach(
     }
 }
 
-/// Applies `copy-mac-from`. Like nmstate, only to controllers and interfaces of
-/// Open vSwitch.
+/// Applies `copy-mac-from`. As in nmstate, it has an effect only on controllers and on
+/// interfaces of Open vSwitch.
 fn copy_macs(all: &mut Interfaces, findings: &Findings) {
     for index in 0..all.list.len() {
         let described = &all.list[index];

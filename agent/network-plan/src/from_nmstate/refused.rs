@@ -1,9 +1,10 @@
 //! Features of NMState that neither the ramdisk nor this crate's writer of
 //! keyfiles supports, with a remedy for each.
 //!
-//! The document is rejected when the ramdisk is built, so that nobody finds out on
-//! a console in a data centre. The installed system can get these features from an
-//! NMState of its own, which is applied after the first boot.
+//! The builder rejects such a document, so that the operator sees the fault when
+//! building the ramdisk and not on the console of a server. The installed system can
+//! get these features from a separate NMState document, which is applied after the
+//! first boot.
 
 const LATER: &str = "leave it to the installed system";
 

@@ -37,7 +37,8 @@ const KEYS: &[&str] = &[
     "vrf-name",
 ];
 
-/// A route with the interface that it leads over, in nmstate's order.
+/// A route with its outgoing interface, and the key that gives it a place in nmstate's
+/// order.
 pub(super) struct SortedRoute {
     /// Index of the interface; `None`: the loopback interface.
     interface: Option<usize>,
@@ -45,8 +46,8 @@ pub(super) struct SortedRoute {
     route: Route,
 }
 
-/// The key by which nmstate sorts the routes of an interface. Of several routes
-/// with the same key it keeps only one: they differ only in their metric.
+/// The key by which nmstate sorts the routes of an interface. If several routes have
+/// the same key, nmstate keeps only one of them: they differ only in their metric.
 type SortKey = (bool, [bool; 2], [String; 3], [u32; 7]);
 
 /// One entry of the list, before the checks that need other entries.
@@ -65,7 +66,7 @@ struct Entry<'a> {
     initrwnd: Option<u32>,
     quickack: Option<bool>,
     lock_mtu: Option<bool>,
-    /// `None`: the route leads over an interface.
+    /// `None`: an ordinary route over an interface.
     kind: Option<RouteKind>,
     vrf: Option<&'a str>,
 }

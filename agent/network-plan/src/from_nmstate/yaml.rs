@@ -1,4 +1,5 @@
-//! YAML as a tree, within limits. Only this module uses the YAML library.
+//! Parses YAML into a tree, within limits of depth and size. Only this module uses the
+//! YAML library.
 //!
 //! Scalars have the same types as in the library of nmstate's own program (YAML
 //! 1.2): `true` is a boolean and `yes` is a text.
@@ -34,7 +35,8 @@ pub(super) enum Yaml {
     Map(Vec<(String, Yaml)>),
 }
 
-/// Why a text is not YAML, or that it exceeds the limits: one line with the position.
+/// Says why a text is not valid YAML or which limit it exceeds, in one line with the
+/// position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected YAML: {0}")]
 pub struct InvalidYaml(String);

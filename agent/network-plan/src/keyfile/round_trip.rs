@@ -254,7 +254,8 @@ fn check(plan: &NetworkPlan) -> Result<(), TestCaseError> {
             file.text
         );
     }
-    // The reader makes a plan of these files that writes them again.
+    // The reader turns these files into a plan, and the plan writes the same files
+    // again.
     let back = NetworkPlan::from_keyfiles(&files);
     prop_assert!(back.is_ok(), "{back:?}");
     let mut again = back.map(|plan| plan.keyfiles()).unwrap_or_default();
@@ -287,9 +288,9 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// `eth0` to `eth3`, a bond of the last two, a VLAN and a bridge, in any order;
-    /// and `r0`, which has an address, so that routes and name servers have an
-    /// interface.
+    /// A document with `eth0` to `eth3`, a bond of the last two, a VLAN and a bridge,
+    /// in any order. It also has `r0` with an address, so that routes and name servers
+    /// have an interface.
     fn document()(
         ipv4 in prop::collection::vec(family(true), 5),
         ipv6 in prop::collection::vec(family(false), 5),

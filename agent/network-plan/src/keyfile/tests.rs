@@ -197,7 +197,7 @@ fn network_manager_reads_every_file() {
             return;
         };
         let read = read.unwrap_or_else(|error| panic!("{}: {error}\n{}", file.name, file.text));
-        // For a key that it has read, nmcli prints a line of its own format.
+        // For each key that nmcli has read, it prints a line in its own format.
         for line in file.text.lines().filter(|line| line.starts_with("address")) {
             let (_, address) = line.split_once('=').unwrap();
             assert!(read.contains(address), "{line} is not in\n{read}");

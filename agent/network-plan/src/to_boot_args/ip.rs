@@ -62,8 +62,8 @@ pub(super) fn arguments(interface: &Interface, plan: &NetworkPlan) -> Vec<String
     arguments
 }
 
-/// Each `rd.route=`. For an interface without a name, the argument names none, and
-/// so means the first interface.
+/// Each `rd.route=`. If the interface has no name, the argument names no interface and
+/// so applies to the first one.
 pub(super) fn routes(interface: &Interface) -> Vec<String> {
     let Some(device) = device(interface) else {
         return Vec::new();

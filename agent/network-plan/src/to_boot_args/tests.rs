@@ -129,7 +129,7 @@ fn what_no_argument_can_express_is_reported() {
 /// read again.
 const LOST: &[&str] = &[
     "vlan=v5:52-54-00-00-00-01",
-    // These mean one NIC without saying which.
+    // These arguments are for one NIC, but do not say for which one.
     "rd.route=10.0.0.0/8:192.0.2.1:averylonginterfacename",
     "bootdev",
     "bootdev=",
@@ -203,8 +203,8 @@ fn with_method(mut ip: IpPlan, method: Method, required: bool, wait: Option<u32>
     }
 }
 
-/// The pairs of families that arguments can express. An optional IPv4 needs a time
-/// to wait, since it has one without any argument.
+/// The pairs of families that arguments can express. An optional IPv4 family needs a
+/// time to wait, because it has one by default.
 fn families() -> impl Strategy<Value = (IpPlan, IpPlan)> {
     const WAIT: Option<u32> = Some(7000);
     (0..9, family(true), family(false)).prop_map(|(choice, ipv4, ipv6)| {
