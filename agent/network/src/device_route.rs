@@ -48,16 +48,16 @@ pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
 }
 
 /// The routes of a lease. If the plan has a default route for the device, the lease
-/// adds no other. No route of the plan is replaced, or removed with the lease. Name
-/// servers of the lease get a route over this NIC, even if another NIC's default
-/// route takes precedence.
+/// adds no other default route. A lease never replaces a route of the plan, and no such
+/// route is removed with the lease. Name servers of the lease get a route over this
+/// NIC, even if another NIC's default route takes precedence.
 pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
     let mut addresses = ip.addresses.clone();
     addresses.push(lease.address);
     let automatic = &ip.automatic;
     let has_default = automatic.never_default || ip.gateway.is_some();
     let planned = planned_routes(ip, metric);
-    // The kernel would treat both as the same route.
+    // The kernel identifies a route by these values.
     let key = |route: &DeviceRoute| {
         let table = route.table.unwrap_or(MAIN_TABLE);
         (route.destination, route.metric, table)

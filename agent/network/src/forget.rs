@@ -9,8 +9,8 @@ use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo
 use crate::apply::{Changes, cause, unless};
 
 /// Removes virtual devices, addresses and routes, and switches the NICs off, so that
-/// another plan finds the NICs as at boot. Veth pairs stay, without addresses: a NIC of
-/// a container is one too.
+/// another plan finds the NICs as at boot. Veth pairs stay, but lose their addresses:
+/// the NIC of a container is also an end of a veth pair.
 ///
 /// # Errors
 /// If the kernel refuses one of the changes.

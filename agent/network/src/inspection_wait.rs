@@ -2,8 +2,8 @@
 //!
 //! Ironic's agent waits for an IPv4 address, on the boot NIC or on all NICs. A host
 //! with IPv6 alone, or with a NIC without a cable, then waits the whole time. Here
-//! any address counts that reaches further than its link. The agent waits only for
-//! NICs that should have an address and that have a carrier, or may still get one.
+//! every address that reaches further than its link is sufficient. The agent waits only
+//! for NICs that should have an address and that have a carrier, or may still get one.
 
 use std::time::Duration;
 

@@ -32,8 +32,8 @@ pub fn set(root: &Path, device: &str, ipv6: Option<&IpPlan>) -> io::Result<()> {
         |name: &str| -> PathBuf { [root, Path::new(device), Path::new(name)].iter().collect() };
     if wanted.is_some() {
         for (name, value) in WITHOUT_DELAY {
-            // Ignore an error: without CONFIG_IPV6_OPTIMISTIC_DAD the kernel has no such
-            // switch, and only takes longer.
+            // Ignore an error: without CONFIG_IPV6_OPTIMISTIC_DAD the kernel has no
+            // such switch, and the host can use its addresses only later.
             let _ = fs::write(path(name), value);
         }
     }

@@ -113,7 +113,7 @@ impl Lab {
         ip(&format!("link set port{number} netns {}", self.network_ns));
     }
 
-    /// The same, with these addresses on `port0` and a carrier.
+    /// Like [`Lab::plug_in`], with these addresses on `port0` and a carrier.
     pub fn plug_in_up(&self, number: u8, addresses: &[&str]) {
         self.plug_in(number);
         for address in addresses {

@@ -81,8 +81,8 @@ pub enum LinkEvent {
     LinkGone(u32),
     /// An address is new or has changed.
     Address(LinkAddress),
-    /// An address is gone. `duplicate` is set if the kernel removed it for that
-    /// reason.
+    /// An address is gone. `duplicate` is set if the kernel removed the address because
+    /// another machine has it.
     AddressGone(LinkAddress),
     /// The routers of a link announce something about DHCP.
     Router(RouterFlags),

@@ -35,7 +35,7 @@ pub(super) struct Nic {
     /// Index of the plan's interface that this NIC was matched to.
     pub(super) interface: Option<usize>,
     pub(super) leads_to_bmc: bool,
-    /// The NIC had no carrier at the end of the time in which it should have one.
+    /// The NIC had no carrier when the time to get one was over.
     pub(super) missed_carrier: bool,
     /// The NIC has its planned configuration.
     pub(super) configured: bool,

@@ -1,8 +1,8 @@
-//! How far discovery has come on the way from each NIC to the provisioning
+//! Records how far discovery has come on the way from each NIC to the provisioning
 //! service.
 //!
-//! Discovery finds it out and publishes it here. The network task then prefers the
-//! NIC that has reached the service, and writes the result to the state file.
+//! Discovery publishes its results here. The network task then prefers the NIC that has
+//! reached the service, and writes the result to the state file.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,6 @@ const MOST_SERVERS: usize = 3;
 
 const HOSTS: &str = "127.0.0.1 localhost\n::1 localhost\n";
 
-/// A DNS server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsServer {
     pub address: IpAddr,

@@ -34,8 +34,8 @@ pub struct NicState {
     pub name: String,
     /// The current hardware address.
     pub mac: MacAddr,
-    /// The factory hardware address, if it is known. The port of a bond currently
-    /// has the bond's.
+    /// The factory hardware address, if it is known. A port of a bond currently uses
+    /// the address of the bond instead.
     pub permanent_mac: Option<MacAddr>,
     /// The NIC is a VLAN, a bond or another virtual device.
     pub is_virtual: bool,
@@ -43,7 +43,7 @@ pub struct NicState {
     pub leads_to_bmc: bool,
     /// A cable is plugged in, and the other end is active.
     pub carrier: bool,
-    /// The NIC has no carrier, but the time for it is not over yet.
+    /// The NIC has no carrier, but the time to get one is not over yet.
     pub awaits_carrier: bool,
     /// The NIC should get an address that reaches further than its link: the plan
     /// contains one, or makes the NIC ask for one.

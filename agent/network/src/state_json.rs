@@ -33,8 +33,8 @@ impl StoredState {
         }
     }
 
-    /// Writes the file if the content has changed. Logs only the first failure,
-    /// because only operators read the file.
+    /// Writes the file if the content has changed. Logs a failure only if it is the
+    /// first attempt, because only operators read the file.
     pub(super) fn store(&mut self, state: &Value) {
         let text = format!("{state:#}\n");
         if self.text == text {

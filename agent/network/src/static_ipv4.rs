@@ -30,9 +30,9 @@ pub(super) const PAUSE: Duration = Duration::from_secs(20);
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The machine with this hardware address has it.
+    /// The machine with this hardware address has the address that was checked.
     Taken(MacAddr),
-    /// No other machine has it any more.
+    /// No other machine has the address any more.
     Free,
 }
 

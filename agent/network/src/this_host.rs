@@ -1,4 +1,5 @@
-//! Finds out by the NICs which of the hosts in the ramdisk this machine is.
+//! Finds out which of the hosts in the ramdisk this machine is, by the MAC addresses of
+//! its NICs.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,10 +26,10 @@ const LOG_AFTER: Duration = Duration::from_secs(2);
 /// The name and the hardware addresses of each NIC, by its index.
 type Nics = BTreeMap<u32, (String, Vec<MacAddr>)>;
 
-/// Finds the host in the ramdisk that this machine is: the host with the
-/// address of the first NIC that matches one. If the hosts have root device hints,
-/// the drivers must have found the other NICs as well. The search ends after a time
-/// limit, because no event shows that no further NIC will appear.
+/// Finds the host in the ramdisk that this machine is. The search ends with the first
+/// NIC that belongs to a host. If any host has root device hints, the search also waits
+/// until the drivers have found the other NICs. It has a time limit, because no event
+/// shows that no further NIC will appear.
 pub async fn this_host(hosts: &EmbeddedHosts, settled: DevicesSettled) -> Embedded {
     let only_one_question = hosts.hosts.iter().all(|host| host.macs.is_empty());
     if only_one_question {
@@ -86,7 +87,7 @@ async fn look(
                     }
                     Some(LinkEvent::LinkGone(index)) => drop(nics.remove(&index)),
                     Some(_) => {}
-                    // Events were lost: stop here, with the NICs that are known.
+                    // Events were lost: read the list of all NICs again.
                     None => break,
                 },
                 changed = settled.changed(), if !is_settled => {

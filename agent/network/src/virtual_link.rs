@@ -26,8 +26,8 @@ pub(super) struct VirtualLink {
     kind: InfoKind,
     parent: Option<u32>,
     mac: Option<MacAddr>,
-    /// In the order that the kernel requires: an option comes before those whose
-    /// validity depends on it.
+    /// A bond's mode comes first, because the validity of its other options depends on
+    /// it.
     options: Vec<LinkOption>,
 }
 

@@ -63,10 +63,11 @@ pub(super) struct Configurator {
     pub(super) preference: Preference,
 }
 
-/// The kernel's index of the preferred NIC.
+/// The NIC whose routes take precedence, and the copies of its routes that achieve this
+/// (see `preference`).
 #[derive(Debug, Default)]
 pub(super) struct Preference {
-    /// The kernel's index.
+    /// The kernel's index of the preferred NIC; `None` if no NIC takes precedence.
     pub(super) over: Option<u32>,
     /// The NIC's routes may have changed.
     pub(super) is_stale: bool,

@@ -11,8 +11,8 @@ use crate::device_route::{DeviceRoute, planned_routes};
 use crate::ipv6_sysctl;
 use crate::links::Link;
 
-/// Sets the hardware address, MTU, link mode and IPv6 switches and switches the
-/// device on, in the order that these need. Continues after a failure. Returns the
+/// Sets the hardware address, MTU, link mode and IPv6 switches and switches the device
+/// on, in the order that the kernel requires. Continues after a failure. Returns the
 /// failures.
 pub(super) async fn prepare_link(
     changes: &Changes,
@@ -90,7 +90,8 @@ pub(super) fn note(errors: &mut Vec<String>, what: &str, result: io::Result<()>)
     }
 }
 
-/// `add the route to 10.0.0.0/8 via 192.0.2.1`, for [`note`].
+/// Describes a change of a route for [`note`]: `add the route to 10.0.0.0/8 via
+/// 192.0.2.1`.
 pub(super) fn route_change(verb: &str, route: &DeviceRoute) -> String {
     match route.via {
         Some(via) => format!("{verb} the route to {} via {via}", route.destination),

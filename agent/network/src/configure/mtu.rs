@@ -1,5 +1,5 @@
-//! Computes the MTU that a device must have: its own, or the largest that the
-//! devices on top of it need. Has no side effects.
+//! Computes the MTU that a device must have: its planned MTU, or the largest MTU that
+//! the devices on top of it need. Has no side effects.
 
 use landfall_network_plan::{Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
 
@@ -11,10 +11,10 @@ const MOST_LEVELS: u8 = 8;
 /// RFC 8200, 5, and the kernel's IPV6_MIN_MTU.
 const LEAST_IPV6: u32 = 1280;
 
-/// The MTU that the plan sets on the device itself takes precedence. Without
-/// it, a VLAN with an MTU raises the device below it, because the kernel
-/// rejects a VLAN with a larger MTU. A bridge raises its ports, because it
-/// would lose large frames. (A bond raises its ports by itself.)
+/// The MTU that the plan sets on the device itself takes precedence. Without it, a VLAN
+/// with an MTU raises the MTU of the device below it, because the kernel rejects a VLAN
+/// with a larger MTU. A bridge raises the MTU of its ports, because it would lose large
+/// frames. (The kernel raises the MTU of a bond's ports itself.)
 pub(super) fn needed_mtu(
     plan: &NetworkPlan,
     link: &Link,
@@ -23,11 +23,11 @@ pub(super) fn needed_mtu(
     of_device(plan, &link.names(), interface, MOST_LEVELS)
 }
 
-/// The MTU to set when a DHCP server offers one; `None` leaves the device
-/// unchanged. The plan takes precedence, and so do the devices on top of this one:
-/// when it shrinks, the kernel shrinks its VLANs too. Below 1280 the kernel
-/// switches IPv6 off and removes all IPv6 addresses, static ones included. So 1280
-/// is the minimum if IPv6 is on, as in NetworkManager.
+/// The MTU to set when a DHCP server offers one; `None` leaves the device unchanged.
+/// The plan takes precedence, and so do the devices on top of this one: if the MTU of a
+/// device shrinks, the kernel also shrinks the MTU of its VLANs. Below 1280 the kernel
+/// switches IPv6 off and removes all IPv6 addresses, static ones included. So 1280 is
+/// the minimum if IPv6 is on, as in NetworkManager.
 pub(super) fn leased_mtu(
     plan: &NetworkPlan,
     link: &Link,

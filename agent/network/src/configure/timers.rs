@@ -1,11 +1,11 @@
-//! Timers for what the task does or reports when an expected event does not happen.
+//! Timers of the checks that run when an expected event has not happened in time.
 
 use tokio::time::{Instant, sleep_until};
 
-/// A check that runs when its time has come. Nothing waits for it. Most checks only
-/// log a line. [`Timer::AdvertisedDns`] removes expired servers,
-/// [`Timer::Duplicate`] tries an address again, [`Timer::Link`] sets a link up
-/// again, and [`Timer::Devices`] ends the wait for the first port of a bond.
+/// A check that runs at a certain time. No other work waits for it. Most checks only
+/// log a line. [`Timer::AdvertisedDns`] removes expired servers, [`Timer::Duplicate`]
+/// tries an address again, [`Timer::Link`] sets a link up again, and [`Timer::Devices`]
+/// ends the wait for the first port of a bond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Checks whether every interface of the plan has found its device.

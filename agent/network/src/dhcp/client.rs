@@ -22,7 +22,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(64);
 /// After this many messages without an answer the client reports that no server
 /// answers: after 20 s in the first series, later after 28 s.
 const SILENCE: u32 = 3;
-/// How often the client requests an accepted offer before it looks for another.
+/// How many times the client requests an offer that it has accepted, before it looks
+/// for another offer.
 const TAKE_TRIES: u32 = 3;
 /// RFC 2131, 4.4.5: the client repeats a renewal after half of the remaining time,
 /// but not sooner than this.
@@ -363,7 +364,8 @@ fn ipv4(lease: &Lease) -> Ipv4Addr {
     }
 }
 
-/// The wait after `wait` if the client has searched for `searched`.
+/// The wait that follows `wait`, if the client has already searched for the time
+/// `searched`.
 fn next_wait(wait: Duration, searched: Duration) -> Duration {
     let longest = match searched < AT_FIRST {
         true => LONGEST_WAIT_AT_FIRST,

@@ -1,9 +1,9 @@
 //! Detects whether another machine has an IPv4 address (RFC 5227).
 //!
-//! A server that has lost its leases hands out addresses that are in use. The
-//! method of the RFC takes seven seconds. This module uses NetworkManager's
-//! shorter method, which finds every machine that answers as fast as machines
-//! on the same link do.
+//! A server that has lost its leases hands out addresses that are in use. The method of
+//! the RFC takes seven seconds. This module uses NetworkManager's shorter method: two
+//! probes, each with 100 ms for the answer. A machine on the same link normally answers
+//! faster than that.
 
 use std::io;
 use std::net::Ipv4Addr;

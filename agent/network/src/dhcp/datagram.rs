@@ -50,9 +50,9 @@ pub(super) fn broadcast_packet(payload: &[u8], code_point: u8) -> Vec<u8> {
     packet
 }
 
-/// The payload of a packet from a DHCP server to a client; `None` for any other
-/// packet. The UDP checksum is ignored: between virtual machines on one host
-/// nobody computes it.
+/// The payload of a packet from a DHCP server to a client; `None` for any other packet.
+/// The UDP checksum is ignored, because it is not computed for packets between virtual
+/// machines on one host.
 pub fn payload(packet: &[u8]) -> Option<&[u8]> {
     let first = *packet.first()?;
     let header_length = usize::from(first & 0x0f) * 4;

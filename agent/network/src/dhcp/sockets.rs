@@ -33,7 +33,7 @@ impl Broadcast {
         })
     }
 
-    /// If the queue is full, the message counts as lost, as it could be on the
+    /// If the queue is full, the message counts as lost, as if it were lost on the
     /// wire. The client sends it again later.
     pub(super) fn send(&self, message: &[u8]) -> io::Result<()> {
         let packet = broadcast_packet(message, self.code_point);

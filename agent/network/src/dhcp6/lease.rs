@@ -64,7 +64,7 @@ impl Lease {
         })
     }
 
-    /// A lease of the answer's information, without an address.
+    /// A lease with the configuration in the answer, but without an address.
     pub fn of_information(answer: &Answer, from: Ipv6Addr) -> Lease {
         Lease {
             address: None,
@@ -117,8 +117,8 @@ fn usable_address(association: &Association) -> Option<Address> {
         .map(|(address, _)| *address)
 }
 
-/// T1 and T2: the server's values, or 0.5 and 0.8 of the preferred lifetime (RFC
-/// 8415, 21.4). Never past the end of the address.
+/// T1 and T2: the server's values, or 0.5 and 0.8 of the preferred lifetime (RFC 8415,
+/// 21.4). Both are limited to the valid lifetime of the address.
 fn renewal(association: &Association, address: Address) -> (u32, u32) {
     // A preferred lifetime of zero is allowed. The valid lifetime then takes its
     // place.

@@ -196,8 +196,8 @@ impl Machine {
         };
         if let Phase::Solicit(_) = exchange.phase {
             let searched = now.saturating_sub(self.searching_since);
-            // A server that has set its own limit has been heard, so the switch port
-            // already forwards frames.
+            // If a server has set its own limit, the client has received its message,
+            // so the switch port already forwards frames.
             let is_at_first = searched < AT_FIRST && self.longest_search == rules::LONGEST_SEARCH;
             exchange.repeats.set_longest(match is_at_first {
                 true => LONGEST_WAIT_AT_FIRST,

@@ -26,7 +26,8 @@ const fn seconds(seconds: u64) -> Duration {
 /// The RFC's longest wait is an hour, to protect servers in networks whose routers
 /// announce DHCP that nobody offers. Here an operator waits for a machine.
 pub const LONGEST_SEARCH: Duration = seconds(64);
-/// Seconds to which a server may set the longest wait (RFC 8415, 21.24).
+/// The values, in seconds, to which a server may set the longest wait (RFC 8415,
+/// 21.24).
 pub const SERVERS_LIMIT: std::ops::RangeInclusive<u32> = 60..=86_400;
 
 pub const SOLICIT: Rule = Rule {

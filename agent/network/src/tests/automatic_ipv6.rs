@@ -271,7 +271,8 @@ fn a_static_address_is_used_at_once() {
     });
 }
 
-/// To the kernel the leased address, with /128, is the same as the static one.
+/// The kernel treats the leased address, with /128, and the static one as the same
+/// address.
 #[test]
 fn a_static_address_outlives_a_lease_of_it() {
     on_a_machine(async |lab| {

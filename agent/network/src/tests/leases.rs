@@ -102,8 +102,8 @@ fn another_server_takes_over_a_lease() {
         let server = ScriptedDhcp::start(lab, [2, 5, 200], Mood::Generous);
         let mut network = lab.boot("ip=eth0:dhcp");
         until_has(lab, &mut network, "eth0", "192.0.2.100/24").await;
-        // At T1 the client asks the server of the lease, in vain. At T2 it asks all
-        // servers.
+        // At T1 the client asks the server of the lease and gets no answer. At T2 it
+        // asks all servers.
         server.script().mood = Mood::Silent;
         let requests = server.heard(MessageType::Request);
         lab.until_so("a question in vain", || {

@@ -47,7 +47,7 @@ fn the_nic_that_has_reached_the_service_goes_before_the_others() {
         .await;
         // The agent adds the routes before it publishes the preference.
         assert!(way("203.0.113.1").contains(" dev eth1 "));
-        // Routes that only the other NIC has stay unchanged.
+        // The agent does not change routes that only the other NIC has.
         assert!(way("10.1.2.3").contains(" dev eth0 "));
         let line = "INFO eth1 (52:54:00:00:00:01) takes precedence over the other NICs: \
                     the service answers there";
