@@ -11,7 +11,8 @@ use super::vpd::{Kind, designators};
 pub const LENGTH: usize = 512;
 /// Offset of the IDENTIFY data in page 0x89.
 const PAGE_OFFSET: usize = 60;
-/// The vendor that SAT writes before model and serial number in page 0x83.
+/// The vendor field that SAT puts in front of the model and the serial number in page
+/// 0x83.
 const ATA_VENDOR: &[u8] = b"ATA     ";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use super::system_path::SystemPath;
 /// needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
-    /// The disk. Skip lists are matched against it and apply to its partitions too;
-    /// so does
+    /// The disk. A skip list is matched against it and protects its partitions too.
+    /// The same holds for
     /// [`why_untouchable`](super::report_types::DiskTraits::why_untouchable).
     pub disk: Disk,
     /// In the order of their numbers.

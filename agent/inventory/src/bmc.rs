@@ -1,8 +1,8 @@
 //! Reads the address of the BMC. Ironic uses it to find a node whose NICs it does
 //! not know.
 //!
-//! It asks for the LAN configuration parameters of IPMI 2.0, section 23.2, on every
-//! channel that can be a LAN (1 to 11), as `ipmitool lan print` does.
+//! The module requests the LAN configuration parameters of IPMI 2.0, section 23.2, on
+//! every channel that can be a LAN (1 to 11), as `ipmitool lan print` does.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,7 +22,7 @@ const TRANSPORT: u8 = 0x0c;
 const GET_LAN_CONFIGURATION: u8 = 0x02;
 /// Channels that can be assigned to a medium (IPMI 2.0, table 6-1).
 const CHANNELS: std::ops::RangeInclusive<u8> = 1..=11;
-/// A BMC answers in milliseconds. One that needs longer than this hangs.
+/// A BMC answers in milliseconds. A BMC that takes longer than this has hung.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Parameter selectors (IPMI 2.0, table 23-4).
@@ -67,8 +67,9 @@ pub fn collect() -> io::Result<BmcAddresses> {
 /// ramdisk, modprobe(8) in a live system. On other systems the distribution is
 /// responsible for the drivers.
 ///
-/// Starting two programs takes a fifth of the time from the address to the lookup,
-/// so a machine whose firmware lists no BMC skips it.
+/// Starting the two programs takes a fifth of the time between the first address and
+/// the lookup of the node. So the agent skips it on a machine whose firmware lists no
+/// BMC.
 fn load_drivers() {
     if WritePermission::by_boot().is_err() || !firmware_names_one(&SystemPath::live()) {
         return;

@@ -35,7 +35,7 @@ pub struct DiskIdentity {
     pub vendor: Option<String>,
     /// `ID_MODEL`.
     pub model: Option<String>,
-    /// `ID_MODEL_ENC`, decoded: the model with its blanks and padding.
+    /// `ID_MODEL_ENC`, decoded: the model with its spaces and padding.
     pub model_text: Option<String>,
     /// `ID_VENDOR_ENC`, decoded.
     pub vendor_text: Option<String>,
@@ -110,8 +110,8 @@ pub fn identify(block: &SystemPath, name: &str) -> DiskIdentity {
 fn behind_scsi(device: &SystemPath, query: &DiskQuery, removable: bool) -> DiskIdentity {
     let usb = usb::identity(device);
     let is_ata = sysfs::text(&device.join("vendor")).as_deref() == Some("ATA");
-    // udev sends INQUIRY to packet devices from SPC-3 on, which the kernel shows as
-    // level 6.
+    // udev runs ata_id on packet devices that conform to SPC-3 or later. The kernel
+    // reports SPC-3 as level 6.
     let is_packet_device = scsi_kind(device) == "cd"
         && sysfs::number(&device.join("scsi_level")).is_some_and(|level: u32| level >= 6);
     let ata = match &usb {

@@ -81,7 +81,7 @@ impl HintSource {
         Self::Ramdisk(host.to_string())
     }
 
-    /// The failure with the advice where to correct the hints.
+    /// Adds a hint that says where the operator can correct the root device hints.
     pub(super) fn corrected(&self, failure: Failure) -> Failure {
         failure.hint(match self {
             Self::InstanceInfo | Self::Properties => {
@@ -167,12 +167,12 @@ mod tests {
             let found = found.map(|given| given.to_string());
             assert_eq!(found.as_deref(), expected, "{node}");
         }
-        // Bad hints of Ironic's are an error, not a reason to take other hints.
+        // Invalid hints from Ironic are an error, not a reason to use other hints.
         let bad = json!({"properties": {"root_device": {"colour": "red"}}});
         assert!(GivenHints::for_node(Some(&bad), &own).is_err());
     }
 
-    /// Texts that look like expressions of Ironic's hints, among others.
+    /// Generates arbitrary texts, many of which look like hint expressions.
     fn operand() -> impl Strategy<Value = String> {
         prop_oneof![
             "[ \t\u{a0}\u{1d}]{0,2}(s|S|<|>|=|!|in|or|<in>|<or>|all-in){0,3}[ =A]{0,3}",

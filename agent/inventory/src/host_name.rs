@@ -1,6 +1,7 @@
-//! The name of this host.
+//! Reads and sets the host name.
 
-/// Host names that nobody has set. `(none)` is the kernel's own text.
+/// Default host names, which mean that nobody has set a name. `(none)` is the
+/// kernel's default.
 const NAMELESS: [&str; 4] = ["", "(none)", "localhost", "localhost.localdomain"];
 
 /// The name that a host without a name reports, as under systemd.

@@ -104,13 +104,14 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
                         switches.send_if_modified(|switches| set(switches, name, switch));
                     }
                 }
-                // See `listen`.
+                // An interface went down; see `listen`.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::NetworkDown => {}
                 Ok(Err(_)) => break,
                 Err(_) => {}
             }
         }
-        // An interface that is gone may leave its name to another one.
+        // Remove interfaces that are gone, because a new interface may get the same
+        // name.
         let there = self::interfaces(root);
         switches.send_if_modified(|switches| {
             let before = switches.len();

@@ -188,7 +188,7 @@ mod tests {
         );
     }
 
-    /// The second path is not a separate disk, and names the first one.
+    /// The second path is not a separate disk: its name also finds the disk.
     #[test]
     fn every_path_names_the_disk() {
         let path = |port: u32, disk: &str, minor: u32| {

@@ -19,8 +19,9 @@ pub struct NicOptions<'a> {
     /// Leave out NICs that lead to the BMC, as OpenShift's ramdisk does, unless
     /// there is no other NIC.
     pub hide_bmc_nics: bool,
-    /// The address of the NIC that booted this machine. That NIC is always
-    /// reported, because a USB NIC may have such a driver without being a BMC's.
+    /// The address of the NIC that booted this machine. That NIC is always reported,
+    /// because a USB NIC with the same driver as a BMC's NIC need not belong to a
+    /// BMC.
     pub boot_mac: Option<MacAddr>,
     /// The NIC that reaches the provisioning service; always reported.
     pub service_nic: Option<&'a str>,
@@ -144,8 +145,8 @@ fn interface(
     })
 }
 
-/// The first address that other hosts can reach, or else the link-local one with
-/// its link.
+/// The first address that other hosts can reach, or else the link-local address with
+/// its interface.
 fn ipv6_address(addresses: &[IpAddr], name: &str) -> Option<String> {
     let mut link_local = None;
     for address in addresses {
@@ -161,8 +162,8 @@ fn ipv6_address(addresses: &[IpAddr], name: &str) -> Option<String> {
 }
 
 fn ask_driver(name: &str) -> DriverAnswers {
-    // Bonds, VLANs and older virtual NICs do not support this query, which is no
-    // fault.
+    // Bonds, VLANs and older virtual NICs do not support this query. That is not an
+    // error.
     let link = ethtool::link_settings(name).ok();
     DriverAnswers {
         permanent_address: ethtool::permanent_address(name)

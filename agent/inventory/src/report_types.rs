@@ -46,7 +46,7 @@ pub struct Interface {
     pub ipv6_address: Option<String>,
     /// Whether a cable is plugged in and its other end is active.
     pub has_carrier: bool,
-    /// TLVs of the neighbour, as type and hexadecimal value.
+    /// TLVs that the neighbour sent: each with its type and its value in hexadecimal.
     pub lldp: Option<Vec<(u8, String)>>,
     /// Vendor id: `0x8086`.
     pub vendor: Option<String>,
@@ -83,7 +83,7 @@ pub struct Cpu {
 pub struct Disk {
     /// The device node: `/dev/sda`.
     pub name: String,
-    /// The model, with its blanks.
+    /// The model, with its spaces.
     pub model: Option<String>,
     /// In bytes.
     pub size: u64,
@@ -208,7 +208,8 @@ pub struct Boot {
 pub struct InspectionBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Inventory>,
-    /// The disk that is chosen without hints; left out if there is none.
+    /// The disk that the embedded hints or the default rule choose; left out if there
+    /// is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_disk: Option<Disk>,
     /// `BOOTIF` as the boot loader wrote it; null if the boot loader did not set

@@ -26,8 +26,8 @@ const LOSS_LIMIT: usize = 400;
 const LOSSES_LIMIT: usize = 8 << 10;
 
 /// Chooses the root disk of this node by the hints of [`GivenHints::for_node`].
-/// Without hints it is the smallest disk that is large enough. `sets` returns what a
-/// disk is a part of.
+/// Without hints it is the smallest disk that is large enough. `sets` returns the
+/// arrays and volumes to which a disk belongs.
 ///
 /// # Errors
 /// If no disk is left, or if the hints or the skip list cannot be used.
@@ -43,8 +43,8 @@ pub fn choose_for_node<'a>(
     choose(disks, hints.as_ref(), &skip_list, sets)
 }
 
-/// Returns a function that reads what a disk of the machine below `root` is a part
-/// of.
+/// Returns a function that reads the arrays and volumes to which a disk of the
+/// machine below `root` belongs.
 pub fn sets_below(root: &SystemPath) -> impl Fn(&Disk) -> DiskSets + use<> {
     let blocks = root.join("sys/block");
     move |disk| DiskSets::of(&blocks.join(disk.name.trim_start_matches("/dev/")))
@@ -104,7 +104,8 @@ pub fn choose<'a>(
     Err(none_left(hints, &losses))
 }
 
-/// Why a disk that would be chosen is rejected, because of what it is a part of.
+/// Why a disk that would be chosen is rejected because of the arrays and volumes to
+/// which it belongs.
 fn loss_to_sets(
     sets: &DiskSets,
     hints: Option<&GivenHints>,

@@ -68,7 +68,7 @@ impl RootDeviceHints {
         }
     }
 
-    /// Parses the fields of such an object, in their order.
+    /// Parses the fields of a `root_device` object, in their order.
     ///
     /// # Errors
     /// If a hint is unknown, or its expression cannot be used.

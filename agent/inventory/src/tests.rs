@@ -109,8 +109,8 @@ fn disks_agree_with_udev_and_lsblk() {
     assert!(compare_disks(|_| true) > 800);
 }
 
-/// Older kernels keep fewer pages, and none of unreliable devices. The disk is
-/// then asked for them.
+/// Older kernels keep fewer VPD pages, and no pages of unreliable devices. The agent
+/// then requests the pages from the disk.
 #[test]
 fn disks_that_are_asked_agree_as_well() {
     let kept_by_kernel = |line: &str, page: &str| line.contains(&format!("/vpd_pg{page} = "));

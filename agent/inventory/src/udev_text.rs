@@ -66,8 +66,8 @@ pub fn encode(text: &str) -> String {
     out
 }
 
-/// The form in which lsblk shows a text: trimmed, with runs of white space as
-/// one blank.
+/// The form in which lsblk shows a text: trimmed, with each run of white space as one
+/// space.
 pub fn for_people(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }

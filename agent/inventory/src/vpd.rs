@@ -79,7 +79,7 @@ pub fn designators(page: &[u8]) -> impl Iterator<Item = Designator<'_>> {
 }
 
 /// The body of a page 0x83 in the format before SPC-3: it has no designators and is
-/// one binary name. Byte 6, which newer formats reserve, tells the formats apart.
+/// one binary name. Byte 6, which newer formats reserve, distinguishes the formats.
 pub fn pre_spc3_name(page: &[u8]) -> Option<&[u8]> {
     let body = body(page, 0x83)?;
     (body.get(2).is_some_and(|&reserved| reserved != 0)).then_some(body)

@@ -48,9 +48,9 @@ impl DiskWait {
         }
     }
 
-    /// The same wait for callers that need every disk: for the smallest one, for
-    /// the first of many, or for a complete inventory. `settled` is the moment when
-    /// all devices had their drivers.
+    /// The same wait for callers that need the whole list: to choose the smallest
+    /// disk or the first of several, or for a complete inventory. `settled` is the
+    /// moment when all devices had their drivers.
     pub fn for_all_disks(self, settled: Instant) -> Self {
         Self {
             not_before: Some(settled + ALL_DISKS),
@@ -169,7 +169,7 @@ fn disks_changed(
     }
 }
 
-/// Partitions do not change the list.
+/// Whether the event can change the list of disks. Events of partitions cannot.
 fn concerns_disk(event: &Uevent) -> bool {
     event.subsystem() == "block" && event.devtype() != Some("partition")
 }

@@ -6,14 +6,15 @@ use landfall_sys::system_path::SystemPath;
 use super::Walk;
 
 impl Walk {
-    /// Whether it is a device; targets and hosts have the same subsystem.
+    /// Whether the current directory is a SCSI device. The subsystem alone does not
+    /// show this, because SCSI targets and hosts have the same one.
     pub(super) fn is_scsi_device(&self) -> bool {
         sysfs::text(&self.current.join("uevent"))
             .is_some_and(|text| text.lines().any(|line| line == "DEVTYPE=scsi_device"))
     }
 
-    /// Adds the part and leaves the SCSI devices. Only the names of the parent
-    /// directories show the transport.
+    /// Adds the part for this device and goes up beyond the SCSI devices. Only the
+    /// names of the parent directories show the transport.
     pub(super) fn scsi(&mut self) -> Option<()> {
         let path = self.current.as_path().to_str()?.to_owned();
         let address = hctl(self.name()?)?;
@@ -39,7 +40,7 @@ impl Walk {
         self.by_host(address)
     }
 
-    /// Named by the port at the remote end.
+    /// Names the disk by the port at the remote end.
     fn fibre_channel(&mut self, lun: &str) -> Option<()> {
         self.climb_to("target")?;
         let port = sysfs::text(&self.class("fc_transport")?.join("port_name"))?;
@@ -47,8 +48,8 @@ impl Walk {
         self.leave_host()
     }
 
-    /// Named by the phy on the HBA or expander, or by the address if several phys
-    /// make a wide port.
+    /// Names the disk by its phy on the HBA or expander, or by its SAS address if
+    /// several phys form a wide port.
     fn sas(&mut self, lun: &str) -> Option<()> {
         self.climb_to("end_device-")?;
         let end_device = self.class("sas_device")?;
@@ -70,7 +71,7 @@ impl Walk {
         self.leave_host()
     }
 
-    /// Named by the portal and the target's name.
+    /// Names the disk by the portal and the name of the target.
     fn iscsi(&mut self, lun: &str) -> Option<()> {
         self.climb_to("session")?;
         let session = self.class("iscsi_session")?;
@@ -86,8 +87,8 @@ impl Walk {
         self.leave_host()
     }
 
-    /// Named by the port of the controller. With a port multiplier, the channel
-    /// number is the multiplier's port.
+    /// Names the disk by the port of the controller. With a port multiplier, the
+    /// channel number is the multiplier's port.
     fn ata(&mut self, [_, channel, target, _]: [u64; 4]) -> Option<()> {
         self.climb_to("host")?;
         self.up();
@@ -100,7 +101,7 @@ impl Walk {
         Some(())
     }
 
-    /// Named by the controller's identifier, without braces and hyphens.
+    /// Names the disk by the controller's identifier, without braces and hyphens.
     fn hyper_v(&mut self, lun: &str) -> Option<()> {
         self.leave_host()?;
         let identifier = sysfs::text(&self.current.join("device_id"))?;
@@ -110,9 +111,9 @@ impl Walk {
         Some(())
     }
 
-    /// Named by the host number relative to the lowest one of the same controller.
-    /// The kernel assigns host numbers in the order of discovery; only the
-    /// difference identifies the port.
+    /// Names the disk by its host number relative to the lowest host number of the
+    /// same controller. The kernel assigns host numbers in the order of discovery, so
+    /// only the difference identifies the port.
     fn by_host(&mut self, [_, channel, target, lun]: [u64; 4]) -> Option<()> {
         self.climb_to("host")?;
         let first = sysfs::names(&self.current.parent()?)
@@ -166,7 +167,9 @@ pub fn hctl(name: &str) -> Option<[u64; 4]> {
     numbers.next().is_none().then_some(all)
 }
 
-/// A LUN above 255 is shown with its levels; the kernel stores a LUN as one number.
+/// Formats a LUN as udev does: in decimal up to 255, and above that in hexadecimal,
+/// level by level. A LUN has up to four levels of 16 bits, and the kernel stores the
+/// first level in the lowest bits of its number.
 pub(super) fn lun_text(lun: u64) -> String {
     if lun < 256 {
         return format!("lun-{lun}");

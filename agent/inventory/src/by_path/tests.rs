@@ -7,9 +7,9 @@ use landfall_sys::sys_tree::plant;
 use super::scsi::lun_text;
 use super::*;
 
-/// The by-path links of the disk whose directory below sys/devices is `disk`.
-/// `lines` adds to the tree. The names of bus devices in `disk` determine their
-/// subsystem.
+/// Returns the by-path links of the disk whose directory below sys/devices is `disk`.
+/// `lines` are added to the tree. The subsystem of a bus device follows from its name
+/// in `disk`.
 fn names_of(disk: &str, lines: &[&str]) -> Vec<String> {
     let mut text = lines.join("\n");
     let mut directory = PathBuf::from("sys/devices");

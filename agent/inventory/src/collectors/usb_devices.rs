@@ -10,7 +10,8 @@ use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 use serde::Serialize;
 
-/// Classes for which lshw has a kind of its own (usb.org, "defined class codes").
+/// Classes to which lshw assigns a type other than `generic` (usb.org, "defined class
+/// codes").
 const CLASSIFIED: [&str; 7] = ["01", "02", "03", "07", "08", "09", "e0"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -10,8 +10,8 @@ use crate::vpd::{self, Designator, Kind};
 /// In bytes; scsi_id reads no more of a page.
 const PAGE_LIMIT: usize = 254;
 
-/// The identity of a SCSI device. The disk is asked for pages that the kernel has
-/// not read, because it skips old and unreliable devices.
+/// The identity of a SCSI device. Pages that the kernel has not read are requested
+/// from the disk: the kernel skips old and unreliable devices.
 pub fn identity(device: &SystemPath, query: &DiskQuery) -> DiskIdentity {
     let kept = |code: u8| {
         let name = match code {

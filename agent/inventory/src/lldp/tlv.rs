@@ -16,7 +16,8 @@ pub fn parse(mut frame: &[u8]) -> Vec<Tlv> {
         let length = usize::from(header & ((1 << LENGTH_BITS) - 1));
         let value = &rest[..length.min(rest.len())];
         let digits = value.iter().map(|byte| format!("{byte:02x}")).collect();
-        // The 16 bits less the 9 bits of the length leave 7.
+        // The cast is lossless: without the 9 bits of the length, 7 of the 16 bits
+        // are left.
         elements.push(((header >> LENGTH_BITS) as u8, digits));
         frame = &rest[value.len()..];
     }
@@ -26,9 +27,9 @@ pub fn parse(mut frame: &[u8]) -> Vec<Tlv> {
 /// In characters. A longer name of a switch is cut.
 const LONGEST_NAME: usize = 40;
 
-/// The switch that has sent a frame and its port: `switch3 port Ethernet1/7`. `None` for
-/// a frame that names neither, or with which a switch says goodbye (a time to live of
-/// zero).
+/// The switch that sent a frame, and its port: `switch3 port Ethernet1/7`. `None` if
+/// one of the two is missing, or if the time to live is zero: a switch sends such a
+/// frame before it shuts down.
 pub fn switch_in_words(elements: &[Tlv]) -> Option<String> {
     const CHASSIS: u8 = 1;
     const PORT: u8 = 2;
@@ -46,7 +47,8 @@ pub fn switch_in_words(elements: &[Tlv]) -> Option<String> {
     }
     let name = bytes(SYSTEM_NAME).map(|name| text(&name));
     let name = name.or_else(|| Some(identifier(&bytes(CHASSIS)?, 4)))?;
-    // A number or an address of the port says less than its description.
+    // The name of a port (subtypes 1 and 5) says most. The description comes second,
+    // and an address or a number last.
     let by_name = bytes(PORT).filter(|port| matches!(port[0], 1 | 5));
     let port = by_name.map(|port| identifier(&port, 3));
     let port = port.or_else(|| Some(text(&bytes(PORT_DESCRIPTION)?)));
@@ -54,8 +56,8 @@ pub fn switch_in_words(elements: &[Tlv]) -> Option<String> {
     Some(format!("{name} port {port}"))
 }
 
-/// An identifier after its subtype. The one of `mac` is a MAC address (IEEE 802.1AB
-/// 8.5.2.2 and 8.5.3.2).
+/// Formats an identifier, whose first byte is its subtype. If the subtype is `mac`,
+/// the identifier is a MAC address (IEEE 802.1AB 8.5.2.2 and 8.5.3.2).
 fn identifier(value: &[u8], mac: u8) -> String {
     match value.split_first() {
         Some((subtype, address)) if *subtype == mac => {

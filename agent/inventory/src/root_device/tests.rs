@@ -65,9 +65,9 @@ fn partitions(fields: &Value) -> Vec<PartitionNode> {
     (1..).zip(names).map(partition).collect()
 }
 
-/// What a disk of a table is a part of: `array` is the name that mdadm shows;
-/// `volume` is the name if the disk is itself an array; `unread` means that this
-/// cannot be read.
+/// The arrays and volumes to which a disk of a table belongs: `array` is the name
+/// that mdadm shows; `volume` is the name if the disk is itself an array; `unread`
+/// means that the membership cannot be read.
 fn sets(disks: &[Value], name: &str) -> DiskSets {
     let fields = disks.iter().find(|disk| disk["name"] == name).unwrap();
     let array = fields["array"].as_str().map(|name| Membership::Array {
@@ -112,9 +112,9 @@ fn embedded(hints: &Value) -> Embedded {
     }
 }
 
-/// Runs all cases of a table. A case has `hints` or a whole `node`, perhaps the
-/// `embedded` hints of the ramdisk, and `expect`: a disk, or the parts that the error must contain. The disks are those of the case,
-/// or else those of the table.
+/// Runs all cases of a table. A case has `hints` or a whole `node`, optionally the
+/// `embedded` hints of the ramdisk, and `expect`: a disk, or the parts that the error
+/// must contain. The disks are those of the case, or else those of the table.
 fn run_table(path: &Path) {
     let table: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let name = path.display();
