@@ -1,5 +1,5 @@
-//! The files of a boot partition, which the agent mounts and the builder changes in
-//! an image file.
+//! Gives access to the files of a boot partition. The agent mounts the partition; the
+//! builder changes it in an image file.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -11,8 +11,8 @@ use landfall_report::failure::{Failure, Result};
 
 use crate::file_in_boot::{self, inside};
 
-/// Access to the files of a boot partition. All paths are relative to its root.
-/// None leads out of it, whatever links the image has.
+/// Access to the files of a boot partition. All paths are relative to its root. No
+/// path leads out of the partition, whatever links the image contains.
 pub trait BootFiles {
     /// The failure of an operation on this path.
     fn problem(&self, path: &Path, reason: &dyn Display) -> Failure;
@@ -29,13 +29,14 @@ pub trait BootFiles {
     /// If there is no such directory.
     fn names(&self, directory: &Path) -> Result<Vec<OsString>>;
 
-    /// Whether something has this name, even a link that leads nowhere.
+    /// Whether something has this name. A dangling link counts too.
     ///
     /// # Errors
     /// If the partition cannot be read.
     fn exists(&self, path: &Path) -> Result<bool>;
 
-    /// Fails if this is not a regular file. Does not follow a last link.
+    /// Fails if this is not a regular file. Does not follow a link in the last
+    /// component.
     ///
     /// # Errors
     /// If there is no such file, or it is something else.
@@ -49,7 +50,7 @@ pub trait BootFiles {
     /// new content.
     fn replace(&self, path: &Path, content: &[u8]) -> Result<()>;
 
-    /// Adds to the end of a regular file. Does not follow a last link.
+    /// Appends to a regular file. Does not follow a link in the last component.
     ///
     /// # Errors
     /// If there is no such file, or the file system rejects the change.

@@ -29,8 +29,8 @@ pub struct Edit {
     environment: Option<Vec<u8>>,
 }
 
-/// Edits the arguments of the last entry by name, which boots by default because
-/// entries are sorted in reverse. Writes nothing.
+/// Edits the arguments of the entry whose name sorts last. GRUB lists the entries in
+/// reverse order and boots the first one by default. Writes nothing.
 ///
 /// The options can also name variables of GRUB's environment, for example
 /// `$kernelopts` on RHEL 8. Deletions and the platform change those variables too.
@@ -341,8 +341,8 @@ mod tests {
         let entry = boot.path().join(ENTRIES).join("a.conf");
         fs::write(&entry, "options $ignition_firstboot\n").unwrap();
         prepare(boot.path(), &[change(&["a"], &[])]).unwrap();
-        // Without an environment block: grub.cfg sets `$tuned_params`, or it stays
-        // empty.
+        // Without an environment block, `$tuned_params` has the value that grub.cfg
+        // sets, or is empty.
         fs::remove_file(boot.path().join(ENVIRONMENT)).unwrap();
         fs::write(&entry, "options $tuned_params\n").unwrap();
         prepare(boot.path(), &[change(&["a"], &[])]).unwrap();

@@ -1,8 +1,8 @@
 //! Finds the boot partition of the written disk.
 //!
-//! It is found by the label in the superblock of its file system. Partition names
-//! differ between images, udev does not run in the ramdisk, and /dev/disk/by-label
-//! could point to the boot partition of another disk.
+//! The agent identifies it by the label in the superblock of its file system:
+//! partition names differ between images, udev does not run in the ramdisk, and
+//! /dev/disk/by-label could point to the boot partition of another disk.
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -36,8 +36,8 @@ pub fn find(disk: &Path, table: &Table) -> Result<BootPartition> {
     })
 }
 
-/// As [`find`], for a disk that `read` reads: it fills a buffer from an offset in
-/// bytes on. `disk` is its name in errors.
+/// As [`find`], but reads the disk through `read`, which fills a buffer from a byte
+/// offset. `disk` is the name of the disk in errors.
 ///
 /// # Errors
 /// As [`find`].

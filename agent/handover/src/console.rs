@@ -165,7 +165,7 @@ impl SerialConsole {
     }
 }
 
-/// Splits off the leading digits; `None` if there are none.
+/// Splits off the leading digits; `None` if the text does not begin with a digit.
 fn digits(text: &str) -> Option<(&str, &str)> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())

@@ -19,7 +19,8 @@ pub fn to_text(path: &[u8]) -> String {
         };
         rest = next;
         match (kind, subtype) {
-            // 0x01 ends one of several paths, any other subtype ends them all.
+            // Subtype 0x01 ends one path of several; any other subtype ends the whole
+            // list.
             (0x7f, 0x01) => separator = ",",
             (0x7f, _) => break,
             _ => {

@@ -379,7 +379,8 @@ mod tests {
         }
     }
 
-    /// The names of Ironic's agent. Loaders of other architectures are ignored.
+    /// The loader names are those that Ironic's agent accepts. Loaders of other
+    /// architectures are ignored.
     #[test]
     fn every_machine_has_its_names() {
         use Machine::{Aa64, Ia32, X64};

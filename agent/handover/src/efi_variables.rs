@@ -72,7 +72,7 @@ impl Variables {
             let Some(number) = file.file_name().to_str().and_then(entry_number) else {
                 continue;
             };
-            // If both spellings of a name exist, the one of the specification counts.
+            // If both spellings of a name exist, use the one of the specification.
             if file.path() != self.path(&entry_name(number)) {
                 continue;
             }
@@ -324,7 +324,7 @@ mod tests {
         variables.set_entry(0xab, b"new").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"\x07\0\0\0new");
         assert_eq!(variables.entries().unwrap().len(), 1);
-        // Both spellings: the one of the specification counts.
+        // If both spellings exist, the one of the specification is used.
         let upper = dir.path().join(format!("Boot00AB-{GLOBAL}"));
         fs::write(&upper, b"\x07\0\0\0\x01\0\0\0\0\0U\0\0\0").unwrap();
         let labels: Vec<_> = variables.entries().unwrap();

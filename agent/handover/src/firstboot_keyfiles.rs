@@ -12,8 +12,8 @@ use crate::boot_files::BootFiles;
 /// The directory of the files in the boot partition.
 pub const DIRECTORY: &str = "coreos-firstboot-network";
 
-/// CoreOS copies the files to a directory where NetworkManager reads no other names
-/// (nm-settings-keyfile(5)).
+/// CoreOS copies the files to a directory in which NetworkManager reads only files
+/// with this suffix (nm-settings-keyfile(5)).
 const SUFFIX: &str = ".nmconnection";
 
 /// The longest file name on ext4, in bytes.
@@ -62,8 +62,8 @@ pub fn check(files: &[(String, Vec<u8>)]) -> Result<()> {
     Ok(())
 }
 
-/// Writes the files where CoreOS looks for them. Only root may read them, because
-/// NetworkManager ignores others.
+/// Writes the files where CoreOS looks for them. Only root may read them:
+/// NetworkManager ignores keyfiles that other users can read.
 ///
 /// # Errors
 /// If a file exists already, or the file system rejects it.

@@ -1,5 +1,6 @@
 //! Predicts what GRUB boots from the boot partition of an installed CoreOS: the
-//! kernel, initrd and arguments of the default entry, with those of the first boot.
+//! kernel, the initrd and the arguments of the default entry, including the arguments
+//! of the first boot.
 //!
 //! This is no interpreter of GRUB's language. It follows only the decisions in
 //! the grub.cfg of CoreOS (coreos-assembler, `src/grub.cfg`): the last entry
@@ -23,7 +24,7 @@ const LIMIT: u64 = 256 << 10;
 #[derive(Debug, PartialEq, Eq)]
 pub struct NextBoot {
     pub kernel: PathBuf,
-    /// In the order in which they follow one another in memory.
+    /// In the order in which the boot loader places them in memory.
     pub initrds: Vec<PathBuf>,
     pub arguments: String,
 }
@@ -79,7 +80,7 @@ fn first_boot(boot: &Path) -> Result<String> {
         .to_owned())
 }
 
-/// Why the next boot cannot be told from a file.
+/// Why the files do not show what GRUB would boot next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChoiceError {
     #[error("expected a line '{0}', found none")]
@@ -93,7 +94,7 @@ pub enum ChoiceError {
 }
 
 /// The keys of a boot loader entry (Boot Loader Specification, "Type #1") that are
-/// needed here. The values of a repeated key are joined with blanks.
+/// needed here. The values of a repeated key are joined with spaces.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     linux: String,

@@ -52,7 +52,8 @@ impl Edit {
 /// Why the configuration has no block for the commands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// By far the most frequent error has coreos-installer's words.
+    /// The most frequent error by far. It uses coreos-installer's words, because
+    /// people search for them.
     #[error("missing substitution marker: expected the lines {START} and {END}")]
     Missing,
     #[error("expected the lines {START} and {END} once, found several")]

@@ -31,8 +31,8 @@ pub enum WordError {
 }
 
 /// Rejects text that would not reach the kernel as the same words. A broken script
-/// does not boot, and one with another meaning boots something else. Blanks
-/// separate words; both kinds of quotes protect blanks and operators.
+/// does not boot, and a script with another meaning boots something else. Spaces
+/// separate words; both kinds of quotes protect spaces and operators.
 ///
 /// # Errors
 /// The first fault.
@@ -57,7 +57,7 @@ pub fn check(text: &str) -> Result<(), WordError> {
 }
 
 /// The text after a variable. A variable is accepted only as a whole word, like
-/// `$tuned_params`, because then nothing else can be meant.
+/// `$tuned_params`, because such a word cannot mean anything else.
 fn variable(text: &str) -> Result<&str, WordError> {
     let end = text.find(' ').unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
@@ -128,8 +128,8 @@ mod tests {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // If the text swallows the end of its line, it also swallows the `echo`, which
-        // then prints nothing.
+        // A second command follows, as in a real script. A text that continues beyond
+        // the end of its line would include that command.
         write!(child.stdin.take().unwrap(), "linux /v {text}\necho done\n").unwrap();
         child.wait().unwrap().success()
     }

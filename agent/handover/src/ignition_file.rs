@@ -118,8 +118,8 @@ fn parse(config: &[u8]) -> Result<Map<String, Value>> {
 mod tests {
     use super::*;
 
-    /// The blanks, the order and the escapes are ones that the agent never writes,
-    /// so the test notices if the agent rewrites the config.
+    /// The agent would write other spaces, another order and other escapes. So the
+    /// test notices if the agent rewrites the config.
     const USER: &[u8] = b"{ \"storage\":{\"files\":[ ]},\n\t\"ignition\" : {\"version\":\"3.2.0\"} , \"x\":\"\\u0041\"}\n";
 
     fn with(config: Option<&[u8]>, hostname: Option<&str>) -> Option<Vec<u8>> {

@@ -101,7 +101,7 @@ impl CoreosChanges {
     }
 }
 
-/// Makes the changes in the boot partition of this disk. They are on the medium
+/// Makes the changes in the boot partition of this disk. They are flushed to the disk
 /// when this returns.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 //!
 //! The result equals that of coreos-installer (`src/io/bls.rs`) byte for byte, so
 //! that the tools of the installed system find what they expect. The edit works on
-//! `" " + options + " "`. Each deletion replaces every `" x "` with one blank; then
+//! `" " + options + " "`. Each deletion replaces every `" x "` with one space; then
 //! the new arguments are appended, even if they are there already.
 
 use landfall_report::failure::{Failure, Result};
@@ -191,7 +191,7 @@ mod tests {
             ("a", &["a", "a"], &[], "a a a"),
             ("a   b", &["c"], &[], "a   b c"),
             ("a", &["  b "], &[" a  "], "b"),
-            // A deletion is one pass: if two matches share a blank, only the first is
+            // A deletion is one pass: if two matches share a space, only the first is
             // deleted.
             ("x x y", &[], &["x"], "x y"),
             ("", &["a"], &["b"], "a"),

@@ -1,5 +1,6 @@
-//! Loads the kernel of the installed system, so that the end of this boot starts it
-//! directly. That skips the firmware, which takes minutes on a server.
+//! Loads the kernel of the installed system, so that the reboot at the end of the
+//! deployment starts it directly. That skips the firmware, which takes minutes on a
+//! server.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -27,8 +28,9 @@ const LARGEST_FILE: u64 = 512 << 20;
 /// Loads the kernel, initrd and arguments that GRUB would boot from this disk.
 ///
 /// # Errors
-/// If the agent cannot find out what GRUB would boot, or this kernel rejects the
-/// other one. Then only a reboot starts the installed system.
+/// If the agent cannot find out what GRUB would boot, or the running kernel rejects
+/// the kernel of the installed system. Then only a reboot through the firmware starts
+/// the installed system.
 pub fn load_installed_system(disk: &Path, _permission: &WritePermission) -> Result<()> {
     let started = Instant::now();
     let table = written_disk::read_table(disk)?;

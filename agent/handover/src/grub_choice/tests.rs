@@ -115,8 +115,7 @@ fn an_entry_has_all_its_parts() {
     }
 }
 
-/// RHEL 8 uses these variables, and so do CoreOS hosts that were upgraded from
-/// there.
+/// RHEL 8 uses these variables, and so do CoreOS hosts that were upgraded from it.
 #[test]
 fn variables_are_those_of_the_environment_block() {
     let boot = boot(None);

@@ -130,7 +130,7 @@ fn platform_and_consoles_as_the_peer_sets_them() {
             "metal console=ttyS1,9600n8 nosmt",
             "serial --unit=1 --speed=9600 --word=8 --parity=no\nterminal_input serial\nterminal_output serial\n",
         ),
-        // The named consoles equal those of the platform metal. They are deleted, and
+        // The consoles of this platform equal those of metal. They are deleted, and
         // added again at the end.
         (
             Some("openstack"),
