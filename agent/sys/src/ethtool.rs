@@ -161,7 +161,7 @@ pub(super) unsafe fn ask<T>(interface: &str, request: &mut T) -> io::Result<()> 
         *to = from as libc::c_char;
     }
     ifreq.ifr_ifru.ifru_data = std::ptr::from_mut(request).cast();
-    // Any socket works. The kernel may lack every address family except this one.
+    // Any socket works. This is the only address family that every kernel has.
     let socket = socket(
         AddressFamily::Unix,
         SockType::Datagram,

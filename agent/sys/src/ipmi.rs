@@ -16,7 +16,7 @@ const SYSTEM_INTERFACE: libc::c_int = 0x0c;
 const BMC_CHANNEL: libc::c_short = 0xf;
 /// `IPMI_MAX_MSG_LENGTH`.
 const LONGEST: usize = 272;
-/// The device's possible names: under devfs, in old and in new kernels.
+/// The possible device nodes, in the order in which ipmitool tries them.
 const DEVICES: [&str; 3] = ["/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"];
 
 /// `struct ipmi_system_interface_addr`.
@@ -129,8 +129,7 @@ impl Ipmi {
         }
     }
 
-    /// Receives the next response. A signal, such as that of a child that ended,
-    /// does not end the wait.
+    /// Receives the next response. A signal, such as SIGCHLD, does not end the wait.
     fn receive(&self, until: Instant) -> io::Result<(libc::c_long, Vec<u8>)> {
         loop {
             self.wait(until)?;
@@ -155,7 +154,7 @@ impl Ipmi {
         }
     }
 
-    /// Takes a response that is there.
+    /// Takes a response from the driver's queue without waiting.
     fn take(&self) -> nix::Result<(libc::c_long, Vec<u8>)> {
         let mut data = [0; LONGEST];
         let mut address = Address {

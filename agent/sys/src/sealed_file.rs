@@ -1,9 +1,9 @@
-//! A copy of a file in memory that nobody can change or cut off, mapped.
+//! A memory-mapped copy of a file that no process can change or truncate.
 //!
-//! A mapping of a file on disk is dangerous: if another program cuts the file off,
-//! a read of the mapping ends this program with SIGBUS. The kernel guarantees that a
-//! sealed memory file keeps its size and its content (memfd_create(2), fcntl(2)
-//! "File Sealing"), so a reference to its bytes is safe.
+//! A mapping of a file on disk is dangerous: if another program truncates the file,
+//! reading the mapping ends this program with SIGBUS. The kernel guarantees that a
+//! sealed memory file keeps its size and its content (memfd_create(2), fcntl(2) "File
+//! Sealing"), so a reference to its bytes is safe.
 
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -13,19 +13,19 @@ use memmap2::Mmap;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// In bytes: how much is copied at once.
+/// The number of bytes that are copied at once.
 const PIECE: usize = 1 << 20;
 
 #[derive(Debug)]
 pub struct SealedFile {
     file: File,
-    /// `None` if the file is empty: the kernel cannot map nothing.
+    /// `None` if the file is empty, because an empty file cannot be mapped.
     map: Option<Mmap>,
 }
 
 impl SealedFile {
     /// Copies `source` to its end. Passes each piece to `each`, so that the caller
-    /// can digest the bytes on the way.
+    /// can compute a digest meanwhile.
     ///
     /// # Errors
     /// If `source` cannot be read, or memory runs out.

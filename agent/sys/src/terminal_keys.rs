@@ -1,12 +1,12 @@
-//! Reading single keys from a terminal.
+//! Reads single keys from a terminal.
 
 use std::fs::File;
 use std::io;
 
 use nix::sys::termios::{InputFlags, LocalFlags, SetArg, tcgetattr, tcsetattr};
 
-/// Makes the terminal hand over each key at once, and neither print keys nor end
-/// processes by them. What programs print on it is not changed.
+/// Makes the terminal pass on each key at once. It neither echoes keys nor turns keys
+/// such as Ctrl-C into signals. The output of programs does not change.
 ///
 /// # Errors
 /// If the file is no terminal.
