@@ -30,9 +30,9 @@ impl BootParams {
         *self.debug || *self.landfall_debug
     }
 
-    /// The URLs that the agent posts the inventory to: the callback URL. Without
-    /// one, but with collectors configured, the inspection API of the Ironic at
-    /// `api_url`.
+    /// The URLs to which the agent posts the inventory: those of the callback URL. If
+    /// there is no callback URL but collectors are configured, the agent uses the
+    /// inspection API of the Ironic at `api_url`.
     pub fn inspection_urls(&self) -> Option<ServiceUrls> {
         let given = self.inspection_callback_url.value.clone();
         given.or_else(|| match &self.api_url.value {

@@ -141,7 +141,8 @@ pub enum ConsoleMode {
     Quiet,
 }
 
-/// Implements [`ArgumentValue`] for an enum whose values are words, in any case.
+/// Implements [`ArgumentValue`] for an enum whose values are words, in any letter
+/// case.
 macro_rules! words {
     ($type:ident, $expected:literal, $($word:literal => $variant:ident),+) => {
         impl ArgumentValue for $type {

@@ -66,7 +66,7 @@ impl CommandLine {
         self.tokens.iter().rev().find(|token| token.key == key)
     }
 
-    /// The arguments with other names than these.
+    /// The arguments whose names are not in `keys`.
     #[must_use]
     pub fn without(&self, keys: &[&str]) -> CommandLine {
         let mut others = self.clone();
@@ -75,7 +75,7 @@ impl CommandLine {
         others
     }
 
-    /// These arguments, and after them others.
+    /// These arguments, followed by `others`.
     #[must_use]
     pub fn followed_by(mut self, others: CommandLine) -> CommandLine {
         self.tokens.extend(others.tokens);

@@ -1,12 +1,13 @@
-//! The kernel arguments that the installed CoreOS gets again on its first boot.
+//! Selects the kernel arguments that this boot passes on to the first boot of the
+//! installed CoreOS.
 
 use crate::cmdline::{CommandLine, Token};
 
-/// Network arguments to pass on from this boot to the first boot. Some of them an
-/// unattended CoreOS installation passes on as well (coreos-installer's
-/// `coreos-installer-service` script). Without the others, a link that this boot
-/// has could be missing on the first boot, or get another lease or other name
-/// servers. Each name stands for the bare word and for `name=value`.
+/// The network arguments that this boot passes on to the first boot. An unattended
+/// CoreOS installation passes on some of them too (coreos-installer's
+/// `coreos-installer-service` script). Without the others, a link of this boot could
+/// be missing on the first boot, or get another lease or other name servers. Each
+/// name matches both the bare argument and `name=value`.
 const FIRST_BOOT: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",
@@ -37,8 +38,9 @@ const FIRST_BOOT: &[&str] = &[
 ];
 
 /// The arguments of [`FIRST_BOOT`] that matter even if the first boot gets its
-/// network from NetworkManager's files, which replace the others: whether there is
-/// IPv6, what NICs are called, and what happens to the files after the first boot.
+/// network from NetworkManager's files; the files replace all others. They decide
+/// whether IPv6 is enabled, how NICs are named, and what happens to the files after
+/// the first boot.
 const WITH_FILES: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",
@@ -102,7 +104,8 @@ mod tests {
         assert!(first_boot_arguments(&CommandLine::parse("quiet ro")).is_empty());
     }
 
-    /// This boot reads both spellings (`interface_names`), and BOOTIF in any case.
+    /// This boot reads both spellings (`interface_names`), and BOOTIF in any letter
+    /// case.
     #[test]
     fn whatever_this_boot_reads_is_handed_on() {
         let line = "net.naming_scheme=v257 net.naming-scheme=v252 bootif=01-52-54-00-00-00-01";

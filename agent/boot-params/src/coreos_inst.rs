@@ -1,4 +1,4 @@
-//! `coreos.inst.*`: an installation that the kernel command line itself orders,
+//! `coreos.inst.*`: an installation that the kernel command line itself requests,
 //! without a provisioning service.
 //!
 //! Names and meanings are those of coreos-installer's current boot service, and of
@@ -66,8 +66,8 @@ const CURRENT_ONLY: [&str; 5] = [
 /// At most this many unknown names are reported.
 const MAX_UNKNOWN: usize = 100;
 
-/// The installation that a command line orders. Lists and names stay text: the
-/// installation itself parses them.
+/// The installation that a command line requests. Lists and names remain text here,
+/// because the installation itself parses them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoreosInst {
     /// `coreos.inst=yes`: the command line is for the installer of RHCOS 4.1 to
@@ -75,8 +75,8 @@ pub struct CoreosInst {
     pub legacy: bool,
     /// The disk to install to, as an absolute path.
     pub install_dev: Option<String>,
-    /// The line says what to install and names no disk, and root device hints choose
-    /// the disk.
+    /// True if the command line says what to install but names no disk, so that root
+    /// device hints choose the disk.
     pub uses_hints: bool,
     pub image_url: Option<String>,
     /// The Ignition config; `None` also for `skip`.
@@ -183,7 +183,7 @@ impl CoreosInst {
         inst
     }
 
-    /// True if the command line orders an installation, even an impossible one.
+    /// True if the command line requests an installation, even an impossible one.
     pub fn is_wanted(&self) -> bool {
         self.legacy || self.install_dev.is_some() || self.uses_hints
     }
@@ -330,9 +330,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A switch is on if it is given, unless its value is empty, `0`, `no` or
-    /// `off`, as in `karg_bool` of coreos-installer's service. That service also
-    /// takes `false` as on. Nobody can mean that, so here `false` is off.
+    /// A switch is on if it is given, unless its value is empty, `0`, `no` or `off`,
+    /// as in `karg_bool` of coreos-installer's service. That service also treats
+    /// `false` as on. Nobody can mean that, so here `false` is off.
     fn switch(&mut self, key: &str) -> bool {
         let Some(text) = self.line.last(key).map(|token| token.value.as_deref()) else {
             return false;

@@ -1,14 +1,14 @@
-//! dracut's network arguments → [`NetArgs`].
+//! Parses dracut's network arguments into [`NetArgs`].
 //!
 //! The grammar is that of NetworkManager's generator for the initramfs
 //! (`nmi-cmdline-reader.c`, git of 2026-08), because that program reads the same
 //! arguments on the installed CoreOS. This module checks only the form; the network
 //! plan decides what the arguments mean together.
 //!
-//! These arguments are silently ignored. This machine has no use for them, and
-//! NetworkManager does not read them or applies them only on other machines:
-//! dracut's own timeouts (`rd.net.timeout.iflink` and others), `rd.znet`, and the
-//! choice of a DNS daemon (`rd.net.dns-backend`, `rd.net.dns-resolve-mode`).
+//! The following arguments are silently ignored, because this machine has no use for
+//! them, and NetworkManager either does not read them or applies them only on other
+//! machines: dracut's own timeouts (`rd.net.timeout.iflink` and others), `rd.znet`,
+//! and the choice of a DNS daemon (`rd.net.dns-backend`, `rd.net.dns-resolve-mode`).
 
 mod client_id_argument;
 mod device;
@@ -115,7 +115,8 @@ impl Default for NetArgs {
 }
 
 impl NetArgs {
-    /// Like [`from_command_line`](Self::from_command_line), for the text of one.
+    /// Like [`from_command_line`](Self::from_command_line), for the text of a command
+    /// line.
     pub fn parse(line: &str) -> NetArgs {
         NetArgs::from_command_line(&CommandLine::parse(line))
     }

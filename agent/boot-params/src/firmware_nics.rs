@@ -1,5 +1,5 @@
-//! Parses what the firmware has set up for an iSCSI boot: the files below
-//! `/sys/firmware/ibft/ethernet*` → [`FirmwareNic`].
+//! Parses the settings of the firmware for an iSCSI boot: the files below
+//! `/sys/firmware/ibft/ethernet*`, into [`FirmwareNic`].
 //!
 //! The meaning is that of NetworkManager's reader (`nmi-ibft-reader.c`, git of
 //! 2026-08): it ignores `flags` (valid, boot NIC) and `subnet-mask`, and it keeps a

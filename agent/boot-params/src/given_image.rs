@@ -11,7 +11,7 @@ pub struct GivenImage {
     pub checksum: Option<Checksum>,
 }
 
-/// What the image as downloaded is compared with.
+/// The checksum that the downloaded image must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Checksum {
     Digest(Digest),

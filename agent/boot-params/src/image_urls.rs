@@ -6,8 +6,8 @@ use crate::digest::{Algorithm, Digest};
 /// The query parameter with the digest in OpenShift's `bootstrapOSImage`.
 const SHA256: &str = "sha256=";
 
-/// The URLs of one image, which is the same at each of them: `http://`, `https://`
-/// or `file:///`, joined by commas.
+/// One or several URLs of the same image: `http://`, `https://` or `file:///`, joined
+/// by commas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageUrls {
     /// At least one URL, without the digest.

@@ -1,4 +1,4 @@
-//! Numbers, texts, lists and durations as values of arguments.
+//! Implements [`ArgumentValue`] for numbers, texts, lists and durations.
 
 use std::net::IpAddr;
 use std::time::Duration;

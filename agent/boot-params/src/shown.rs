@@ -43,7 +43,8 @@ fn without_secrets_of_urls(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text after a scheme, without the second slash, which people forget.
+/// The characters between a scheme and a host, without the second slash, because
+/// people forget it.
 const MARK: &str = ":/";
 
 const SEPARATORS: &str = ",;'\"([{|";

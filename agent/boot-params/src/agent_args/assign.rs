@@ -62,8 +62,8 @@ pub(super) fn assign<T: ArgumentValue>(
     }
 }
 
-/// A value that other people may see: secrets masked, of limited length, on one
-/// line.
+/// The value in a form that other people may see: on one line, of limited length, and
+/// with secrets masked.
 pub(super) fn shown<T: ArgumentValue>(text: &str) -> String {
     if T::SECRET {
         return "***".to_owned();

@@ -60,7 +60,7 @@ impl BootParams {
         self.report_unknown(line);
     }
 
-    /// Reads `BOOTIF` in any case, as NetworkManager does.
+    /// Reads `BOOTIF` in any letter case, as NetworkManager does.
     fn read_boot_interface(&mut self, line: &CommandLine, origin: Origin) {
         let last = line.tokens().iter().rev();
         let Some(token) = last

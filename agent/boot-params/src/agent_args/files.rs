@@ -57,7 +57,8 @@ impl BootParams {
     }
 
     /// The file may also contain options of oslo.config itself and of its sister
-    /// libraries. So this reports only names that are nearly one of the agent's.
+    /// libraries. So this reports only names that closely resemble an option of the
+    /// agent.
     fn report_mistyped(&mut self, path: &str, values: &BTreeMap<String, String>) {
         let unknown = values.keys().filter(|name| names_option(name).is_none());
         for name in unknown.take(MAX_UNKNOWN) {

@@ -94,7 +94,8 @@ pub fn nearest_within<'a>(
 ) -> Option<&'a str> {
     candidates
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= limit)
-        // A swap of neighbours (`ulr`), the commonest typo, is one edit, not two.
+        // A swap of two neighbouring characters (`ulr`), the most common typo, is one
+        // edit, not two.
         .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
         .filter(|&(distance, _)| distance <= limit)
         .min()

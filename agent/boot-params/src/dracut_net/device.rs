@@ -19,8 +19,9 @@ pub enum DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// Distinguishes names from addresses. As in NetworkManager, a text that can be
-    /// an interface name is one; a full Ethernet address is too long for a name.
+    /// Distinguishes names from addresses. As in NetworkManager, every text that is a
+    /// valid interface name is taken as a name; a full Ethernet address is too long
+    /// for a name.
     pub fn parse(text: &str) -> DeviceSpec {
         if is_interface_name(text) {
             return DeviceSpec::Name(text.to_owned());

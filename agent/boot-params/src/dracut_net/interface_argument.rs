@@ -1,4 +1,5 @@
-//! Arguments that find or create interfaces. That makes their order matter.
+//! Arguments that find or create interfaces. Their order matters, because a later
+//! argument can refer to an interface of an earlier one.
 
 use super::client_id_argument::ClientIdArgument;
 use super::ip_argument::IpArgument;

@@ -10,8 +10,8 @@ use crate::ip_prefix::IpPrefix;
 /// One `rd.route=NET[/PREFIX]:GATEWAY[:IFACE]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteArgument {
-    /// The route; `None` if it cannot be parsed. The interface is configured all
-    /// the same, as in NetworkManager.
+    /// The route; `None` if it cannot be parsed. As in NetworkManager, the interface
+    /// is configured anyway.
     pub route: Option<RouteFields>,
     /// The interface of the route; `None`: the first interface that can use it.
     pub device: Option<DeviceSpec>,

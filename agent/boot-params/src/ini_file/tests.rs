@@ -129,7 +129,8 @@ fn no_file_is_read_beyond_the_limit() {
     let file = IniFile::parse(&text);
     assert_eq!(file.faults.len(), 1);
     assert!(file.assignments.len() <= MAX_LENGTH / line.len());
-    // First the limit falls inside a character. The second text has only faults.
+    // In the first text the limit falls inside a character. The second text has only
+    // faults.
     let text = format!("x{}", "\u{e4}".repeat(MAX_LENGTH));
     assert_eq!(IniFile::parse(&text).faults.len(), 1);
     assert_eq!(IniFile::parse(&"x\n".repeat(1000)).faults.len(), MAX_FAULTS);

@@ -18,8 +18,8 @@ const ENDINGS: [&str; 7] = [
     "credentials",
 ];
 
-/// After a colon the name must be in quotes, as in JSON: prose has colons after such
-/// words.
+/// Masks the values. In front of a colon, a name must be in quotes, as in JSON: in
+/// prose, a colon can follow such a word.
 pub(super) fn without_secret_values(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
@@ -51,9 +51,10 @@ pub(super) fn without_secret_values(text: &str) -> Cow<'_, str> {
 struct Name {
     /// The quote around the name alone, with its backslashes: `\"`.
     quotes: Option<String>,
-    /// The quote in front of an unquoted name, which may close after the value.
+    /// The quote in front of an unquoted name. The closing quote may follow the
+    /// value.
     opened: Option<char>,
-    /// Blanks surround the separator.
+    /// Whether spaces surround the separator.
     is_spaced: bool,
 }
 
@@ -115,8 +116,9 @@ fn value(text: &str, from: usize, name: &Name) -> (usize, usize) {
     (start, start + end)
 }
 
-/// The position of the quote that ends a value: after it the text ends, or goes on
-/// with a blank or with punctuation. It is not `escaped` by a backslash.
+/// The position of the quote that ends a value: the text ends after it, or continues
+/// with white space or punctuation. `escaped` says whether a quote after a backslash
+/// can close the value.
 fn closing(text: &str, quote: &str, escaped: Escaped) -> Option<usize> {
     let mut quotes = text.match_indices(quote).map(|(at, _)| at);
     quotes.find(|at| {
