@@ -35,7 +35,7 @@ pub(super) struct Consoles {
     list: PathBuf,
     devices: PathBuf,
     mode: ConsoleMode,
-    /// Whether keys open the form that is offered.
+    /// Whether a key opens the form, if one is offered.
     form: bool,
     open: RwLock<BTreeMap<PathBuf, Console>>,
 }

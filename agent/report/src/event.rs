@@ -22,7 +22,7 @@ pub struct Event {
     pub level: Level,
     /// Printable ASCII without secrets.
     pub text: String,
-    /// How far long work has come, in the lines of [`crate::Progress`].
+    /// The progress of long work; only lines of [`crate::Progress`] have it.
     pub progress: Option<ByteCount>,
 }
 
@@ -30,7 +30,7 @@ pub struct Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteCount {
     pub done: u64,
-    /// If it is known.
+    /// `None` if it is not known.
     pub total: Option<u64>,
 }
 

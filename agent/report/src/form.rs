@@ -1,5 +1,5 @@
-//! The form that an operator opens on a console. The consoles give it the keys and show
-//! its lines; what is in it is the business of the one who offers it.
+//! The form that an operator opens on a console. The consoles pass the keys to it and
+//! show its lines; the code that offers the form decides its content.
 
 use std::sync::OnceLock;
 
@@ -36,7 +36,7 @@ type OpenForm = Box<dyn Fn() -> Box<dyn Form> + Send + Sync>;
 static OFFERED: OnceLock<OpenForm> = OnceLock::new();
 
 /// Offers a form on all consoles for the rest of the process. Only the first offer
-/// counts.
+/// takes effect.
 pub fn offer(open: impl Fn() -> Box<dyn Form> + Send + Sync + 'static) {
     let _ = OFFERED.set(Box::new(open));
 }

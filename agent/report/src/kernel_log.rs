@@ -39,14 +39,14 @@ fn all() -> Vec<Record> {
 }
 
 struct Record {
-    /// Zero is the kernel. It gives another one to the records of programs
-    /// (Documentation/ABI/testing/dev-kmsg).
+    /// Zero for the kernel's own records. The kernel gives another facility to the
+    /// records of programs (Documentation/ABI/testing/dev-kmsg).
     facility: u32,
     said: Said,
 }
 
 impl Record {
-    /// Without those of audit: the kernel prints them as its own, but they quote the
+    /// False for audit records: the kernel prints them as its own, but they quote the
     /// command lines of programs (kernel/audit.c, `kauditd_printk_skb`).
     fn is_own(&self) -> bool {
         let text = &self.said.text;

@@ -44,8 +44,8 @@ const LINE_LIMIT: usize = 4000;
 /// The destination of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// Every console in /proc/consoles, and the kernel log. `form` says whether keys
-    /// open the form that is offered.
+    /// Every console in /proc/consoles, and the kernel log. `form` says whether a key
+    /// opens the form, if one is offered.
     Consoles { mode: ConsoleMode, form: bool },
     /// stderr, for a person at a terminal or a log file.
     Stderr,
@@ -152,7 +152,8 @@ impl Sinks {
                 let _ = writeln!(std::io::stderr(), "{text}");
             }
             Self::Journal(notify) => {
-                // Neither must a closed journal or a busy service manager.
+                // A closed journal or a busy service manager must not stop the agent
+                // either.
                 let _ = writeln!(std::io::stderr(), "{}", line.for_journal());
                 if let Some(notify) = notify
                     && line.level <= Level::INFO
@@ -215,9 +216,8 @@ impl<S: Subscriber> Layer<S> for Lines {
     }
 }
 
-/// Modules whose lines begin with another word than the crate: several crates
-/// are one stage for the operator, or a crate has several stages. The first
-/// match applies.
+/// Modules whose stage is not the name of their crate: several crates are one stage
+/// for the operator, or a crate has several stages. The first match applies.
 const STAGES: &[(&str, &str)] = &[
     ("agent::stages", "agent"),
     ("download", "disk"),
@@ -261,7 +261,7 @@ fn printable(text: &str) -> String {
     out
 }
 
-/// The fields of a `tracing` event that count.
+/// The fields of a `tracing` event that this crate uses.
 #[derive(Default)]
 struct Fields {
     message: String,

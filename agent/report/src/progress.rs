@@ -22,7 +22,7 @@ pub struct Progress {
     last_status: Option<Instant>,
 }
 
-/// A line that says how far work has come.
+/// A line that reports the progress of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgressLine {
     pub text: String,

@@ -48,7 +48,7 @@ pub fn last_events(count: usize) -> Vec<Event> {
     })
 }
 
-/// Changes with every new event. Holds the event's number.
+/// A receiver that changes with every new event and holds the event's number.
 pub fn newest_event() -> watch::Receiver<u64> {
     NEWEST.subscribe()
 }

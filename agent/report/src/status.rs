@@ -40,7 +40,7 @@ pub struct Status {
     pub progress: Option<Progress>,
     pub root_disk: Option<RootDisk>,
     pub last_error: Option<LastError>,
-    /// The machine is finished: the text says what happens next.
+    /// Set when the work on this machine is finished. Says what happens next.
     pub done: Option<String>,
 }
 
@@ -259,7 +259,7 @@ pub fn update(change: impl FnOnce(&mut Status)) {
     });
 }
 
-/// Records what the machine begins to do.
+/// Records the step that the machine begins.
 pub fn begin_step(name: impl Into<String>) {
     let step = Step {
         name: name.into(),
@@ -272,8 +272,8 @@ pub fn begin_step(name: impl Into<String>) {
     });
 }
 
-/// Records why a request failed that the agent repeats, until
-/// [`retry_succeeded`]. Without `remedy` it is what follows ` -- ` in the text.
+/// Records why a request failed that the agent retries. The record stays until
+/// [`retry_succeeded`]. If `remedy` is `None`, the remedy is the text after ` -- `.
 pub fn report_retry(stage: &str, text: &str, remedy: Option<String>) {
     let (text, own_remedy) = with_remedy(text);
     let error = LastError {
@@ -285,7 +285,7 @@ pub fn report_retry(stage: &str, text: &str, remedy: Option<String>) {
     update(|status| status.last_error = Some(error));
 }
 
-/// Removes what [`report_retry`] of this stage has recorded.
+/// Removes the error that [`report_retry`] has recorded for this stage.
 pub fn retry_succeeded(stage: &str) {
     update(|status| {
         if status
@@ -317,7 +317,7 @@ pub fn shown(text: &str) -> String {
     printable(&without_secrets(text))
 }
 
-/// Changes with every change of the status.
+/// A receiver that changes with every change of the status.
 pub fn changes() -> watch::Receiver<Status> {
     STATUS.subscribe()
 }

@@ -31,8 +31,8 @@ pub enum Tone {
 }
 
 /// The screen in `size` (columns, lines), with the last `events`. `now` is in seconds
-/// since boot, `clock` is the date and time in UTC, `hint` tells what the operator can
-/// press.
+/// since boot, `clock` is the date and time in UTC, `hint` says which key the
+/// operator can press.
 pub fn screen(
     status: &Status,
     events: &[Event],
@@ -96,7 +96,8 @@ pub fn block(status: &Status, now: f64, clock: &str, hint: &str) -> Vec<String> 
     page.lines.into_iter().map(|line| line.text).collect()
 }
 
-/// The form goes with the agent, and its hint must not stay.
+/// Returns `hint`, or nothing if the machine is done: the form ends with the agent,
+/// so its hint must not remain on the screen.
 fn unless_done<'a>(status: &Status, hint: &'a str) -> &'a str {
     if status.done.is_some() { "" } else { hint }
 }
@@ -113,8 +114,8 @@ fn rule(text: &str, character: char, width: usize) -> String {
     line
 }
 
-/// What a change of the status must change for another block to be printed: all but
-/// numbers that count on.
+/// The part of the status whose changes cause another block: everything except
+/// numbers that change all the time.
 pub(crate) fn essence(status: &Status) -> Status {
     let mut essence = status.clone();
     essence.progress = None;

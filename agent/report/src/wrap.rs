@@ -2,7 +2,7 @@
 
 /// Breaks text after a label into lines, between words. A word that is too long for
 /// one line, such as a URL, is broken as well. Later lines begin with `indent`
-/// blanks, but at most half of a line. `width` is in columns.
+/// spaces, but at most half of a line. `width` is in columns.
 pub fn wrapped(label: &str, text: &str, indent: usize, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Lines {

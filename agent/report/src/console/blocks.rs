@@ -1,4 +1,4 @@
-//! When a serial console gets the status as a block of lines.
+//! Decides when a serial console gets the status as a block of lines.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,19 +12,20 @@ use crate::status_screen;
 /// The pause between two blocks of the status on a serial console. At 9600 baud a
 /// block takes about a second.
 const BLOCK_PAUSE: Duration = Duration::from_secs(60);
-/// How long the first block waits after the console was opened: a boot that
-/// proceeds needs none.
+/// How long the first block waits after the console is opened. A boot that makes
+/// progress in this time needs no block.
 const FIRST_BLOCK: Duration = Duration::from_secs(15);
-/// How long a block waits for further changes, after the last change and after the first.
+/// How long a block waits for further changes: after the last change, and in total
+/// after the first one.
 const BLOCK_SETTLES: Duration = Duration::from_secs(3);
 const CHANGES_LAST: Duration = Duration::from_secs(20);
 
 /// A change that is not shown yet.
 struct Change {
     status: Status,
-    /// When it was seen.
+    /// When the change was seen.
     at: Instant,
-    /// When the first change was seen that is not shown.
+    /// When the first change since the last block was seen.
     first: Instant,
 }
 
@@ -32,7 +33,7 @@ struct Change {
 pub(super) struct Blocks {
     shown: Option<Status>,
     changed: Option<Change>,
-    /// No block before this.
+    /// No block is printed before this moment.
     not_before: Instant,
 }
 

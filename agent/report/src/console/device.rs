@@ -21,8 +21,8 @@ use crate::status;
 /// How many lines a console may lag behind. If it is slower, lines are dropped.
 pub(super) const CONSOLE_QUEUE: usize = 512;
 
-/// The shortest and the longest pause between two drawings of the screen, which has a
-/// clock.
+/// The shortest and the longest pause between two drawings of the screen. The longest
+/// pause is one second, because the screen shows a clock.
 const DRAW_PAUSE: Duration = Duration::from_millis(200);
 const REDRAW: Duration = Duration::from_secs(1);
 /// How long a drawing of the form waits for further keys: pasted text is drawn once, and
@@ -55,8 +55,8 @@ pub(super) struct Console {
 }
 
 impl Console {
-    /// Opens the console, and shows on it what `mode` says. If `form` is true, keys open
-    /// the form that is offered.
+    /// Opens the console in this mode. If `form` is true, a key opens the form, if
+    /// one is offered.
     pub(super) fn open(device: &Path, mode: ConsoleMode, form: bool) -> Option<Self> {
         // A console without a device node (netconsole) gets the lines from the kernel
         // log.
@@ -103,14 +103,14 @@ impl Console {
     pub(super) fn wait_until_printed(&self, bound: Duration) {
         let (done, printed) = sync_channel(1);
         if self.queue.try_send(Job::Flush(done)).is_ok() {
-            // After the timeout the agent continues as well.
+            // The agent also continues after the timeout.
             let _ = printed.recv_timeout(bound);
         }
     }
 }
 
-/// Draws the status screen whenever a line is said, and every second; or the form while
-/// it is open.
+/// Draws the status screen after log lines and every second, or the form while it is
+/// open.
 fn serve_screen(file: File, jobs: &Receiver<Job>) {
     let mut screen = Screen::new(file);
     let mut form = OpenForm::default();
@@ -127,7 +127,7 @@ fn serve_screen(file: File, jobs: &Receiver<Job>) {
                 due = due.min(now + KEYS_SETTLE);
             }
             Ok(Job::Flush(done)) => {
-                // The last status before the machine stops must be seen.
+                // The operator must see the last status before the machine stops.
                 form.close();
                 due = Instant::now();
                 flushed = Some(done);
@@ -135,7 +135,8 @@ fn serve_screen(file: File, jobs: &Receiver<Job>) {
             Err(RecvTimeoutError::Timeout) => form.close_if_idle(),
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Also while jobs keep coming.
+        // Reached after every job, so that the screen is drawn even if jobs keep
+        // arriving.
         if Instant::now() < due {
             continue;
         }
@@ -159,7 +160,7 @@ struct SerialLine {
     screen: Option<Screen>,
     /// The lines that were said while the form was open.
     held: Vec<String>,
-    /// How many lines there were beyond [`MOST_HELD`].
+    /// The number of lines that were dropped because [`MOST_HELD`] lines were held.
     not_held: usize,
 }
 
@@ -175,7 +176,8 @@ impl SerialLine {
         }
     }
 
-    /// Draws the form, or what was said while it was open.
+    /// Draws the form. If the form has just been closed, prints the lines that were
+    /// held.
     fn draw(&mut self) {
         if let Some(form) = self.form.shown() {
             if self.screen.is_none() {
@@ -221,7 +223,7 @@ fn serve_lines(file: File, jobs: &Receiver<Job>, mut blocks: Option<Blocks>) {
                 due = due.or(Some(now + KEYS_SETTLE));
             }
             Ok(Job::Flush(done)) => {
-                // The last lines before the machine stops must be seen.
+                // The operator must see the last lines before the machine stops.
                 line.form.close();
                 line.draw();
                 let _ = done.try_send(());
@@ -233,7 +235,8 @@ fn serve_lines(file: File, jobs: &Receiver<Job>, mut blocks: Option<Blocks>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Also while lines keep coming.
+        // Reached after every job, so that this also happens while lines keep
+        // arriving.
         if checked.elapsed() >= REDRAW && line.form.shown().is_some() {
             checked = Instant::now();
             line.form.close_if_idle();
@@ -291,7 +294,7 @@ mod tests {
         }
     }
 
-    /// What the terminal shows up to the text.
+    /// Reads what the terminal shows, until it has shown `text`.
     fn until(terminal: &mut File, text: &str) -> String {
         use std::io::Read as _;
         let mut seen = String::new();
@@ -310,7 +313,7 @@ mod tests {
         let device = nix::unistd::ttyname(&pty.slave).unwrap();
         let mut terminal = File::from(pty.master);
         let console = Console::open(&device, ConsoleMode::Lines, true).unwrap();
-        // The console reads keys, and prints none of them, only after a moment.
+        // It takes a moment until the console reads keys and no longer echoes them.
         let start = Instant::now();
         loop {
             let mode = nix::sys::termios::tcgetattr(&pty.slave).unwrap();
@@ -330,7 +333,7 @@ mod tests {
         console.print("before");
         let seen = until(&mut terminal, "before\r\n");
         assert!(!seen.contains("form"), "only Enter opens the form: {seen}");
-        // Not right behind another key.
+        // An Enter right after another key does not open the form.
         thread::sleep(Duration::from_millis(300));
         terminal.write_all(b"\rab").unwrap();
         let seen = until(&mut terminal, "form: ab");

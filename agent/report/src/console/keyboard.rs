@@ -13,8 +13,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::form::Key;
 
 const ESCAPE: u8 = 0x1b;
-/// A terminal sends the bytes of one key together, but a BMC's serial-over-LAN may put
-/// them into two packets.
+/// How long to wait for the next byte of a key. A terminal sends the bytes of one key
+/// together, but a BMC's serial-over-LAN may put them into two packets.
 const SEQUENCE_MILLISECONDS: u16 = 300;
 
 /// Calls `each` for every key, until the console disappears or `each` returns false.
@@ -53,7 +53,7 @@ pub(super) fn follow_keys(device: &Path, mut each: impl FnMut(Key) -> bool) {
 
 fn has_more(file: &File) -> bool {
     let mut files = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
-    // After an error the next read reports it.
+    // If poll(2) fails, the next read reports the error.
     poll(&mut files, PollTimeout::from(SEQUENCE_MILLISECONDS)).is_ok_and(|ready| ready > 0)
 }
 
@@ -77,7 +77,8 @@ impl Decoder {
         !matches!(self, Self::Start | Self::CarriageReturn)
     }
 
-    /// No more bytes come soon: an escape character alone is a key.
+    /// Ends a sequence when no further byte has arrived in time. An escape character
+    /// alone is a key.
     fn end(&mut self) -> Vec<Key> {
         match std::mem::take(self) {
             Self::Escape => vec![Key::Escape],
@@ -96,7 +97,8 @@ impl Decoder {
                 *self = Self::Sequence;
                 None
             }
-            // A control character within a sequence counts, and ends it.
+            // A control character within a sequence takes effect and ends the
+            // sequence.
             (_, 0..=0x1f | 0x7f) => self.control(byte),
             // A key together with Alt.
             (Self::Escape, _) => None,
@@ -114,7 +116,7 @@ impl Decoder {
             (Self::Sequence, b'D') => Some(Key::Left),
             (Self::Sequence | Self::Function, _) => None,
             (Self::Start | Self::CarriageReturn, b' '..=b'~') => Some(Key::Char(byte.into())),
-            // Bytes of characters beyond ASCII: no value has them.
+            // Bytes of characters beyond ASCII. No value in the form contains them.
             (Self::Start | Self::CarriageReturn, _) => None,
         }
     }

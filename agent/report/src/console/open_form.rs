@@ -6,8 +6,8 @@ use crate::form::{self, Form, Key};
 
 /// How long a form stays open without a key: a serial console shows no lines meanwhile.
 const IDLE: Duration = Duration::from_secs(300);
-/// How long no other key may have come before the Enter that opens the form. A serial
-/// line that sends back what was printed on it sends text right before each line's end.
+/// The time without a key that must precede the Enter that opens the form. A serial
+/// line that echoes the output sends text right before the end of each line.
 const ALONE: Duration = Duration::from_millis(200);
 
 /// The form of one console, while it is open.
@@ -23,8 +23,8 @@ impl OpenForm {
         self.form.as_deref()
     }
 
-    /// Gives the key to the form. An Enter alone opens one: noise on a serial line seldom
-    /// looks like it.
+    /// Passes the key to the form. If no form is open, a lone Enter opens one: noise
+    /// on a serial line seldom looks like that.
     pub(super) fn press(&mut self, key: Key, now: Instant) {
         let before = self.last_key.replace(now);
         match &mut self.form {

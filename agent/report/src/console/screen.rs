@@ -24,7 +24,7 @@ const LOG_LINES: usize = 80;
 pub(super) struct Screen {
     file: File,
     drawn: Vec<ScreenLine>,
-    /// When every line was drawn.
+    /// When all lines were last drawn.
     all_drawn: Option<Instant>,
 }
 
@@ -37,9 +37,9 @@ impl Screen {
         }
     }
 
-    /// Draws the lines that have changed: a frame buffer behind PCI is slow, and most
-    /// seconds change two lines. Now and then it draws all lines, because the kernel
-    /// prints on the same terminal.
+    /// Draws the lines that have changed: a frame buffer behind PCI is slow, and in
+    /// most seconds only two lines change. Every few seconds it draws all lines,
+    /// because the kernel prints on the same terminal.
     pub(super) fn draw(&mut self) {
         let size = self.size();
         let lines = status_screen::screen(
@@ -61,7 +61,7 @@ impl Screen {
         self.show(lines, size);
     }
 
-    /// Leaves an empty terminal, for lines.
+    /// Clears the terminal, so that lines can be printed on it.
     pub(super) fn clear(&mut self) {
         // If the terminal has disappeared, the error cannot be shown anywhere.
         let _ = self.file.write_all(b"\x1b[0m\x1b[2J\x1b[H");
@@ -89,9 +89,9 @@ impl Screen {
     }
 }
 
-/// What turns the lines on a terminal of this height into others, in the control
-/// sequences of the Linux console (console_codes(4)). The cursor stays in the last
-/// line, so that a later line of the kernel or init scrolls.
+/// Returns the control sequences of the Linux console (console_codes(4)) that change
+/// `drawn` into `lines` on a terminal of this height. The cursor stays in the last
+/// line, so that a later line of the kernel or of init scrolls the screen.
 fn changes(drawn: &[ScreenLine], lines: &[ScreenLine], height: usize) -> String {
     let mut out = String::new();
     for (number, line) in lines.iter().enumerate() {

@@ -8,13 +8,13 @@ use crate::wrap::wrapped;
 /// How much of the way to the service is shown.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Detail {
-    /// Every step in a line of its own.
+    /// Every step is on a separate line.
     Steps,
-    /// The steps that are done in one line together.
+    /// The steps that are done share one line.
     Brief,
 }
 
-/// Lines of one width that are being written.
+/// Collects lines of at most `width` characters.
 #[derive(Clone)]
 pub(super) struct Page {
     width: usize,
@@ -50,7 +50,7 @@ impl Page {
         self.put(Tone::Plain, "-".repeat(self.width));
     }
 
-    /// The machine, behind a name.
+    /// Adds the facts about the machine, preceded by `name`.
     pub(super) fn host(&mut self, status: &Status, name: &str) {
         let host = &status.host;
         let machine = format!("{} {}", host.vendor, host.product);
@@ -120,7 +120,7 @@ impl Page {
         for fault in &network.faults {
             self.fact(Tone::Failed, "", &format!("FAULT {fault}"));
         }
-        // Before the network is configured, nobody has looked for NICs.
+        // Before the network is configured, the agent has not looked for NICs.
         if network.nics.is_empty() && (network.source.is_some() || network.no_nic.is_some()) {
             let (why, remedy) = with_remedy(network.no_nic.as_deref().unwrap_or_default());
             let colon = if why.is_empty() { "" } else { ": " };
@@ -132,9 +132,9 @@ impl Page {
         self.nics(&network.nics, detail);
     }
 
-    /// In brief those come first that have come farthest, and NICs without a carrier
-    /// share a line if another one has a carrier: a server may have eight NICs of which
-    /// one is in use.
+    /// With [`Detail::Brief`], the NICs that have completed most steps come first,
+    /// and NICs without a carrier share a line if another NIC has a carrier: a server
+    /// may have eight NICs of which one is in use.
     fn nics(&mut self, nics: &[Nic], detail: Detail) {
         if detail == Detail::Steps {
             nics.iter().for_each(|nic| self.nic(nic, detail));
