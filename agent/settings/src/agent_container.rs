@@ -1,8 +1,8 @@
-//! The settings that OpenShift's agent container has of its own: the files of its
-//! image and of the unit's mounts, and the environment that the unit gives it.
+//! The settings that only OpenShift's agent container has: the files of its image and
+//! of the unit's mounts, and the environment that the unit sets.
 //!
-//! The agent reads them before it takes the host's root as its own, because the
-//! container's files have no path there.
+//! The agent reads them before it changes its root to the host's root, from which the
+//! container's files cannot be reached.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -25,13 +25,14 @@ const PREFIX: &str = "IPA_";
 const AUTHORITIES: &str = "etc/landfall/ca-bundle.pem";
 /// Below [`STATE_DIRECTORY`]: copies of the files that the settings name.
 const COPIES: &str = "container";
-/// The largest size of such a file, in bytes. That of a PEM file in the HTTP client.
+/// The largest size of such a file in bytes, the same as that of a PEM file in the
+/// HTTP client.
 const LARGEST: u64 = 4 << 20;
 
 /// What the agent has read in the container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerParts {
-    /// Where the container has the host's root.
+    /// Where the host's root is mounted in the container.
     host: PathBuf,
     files: ConfigFiles,
     environment: AgentUnit,
@@ -43,8 +44,8 @@ pub struct ContainerParts {
 }
 
 impl ContainerParts {
-    /// Reads the container of this process. `host` is where the container has the
-    /// host's root.
+    /// Reads the container of this process. `host` is where the host's root is
+    /// mounted in the container.
     pub fn of_this_process(host: &Path) -> Self {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -134,11 +135,12 @@ impl ContainerParts {
         }
     }
 
-    /// Makes the options that name files of the container name their copies, or the
-    /// files of the host that they are.
+    /// Changes the options that name files. A file of the container becomes its copy.
+    /// A file that the container sees through the mount of the host's root becomes
+    /// the path on the host.
     pub(crate) fn point_to_copies(&self, params: &mut BootParams) {
         for option in path_options(params) {
-            // The other sources do not know the container.
+            // Paths from other sources are paths on the host.
             if let (Some(path), Origin::File(_)) = (&option.value, &option.origin) {
                 let copy = || Path::new(STATE_DIRECTORY).join(copy_of(path));
                 let path = self.on_host(path).unwrap_or_else(copy);

@@ -78,7 +78,7 @@ fn read(path: &Path, left: usize) -> io::Result<(EmbeddedHost, usize)> {
     Ok((host, text.len()))
 }
 
-/// Whether root device hints may be in a file that is no host.
+/// Whether root device hints may be in a file that cannot be read as a host.
 fn may_have_hints(path: &Path) -> bool {
     if path.is_dir() {
         return false;
@@ -86,7 +86,7 @@ fn may_have_hints(path: &Path) -> bool {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LARGEST as u64).read_to_end(&mut bytes));
     let key = HINTS_KEY.as_bytes();
-    // What is too long was not read to its end.
+    // A file that is too long was not read to its end.
     read.is_err() || bytes.len() == LARGEST || bytes.windows(key.len()).any(|part| part == key)
 }
 

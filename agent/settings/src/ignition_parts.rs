@@ -17,7 +17,7 @@ use crate::ConfigFiles;
 const KEYFILES: &str = "etc/coreos-firstboot-network";
 const SUFFIX: &str = ".nmconnection";
 
-/// The ramdisk keeps files of its own here, such as the certificate authorities that it
+/// The ramdisk keeps its own files here, such as the certificate authorities that it
 /// trusts. A config must not replace them.
 const OWN_DIRECTORY: &str = "/etc/landfall/";
 

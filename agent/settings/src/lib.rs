@@ -1,8 +1,14 @@
 //! The settings of this boot as typed values, each with its source.
 //!
-//! Later sources take precedence: built-in default, unit and defaults of config.ign or
-//! environment of OpenShift's agent container, kernel argument, `parameters.txt` of virtual media, configuration file, and at run
-//! time mDNS and Ironic's answer to the lookup.
+//! Later sources take precedence:
+//!
+//! - built-in defaults
+//! - config.ign (its unit, and the defaults of OpenShift's image), or the environment
+//!   of OpenShift's agent container
+//! - kernel arguments
+//! - `parameters.txt` of virtual media
+//! - configuration files
+//! - at run time: mDNS, and Ironic's answer to the lookup
 
 mod agent_container;
 mod config_files;
@@ -45,8 +51,8 @@ pub struct Settings {
     /// The host's network as Ironic describes it (`network_data.json`), not parsed
     /// yet, and the device on which it was found.
     pub network_data: Option<MediaText>,
-    /// The part of the ramdisk that is for this machine only. It has no host until the
-    /// NICs have shown which machine this is.
+    /// The part of the ramdisk that is for this machine only. Its host is missing
+    /// until the agent has identified this machine by its NICs.
     pub embedded: Embedded,
     /// What CoreOS' tools have put into the ramdisk.
     pub ignition: IgnitionParts,
@@ -155,8 +161,8 @@ impl Settings {
         }
     }
 
-    /// The PEM files with certificates to trust in addition to those of the system, each
-    /// with the source that has it.
+    /// The PEM files with certificates to trust in addition to those of the system,
+    /// each with its source.
     pub fn files_of_authorities(&self) -> impl Iterator<Item = (&'static str, &GivenFile)> {
         let config = self.ignition.config.iter();
         let of_config = config.flat_map(|config| &config.authorities);
@@ -166,7 +172,7 @@ impl Settings {
             .chain(of_container.map(|file| (agent_container::NAME, file)))
     }
 
-    /// The content of these files.
+    /// The contents of the files of [`Self::files_of_authorities`].
     pub fn authorities(&self) -> Vec<Vec<u8>> {
         let files = self.files_of_authorities();
         files.map(|(_, file)| file.content.clone()).collect()

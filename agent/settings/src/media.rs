@@ -2,10 +2,10 @@
 //! the kernel.
 //!
 //! They can hold three things, each found by its own rule (`volumes.rs`):
-//! configuration files, `parameters.txt` and the network of the host. A network
-//! boot gets these from its boot server instead. The agent reads removable media
-//! alone, because a partition labelled `config-2` on a disk belongs to whatever the
-//! disk held before.
+//! configuration files, `parameters.txt` and the network of the host. A network boot
+//! gets these from its boot server instead. The agent reads only removable media,
+//! because a partition labelled `config-2` on a disk belongs to whatever the disk
+//! held before.
 
 mod contents;
 mod coreos_image;
@@ -36,13 +36,14 @@ pub struct Wanted {
     pub network_boot: bool,
     /// Ironic's address is known already.
     pub service_known: bool,
-    /// The command line contains network arguments.
+    /// The network is known already: the command line has `ip=`, or the ramdisk has a
+    /// network plan for this machine.
     pub network_given: bool,
 }
 
 impl Wanted {
-    /// Whether the agent looks at drives at all. A network boot without a publisher
-    /// does not, because its settings come from elsewhere.
+    /// Whether the agent looks at drives at all. On a network boot without a
+    /// publisher it does not, because the settings come from elsewhere.
     pub fn anything(&self) -> bool {
         self.virtual_media || self.network_data()
     }
@@ -52,10 +53,10 @@ impl Wanted {
         self.virtual_media || self.publisher.is_some()
     }
 
-    /// Whether to look for network data. Not on a network boot without a publisher:
-    /// a medium in the drive is then an old one. Also not if the command line has
-    /// network arguments and mentions no virtual media: the search would be in
-    /// vain.
+    /// Whether to look for network data. Not on a network boot without a publisher: a
+    /// medium in the drive is then an old one. Also not if the network is known and
+    /// the command line mentions no virtual media: the search would find nothing of
+    /// use.
     fn network_data(&self) -> bool {
         self.publisher.is_some()
             || !self.network_boot && (self.virtual_media || !self.network_given)

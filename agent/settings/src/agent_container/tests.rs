@@ -57,7 +57,7 @@ impl Container {
         )
     }
 
-    /// Without the path of the folder that stands for the container's root.
+    /// Removes the path of the directory that stands for the container's root.
     fn plain(&self, text: &str) -> String {
         text.replace(self.root.path().to_str().unwrap(), "")
     }

@@ -1,8 +1,8 @@
 //! Finds the CoreOS image on the builder's own ISO, for sites that have no server
 //! for the image.
 //!
-//! Like the rest of this module it reads removable media alone: the content of an
-//! old disk must not become the system of this host.
+//! Like the rest of this module it reads only removable media: the content of an old
+//! disk must not become the system of this host.
 
 use std::fmt;
 use std::path::PathBuf;
