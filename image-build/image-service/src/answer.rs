@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::reads::{Meter, Reads, Transfer};
 use crate::resource::{Missing, Resource};
 
-/// In bytes: what is kept of a client's name.
+/// The maximum number of bytes of a client's `User-Agent` that are kept.
 const MAX_AGENT: usize = 80;
 
 /// What an answer depends on, in addition to the file.
@@ -59,7 +59,8 @@ pub(crate) fn of_resource(resource: &Resource, context: &RequestContext<'_>) -> 
         Verdict::NotModified => {
             let mut response = bare(StatusCode::NOT_MODIFIED, Body::empty());
             describe(&mut response, resource);
-            // The entity tag says it all (RFC 9110, section 15.4.5).
+            // With an entity tag, Last-Modified adds nothing (RFC 9110, section
+            // 15.4.5).
             response.headers_mut().remove(LAST_MODIFIED);
             return response;
         }
@@ -111,8 +112,9 @@ fn in_parts(
     context: &RequestContext<'_>,
     ranges: Vec<std::ops::Range<u64>>,
 ) -> Response {
-    // The boundary must not occur in the content. The ETag is a digest of the content,
-    // and the content cannot contain its own digest.
+    // The boundary must not occur in the content. The ETag is made of a digest of
+    // everything that the content is made of, and of the kind of the file. So the
+    // content cannot contain it.
     let boundary = resource.etag.trim_matches('"');
     let size = resource.image.size();
     let content_type = resource.kind.content_type();
@@ -167,7 +169,7 @@ fn sent(
     let mut response = bare(status, Body::new(body));
     describe(&mut response, resource);
     let headers = response.headers_mut();
-    // Set here, because HEAD has no body whose length could be taken.
+    // Set explicitly, because the answer to HEAD has no body of this length.
     headers.insert(CONTENT_LENGTH, HeaderValue::from(len));
     let content_type = HeaderValue::from_static(resource.kind.content_type());
     headers.insert(CONTENT_TYPE, content_type);
@@ -186,7 +188,7 @@ fn agent(context: &RequestContext<'_>) -> String {
     agent[..agent.floor_char_boundary(MAX_AGENT)].to_owned()
 }
 
-/// What the answer says about the file, whatever the status.
+/// Sets the headers that describe the file, whatever the status.
 fn describe(response: &mut Response, resource: &Resource) {
     set_text(response, ETAG, &resource.etag);
     let caching = match resource.last_modified {

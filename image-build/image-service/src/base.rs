@@ -1,4 +1,4 @@
-//! The base files in memory, and what is known about them.
+//! Holds the base files in memory, and what is computed from them.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Cursor};
@@ -67,7 +67,7 @@ pub(crate) struct Memory {
     sha256: [u8; 32],
 }
 
-/// `Bytes` wants an owner that is its bytes.
+/// `Bytes::from_owner` requires an owner that returns the bytes itself.
 struct Owner(Arc<SealedFile>);
 
 impl AsRef<[u8]> for Owner {
@@ -84,12 +84,14 @@ impl Memory {
         })
     }
 
-    /// Copies a file of one state. `each` receives each chunk.
+    /// Copies a file. Fails if the file changes meanwhile. `each` receives each
+    /// chunk.
     fn copy(path: &Path, mut each: impl FnMut(&[u8])) -> Result<Self, LoadFault> {
         let mut digest = Sha256::new();
         let source = File::open(path)?;
-        // `landfall-image customize --in-place` holds the other lock. A filesystem
-        // without locks is no reason to serve nothing: the stamp remains.
+        // `landfall-image customize --in-place` holds the exclusive lock. A file
+        // system without locks is no reason to serve nothing, because the stamps
+        // still show a change.
         if let Err(TryLockError::WouldBlock) = source.try_lock_shared() {
             return Err(LoadFault::InUse);
         }
@@ -98,8 +100,9 @@ impl Memory {
             digest.update(chunk);
             each(chunk);
         })?;
-        // Other programs take no lock. The path as well: a new file at this path would
-        // be served only after the next reload.
+        // Other programs take no lock, so compare the stamps. The path is checked
+        // too: a new file at this path would otherwise be served only after the next
+        // reload.
         let after = [source.metadata()?, path.metadata()?];
         if after.iter().any(|found| FileStamp::of(found) != before) {
             return Err(LoadFault::Changed);
@@ -168,7 +171,8 @@ impl Base {
         let bytes = &kernel_file.bytes[kernel.start as usize..kernel.end as usize];
         let kernel_digest: [u8; 32] = Sha256::digest(bytes).into();
         let mut digest = Sha256::new();
-        // The first part changes when the bytes that the service makes change.
+        // Change this number whenever the service makes other bytes of the same
+        // input.
         digest.update(b"landfall-image-service 2");
         for part in [&iso_file.sha256, &ramdisk_file.sha256, &kernel_digest] {
             digest.update(part);
@@ -185,7 +189,7 @@ impl Base {
         })
     }
 
-    /// In bytes: what the base files take in memory.
+    /// The memory that the base files use, in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         let mut files = vec![&self.iso_file];
@@ -205,7 +209,8 @@ impl Base {
     }
 
     pub(crate) fn ramdisk_of(&self, host: &HostVersion) -> Result<HostImage, HostError> {
-        // What a site put into the area of the ISO belongs to its network boots, too.
+        // The files that a site has put into the area of the ISO belong to its
+        // network boots too.
         let of_iso = self.iso.files(&HostVersion::default());
         self.ramdisk.of_host(&of_iso, host, EPOCH)
     }
@@ -257,7 +262,7 @@ impl Base {
         base32(&self.kernel_digest[..16])
     }
 
-    /// The path of this kernel, behind which there is never another one.
+    /// The path of this kernel. It never leads to another kernel.
     pub(crate) fn kernel_path(&self) -> String {
         format!("/{}/{}", self.kernel_id(), request_path::KERNEL)
     }

@@ -1,6 +1,6 @@
-//! The header `Range` (RFC 9110, section 14). The answers are the same as those of Go's
-//! `http.ServeContent`, because BMCs and their tools have been tested with it. The
-//! exceptions:
+//! Parses the header `Range` (RFC 9110, section 14). The answers are the same as
+//! those of Go's `http.ServeContent`, because BMCs and their tools have been tested
+//! with it. The exceptions:
 //!
 //! * An unknown unit is ignored, as the RFC demands.
 //! * `bytes=-0` cannot be satisfied; Go answers with an empty part.

@@ -16,7 +16,7 @@ pub struct Conditions<'a> {
 /// The version that the server has.
 #[derive(Debug, Clone, Copy)]
 pub struct Version<'a> {
-    /// The entity tag with its quotes. It is a strong one.
+    /// The entity tag with its quotes; always a strong tag.
     pub etag: &'a str,
     /// `None` if the answer has no Last-Modified.
     pub last_modified: Option<SystemTime>,
@@ -56,8 +56,8 @@ pub fn judge(conditions: &Conditions<'_>, version: &Version<'_>) -> Verdict {
     Verdict::Send
 }
 
-/// Whether `Range` counts. It does without If-Range, or if If-Range names exactly
-/// this version. (Then the client continues a transfer.)
+/// Whether `Range` applies: if there is no If-Range, or if If-Range names exactly
+/// this version, because then the client continues a transfer.
 #[must_use]
 pub fn range_counts(conditions: &Conditions<'_>, version: &Version<'_>) -> bool {
     match conditions.if_range.map(str::trim) {
@@ -76,13 +76,13 @@ enum Comparison {
     Weak,
 }
 
-/// Whether a list of entity tags holds this one; `*` holds every one.
+/// Whether a list of entity tags contains this tag; `*` matches every tag.
 fn lists(tags: &str, etag: &str, comparison: Comparison) -> bool {
     let mut rest = tags.trim();
     if rest == "*" {
         return true;
     }
-    // Not split at commas: a tag may contain one.
+    // Do not split at commas, because a tag may contain one.
     loop {
         rest = rest.trim_start_matches([' ', '\t', ',']);
         let (is_weak, tag) = match rest.strip_prefix("W/") {

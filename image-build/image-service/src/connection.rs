@@ -1,5 +1,5 @@
-//! The bytes of one connection. It notes when the client takes bytes, and sends the
-//! bytes of a base by sendfile(2), without a copy into the socket's buffer.
+//! Wraps the stream of one connection. It records when the client takes bytes, and
+//! sends the bytes of a base by sendfile(2), without a copy into the socket's buffer.
 //!
 //! hyper passes the chunks of a body on as references. A chunk that lies in the
 //! memory of the base is the same as a part of the memory file behind it, so
@@ -21,8 +21,8 @@ use tokio_rustls::server::TlsStream;
 use crate::base::Memory;
 use crate::connections::Connection;
 
-/// In bytes: a shorter chunk is written like any other. One more system call costs
-/// as much as the copy of some pages.
+/// In bytes: a shorter chunk is written like any other, because one more system call
+/// costs as much as copying some pages.
 const WORTH_SENDFILE: usize = 16 << 10;
 
 /// MSG_MORE of the kernel's include/linux/socket.h, for which nix has no name.
@@ -115,10 +115,10 @@ impl<S: Transport> AsyncWrite for Watched<S> {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Plan<'a> {
-    /// These bytes, and more follow at once: the head of an answer shares its packet
+    /// Send these bytes and announce more: the head of an answer shares its packet
     /// with the beginning of the file.
     More(&'a [u8]),
-    /// A part of the file.
+    /// Send a part of the file.
     File { offset: usize, len: usize },
 }
 

@@ -1,10 +1,11 @@
-//! The open connections, and which of them gives way when there are too many.
+//! Keeps the open connections, and decides which of them is closed when there are too
+//! many.
 //!
 //! A load balancer opens all its connections from one address, so there is no limit
-//! for an address. A client that neither asks nor reads loses its place first. Then
-//! the address that has the most connections shares with an address that has fewer:
-//! otherwise one client that sends small requests all the time could keep all BMCs
-//! out.
+//! for an address. The service first closes the connection of a client that neither
+//! sends requests nor reads. If there is none, it closes a connection of the address
+//! that has the most, in favour of an address that has fewer: otherwise one client
+//! that sends small requests all the time could keep all BMCs out.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,7 +18,7 @@ use tokio::sync::Notify;
 use crate::base::Memory;
 use crate::metrics::Metrics;
 
-/// A connection that was quiet for less than this does not give way.
+/// A connection that has been quiet for less than this is not closed as a quiet one.
 const GIVES_WAY_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -159,8 +160,8 @@ impl Table {
     }
 }
 
-/// The address; of IPv6 the network, in which a client can have any number of
-/// addresses.
+/// The IPv4 address, or the /64 network of an IPv6 address: in its network a client
+/// can have any number of addresses.
 fn site(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

@@ -1,10 +1,10 @@
-//! A state of a file.
+//! Detects changes of a file.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 
 /// Identifies a state of a file without reading it. The change time is part of it,
-/// because programs that copy files set the modification time to what they like.
+/// because programs that copy files set the modification time to any value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
     device: u64,

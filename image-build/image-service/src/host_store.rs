@@ -72,8 +72,8 @@ struct Inner {
 #[derive(Debug)]
 struct Table {
     base: Arc<Base>,
-    /// The base before that, while a replaced version needs it. A base has up to
-    /// gigabytes, so there is only one.
+    /// The previous base, as long as a replaced version needs it. A base can have
+    /// gigabytes, so only one is kept.
     previous: Option<Arc<Base>>,
     hosts: HashMap<Box<str>, Host>,
 }
@@ -120,7 +120,7 @@ impl HostStore {
         }))
     }
 
-    /// Whether the store has all hosts that it should have. Until then `/readyz`
+    /// Sets whether the store has all hosts that it should have. Until then `/readyz`
     /// answers 503, and so does the path of an unknown host.
     pub fn set_ready(&self, ready: bool) {
         self.0.ready.store(ready, Ordering::Release);
@@ -140,8 +140,8 @@ impl HostStore {
         Ok(HostPaths::new(name, &served))
     }
 
-    /// Adds a host, or replaces it. A client that reads the old content goes on
-    /// reading it.
+    /// Adds a host, or replaces it. A client that is reading the old content
+    /// continues to get it.
     ///
     /// # Errors
     /// If the content does not fit into the areas of the base, or the name cannot be
@@ -162,8 +162,9 @@ impl HostStore {
         self.write().hosts.remove(name).is_some()
     }
 
-    /// Replaces the base and all hosts at once. A client that reads the old content
-    /// of a host goes on reading it; hosts that are not in the list are removed.
+    /// Replaces the base and all hosts at once. A client that is reading the old
+    /// content of a host continues to get it; hosts that are not in the list are
+    /// removed.
     ///
     /// # Errors
     /// For each host that does not fit. Then the store is unchanged.
@@ -172,7 +173,8 @@ impl HostStore {
         base: Arc<Base>,
         hosts: Vec<(String, HostVersion)>,
     ) -> Result<(), Vec<PutError>> {
-        // Read again, but the same: what clients are reading stays the newest.
+        // If the base was read again but is the same, keep the present one, so that
+        // the versions that clients are reading stay the newest.
         let base = match self.base() {
             present if present.is_same(&base) => present,
             _ => base,
@@ -218,7 +220,7 @@ impl HostStore {
         Arc::clone(&self.read().base)
     }
 
-    /// The present paths of a host.
+    /// The current paths of a host.
     #[must_use]
     pub fn paths(&self, name: &str) -> Option<HostPaths> {
         let table = self.read();
@@ -352,7 +354,7 @@ impl Host {
             return old;
         }
         old.replaced.insert(0, old.newest);
-        // A version can come back, with its readers.
+        // An old version can become the newest again; it keeps its readers.
         let is_it = |version: &Arc<ServedVersion>| {
             version.id == served.id && Arc::ptr_eq(&version.base, &served.base)
         };

@@ -15,7 +15,7 @@ use crate::reads::Meter;
 /// In bytes: the largest chunk that is passed on at once. A chunk is only a
 /// reference; its size is the precision of what the service reports as sent.
 const CHUNK: u64 = 1 << 20;
-/// An area is filled from these.
+/// The source of the zeros that fill an area.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl ImageBody {
         }
     }
 
-    /// A body without bytes, for HEAD. It announces none: the caller sets the length.
+    /// A body without bytes, for HEAD. The caller sets the length.
     pub(crate) fn empty() -> Self {
         Self {
             pieces: VecDeque::new(),

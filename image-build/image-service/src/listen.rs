@@ -195,7 +195,7 @@ async fn serve(
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        // Also the longest pause between two requests.
+        // This is also the longest pause between two requests.
         .header_read_timeout(quiet)
         .max_buf_size(HEAD_LIMIT)
         .max_headers(MAX_HEADERS)

@@ -1,4 +1,4 @@
-//! What Prometheus reads.
+//! The metrics for Prometheus.
 
 use std::fmt;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl Metrics {
             .inc();
     }
 
-    /// Counts a reload that took effect or was refused.
+    /// Counts a reload, by whether it took effect.
     pub fn reloaded(&self, took_effect: bool) {
         let result = if took_effect { "ok" } else { "refused" };
         self.reloads

@@ -48,7 +48,7 @@ impl Links<'_> {
     }
 }
 
-/// What the page is about.
+/// The data that the page shows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PageSource<'a> {
     pub(crate) store: &'a HostStore,
@@ -109,7 +109,7 @@ fn write_page(
         )?,
     }
     for name in shown {
-        // It may have been removed meanwhile.
+        // The host may have been removed meanwhile.
         if let Some((paths, served)) = source.store.newest(name) {
             let entry = HostEntry {
                 name,

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// In characters: the BMC of some servers refuses a longer URL. No vendor names a
-/// number; iDRAC refuses 300 (RAC0720).
+/// In characters: some BMCs refuse a longer URL. No vendor documents a limit; iDRAC
+/// refuses 300 (RAC0720).
 pub const ADVISED_LEN: usize = 128;
 /// In characters.
 const MAX_LEN: usize = 255;

@@ -1,5 +1,5 @@
-//! Who fetched which parts of which file, and when. It answers the operator's
-//! question whether the BMC has read the image.
+//! Records who fetched which parts of which file, and when. This shows the operator
+//! whether the BMC has read the image.
 
 mod of_hosts;
 
@@ -15,14 +15,14 @@ use serde::Serialize;
 use crate::request_path::FileKind;
 pub(crate) use of_hosts::{FileRead, LastRead};
 
-/// In bytes: after so many of an answer the table is brought up to date. A slow BMC
-/// may need an hour for one answer.
+/// In bytes: the table is updated each time this much of an answer has been sent. A
+/// slow BMC may need an hour for one answer.
 const RECORD_EVERY: u64 = 1 << 20;
-/// The largest number of separate ranges that are kept for one file. A BMC reads
-/// here and there; what is closest together is joined.
+/// The largest number of separate ranges that are kept for one file. A BMC reads here
+/// and there; the ranges that are closest together are joined.
 const MAX_RANGES: usize = 16;
-/// The largest number of files of which reads are kept. The one that was read least
-/// recently gives way.
+/// The largest number of files whose reads are kept. The file that was read least
+/// recently is dropped first.
 const MAX_FILES: usize = 50_000;
 
 /// What has been read of all files. Cheap to clone.
@@ -40,9 +40,9 @@ struct FileReads {
     last: SystemTime,
     client: IpAddr,
     agent: String,
-    /// Sorted, apart.
+    /// Sorted. No two of them overlap or touch.
     ranges: Vec<Range<u64>>,
-    /// Ranges were joined across bytes that were not read.
+    /// True if ranges were joined across bytes that were not read.
     is_rough: bool,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Meter {
     /// In bytes. The heads between several parts count too, so the last part may be
     /// reported a little too long if a transfer breaks off.
     passed_on: u64,
-    /// In bytes: what the table has of it.
+    /// In bytes: how much of `passed_on` the table already has.
     recorded: u64,
     bytes: Counter,
 }
@@ -131,8 +131,8 @@ impl Drop for Meter {
 }
 
 impl Reads {
-    /// Adds a part of an answer. `sent` counts the bytes of the answer, and the part that
-    /// begins at 0 counts the request.
+    /// Adds a part of an answer. `sent` is the range of these bytes within the
+    /// answer; the part that begins at 0 also counts the request.
     fn add(&self, transfer: &Transfer, sent: Range<u64>, now: SystemTime) {
         let mut files = self.lock();
         let key = (transfer.host.clone(), transfer.kind);

@@ -43,7 +43,8 @@ impl FileKind {
 
     pub(crate) fn content_type(self) -> &'static str {
         match self {
-            // UEFI's HTTP boot looks for it, or for `.iso` (EDK2, HttpBootSupport.c).
+            // UEFI's HTTP boot looks for this type, or for `.iso` (EDK2,
+            // HttpBootSupport.c).
             Self::OfHost(Kind::Iso) => "application/vnd.efi-iso",
             Self::OfHost(Kind::Initramfs) | Self::Kernel => "application/octet-stream",
             Self::OfHost(Kind::Ipxe) => "text/plain; charset=utf-8",
@@ -102,7 +103,7 @@ fn is_id(text: &str) -> bool {
 }
 
 /// Whether a host may have this name: letters, digits, `-`, `_` and `.`, and a letter
-/// or digit first. BMCs and boot loaders take these characters in a URL.
+/// or digit first. BMCs and boot loaders accept these characters in a URL.
 #[must_use]
 pub fn is_served_name(text: &str) -> bool {
     let plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');

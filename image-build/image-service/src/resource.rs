@@ -1,4 +1,4 @@
-//! What a path of the service stands for at this moment.
+//! Finds the file that a path of the service currently stands for.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -45,7 +45,7 @@ pub enum Endpoints {
 }
 
 impl Endpoints {
-    /// Whether the listener says what it serves.
+    /// Whether the listener has the status of the service.
     fn have_status(self) -> bool {
         matches!(self, Self::Everything | Self::Status)
     }
@@ -62,7 +62,7 @@ pub struct Service {
     started: SystemTime,
     status_answers: Arc<Semaphore>,
     page_answers: Arc<Semaphore>,
-    /// Under which URL clients reach the hosts' files.
+    /// The URL under which clients reach the hosts' files.
     public_url: Option<PublicUrl>,
     stopping: Arc<AtomicBool>,
 }
@@ -84,8 +84,8 @@ impl Service {
         }
     }
 
-    /// Says under which URL clients reach the hosts' files, for the links of a page that
-    /// another listener serves.
+    /// Sets the URL under which clients reach the hosts' files, for the links of a
+    /// page that another listener serves.
     #[must_use]
     pub fn with_public_url(mut self, url: Option<PublicUrl>) -> Self {
         self.public_url = url;
@@ -155,7 +155,7 @@ impl Service {
             return answer::unavailable("too many clients load the page");
         };
         let (service, uri) = (self.clone(), uri.clone());
-        // Elsewhere: the threads of the listeners send images.
+        // Use another thread, because the threads of the listeners send images.
         let made = tokio::task::spawn_blocking(move || {
             let links = match (endpoints, &service.public_url) {
                 (Endpoints::Everything, _) => Links::Here,

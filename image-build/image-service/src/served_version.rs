@@ -18,8 +18,8 @@ const KEPT: Duration = Duration::from_secs(60 * 60);
 /// The largest number of clients of one version that are kept. A host has one BMC.
 const MAX_READERS: usize = 32;
 
-/// A host's content on one base. Nothing of its images stays in memory while nobody
-/// reads them.
+/// A host's content on one base. Its images are in memory only while a client reads
+/// them.
 #[derive(Debug)]
 pub(crate) struct ServedVersion {
     pub(crate) base: Arc<Base>,
@@ -57,7 +57,8 @@ impl SharedImage {
         &self,
         make: impl FnOnce() -> Result<HostImage, HostError>,
     ) -> Result<Arc<HostImage>, HostError> {
-        // Locked while it is made: requests that arrive together make it once.
+        // The lock is held while the image is made, so that requests that arrive
+        // together make it only once.
         let mut image = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(image) = image.upgrade() {
             return Ok(image);
@@ -93,12 +94,12 @@ impl ServedVersion {
         self.ramdisk.get(|| self.base.ramdisk_of(&self.version))
     }
 
-    /// Notes a request for `/ID/NAME`.
+    /// Records a request for `/ID/NAME`.
     pub(crate) fn used(&self, now: Instant) {
         self.uses().last = Some(now);
     }
 
-    /// Notes a request for `/NAME`.
+    /// Records a request for `/NAME`.
     pub(crate) fn read_by(&self, client: IpAddr, kind: Kind, now: Instant) {
         let mut uses = self.uses();
         uses.last = Some(now);

@@ -45,7 +45,7 @@ struct Inner {
     certificate: PathBuf,
     key: PathBuf,
     config: RwLock<Arc<ServerConfig>>,
-    /// The files as they were before they were read last.
+    /// The state of the files before they were last read.
     stamps: Mutex<[Option<FileStamp>; 2]>,
 }
 
@@ -53,7 +53,7 @@ impl ServerTls {
     /// Reads the files.
     ///
     /// # Errors
-    /// Names the file that is invalid.
+    /// The error names the invalid file.
     pub fn from_files(certificate: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
         let stamps = Mutex::new(stamps(&certificate, &key));
         let config = RwLock::new(read(&certificate, &key)?);

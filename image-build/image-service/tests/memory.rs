@@ -1,6 +1,6 @@
-//! What the service needs for many hosts and many clients. These tests measure the
-//! memory of their own process, so they run one after the other and in a program of
-//! their own.
+//! Measures what the service needs for many hosts and many clients. These tests
+//! measure the memory of their own process, so they run one after the other and in a
+//! separate program.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
 
@@ -129,7 +129,7 @@ fn two_hundred_clients_read_whole_images() {
     assert!(grown < 64 << 20, "{} MiB", grown >> 20);
 }
 
-/// A thousand clients that read a kilobyte in a while.
+/// A thousand clients that read one kilobyte at a time.
 #[test]
 #[ignore = "half a minute; run it with --ignored"]
 fn a_thousand_slow_readers_take_bounded_memory() {

@@ -1,4 +1,4 @@
-//! What a user of the page asks for, in the query of its URL.
+//! Parses the query of the page's URL, which says what the user wants to see.
 
 use axum::extract::Query;
 use axum::http::Uri;
@@ -34,7 +34,7 @@ impl Show {
         }
     }
 
-    /// For people.
+    /// The text of the link.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::All => "All",
@@ -56,7 +56,7 @@ pub(super) struct PageQuery {
     pub(super) follow: bool,
 }
 
-/// As texts, so that a value that means nothing is no error.
+/// All values are texts, so that an invalid value is not an error.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Given {

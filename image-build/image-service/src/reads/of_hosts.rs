@@ -24,11 +24,11 @@ pub(crate) struct FileRead {
     pub(crate) size: u64,
     /// In bytes: what was sent at least once.
     pub(crate) read: u64,
-    /// `read` may be too much.
+    /// True if `read` may be too large, because ranges were joined.
     pub(crate) is_rough: bool,
     pub(crate) requests: u64,
     pub(crate) last: LastRead,
-    /// What the client calls itself.
+    /// The client's `User-Agent`.
     pub(crate) agent: String,
 }
 

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Fails instead of waiting forever.
+/// A test fails after this time instead of waiting forever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]

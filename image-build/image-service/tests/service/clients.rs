@@ -46,9 +46,9 @@ fn is_closed(mut stream: &TcpStream, within: Duration) -> bool {
 fn clients_that_take_nothing_are_closed() {
     let fixture = Fixture::with(large(), limits(), None);
     let closing = Duration::from_secs(10);
-    // Sends nothing.
+    // This client sends nothing.
     let silent = TcpStream::connect(fixture.address()).unwrap();
-    // Sends its request byte by byte.
+    // This client sends its request byte by byte.
     let dripping = TcpStream::connect(fixture.address()).unwrap();
     let drips = thread::spawn({
         let mut stream = dripping.try_clone().unwrap();
@@ -64,13 +64,13 @@ fn clients_that_take_nothing_are_closed() {
             }
         }
     });
-    // Asks, and does not read.
+    // This client sends a request and does not read the answer.
     let mut stuck = TcpStream::connect(fixture.address()).unwrap();
     setsockopt(&stuck, sockopt::RcvBuf, &4096).unwrap();
     stuck
         .write_all(b"GET /node1.iso HTTP/1.1\r\nHost: x\r\n\r\n")
         .unwrap();
-    // Reads a little, but steadily: it may take longer than the limit.
+    // This client reads a little, but steadily, so it may take longer than the limit.
     let mut slow = fixture.client();
     slow.send(b"GET /vmlinuz HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(slow.head().unwrap().status, 200);
@@ -95,7 +95,7 @@ fn clients_that_take_nothing_are_closed() {
     drips.join().unwrap();
     thread::sleep(Duration::from_secs(2));
     let mut all = Vec::new();
-    // What the kernel had in its buffers, and no more.
+    // It gets only what the kernel had in its buffers.
     let _ = stuck.read_to_end(&mut all);
     assert!(all.len() < fixture.iso.len(), "{}", all.len());
 }
@@ -111,7 +111,7 @@ fn there_is_a_most_of_connections() {
     for client in &mut clients {
         assert_eq!(client.get("/healthz", &[]).status, 200);
     }
-    // Nobody has been quiet for long, so nobody gives way.
+    // No connection has been quiet for long, so none is closed for another one.
     let mut more = fixture.client();
     more.stream().set_nodelay(true).unwrap();
     let _ = more
@@ -139,7 +139,8 @@ fn there_is_a_most_of_connections() {
     }
 }
 
-/// The status of many hosts is large, and each client that reads it slowly holds one.
+/// The status of many hosts is large, and each client that reads it slowly holds a
+/// copy.
 #[test]
 fn few_clients_read_the_status_at_once() {
     let fixture = Fixture::new();

@@ -64,7 +64,7 @@ fn a_version_never_changes_and_the_newest_is_not_cached() {
     assert_eq!(store.put("node1", host(1)).unwrap(), old);
     let new = store.put("node1", host(7)).unwrap();
     assert_ne!(new.id, old.id);
-    // It was read, so it stays for those who read it.
+    // It was read, so it is kept for its readers.
     assert!(fixture.get(&old.iso, &[]).body == version.body);
     assert_ne!(
         fixture.get(&new.iso, &[]).header("etag"),
@@ -92,7 +92,7 @@ fn a_version_never_changes_and_the_newest_is_not_cached() {
 #[test]
 fn two_copies_of_the_service_are_the_same() {
     let one = Fixture::new();
-    // The same base: another ISO has another time of its making.
+    // Use the same ISO, because an ISO contains the time at which it was made.
     let other = Fixture::of(one.iso.clone(), Limits::default(), None);
     for path in ["/node1.iso", "/node2.initramfs", "/node3.ipxe", "/vmlinuz"] {
         let (one, other) = (one.get(path, &[]), other.get(path, &[]));

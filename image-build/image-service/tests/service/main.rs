@@ -1,4 +1,5 @@
-//! Starts the service on a base ISO that xorriso made, and asks it over sockets.
+//! Starts the service on a base ISO that xorriso made, and sends requests to it over
+//! sockets.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
 

@@ -74,7 +74,7 @@ fn the_page_says_who_has_read_what() {
         let found: Vec<&str> = found.map(|part| part.split('<').next().unwrap()).collect();
         assert_eq!(found, hosts, "{query}");
     }
-    // A new version of the host: nobody has read that one.
+    // Nobody has read the new version of the host.
     fixture
         .service
         .store()
@@ -83,7 +83,8 @@ fn the_page_says_who_has_read_what() {
     assert!(page(&fixture, "/?search=node1").contains("of an earlier version"));
 }
 
-/// Whoever may not know the ids gets no page, and a page elsewhere links to the files.
+/// A listener that does not reveal ids has no page. The page of another listener
+/// links to the files.
 #[test]
 fn only_listeners_with_the_status_have_the_page() {
     let fixture = Fixture::new();

@@ -142,7 +142,7 @@ fn any_split_into_ranges_gives_the_whole_file() {
     let mut client = fixture.client();
     let client = std::cell::RefCell::new(&mut client);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(64));
-    // Cuts near the areas are likelier than chance would make them.
+    // Make cuts near the areas more likely.
     let cut = prop_oneof![0..size, 30_000..80_000_usize];
     let cuts = proptest::collection::vec(cut, 0..12);
     runner

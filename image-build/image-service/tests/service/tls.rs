@@ -62,7 +62,7 @@ fn images_over_tls() {
     assert!(client.get("/node1.iso", &[]).body == whole);
     let part = client.get("/node1.iso", &[("Range", "bytes=1000000-2999999")]);
     assert!(part.body == whole[1_000_000..3_000_000]);
-    // Plain text to the port for TLS.
+    // A client that sends plain HTTP to the port for TLS gets no HTTP answer.
     let mut plain = fixture.client();
     plain.send(b"GET /node1.iso HTTP/1.1\r\nHost: x\r\n\r\n");
     let mut buffer = [0; 100];
@@ -95,7 +95,7 @@ fn a_new_certificate_is_for_new_connections() {
         assert!(error.contains(expected), "{error}");
         write_identity(&fixture.directory);
     }
-    // Without an order, too.
+    // The service also notices changed files without an order.
     let _ = tls.reload_if_changed();
     assert!(!tls.reload_if_changed().unwrap());
     write_identity(&fixture.directory);
