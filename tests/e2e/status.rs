@@ -153,6 +153,13 @@ fn each_answer_of_ironic_has_its_screen() {
         }
         guest.console("locked down: no link is up", BOOT).await?;
         no_form(lab, &mut guest).await?;
+        let picture = lab.log_path("locked-down").with_extension("png");
+        let memory = guest.vga_text(&picture).await?;
+        let rest = memory.split("init: locking down now").nth(1);
+        ensure!(
+            rest.is_some_and(|rest| rest.starts_with(&" ".repeat(30))),
+            "init's line is mixed with another one: {rest:?}"
+        );
         guest.cut_power().await
     });
 }

@@ -42,13 +42,14 @@ impl Screen {
     /// because the kernel prints on the same terminal.
     pub(super) fn draw(&mut self) {
         let size = self.size();
+        // The last line stays empty, for a line of the kernel or of init.
         let lines = status_screen::screen(
             &status::now(),
             &last_events(LOG_LINES),
             seconds_since_boot(),
             &calendar::shown(SystemTime::now()),
             form::hint(),
-            size,
+            (size.0, size.1.saturating_sub(1)),
         );
         self.show(lines, size);
     }
@@ -91,7 +92,8 @@ impl Screen {
 
 /// Returns the control sequences of the Linux console (console_codes(4)) that change
 /// `drawn` into `lines` on a terminal of this height. The cursor stays in the last
-/// line, so that a later line of the kernel or of init scrolls the screen.
+/// line, so that a later line of the kernel or of init scrolls the screen. Without a
+/// form on it that line is empty, so the later line does not mix with another one.
 fn changes(drawn: &[ScreenLine], lines: &[ScreenLine], height: usize) -> String {
     let mut out = String::new();
     for (number, line) in lines.iter().enumerate() {
