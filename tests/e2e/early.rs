@@ -78,7 +78,7 @@ fn power_button_while_writing() {
             "writing the image: ",
             "iB/s, ",
             " left ",
-            "DISK /dev/vda: the smallest disk of at least 4096.0 MiB",
+            "DISK /dev/vda: the smallest disk of at least 4 GiB",
         ];
         guest.shows(lab, "writing", &texts, BOOT).await?;
         guest.press_power_button().await?;

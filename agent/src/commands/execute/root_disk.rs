@@ -13,7 +13,6 @@ use landfall_inventory::root_device::{
 use landfall_inventory::wait_for_disk::{ALL_DISKS, DiskWait, wait_for_disk};
 use landfall_network_plan::Embedded;
 use landfall_report::failure::{Failure, Result};
-use landfall_report::mib;
 use landfall_report::status::chose_root_disk;
 use landfall_sys::system_path::SystemPath;
 
@@ -72,7 +71,10 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
     );
     let why = match GivenHints::for_node(Some(&node.0), &machine.settings.embedded)? {
         Some(given) => format!("matches the {given}"),
-        None => format!("the smallest disk of at least {}", mib(MIN_DEFAULT_SIZE)),
+        None => format!(
+            "the smallest disk of at least {} GiB",
+            MIN_DEFAULT_SIZE >> 30
+        ),
     };
     chose_root_disk(&disk.name, why);
     Ok(PathBuf::from(&disk.name))
