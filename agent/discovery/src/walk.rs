@@ -275,6 +275,11 @@ impl Walker {
         };
         match timeout(TCP_LIMIT, connect).await {
             Ok(Ok(())) => Ok(()),
+            // In our own words, because docs/my-host-hangs.md explains them: nobody in this
+            // network answers for the address (ARP), as in a wrong VLAN.
+            Ok(Err(error)) if error.kind() == io::ErrorKind::HostUnreachable => {
+                Err("no route to host".to_owned())
+            }
             Ok(Err(error)) => Err(in_words(&error)),
             Err(_) => Err(format!("no answer in {} s", TCP_LIMIT.as_secs())),
         }
