@@ -178,8 +178,8 @@ pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
             "the host answers, but nothing listens on this port: is the service running? is the port right?".to_owned()
         }
         Step::Tcp => {
-            "the host cannot be reached: check gateway, VLAN of the switch port, firewall; a \
-             switch port may take 50 s to forward"
+            "the host cannot be reached: is the VLAN here that of the switch port? check \
+             gateway and firewall, too; a switch port may take 50 s to forward"
                 .to_owned()
         }
         // The TLS error contains the advice, behind ` -- `.

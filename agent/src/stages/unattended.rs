@@ -152,6 +152,7 @@ impl Boot {
                 "{} -- {hint}trying again in {seconds:.0} s",
                 failure.details
             );
+            begin_step("waiting to install again");
             webhook.retrying(&failure, pause);
             tokio::time::sleep(pause).await;
         }
@@ -162,6 +163,7 @@ impl Boot {
     async fn stay_after(&self, failure: &Failure, webhook: &Webhook) -> ! {
         let say = || tracing::error!("{}", self.with_address_of_logs(failure.clone()));
         say();
+        begin_step("waiting for a reset: the installation has failed");
         webhook.failed(failure);
         if self.pages.is_some() {
             failure_logs::keep(self.state).await;

@@ -76,8 +76,8 @@ fn each_step_that_fails_is_told_with_what_to_do() {
                 StepResult::failed(Step::Tcp, "no answer in 8 s"),
             ],
             "  TCP     FAILED: no answer in 8 s\n          \
-             -- the host cannot be reached: check gateway,\n          \
-             VLAN of the switch port, firewall; a switch\n          port may take 50 s to forward",
+             -- the host cannot be reached: is the VLAN here\n          \
+             that of the switch port? check gateway and\n          firewall, too; a switch port may take 50 s to\n          forward",
         ),
         (
             vec![
