@@ -56,6 +56,13 @@ pub trait BootFiles {
     /// If there is no such file, or the file system rejects the change.
     fn append(&self, path: &Path, content: &[u8]) -> Result<()>;
 
+    /// Fails if something other than a directory has this name. Does not follow a
+    /// link in the last component.
+    ///
+    /// # Errors
+    /// In that case, or if the partition cannot be read.
+    fn check_directory(&self, path: &Path) -> Result<()>;
+
     /// Creates a directory with this mode, or accepts an existing directory as it is.
     ///
     /// # Errors
@@ -117,6 +124,10 @@ impl BootFiles for Path {
                 }
             })
             .map_err(|e| self.problem(path, &e))
+    }
+
+    fn check_directory(&self, path: &Path) -> Result<()> {
+        file_in_boot::check_directory(&self.join(path))
     }
 
     fn make_directory(&self, path: &Path, mode: u32) -> Result<()> {

@@ -130,14 +130,21 @@ pub fn make_directory(path: &Path, mode: u32) -> Result<()> {
             fs::set_permissions(path, fs::Permissions::from_mode(mode))
                 .map_err(|e| problem(path, &e))
         }
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            let metadata = fs::symlink_metadata(path).map_err(|e| problem(path, &e))?;
-            if metadata.is_dir() {
-                Ok(())
-            } else {
-                Err(problem(path, &"expected a directory"))
-            }
-        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => check_directory(path),
+        Err(e) => Err(problem(path, &e)),
+    }
+}
+
+/// Fails if something other than a directory has this name. A link counts as
+/// something else.
+///
+/// # Errors
+/// In that case, or if the file system cannot be read.
+pub fn check_directory(path: &Path) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(problem(path, &"expected a directory")),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(problem(path, &e)),
     }
 }

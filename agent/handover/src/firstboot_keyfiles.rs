@@ -62,6 +62,20 @@ pub fn check(files: &[(String, Vec<u8>)]) -> Result<()> {
     Ok(())
 }
 
+/// Fails if the partition already has one of these files, or if something other than a
+/// directory has the name of their directory.
+pub fn check_absent(boot: &(impl BootFiles + ?Sized), files: &[(String, Vec<u8>)]) -> Result<()> {
+    let directory = Path::new(DIRECTORY);
+    boot.check_directory(directory)?;
+    for (name, _) in files {
+        let path = directory.join(name);
+        if boot.exists(&path)? {
+            return Err(boot.problem(&path, &"the image holds a keyfile of this name already"));
+        }
+    }
+    Ok(())
+}
+
 /// Writes the files where CoreOS looks for them. Only root may read them:
 /// NetworkManager ignores keyfiles that other users can read.
 ///

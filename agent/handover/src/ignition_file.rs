@@ -27,8 +27,9 @@ pub fn check(config: &[u8]) -> Result<()> {
 }
 
 /// Fails if the partition already has a config, because two deployments must not
-/// mix.
+/// mix, or if something other than a directory has the name of its directory.
 pub fn check_absent(boot: &(impl BootFiles + ?Sized)) -> Result<()> {
+    boot.check_directory(Path::new(DIRECTORY))?;
     let path = Path::new(FILE);
     if boot.exists(path)? {
         return Err(boot.problem(path, &"the image holds an Ignition config already"));

@@ -187,6 +187,9 @@ pub fn apply(boot: &(impl BootFiles + ?Sized), changes: &CoreosChanges) -> Resul
     if changes.ignition.is_some() {
         ignition_file::check_absent(boot)?;
     }
+    if !changes.network_keyfiles.is_empty() {
+        firstboot_keyfiles::check_absent(boot, &changes.network_keyfiles)?;
+    }
 
     if let Some(edit) = kargs {
         edit.write(boot)?;

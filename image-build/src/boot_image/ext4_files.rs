@@ -85,20 +85,25 @@ impl<S: Storage> BootFiles for Ext4Files<S> {
         files.replace(path, &all).map_err(failure)
     }
 
-    fn make_directory(&self, path: &Path, mode: u32) -> Result<()> {
+    fn check_directory(&self, path: &Path) -> Result<()> {
         match self.kind(path)? {
-            Some(Kind::Directory) => Ok(()),
+            None | Some(Kind::Directory) => Ok(()),
             Some(other) => {
                 let reason = format!("expected a directory, found {}", other.name());
                 Err(self.problem(path, &reason))
             }
-            None => {
-                // Only permission bits.
-                let mode = u16::try_from(mode & 0o7777).unwrap_or_default();
-                let mut files = self.0.borrow_mut();
-                files.make_directory(path, mode).map_err(failure)
-            }
         }
+    }
+
+    fn make_directory(&self, path: &Path, mode: u32) -> Result<()> {
+        self.check_directory(path)?;
+        if self.exists(path)? {
+            return Ok(());
+        }
+        // Only permission bits.
+        let mode = u16::try_from(mode & 0o7777).unwrap_or_default();
+        let mut files = self.0.borrow_mut();
+        files.make_directory(path, mode).map_err(failure)
     }
 
     fn create(&self, path: &Path, content: &[u8]) -> Result<()> {

@@ -393,7 +393,8 @@ fn no_failure_changes_anything() {
         let before = fs::read(fixture.path("disk.raw")).unwrap();
         let told = fixture.fails(&arguments);
         assert!(
-            told.contains("exists already") || told.contains("couldn't locate platform ID"),
+            told.contains("holds a keyfile of this name already")
+                || told.contains("couldn't locate platform ID"),
             "{told}"
         );
         assert!(fs::read(fixture.path("disk.raw")).unwrap() == before);

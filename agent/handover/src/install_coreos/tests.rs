@@ -253,13 +253,24 @@ fn what_can_be_refused_is_refused_before_the_first_change() {
         lines
     };
     type Damage = fn(&Path);
-    let damages: [(&str, Damage); 7] = [
+    let damages: [(&str, Damage); 10] = [
         ("no first boot", |root| {
             fs::remove_file(root.join("ignition.firstboot")).unwrap();
         }),
         ("a config is there", |root| {
             fs::create_dir(root.join("ignition")).unwrap();
             fs::write(root.join("ignition/config.ign"), "{}").unwrap();
+        }),
+        ("a keyfile is there", |root| {
+            fs::create_dir(root.join("coreos-firstboot-network")).unwrap();
+            let path = root.join("coreos-firstboot-network/eth0.nmconnection");
+            fs::write(path, "").unwrap();
+        }),
+        ("a link in the place of the keyfiles' directory", |root| {
+            symlink("/nowhere", root.join("coreos-firstboot-network")).unwrap();
+        }),
+        ("a file in the place of the config's directory", |root| {
+            fs::write(root.join("ignition"), "").unwrap();
         }),
         ("two options lines", |root| {
             let path = root.join("loader/entries/ostree-2-x.conf");
