@@ -19,8 +19,8 @@ pub struct InjectedFile {
     pub path: PathBuf,
     /// The new content; `None` deletes the file.
     pub content: Option<Vec<u8>>,
-    /// Permission bits. With `None` an existing file keeps its bits, and a new file
-    /// gets 0644.
+    /// Permission bits. With `None` an existing file keeps its bits, except set-uid
+    /// and set-gid if its owner changes, and a new file gets 0644.
     pub mode: Option<u32>,
     /// Permission bits of the file's directory, if it must be created.
     pub directory_mode: Option<u32>,
@@ -48,12 +48,14 @@ impl InjectedFile {
         }
         file.set_len(0)?;
         (&file).write_all(content)?;
-        if let Some(mode) = self.mode {
-            fchmod(&file, Mode::from_bits_truncate(mode))?;
-        }
+        // The owner first, because Linux clears set-uid and set-gid when it changes
+        // (chown(2)).
         if self.owner.is_some() || self.group.is_some() {
             let (owner, group) = (self.owner.map(Uid::from_raw), self.group.map(Gid::from_raw));
             fchown(&file, owner, group)?;
+        }
+        if let Some(mode) = self.mode {
+            fchmod(&file, Mode::from_bits_truncate(mode))?;
         }
         file.sync_all()
     }
@@ -180,6 +182,21 @@ mod tests {
         gone.apply(root.path()).unwrap();
         gone.apply(root.path()).unwrap();
         assert!(!root.path().join("etc/a/b/c.conf").exists());
+    }
+
+    /// Linux removes set-uid and set-gid when the owner changes, even to the same one.
+    #[test]
+    fn the_mode_is_kept_when_the_owner_changes() {
+        let root = tempfile::tempdir().unwrap();
+        let wanted = InjectedFile {
+            mode: Some(0o6755),
+            owner: Some(nix::unistd::getuid().as_raw()),
+            group: Some(nix::unistd::getgid().as_raw()),
+            ..file("tool", "text")
+        };
+        wanted.apply(root.path()).unwrap();
+        let metadata = fs::metadata(root.path().join("tool")).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o7777, 0o6755);
     }
 
     #[test]
