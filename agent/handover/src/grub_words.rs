@@ -128,9 +128,10 @@ mod tests {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // A second command follows, as in a real script. A text that continues beyond
-        // the end of its line would include that command.
-        write!(child.stdin.take().unwrap(), "linux /v {text}\necho done\n").unwrap();
+        // A text that continues beyond the end of its line would include `fi`, and
+        // GRUB would miss it. Any other command could be missing without a fault.
+        let script = format!("if true; then\nlinux /v {text}\nfi\n");
+        write!(child.stdin.take().unwrap(), "{script}").unwrap();
         child.wait().unwrap().success()
     }
 
@@ -142,6 +143,9 @@ mod tests {
         }
         for bad in BAD {
             assert!(check(bad).is_err(), "{bad:?}");
+        }
+        for continued in ["a\\", "\"a", "a'"] {
+            assert!(!grub_accepts(continued), "{continued:?}");
         }
     }
 
