@@ -93,9 +93,6 @@ pub fn read(path: &Path, limit: u64) -> Result<String> {
 /// If the file system rejects a change. The file then has either its old or its new
 /// content.
 pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
-    let failed = |e: std::io::Error| problem(path, &e);
-    let old = fs::metadata(path).map_err(failed)?;
-    let label = xattr::get(path, xattr::SELINUX).map_err(failed)?;
     // The scratch file is in the same directory, because the parent directory may
     // be outside the partition. Boot loaders ignore it: in `entries` they read only
     // *.conf (Boot Loader Specification, "Type #1").
@@ -103,20 +100,27 @@ pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
     let scratch = directory.join(".landfall-new");
     // A crash may have left the scratch file there.
     let _ = fs::remove_file(&scratch);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&scratch)
-        .map_err(failed)?;
-    file.write_all(content).map_err(failed)?;
-    std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid())).map_err(failed)?;
-    file.set_permissions(old.permissions()).map_err(failed)?;
-    if let Some(label) = label {
-        xattr::set(&scratch, xattr::SELINUX, &label).map_err(failed)?;
+    if let Err(e) = write_like(path, &scratch, content).and_then(|()| fs::rename(&scratch, path)) {
+        // The partition may be full, and CoreOS needs the space for its next kernel.
+        let _ = fs::remove_file(&scratch);
+        return Err(problem(path, &e));
     }
-    file.sync_all().map_err(failed)?;
-    fs::rename(&scratch, path).map_err(failed)?;
     sync_directory(directory)
+}
+
+/// Writes a new file with this content, and with the mode, owner and SELinux label of
+/// the file `model`.
+fn write_like(model: &Path, new: &Path, content: &[u8]) -> io::Result<()> {
+    let metadata = fs::metadata(model)?;
+    let label = xattr::get(model, xattr::SELINUX)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).open(new)?;
+    file.write_all(content)?;
+    std::os::unix::fs::fchown(&file, Some(metadata.uid()), Some(metadata.gid()))?;
+    file.set_permissions(metadata.permissions())?;
+    if let Some(label) = label {
+        xattr::set(new, xattr::SELINUX, &label)?;
+    }
+    file.sync_all()
 }
 
 /// Creates a directory with this mode, or accepts an existing directory as it is.
@@ -206,6 +210,12 @@ mod tests {
             1
         );
         assert!(replace(&entries.join("none.conf"), b"x").is_err());
+        // The new content cannot get the name of a directory.
+        assert!(replace(&entries, b"x").is_err());
+        assert_eq!(
+            fs::read_dir(boot.path().join("loader.1")).unwrap().count(),
+            1
+        );
     }
 
     #[test]
