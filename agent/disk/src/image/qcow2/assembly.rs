@@ -64,7 +64,7 @@ pub struct Assembly {
     passes: u32,
     /// [`MOST_EXTENTS`], or less in a test.
     room: usize,
-    /// Whether this pass processed any extent.
+    /// Whether this pass processed any extent, or any entry of a table.
     progress: bool,
     threads: UnpackThreads,
     /// Compressed clusters that no thread unpacks yet.
@@ -220,16 +220,19 @@ impl Assembly {
     fn learn_due(&mut self) -> Result<()> {
         while let Some(extent) = self.due(&self.urgent) {
             self.urgent.remove(&extent);
-            self.progress = true;
             self.learn(extent)?;
         }
         Ok(())
     }
 
     fn learn(&mut self, extent: Extent) -> Result<()> {
+        if matches!(extent.role, Role::L1 | Role::L2) {
+            return self.read_table(extent);
+        }
+        self.progress = true;
         match extent.role {
-            Role::L1 | Role::L2 => self.read_table(extent),
-            Role::HeadData | Role::Data => {
+            Role::HeadPacked | Role::Packed => self.learn_packed(&extent),
+            _ => {
                 let bytes = self.window.part(extent.host, extent.len);
                 let len = bytes.len();
                 // `note_data` has cut this extent at the end of the head.
@@ -237,7 +240,6 @@ impl Assembly {
                 self.window.mark_used(extent.host, len as u64);
                 self.put_back_rest(extent, len as u64)
             }
-            Role::HeadPacked | Role::Packed => self.learn_packed(&extent),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use landfall_report::failure::Result;
 
-use super::{Assembly, HEAD_END, invalid};
+use super::{Assembly, HEAD_END, beyond, invalid};
 use crate::image::qcow2::extents::{Extent, Role};
 use crate::image::qcow2::header::u64_at;
 use crate::image::qcow2::tables::{Cluster, l1_entry, l2_entry};
@@ -40,7 +40,14 @@ impl Assembly {
             self.note_data(run)?;
         }
         self.window.mark_used(table.host, used);
-        if used < bytes.len() as u64 {
+        self.progress |= used > 0;
+        let unread = bytes.len() as u64 - used;
+        if (1..entry_len).contains(&unread) {
+            // Only the last piece of a file can end within an entry.
+            let file_end = table.host + bytes.len() as u64;
+            return Err(beyond(table.host + table.len, file_end));
+        }
+        if unread > 0 {
             self.later.push(self.scale.rest(&table, used));
             return Ok(());
         }

@@ -130,6 +130,45 @@ fn what_names_no_place_of_the_file_is_an_error() {
     }
 }
 
+/// The rest of the entry never comes, so another pass would find the same.
+#[test]
+fn a_file_that_ends_within_an_entry_of_a_table_is_truncated() {
+    for (bit, entry_len) in [(0, 8), (0x10, 16)] {
+        for (l1, l2, len) in [
+            (1, 2, 2 * CLUSTER + 5 * entry_len + 4),
+            (1, 2, 2 * CLUSTER + 4),
+            (2, 1, 2 * CLUSTER + 4),
+        ] {
+            let mut made = HandMade::new(3, 3 * MIB, l1);
+            made.file[79] = bit;
+            made.entry(l1, 0, place(l2));
+            made.file.truncate(len);
+            for length_known in [true, false] {
+                let failure = assemble(&made.file, length_known).unwrap_err();
+                assert!(failure.details.contains("ends at byte"), "{failure}");
+            }
+        }
+    }
+}
+
+/// The noted extents of the second half of the disk leave no room for the table of the
+/// first half. Nothing can be written before that table is read, so further passes
+/// would not help.
+#[test]
+fn a_pass_that_reads_no_entry_is_the_last_one() {
+    let mut made = HandMade::new(200, 1 << 30, 1);
+    made.file[36..40].copy_from_slice(&2u32.to_be_bytes());
+    made.entry(1, 0, place(3));
+    made.entry(1, 1, place(2));
+    for guest in 0..190 {
+        made.entry(2, guest, place(199 - guest));
+    }
+    made.entry(3, 0, place(4));
+    let failure = assemble_in(&made.file, false, 60, 1).unwrap_err();
+    let expected = "out of order: gave up after 2 passes";
+    assert!(failure.details.contains(expected), "{failure}");
+}
+
 /// QEMU reads zeros behind the end of a file, so the end of the last cluster may be
 /// missing.
 #[test]
