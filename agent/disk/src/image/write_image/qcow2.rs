@@ -30,17 +30,9 @@ impl Work<'_> {
         pipeline: Pipeline,
         first: (AlignedBuffer, usize),
     ) -> Result<(Plan, Placed)> {
-        let mut inner = Inner::open(self, stream, &first.0[..first.1])?;
-        let digest = self.whole_file(stream, pipeline, &mut inner, Some(first))?;
-        self.source.proof.judge(&stream.url, &digest)?;
-        while inner.assembly.begin_pass()? {
-            if stream.packing != Packing::Raw || !self.ranges(stream, &mut inner)? {
-                self.file_again(stream, &mut inner, &digest)?;
-            }
-        }
-        let (plan, mut disk) = inner.begun.ok_or_else(|| {
-            Failure::image_write(format!("{}: the first MiB was not found", stream.url))
-        })?;
+        let mut inner = Inner::open(self, stream, &first.0[..first.1], Purpose::Write)?;
+        let digest = self.all_passes(stream, pipeline, &mut inner, first)?;
+        let (plan, mut disk) = inner.begun.ok_or_else(|| no_first_mib(stream))?;
         disk.writer.finish(disk.end)?;
         self.target.sync()?;
         self.read_back(disk.end)?;
@@ -55,9 +47,45 @@ impl Work<'_> {
         Ok((plan, placed))
     }
 
+    /// Does everything except writing: reads the file to its end, and as often as the
+    /// first MiB of the disk inside needs.
+    pub(super) fn check_qcow2(
+        &self,
+        stream: &Stream,
+        pipeline: Pipeline,
+        first: (AlignedBuffer, usize),
+    ) -> Result<()> {
+        let mut inner = Inner::open(self, stream, &first.0[..first.1], Purpose::Check)?;
+        self.all_passes(stream, pipeline, &mut inner, first)?;
+        if inner.is_checked {
+            Ok(())
+        } else {
+            Err(no_first_mib(stream))
+        }
+    }
+
+    /// Reads the file until `inner` needs nothing more. Returns the digest of the
+    /// file, which is the expected one.
+    fn all_passes(
+        &self,
+        stream: &Stream,
+        pipeline: Pipeline,
+        inner: &mut Inner<'_>,
+        first: (AlignedBuffer, usize),
+    ) -> Result<Computed> {
+        let digest = self.whole_file(stream, pipeline, inner, Some(first))?;
+        self.source.proof.judge(&stream.url, &digest)?;
+        while !inner.is_done() && inner.assembly.begin_pass()? {
+            if stream.packing != Packing::Raw || !self.ranges(stream, inner)? {
+                self.file_again(stream, inner, &digest)?;
+            }
+        }
+        Ok(digest)
+    }
+
     /// Parses the header. Returns the assembly of the clusters and the size of the
     /// disk inside. Does not touch the target.
-    pub(super) fn open_qcow2(&self, stream: &Stream, start: &[u8]) -> Result<(Assembly, u64)> {
+    fn open_qcow2(&self, stream: &Stream, start: &[u8]) -> Result<(Assembly, u64)> {
         let invalid = |reason: String| {
             let failure = Failure::invalid_image(format!("the qcow2 image: {reason}"));
             untouched(&stream.url, failure)
@@ -95,7 +123,7 @@ impl Work<'_> {
         inner: &mut Inner<'_>,
         mut unit: Option<(AlignedBuffer, usize)>,
     ) -> Result<Computed> {
-        let mut progress = Progress::new("writing the image", stream.total);
+        let mut progress = Progress::new(inner.purpose.words(), stream.total);
         let mut offset = 0;
         loop {
             if let Some(line) = progress.at(pipeline.downloaded()) {
@@ -140,6 +168,9 @@ impl Work<'_> {
         let mut reader = PieceReader::new(self, stream);
         let mut spare = None;
         let complete = loop {
+            if inner.is_done() {
+                break true;
+            }
             let (offset, expected) = match inner.assembly.next(inner.begun.is_some()) {
                 Next::Nothing => break true,
                 Next::WholeFile => break false,
@@ -165,41 +196,84 @@ fn changed(url: &str, offset: u64) -> Failure {
     .hint("deploy again: the new file must be read from its start")
 }
 
+fn no_first_mib(stream: &Stream) -> Failure {
+    Failure::image_write(format!("{}: the first MiB was not found", stream.url))
+}
+
+/// What the file is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Write,
+    /// Ends with the checks of the first MiB, and leaves the target unchanged.
+    Check,
+}
+
+impl Purpose {
+    /// For the progress on the console.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Write => "writing the image",
+            Self::Check => "checking the image",
+        }
+    }
+}
+
 struct Inner<'a> {
     work: &'a Work<'a>,
     stream: &'a Stream,
+    purpose: Purpose,
     size: u64,
     assembly: Assembly,
-    /// Set once the first MiB is known and fits the target.
+    /// Whether the first MiB is known and fits the target.
+    is_checked: bool,
+    /// Set once the first MiB is checked, unless this is only a check.
     begun: Option<(Plan, InnerDisk<'a>)>,
 }
 
 impl<'a> Inner<'a> {
     /// Parses the header. Does not touch the target.
-    fn open(work: &'a Work<'a>, stream: &'a Stream, start: &[u8]) -> Result<Self> {
+    fn open(
+        work: &'a Work<'a>,
+        stream: &'a Stream,
+        start: &[u8],
+        purpose: Purpose,
+    ) -> Result<Self> {
         let (assembly, size) = work.open_qcow2(stream, start)?;
         Ok(Self {
             work,
             stream,
+            purpose,
             size,
             assembly,
+            is_checked: false,
             begun: None,
         })
     }
 
+    /// Whether the rest of the file matters only for the digest.
+    fn is_done(&self) -> bool {
+        self.is_checked && self.purpose == Purpose::Check
+    }
+
     fn take(&mut self, piece: Piece) -> Result<Option<AlignedBuffer>> {
+        if self.is_done() {
+            return Ok(Some(piece.into_buffer()));
+        }
         let done = self.assembly.take(piece)?;
         self.write()?;
         Ok(done)
     }
 
     fn file_ends(&mut self) -> Result<()> {
+        if self.is_done() {
+            return Ok(());
+        }
         self.assembly.file_ends()?;
         self.write()
     }
 
     fn write(&mut self) -> Result<()> {
-        if self.begun.is_none() {
+        if !self.is_checked {
             self.begin()?;
         }
         match &mut self.begun {
@@ -208,7 +282,8 @@ impl<'a> Inner<'a> {
         }
     }
 
-    /// Once the first MiB is known, checks it and wipes both ends of the target.
+    /// Once the first MiB is known, checks it. To write, also wipes both ends of the
+    /// target.
     fn begin(&mut self) -> Result<()> {
         let Some((head, len)) = self.assembly.head() else {
             return Ok(());
@@ -220,6 +295,10 @@ impl<'a> Inner<'a> {
         let head = AlignedBuffer::padded(head, HEAD_LEN);
         let plan = self.work.plan(self.stream, (head, len), promise)?;
         self.work.check_complete(self.stream, &plan, self.size)?;
+        self.is_checked = true;
+        if self.purpose == Purpose::Check {
+            return Ok(());
+        }
         self.work.announce(self.stream);
         self.work.wipe()?;
         let sector = u64::from(self.work.disk.sector);

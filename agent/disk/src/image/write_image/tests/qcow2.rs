@@ -151,6 +151,42 @@ fn what_came_too_early_is_read_over_where_there_is_no_range() {
     assert!(server.asked().iter().all(|asked| asked.from.is_none()));
 }
 
+/// The first MiB of the disk inside is known only in a second pass: its tables are at
+/// the end of the file, and its data has left the memory by then.
+#[test]
+fn a_check_without_writing_finds_the_first_mib_at_any_place() {
+    let good = large_image();
+    let no_table: Vec<u8> = (0..24 * MIB).map(|at| (at >> 9) as u8 | 1).collect();
+    let Some(bodies) = [&good, &no_table]
+        .map(|image| packed(image, &["-o", "cluster_size=4k"]))
+        .into_iter()
+        .collect::<Option<Vec<_>>>()
+    else {
+        return;
+    };
+    for (body, expected) in bodies.iter().zip([None, Some("no GPT and no MBR")]) {
+        // The table of the first 2 MiB, behind all data.
+        let body = with_late_tables(body, 4096, &[0]);
+        for body in [body.clone(), gzip(&body)] {
+            let disk = disk(30 * MIB);
+            let server = Server::of(&body);
+            let source = source(&server, Some(sha256(&body)));
+            let options = WriteOptions::default();
+            let target = open(disk.path(), 512);
+            let found = check_image(&source, &options, target, &http_client());
+            match expected {
+                None => found.unwrap(),
+                Some(word) => {
+                    let failure = found.unwrap_err();
+                    assert!(failure.details.contains(word), "{failure}");
+                }
+            }
+            assert!(server.asked().len() > 1, "read in one pass");
+            assert_untouched(&disk);
+        }
+    }
+}
+
 #[test]
 fn another_file_the_second_time_is_never_mixed_in() {
     let image = large_image();
