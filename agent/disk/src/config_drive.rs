@@ -31,6 +31,12 @@ const LABEL: &str = "config-2";
 /// agent adds for it.
 const SIZE: u64 = 64 << 20;
 const PIECE: usize = 1 << 20;
+/// In bytes per cluster of VFAT.
+const CLUSTER: usize = 4096;
+/// In bytes: below this size a file system gets clusters of one sector. FAT16 has at
+/// least 4085 clusters, which take 16 MiB if each has [`CLUSTER`] bytes, and 2 MiB if
+/// each has 512; with its at most 65524 clusters of 512 bytes it is smaller than this.
+const SMALL: u64 = 32 << 20;
 
 /// A config drive in the form in which Ironic sends it.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,8 +54,9 @@ pub enum ConfigDrive {
 pub enum Content {
     /// A file system image.
     Image(Vec<u8>),
-    /// Files for a VFAT file system that fills the partition. The kernel can mount
-    /// VFAT on a disk with any sector size, which is not true of ISO 9660.
+    /// Files for a VFAT file system that fills the partition, or the first 64 MiB of
+    /// it. The kernel can mount VFAT on a disk with any sector size, which is not true
+    /// of ISO 9660.
     Files(Vec<(String, Vec<u8>)>),
 }
 
@@ -71,7 +78,8 @@ impl ConfigDrive {
     /// An ISO 9660 image becomes files for a VFAT file system if the sectors are too
     /// large for ISO 9660, or if `rebuild` (`config_drive_rebuild`) is set. This is
     /// done here, so that an image that cannot be converted is an error before
-    /// anything is written to the disk.
+    /// anything is written to the disk. Only the size of a partition that the image
+    /// brings for it is not known here.
     ///
     /// # Errors
     /// If the download fails, if the text or the image is malformed, if the image is
@@ -210,7 +218,8 @@ pub fn write_config_drive(
         Content::Files(files) => Cow::Owned(vfat_of(
             files,
             target.sector_size() as usize,
-            partition.len,
+            // `load` has checked that the files fit into `SIZE`, which FAT16 can have.
+            partition.len.min(SIZE),
         )?),
     };
     if partition.len < image.len() as u64 {
@@ -289,7 +298,7 @@ pub fn vfat_of(files: &[(String, Vec<u8>)], sector: usize, len: u64) -> Result<V
         label: &LABEL.to_ascii_uppercase(),
         serial: u32::from_le_bytes(*b"CFG2"),
         sector,
-        cluster: 4096,
+        cluster: if len < SMALL { sector } else { CLUSTER },
         root_entries: 512,
         names: fat::Names::Long,
         size: fat::Size::Bytes(len),

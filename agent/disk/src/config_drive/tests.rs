@@ -265,6 +265,42 @@ fn parts_become_a_file_system_of_the_partitions_size() {
     }
 }
 
+/// An image may bring a partition for the config drive, of any size. `load` does not
+/// know it, so each size must do that the files fit into.
+#[test]
+fn files_go_into_an_existing_partition_of_any_size() {
+    let files = vec![("openstack/latest/user_data".to_owned(), USER_DATA.to_vec())];
+    for (sector, mib) in [
+        (512, 3),
+        (512, 8),
+        (512, 31),
+        (512, 32),
+        (512, 512),
+        (4096, 17),
+        (4096, 512),
+    ] {
+        let file = NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), gpt_image(8 * MIB, sector)).unwrap();
+        file.as_file().set_len(600 * MIB).unwrap();
+        let head = gpt_image(8 * MIB, sector);
+        let mut table = Table::parse(&head[..MIB as usize], sector).unwrap();
+        table.move_backup_to_end(600 * MIB).unwrap();
+        let own = table.add_at_end(LABEL, mib * MIB, Uuid::from_u128(7));
+        let own = own.unwrap();
+        let permission = WritePermission::by_operator();
+        let target = Target::open_file(file.path(), sector, &permission).unwrap();
+        let content = Content::Files(files.clone());
+        let used = write_config_drive(&target, &mut table, &content).unwrap();
+        assert_eq!(used, own);
+        let written = target.read_at(own.offset, own.len.min(SIZE) as usize);
+        let written = written.unwrap();
+        let mut fat = Fat::open(Cursor::new(&written[..])).unwrap();
+        assert_eq!(fat.label, "CONFIG-2");
+        let read = fat.read("openstack/latest/user_data", 100).unwrap();
+        assert_eq!(read.as_deref(), Some(USER_DATA), "{sector} {mib}");
+    }
+}
+
 #[test]
 fn the_existing_partition_is_used_again() {
     let disk = disk(100 * MIB);
