@@ -71,11 +71,7 @@ fn protected(disk: &Path, what: &str) -> Failure {
 
 /// Looks for cluster file systems by the partition types in the tables.
 fn in_tables(device: &File, size: u64, sector: u32) -> io::Result<Option<&'static str>> {
-    let mut head = vec![0; HEAD.min(size) as usize];
-    device.read_exact_at(&mut head, 0)?;
-    if gpt::has_signature(&head, sector)
-        && let Ok(table) = Table::parse(&head, sector)
-    {
+    if let Some(table) = gpt_of(device, size, sector)? {
         let found = table.partitions().iter().find_map(|partition| {
             match partition.kind.to_string().as_str() {
                 GPFS => Some("IBM GPFS partition"),
@@ -97,6 +93,21 @@ fn in_tables(device: &File, size: u64, sector: u32) -> io::Result<Option<&'stati
         Ok(bytes)
     };
     Ok(has_vmfs_type(read_sector)?.then_some("VMware VMFS partition"))
+}
+
+/// The disk's GPT. If its primary table is missing or damaged, the other machines may
+/// still use the backup, so that counts as well.
+fn gpt_of(device: &File, size: u64, sector: u32) -> io::Result<Option<Table>> {
+    let mut bytes = vec![0; HEAD.min(size) as usize];
+    device.read_exact_at(&mut bytes, 0)?;
+    if gpt::has_signature(&bytes, sector)
+        && let Ok(table) = Table::parse(&bytes, sector)
+    {
+        return Ok(Some(table));
+    }
+    let tail = size - bytes.len() as u64;
+    device.read_exact_at(&mut bytes, tail)?;
+    Ok(Table::parse_backup(&bytes, size, sector).ok())
 }
 
 /// Whether a partition in the MBR or in its chain of extended partitions has the
@@ -196,7 +207,14 @@ mod tests {
                 return landfall_sys::skip::skip("sgdisk is not installed");
             };
             assert!(made.status.success(), "{made:?}");
-            assert_eq!(in_tables(file.as_file(), size, 512).unwrap(), expected);
+            let found = || in_tables(file.as_file(), size, 512).unwrap();
+            assert_eq!(found(), expected);
+            // A damaged primary table, then none: the backup is still valid.
+            for damage in [&[9; 8][..], &[0; 512]] {
+                let place = 512 + 512 - damage.len() as u64;
+                file.as_file().write_all_at(damage, place).unwrap();
+                assert_eq!(found(), expected, "by the backup");
+            }
         }
     }
 
