@@ -43,8 +43,9 @@ pub fn fetch(image: &Request, client: &reqwest::Client, keys: &[SigningKey]) -> 
 }
 
 fn beside(image: &str) -> Result<String> {
-    let mut url = Url::parse(image)
-        .map_err(|error| Failure::invalid_params(format!("{image}: expected a URL: {error}")))?;
+    let mut url = Url::parse(image).map_err(|error| {
+        Failure::invalid_params(format!("{}: expected a URL: {error}", shown(image)))
+    })?;
     url.set_path(&format!("{}.sig", url.path()));
     Ok(url.into())
 }
@@ -60,5 +61,11 @@ mod tests {
         assert_eq!(beside("https://h/i.gz?a=b#c"), "https://h/i.gz.sig?a=b#c");
         assert_eq!(beside("file:///i.raw"), "file:///i.raw.sig");
         assert!(super::beside("i.raw").is_err());
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let failure = super::beside("http://user:secret@host:99999/i").unwrap_err();
+        assert!(!failure.details.contains("secret"), "{failure}");
     }
 }
