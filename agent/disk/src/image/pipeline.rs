@@ -33,8 +33,9 @@ const REST_LIMIT: u64 = 64 << 20;
 
 /// In bytes. A compressed stream can continue forever without producing any data
 /// (empty gzip members, skippable zstd frames). So the agent downloads no more than
-/// this before the first unit, and no more than the size of the disk plus this in
-/// total.
+/// this before the first unit, and later no more than this plus the size of the disk,
+/// or plus what was unpacked if that is more: a qcow2 file may be longer than the
+/// disk. The consumer of the units limits what is unpacked.
 const PACKED_SLACK: u64 = 64 << 20;
 /// How long to wait for a step before reporting [`Step::Wait`].
 const TICK: Duration = Duration::from_secs(5);
@@ -291,6 +292,7 @@ fn decode(
     if steps.send(Ok(begin)).is_err() {
         return Ok(());
     }
+    let mut unpacked = 0;
     loop {
         let Ok(mut buffer) = buffers.recv() else {
             return Ok(());
@@ -308,7 +310,11 @@ fn decode(
                 });
             }
         };
-        limit.store(disk_size.saturating_add(PACKED_SLACK), Ordering::Relaxed);
+        unpacked += filled as u64;
+        // Data that cannot be compressed gets a little longer: in gzip by 0.03 %, in
+        // LZ4 by 0.4 %.
+        let expected = disk_size.max(unpacked + unpacked / 64);
+        limit.store(expected.saturating_add(PACKED_SLACK), Ordering::Relaxed);
         if filled > 0 && steps.send(Ok(Step::Unit(buffer, filled))).is_err() {
             return Ok(());
         }

@@ -21,6 +21,11 @@ use crate::image::qcow2::window::{Piece, fingerprint};
 use crate::image::sparse_write::SparseWriter;
 use crate::tables::gpt::HEAD_LEN;
 
+/// A qcow2 file with snapshots holds former states of the disk. If nobody knows its
+/// length, it may be this many times as long as the disk: a stream without an end must
+/// not keep the agent busy forever.
+const MOST_STATES: u64 = 32;
+
 impl Work<'_> {
     /// Writes the disk inside a qcow2 file to the target, except for its first MiB.
     /// `first` is the first unit of the file.
@@ -130,6 +135,7 @@ impl Work<'_> {
                 tracing::info!(done = line.done, total = line.total, "{line}");
             }
             if let Some((buffer, len)) = unit.take() {
+                self.refuse_endless(stream, offset + len as u64)?;
                 let done = inner.take(Piece::new(offset, buffer, len))?;
                 offset += len as u64;
                 // The assembly may keep a buffer; the pipeline then gets a new one
@@ -145,6 +151,19 @@ impl Work<'_> {
         }
         inner.file_ends()?;
         pipeline.digest()
+    }
+
+    /// Fails if a file of unknown length has too many bytes.
+    fn refuse_endless(&self, stream: &Stream, bytes: u64) -> Result<()> {
+        let knows_length = stream.packing == Packing::Raw && stream.total.is_some();
+        let most = self.disk.size.saturating_mul(MOST_STATES);
+        if knows_length || bytes <= most {
+            return Ok(());
+        }
+        Err(Failure::invalid_image(format!(
+            "the qcow2 image: expected at most {most} bytes, {MOST_STATES} times the size of the disk, found more"
+        ))
+        .hint("remove its snapshots: qemu-img convert -O qcow2 IMAGE image.qcow2"))
     }
 
     /// Reads the whole file again, for pieces that have no fingerprint. Fails

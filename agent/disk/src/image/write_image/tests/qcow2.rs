@@ -187,6 +187,48 @@ fn a_check_without_writing_finds_the_first_mib_at_any_place() {
     }
 }
 
+/// A file with snapshots has clusters that the disk inside does not use.
+#[test]
+fn a_file_may_be_longer_than_the_disk() {
+    const SIZE: u64 = 4 * MIB;
+    let image = gpt_image(SIZE, 512);
+    let Some(file) = packed(&image, &[]) else {
+        return;
+    };
+    for (mib, knows_length, expected) in [
+        (75, true, None),
+        (75, false, None),
+        (130, false, Some("expected at most 134217728 bytes")),
+    ] {
+        let mut body = file.clone();
+        body.resize(mib << 20, 7);
+        let server = Server::start(move |_| {
+            let mut reply = Reply::whole(&body, "\"1\"");
+            if !knows_length {
+                reply.headers.remove(0);
+            }
+            reply
+        });
+        let disk = disk(SIZE);
+        let mut source = source(&server, None);
+        // The server needs a moment for so many bytes.
+        source.request.retry_policy = RetryPolicy::default();
+        let written = write_image(&source, open(disk.path(), 512), &http_client());
+        match expected {
+            None => {
+                written.unwrap().commit().unwrap();
+                assert_holds(&disk, &image);
+            }
+            Some(text) => {
+                let failure = written.unwrap_err();
+                assert_eq!(failure.class, Class::InvalidImage, "{failure}");
+                assert!(failure.details.contains(text), "{failure}");
+                assert_unbootable(&disk);
+            }
+        }
+    }
+}
+
 #[test]
 fn another_file_the_second_time_is_never_mixed_in() {
     let image = large_image();
