@@ -173,13 +173,13 @@ fn list(losses: &[String]) -> String {
     let mut text = String::new();
     for (index, loss) in losses.iter().enumerate() {
         let separator = if index == 0 { "" } else { "; " };
-        let (left, cut) = (losses.len() - index, loss.len() > LOSS_LIMIT);
+        let (left, end) = (losses.len() - index, loss.floor_char_boundary(LOSS_LIMIT));
         if text.len() + LOSS_LIMIT > LOSSES_LIMIT {
             return format!("{text}; and {left} more");
         }
         text += separator;
-        text.extend(loss.chars().take(LOSS_LIMIT));
-        text += if cut { "..." } else { "" };
+        text += &loss[..end];
+        text += if end < loss.len() { "..." } else { "" };
     }
     text
 }

@@ -196,3 +196,17 @@ fn a_refusal_is_no_longer_than_people_read() {
     let found = outcome(&node, &few);
     assert_eq!(found.matches("model is not known").count(), 30);
 }
+
+/// The limits are in bytes. A character may have four.
+#[test]
+fn reasons_are_cut_at_characters_and_keep_their_limits() {
+    let uncut = "\u{1f4bd}".repeat(LOSS_LIMIT / 4);
+    assert_eq!(list(std::slice::from_ref(&uncut)), uncut);
+    let odd = format!("a{uncut}");
+    let cut = list(std::slice::from_ref(&odd));
+    assert!(odd.starts_with(cut.strip_suffix("...").unwrap()), "{cut}");
+    let many = vec!["\u{1f4bd}".repeat(LOSS_LIMIT); 1000];
+    let all = list(&many);
+    assert!(all.ends_with(" more"), "{all}");
+    assert!(all.len() <= LOSSES_LIMIT + 20, "{} bytes", all.len());
+}
