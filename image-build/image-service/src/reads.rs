@@ -2,6 +2,7 @@
 //! whether the BMC has read the image.
 
 mod of_hosts;
+mod versions;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use crate::request_path::FileKind;
 pub(crate) use of_hosts::{FileRead, LastRead};
+use versions::{Versions, version_of};
 
 /// In bytes: the table is updated each time this much of an answer has been sent. A
 /// slow BMC may need an hour for one answer.
@@ -27,9 +29,9 @@ const MAX_FILES: usize = 50_000;
 
 /// What has been read of all files. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Reads(Arc<Mutex<HashMap<(String, FileKind), FileReads>>>);
+pub struct Reads(Arc<Mutex<HashMap<(String, FileKind), Versions>>>);
 
-/// What has been read of one file.
+/// What has been read of one version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileReads {
     etag: String,
@@ -137,28 +139,13 @@ impl Reads {
         let mut files = self.lock();
         let key = (transfer.host.clone(), transfer.kind);
         if !files.contains_key(&key) && files.len() >= MAX_FILES {
-            let oldest = files.iter().min_by_key(|(_, file)| file.last);
+            let last = |versions: &Versions| versions.iter().map(|file| file.last).max();
+            let oldest = files.iter().min_by_key(|(_, versions)| last(versions));
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
                 files.remove(&oldest);
             }
         }
-        let fresh = || FileReads {
-            etag: transfer.etag.clone(),
-            size: transfer.size,
-            requests: 0,
-            bytes: 0,
-            first: now,
-            last: now,
-            client: transfer.client,
-            agent: String::new(),
-            ranges: Vec::new(),
-            is_rough: false,
-        };
-        let file = files.entry(key).or_insert_with(fresh);
-        // Reads of an earlier version say nothing about this one.
-        if file.etag != transfer.etag {
-            *file = fresh();
-        }
+        let file = version_of(files.entry(key).or_default(), transfer, now);
         if sent.start == 0 || file.requests == 0 {
             file.requests += 1;
         }
@@ -176,12 +163,14 @@ impl Reads {
         }
     }
 
-    /// The reads of these files, sorted by host and file.
+    /// The reads of these files, sorted by host and file. If several versions of a
+    /// file were read, the newest one comes first.
     pub(crate) fn reports(&self) -> Vec<ReadReport> {
         // Copied, because every answer that ends waits for this lock.
         let files = self.lock().clone();
         let mut reports: Vec<ReadReport> = files
             .iter()
+            .flat_map(|(key, versions)| versions.iter().map(move |file| (key, file)))
             .map(|((host, kind), file)| ReadReport {
                 host: host.clone(),
                 file: kind.name(),
@@ -212,12 +201,27 @@ impl Reads {
             .retain(|(host, kind), _| *kind == FileKind::Kernel || is_served(host));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, FileKind), FileReads>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, FileKind), Versions>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl FileReads {
+    fn new(transfer: &Transfer, now: SystemTime) -> Self {
+        Self {
+            etag: transfer.etag.clone(),
+            size: transfer.size,
+            requests: 0,
+            bytes: 0,
+            first: now,
+            last: now,
+            client: transfer.client,
+            agent: String::new(),
+            ranges: Vec::new(),
+            is_rough: false,
+        }
+    }
+
     fn is_complete(&self) -> bool {
         let all = 0..self.size;
         !self.is_rough && matches!(self.ranges.as_slice(), [range] if *range == all)
@@ -255,6 +259,9 @@ impl FileReads {
     reason = "one range is also a list of ranges"
 )]
 mod tests {
+    use std::time::Duration;
+
+    use super::versions::{EARLIER_SHOWN, MAX_VERSIONS};
     use super::*;
     use crate::request_path::Kind;
     use proptest::prelude::*;
@@ -301,6 +308,41 @@ mod tests {
         assert_eq!(reads.reports()[0].ranges, [[0, 0]], "another version");
         reads.retain(|host| host != "node1");
         assert_eq!(reads.reports(), []);
+    }
+
+    /// A BMC may read an earlier version to its end while another client of the host
+    /// reads the newest one.
+    #[test]
+    fn versions_that_are_read_at_the_same_time_do_not_disturb_each_other() {
+        let reads = Reads::default();
+        let start = SystemTime::UNIX_EPOCH;
+        for (sent, at) in [(0..50, 0), (50..100, 100)] {
+            let time = start + Duration::from_secs(at);
+            for etag in ["a", "b"] {
+                reads.add(&transfer(etag, &[0..100]), sent.clone(), time);
+            }
+        }
+        let found = |reads: &Reads| -> Vec<(String, bool, u64)> {
+            let reports = reads.reports().into_iter();
+            let one = |report: ReadReport| (report.etag, report.complete, report.requests);
+            reports.map(one).collect()
+        };
+        let (a, b) = (("a".to_owned(), true, 1), ("b".to_owned(), true, 1));
+        assert_eq!(found(&reads), [b.clone(), a.clone()], "the newest first");
+        assert_eq!(reads.of_host("node1").len(), 2);
+        // Reading the earlier one does not end the record of the newest one.
+        let late = start + Duration::from_secs(3000);
+        reads.add(&transfer("a", &[0..100]), 50..100, late);
+        assert_eq!(found(&reads), [b.clone(), a]);
+        assert_eq!(reads.last_reads()["node1"].time, late);
+        // An earlier one disappears once nobody reads it.
+        let end = late + EARLIER_SHOWN;
+        reads.add(&transfer("b", &[0..100]), 50..100, end);
+        assert_eq!(found(&reads), [b]);
+        for n in 0..100 {
+            reads.add(&transfer(&n.to_string(), &[0..100]), 0..1, end);
+        }
+        assert_eq!(reads.reports().len(), MAX_VERSIONS);
     }
 
     #[test]

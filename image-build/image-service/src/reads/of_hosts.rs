@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::SystemTime;
 
-use super::Reads;
+use super::{FileReads, Reads};
 use crate::request_path::{FileKind, Kind};
 
 /// The latest read of any file of a host.
@@ -36,13 +36,10 @@ impl Reads {
     /// The latest read of each host that was read.
     pub(crate) fn last_reads(&self) -> HashMap<String, LastRead> {
         let mut hosts: HashMap<String, LastRead> = HashMap::new();
-        for ((host, kind), file) in &*self.lock() {
-            if *kind == FileKind::Kernel {
+        for ((host, kind), versions) in &*self.lock() {
+            let latest = versions.iter().max_by_key(|file| file.last);
+            let Some(last) = latest.filter(|_| *kind != FileKind::Kernel).map(last_of) else {
                 continue;
-            }
-            let last = LastRead {
-                time: file.last,
-                client: file.client,
             };
             match hosts.get_mut(host) {
                 Some(known) if known.time >= last.time => {}
@@ -55,27 +52,36 @@ impl Reads {
         hosts
     }
 
-    /// The files of a host that were read.
+    /// The files of a host that were read. If several versions of a file were read, the
+    /// newest one comes first.
     pub(crate) fn of_host(&self, host: &str) -> Vec<FileRead> {
         let files = self.lock();
         let kinds = [Kind::Iso, Kind::Initramfs, Kind::Ipxe].into_iter();
-        let read = |kind: Kind| {
-            let file = files.get(&(host.to_owned(), FileKind::OfHost(kind)))?;
+        let read = |kind: Kind, file: &FileReads| {
             let lengths = file.ranges.iter().map(|range| range.end - range.start);
-            Some(FileRead {
+            FileRead {
                 kind,
                 etag: file.etag.clone(),
                 size: file.size,
                 read: lengths.sum(),
                 is_rough: file.is_rough,
                 requests: file.requests,
-                last: LastRead {
-                    time: file.last,
-                    client: file.client,
-                },
+                last: last_of(file),
                 agent: file.agent.clone(),
-            })
+            }
         };
-        kinds.filter_map(read).collect()
+        let of_kind = |kind: Kind| {
+            let versions = files.get(&(host.to_owned(), FileKind::OfHost(kind)));
+            let versions = versions.into_iter().flatten();
+            versions.map(move |file| read(kind, file))
+        };
+        kinds.flat_map(of_kind).collect()
+    }
+}
+
+fn last_of(file: &FileReads) -> LastRead {
+    LastRead {
+        time: file.last,
+        client: file.client,
     }
 }
