@@ -35,7 +35,7 @@ impl StateFile {
     /// The content that was stored last, or `None` if there is none.
     ///
     /// # Errors
-    /// If the file exists but cannot be read.
+    /// If the file exists but cannot be read, or is larger than any state.
     pub fn load(&self) -> io::Result<Option<Vec<u8>>> {
         let Some(path) = &self.0 else {
             return Ok(None);
@@ -45,6 +45,13 @@ impl StateFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
+        // A part of it would look like a whole state.
+        let len = file.metadata()?.len();
+        if len > SIZE_LIMIT {
+            return Err(io::Error::other(format!(
+                "expected at most {SIZE_LIMIT} bytes, found {len}"
+            )));
+        }
         let mut bytes = Vec::new();
         file.take(SIZE_LIMIT).read_to_end(&mut bytes)?;
         Ok(Some(bytes))
@@ -112,6 +119,18 @@ mod tests {
         file.remove();
         file.remove();
         assert_eq!(file.load().unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_too_long_is_an_error_and_not_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = StateFile::new(dir.path(), "list.json");
+        let stored = fs::File::create(dir.path().join("list.json")).unwrap();
+        stored.set_len(SIZE_LIMIT + 1).unwrap();
+        let found = file.load().map(|bytes| bytes.map(|bytes| bytes.len()));
+        let error = found.unwrap_err().to_string();
+        let expected = "expected at most 268435456 bytes, found 268435457";
+        assert!(error.contains(expected), "{error}");
     }
 
     #[test]
