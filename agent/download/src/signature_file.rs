@@ -46,7 +46,14 @@ fn beside(image: &str) -> Result<String> {
     let mut url = Url::parse(image).map_err(|error| {
         Failure::invalid_params(format!("{}: expected a URL: {error}", shown(image)))
     })?;
-    url.set_path(&format!("{}.sig", url.path()));
+    match url.fragment() {
+        // `medium:///DEVICE#PATH`, see `fetch::medium_url`.
+        Some(path) if url.scheme() == "medium" => {
+            let path = format!("{path}.sig");
+            url.set_fragment(Some(&path));
+        }
+        _ => url.set_path(&format!("{}.sig", url.path())),
+    }
     Ok(url.into())
 }
 
@@ -61,6 +68,10 @@ mod tests {
         assert_eq!(beside("https://h/i.gz?a=b#c"), "https://h/i.gz.sig?a=b#c");
         assert_eq!(beside("file:///i.raw"), "file:///i.raw.sig");
         assert!(super::beside("i.raw").is_err());
+        assert_eq!(
+            beside("medium:///dev/sr0#landfall/a%20b.raw"),
+            "medium:///dev/sr0#landfall/a%20b.raw.sig"
+        );
     }
 
     #[test]
