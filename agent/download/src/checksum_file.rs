@@ -19,8 +19,8 @@ use crate::fetch::{self, Request};
 const FILE_LIMIT: usize = 1 << 20;
 
 /// The expected digest of the image that `image` requests. Downloads the checksum
-/// file if there is one. Credentials are sent only if the checksum file is on a
-/// server of the image.
+/// file if there is one, with the image's time limits and retries. Credentials are sent
+/// only if the checksum file is on a server of the image.
 ///
 /// # Errors
 /// If the checksum file cannot be downloaded, or has no digest of the image.
@@ -32,6 +32,7 @@ pub fn resolve(checksum: &Checksum, image: &Request, client: &reqwest::Client) -
     let is_theirs = image.urls.iter().any(|image| same_server(image, url));
     let request = Request {
         authorization: image.authorization.clone().filter(|_| is_theirs),
+        retry_policy: image.retry_policy.clone(),
         ..Request::new([url])
     };
     let image_url = image.urls.first().map_or("", String::as_str);
@@ -138,10 +139,12 @@ fn fits(text: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use landfall_report::failure::Class;
 
     use super::*;
-    use landfall_http_client::fixtures::{Server, http_client};
+    use landfall_http_client::fixtures::{Reply, Server, http_client};
 
     const URL: &str = "http://host/path/image.raw.gz?token=1";
 
@@ -164,6 +167,19 @@ mod tests {
         assert!(failure.details.contains("expected 128"), "{failure}");
         let server = Server::of(b"<html>no such file</html>");
         let failure = resolve(&server.url).unwrap_err();
+        assert_eq!(failure.class, Class::ImageDownloadError, "{failure}");
+    }
+
+    #[test]
+    fn the_limits_of_the_image_apply_to_its_checksum_file() {
+        let server = Server::start(|asked| match asked.earlier {
+            0 => Reply::status(503),
+            _ => Reply::new(200, hash('a')),
+        });
+        let mut image = Request::new([URL]);
+        image.retry_policy.give_up = Duration::ZERO;
+        let checksum = Checksum::parse(&server.url).unwrap();
+        let failure = resolve(&checksum, &image, &http_client()).unwrap_err();
         assert_eq!(failure.class, Class::ImageDownloadError, "{failure}");
     }
 
