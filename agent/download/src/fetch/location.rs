@@ -1,8 +1,15 @@
 //! Parses the URL of an image: its scheme says where the file is.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::{
+    AsciiSet, CONTROLS, percent_decode_str, percent_encode, utf8_percent_encode,
+};
+
+/// The characters with another meaning in a URL. Names of devices and files may
+/// have them: udev's names in `/dev/disk/by-label` do.
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'#').add(b'%').add(b'?');
 
 /// Where a file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +65,8 @@ impl Location {
 
 /// The URL of a file on a medium, for [`Location::Medium`].
 pub fn medium_url(device: &Path, path: &str) -> String {
-    format!("medium://{}#{path}", device.display())
+    let device = percent_encode(device.as_os_str().as_bytes(), ENCODED);
+    format!("medium://{device}#{}", utf8_percent_encode(path, ENCODED))
 }
 
 /// The devices of the media that these URLs name files on.
@@ -145,11 +153,18 @@ mod tests {
 
     #[test]
     fn a_medium_is_found_again_by_its_url() {
-        let url = medium_url("/dev/sr0".as_ref(), "landfall/coreos.raw.gz");
-        let expected = Location::Medium {
-            device: "/dev/sr0".into(),
-            path: "landfall/coreos.raw.gz".into(),
-        };
-        assert_eq!(Location::parse(&url), Ok(expected));
+        for (device, path) in [
+            ("/dev/sr0", "landfall/coreos.raw.gz"),
+            ("/dev/disk/by-label/a\\x20%41#b", "a%20 #b/n\u{f6}?.raw"),
+        ] {
+            let url = medium_url(device.as_ref(), path);
+            let expected = Location::Medium {
+                device: device.into(),
+                path: path.into(),
+            };
+            assert_eq!(Location::parse(&url), Ok(expected), "{url}");
+        }
+        let plain = medium_url("/dev/sr0".as_ref(), "landfall/coreos.raw.gz");
+        assert_eq!(plain, "medium:///dev/sr0#landfall/coreos.raw.gz");
     }
 }
