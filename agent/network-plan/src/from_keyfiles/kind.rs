@@ -71,10 +71,7 @@ fn vlan(keys: &Keys) -> InterfaceKind {
     let service = match keys.text("vlan", "protocol") {
         None => false,
         Some(text) if text.eq_ignore_ascii_case("802.1q") => false,
-        Some(text) if text.eq_ignore_ascii_case("802.1ad") => {
-            keys.warn("vlan", "protocol", "the ramdisk uses 802.1q instead");
-            true
-        }
+        Some(text) if text.eq_ignore_ascii_case("802.1ad") => true,
         Some(text) => {
             keys.expected("vlan", "protocol", "802.1Q or 802.1ad", text);
             false

@@ -478,6 +478,11 @@ fn unusual_forms_are_read_as_networkmanager_reads_them() {
             "v: VLAN 7 on eth0, MTU 1400",
             vec![],
         ),
+        (
+            "[connection]\ninterface-name=v\n[vlan]\nid=7\nparent=eth0\nprotocol=802.1ad\n",
+            "v: 802.1ad VLAN 7 on eth0",
+            vec![],
+        ),
     ] {
         let plan = read_one(&text.replace("NIC", NIC)).unwrap();
         let lines = describe(&plan);

@@ -276,3 +276,12 @@ fn rules_vrfs_and_stacked_interfaces_are_for_the_ramdisk_too() {
         ]
     );
 }
+
+/// The ramdisk creates service VLANs as planned.
+#[test]
+fn a_service_vlan_has_no_warning() {
+    let (lines, warnings) = in_ramdisk("vlan_protocols");
+    let line = "v1: 802.1ad VLAN 7 on eth0";
+    assert!(lines.iter().any(|found| found == line), "{lines:#?}");
+    assert_eq!(warnings, [""; 0]);
+}

@@ -54,9 +54,6 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
         *service = protocol == Some(true);
     }
     described.interface.kind = kind;
-    if protocol == Some(true) {
-        fields.warn("protocol", "the ramdisk uses 802.1q instead");
-    }
     // The keyfile writer by itself writes the protocol only for 802.1ad.
     if protocol == Some(false) {
         described.set("vlan", "protocol", "802.1Q");
