@@ -47,6 +47,10 @@ const OPTIONS: &[&str] = &[
 /// not have it.
 const BALANCE_SLB: &str = "balance_slb";
 const LACP: &str = "802.3ad";
+/// Modes that have a preferred port.
+const WITH_PRIMARY: &[&str] = &["active-backup", "balance-tlb", "balance-alb"];
+/// Modes that cannot monitor their ports by ARP.
+const WITHOUT_ARP: &[&str] = &[LACP, "balance-tlb", "balance-alb"];
 /// The kernel's default, which nmstate does not write.
 const DEFAULT_ARP_MISSED_MAX: &str = "2";
 
@@ -209,7 +213,9 @@ fn ipv6_targets(fields: &Fields, key: &str) -> Option<String> {
     (!targets.is_empty()).then(|| targets.join(","))
 }
 
-/// Checks the options whose validity depends on other options.
+/// Checks the options whose validity depends on other options, as nmstate does, and
+/// NetworkManager (`verify` in nm-setting-bond.c, git of 2026-08), which otherwise
+/// rejects the profile: the installed system would have no bond.
 fn check_together(fields: &Fields, mode: &str, options: &BTreeMap<String, String>) {
     let is_on = |key: &str| options.get(key).is_some_and(|value| value != "0");
     if is_on("miimon") && is_on("arp_interval") {
@@ -225,17 +231,43 @@ fn check_together(fields: &Fields, mode: &str, options: &BTreeMap<String, String
             }
         }
     }
-    if is_on("arp_interval") && [LACP, "balance-tlb", "balance-alb"].contains(&mode) {
+    if is_on("arp_interval") && WITHOUT_ARP.contains(&mode) {
         fields.fault("arp_interval", format!("expected a mode other than {mode}"));
     }
-    if options
-        .get("arp_interval")
-        .is_some_and(|value| value == "0")
+    check_monitoring(fields, mode, options);
+    if options.contains_key("primary") && !WITH_PRIMARY.contains(&mode) {
+        let words = "needs mode active-backup, balance-tlb or balance-alb";
+        fields.fault("primary", format!("{words}, found {mode}"));
+    }
+    if let (Some(one), Some(other)) = (options.get("num_grat_arp"), options.get("num_unsol_na"))
+        && one != other
     {
-        for key in ["arp_ip_target", "ns_ip6_target"] {
-            if options.contains_key(key) {
-                fields.fault(key, "needs an arp_interval above 0");
-            }
+        let words = "expected the value of num_grat_arp, which is the same option";
+        fields.fault("num_unsol_na", format!("{words}: {one}, found {other}"));
+    }
+}
+
+/// Checks how the bond finds out that a port is dead: by ARP, or by the carrier
+/// (`miimon`).
+fn check_monitoring(fields: &Fields, mode: &str, options: &BTreeMap<String, String>) {
+    let is_on = |key: &str| options.get(key).is_some_and(|value| value != "0");
+    let targets = ["arp_ip_target", "ns_ip6_target"];
+    let mut given = targets.iter().filter(|key| options.contains_key(**key));
+    if !is_on("arp_interval") {
+        for key in given {
+            fields.fault(key, "needs an arp_interval above 0");
+        }
+    } else if given.next().is_none() {
+        fields.fault("arp_interval", "needs arp_ip_target or ns_ip6_target");
+    }
+    if options.contains_key("arp_missed_max") && WITHOUT_ARP.contains(&mode) {
+        let words = format!("expected a mode other than {mode}");
+        fields.fault("arp_missed_max", words);
+    }
+    // Without `miimon`, NetworkManager uses 100 ms.
+    if options.get("miimon").is_some_and(|value| value == "0") {
+        for key in ["updelay", "downdelay"].iter().filter(|key| is_on(key)) {
+            fields.fault(key, "needs a miimon above 0");
         }
     }
 }
