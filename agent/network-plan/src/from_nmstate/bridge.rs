@@ -1,5 +1,7 @@
 //! Reads `bridge` of an interface.
 
+use landfall_boot_params::MacAddr;
+
 use super::described::{Described, Port};
 use super::fields::Fields;
 use crate::plan::InterfaceKind;
@@ -102,15 +104,7 @@ fn read_options(fields: &Fields, filters: bool, described: &mut Described) {
             described.set("bridge", key, on);
         }
     }
-    if let Some(address) = fields.parsed::<landfall_boot_params::MacAddr>(
-        "group-addr",
-        "a hardware address such as 01:80:c2:00:00:00",
-    ) {
-        // Decimal bytes joined by `;`: nmstate writes this form, and NetworkManager
-        // reads it.
-        let bytes: Vec<_> = address.0.iter().map(u8::to_string).collect();
-        described.set("bridge", "group-address", bytes.join(";"));
-    }
+    read_group_address(fields, described);
     let masks = ["group-forward-mask", "group-fwd-mask"];
     let masks = masks.map(|key| fields.unsigned(key, u16::MAX.into()));
     if let (Some(one), Some(other)) = (masks[0], masks[1])
@@ -149,6 +143,23 @@ fn read_options(fields: &Fields, filters: bool, described: &mut Described) {
         }
         described.set("bridge", "vlan-default-pvid", tag);
     }
+}
+
+/// Writes the address in the form that NetworkManager reads. nmstate writes decimal bytes
+/// joined by `;`, with which NetworkManager rejects the profile.
+fn read_group_address(fields: &Fields, described: &mut Described) {
+    let expected = "01:80:c2:00:00:00, or an address from 01:80:c2:00:00:04 to 01:80:c2:00:00:0f";
+    let Some(address) = fields.parsed::<MacAddr>("group-addr", expected) else {
+        return;
+    };
+    // The link-local addresses without the reserved ones: `br_changelink` in the kernel's
+    // br_netlink.c, and _nm_utils_hwaddr_link_local_valid in nm-utils.c.
+    let [start @ .., last] = address.0;
+    if start != [0x01, 0x80, 0xc2, 0, 0] || !matches!(last, 0 | 4..=15) {
+        return fields.expected("group-addr", expected, address.to_string());
+    }
+    let text = address.to_string().to_ascii_uppercase();
+    described.set("bridge", "group-address", text);
 }
 
 fn read_stp(fields: &Fields, described: &mut Described) -> Option<bool> {

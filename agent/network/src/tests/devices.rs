@@ -181,3 +181,18 @@ fn a_link_without_a_place_in_the_plan_is_switched_on_again() {
             .await;
     });
 }
+
+#[test]
+fn a_bridge_has_its_group_address() {
+    on_a_machine(async |lab| {
+        lab.boot_nmstate(
+            "interfaces: [{name: br0, type: linux-bridge, bridge: {options: \
+             {group-addr: 01:80:c2:00:00:0a, multicast-snooping: false}, port: []}}]",
+        );
+        lab.until_so("the bridge", || {
+            let shown = ip_output("-d link show br0");
+            shown.contains("group_address 01:80:c2:00:00:0a") && shown.contains("mcast_snooping 0")
+        })
+        .await;
+    });
+}
