@@ -191,11 +191,16 @@ fn routes(entry: &Fields, is_ipv4: bool, ip: &mut IpPlan) {
             }
         }
     }
-    if let Some(gateway) = entry.parsed::<IpAddr>("gateway", ADDRESS)
-        && gateway.is_ipv4() == is_ipv4
-        && !ip.addresses.is_empty()
-    {
-        set_gateway(ip, gateway, entry);
+    let gateway = entry.parsed::<IpAddr>("gateway", ADDRESS);
+    // An unspecified address means no gateway.
+    if let Some(gateway) = gateway.filter(|gateway| !gateway.is_unspecified()) {
+        if gateway.is_ipv4() != is_ipv4 {
+            entry.warn("gateway is of another family; ignored");
+        } else if ip.addresses.is_empty() {
+            entry.warn("gateway needs a static address; ignored");
+        } else {
+            set_gateway(ip, gateway, entry);
+        }
     }
 }
 
