@@ -1,6 +1,7 @@
 //! What the reader of a document finds: faults and warnings.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Most faults that are kept: a document can be full of them, and an operator reads
@@ -12,11 +13,27 @@ const MOST_FAULTS: usize = 100;
 pub(crate) struct Findings {
     faults: RefCell<Vec<String>>,
     warnings: RefCell<Vec<String>>,
+    /// Complete, in contrast to the faults.
+    faulty_files: RefCell<BTreeSet<String>>,
 }
 
 impl Findings {
     pub(crate) fn fault(&self, path: &str, words: impl fmt::Display) {
         add(&self.faults, path, words);
+    }
+
+    /// A fault of one of several files.
+    pub(crate) fn fault_of(&self, file: &str, path: &str, words: impl fmt::Display) {
+        let mut files = self.faulty_files.borrow_mut();
+        if !files.contains(file) {
+            files.insert(file.to_owned());
+        }
+        self.fault(path, words);
+    }
+
+    /// The files with faults, even with faults that are not kept.
+    pub(crate) fn faulty_files(&self) -> BTreeSet<String> {
+        self.faulty_files.borrow().clone()
     }
 
     pub(crate) fn warn(&self, path: &str, words: impl fmt::Display) {

@@ -24,6 +24,8 @@ mod route;
 mod route_rule;
 mod section_text;
 
+use std::collections::BTreeSet;
+
 use crate::findings::Findings;
 use crate::keyfile::Keyfile;
 use crate::plan::{Interface, NetworkPlan};
@@ -91,10 +93,11 @@ impl NetworkPlan {
         let findings = Findings::default();
         let all: Vec<&Keyfile> = files.iter().collect();
         let mut plan = read(&all, &findings);
+        let faulty = findings.faulty_files();
         let warnings = match findings.into_result() {
             Ok(warnings) => warnings,
             Err(faults) => {
-                let rest = without_faulty(&all, &faults);
+                let rest = without_faulty(&all, &faulty, &faults);
                 let (rest, warnings) = rest.ok_or(KeyfilesError::Faults(faults))?;
                 plan = rest;
                 warnings
@@ -110,13 +113,14 @@ impl NetworkPlan {
     }
 }
 
-/// The plan of the files without these faults, and its warnings. `None` if a file with a
-/// fault is needed: another one refers to it, or no other describes an interface.
-fn without_faulty(files: &[&Keyfile], faults: &[String]) -> Option<(NetworkPlan, Vec<String>)> {
-    let is_faulty = |file: &&Keyfile| {
-        let start = format!("{}: ", file.name);
-        faults.iter().any(|fault| fault.starts_with(&start))
-    };
+/// The plan of the files without these faulty ones, and its warnings. `None` if a file
+/// with a fault is needed: another one refers to it, or no other describes an interface.
+fn without_faulty(
+    files: &[&Keyfile],
+    faulty: &BTreeSet<String>,
+    faults: &[String],
+) -> Option<(NetworkPlan, Vec<String>)> {
+    let is_faulty = |file: &&Keyfile| faulty.contains(&file.name);
     let (faulty, rest): (Vec<&Keyfile>, Vec<&Keyfile>) = files.iter().copied().partition(is_faulty);
     let findings = Findings::default();
     let plan = read(&rest, &findings);

@@ -29,7 +29,7 @@ pub(super) struct Draft<'a> {
 pub(super) fn read(keys: Keys<'_>) -> Option<Draft<'_>> {
     if keys.is_empty() {
         let words = "expected the section [connection], found nothing";
-        keys.findings.fault(keys.file, words);
+        keys.findings.fault_of(keys.file, keys.file, words);
         return None;
     }
     let given = keys

@@ -26,7 +26,7 @@ impl<'a> Keys<'a> {
         if file.text.len() > LARGEST {
             let found = file.text.len();
             let words = format!("expected at most {LARGEST} bytes, found {found}");
-            findings.fault(&file.name, words);
+            findings.fault_of(&file.name, &file.name, words);
         } else {
             values = section_text::parse(&file.name, &file.text, findings);
         }
@@ -153,7 +153,8 @@ impl<'a> Keys<'a> {
     }
 
     pub(super) fn fault(&self, section: &str, key: &str, words: impl fmt::Display) {
-        self.findings.fault(&self.path(section, key), words);
+        let path = self.path(section, key);
+        self.findings.fault_of(self.file, &path, words);
     }
 
     pub(super) fn warn(&self, section: &str, key: &str, words: impl fmt::Display) {

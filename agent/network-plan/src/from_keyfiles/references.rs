@@ -100,7 +100,7 @@ fn check_names(drafts: &[Draft], findings: &Findings) {
             }
             Some((other, ..)) => {
                 let words = format!("expected one profile for {name}, found another in {other}");
-                findings.fault(&path, words);
+                findings.fault_of(draft.keys.file, &path, words);
             }
             None => {
                 files.insert(name, (draft.keys.file, is_nic, draft.interface.priority));

@@ -21,7 +21,8 @@ pub(super) fn parse(file: &str, text: &str, findings: &Findings) -> Values {
     let mut current: Option<String> = None;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (number, line) in (1..).zip(text.lines()) {
-        let fault = |words: &str| findings.fault(&format!("{file}: line {number}"), words);
+        let path = || format!("{file}: line {number}");
+        let fault = |words: &str| findings.fault_of(file, &path(), words);
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;

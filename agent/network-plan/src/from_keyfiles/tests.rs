@@ -672,6 +672,27 @@ fn a_faulty_profile_that_no_other_needs_is_left_out() {
         error.lines(),
         ["a: [bond] miimon: expected 0 to 2147483647, found \"x\""]
     );
+    // More faults than the reader shows.
+    let many: String = (0..150).map(|n| format!("address{n}=x\n")).collect();
+    let files = files_of(&[
+        ("a", format!("{NIC}[ipv4]\n{many}")),
+        (
+            "b",
+            "[connection]\ntype=ethernet\ninterface-name=eth2\nmtu=x\n[ethernet]\nmtu=x\n"
+                .to_owned(),
+        ),
+        ("c", other.to_owned()),
+    ]);
+    let plan = NetworkPlan::from_keyfiles(&files).unwrap();
+    assert_eq!(plan.interfaces.len(), 1);
+    assert_eq!(
+        plan.warnings[100..],
+        [
+            "more faults or warnings, not shown",
+            "a: the ramdisk does not use this profile, because it has a fault",
+            "b: the ramdisk does not use this profile, because it has a fault",
+        ]
+    );
     let nothing_else = files_of(&[
         ("a", format!("{NIC}[ipv4]\ndns=x\n")),
         ("b", "[connection]\ntype=wifi\n".to_owned()),
