@@ -31,6 +31,7 @@ pub(super) fn read(keys: &Keys, is_ipv4: bool, kind: &InterfaceKind) -> IpPlan {
     plan.dns = dns(keys, section, is_ipv4);
     plan.search = search(keys, section);
     plan.routes = route::read_all(keys, section, is_ipv4);
+    needs_address(keys, section);
     let is_required = keys.flag(section, "may-fail") == Some(false);
     plan.required = is_required && plan.method != Method::Disabled;
     let timeout = keys.number(section, "required-timeout", DEFAULT..=i32::MAX.into());
@@ -77,6 +78,17 @@ fn method(
         None if !plan.addresses.is_empty() => Method::Manual,
         None if *kind == InterfaceKind::Loopback => Method::Disabled,
         None => Method::Auto,
+    }
+}
+
+/// Reports a static method without an address, with which NetworkManager rejects the
+/// profile (`verify` in nm-setting-ip4-config.c). In its git of 2026-08 a route is enough.
+fn needs_address(keys: &Keys, section: &str) {
+    let has = |names: &[&str]| !keys.numbered(section, names).is_empty();
+    let is_manual = keys.text(section, "method") == Some("manual");
+    if is_manual && !has(&["address", "addresses"]) && !has(&["route", "routes"]) {
+        let words = "expected an address or a route for method=manual, found none";
+        keys.fault(section, "method", words);
     }
 }
 

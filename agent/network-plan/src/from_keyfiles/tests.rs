@@ -257,6 +257,14 @@ fn faults_name_file_section_and_key() {
             "f: [ipv4] dns: expected an IPv4 address, found \"x\"",
         ),
         (
+            "NIC[ipv4]\nmethod=manual\n",
+            "f: [ipv4] method: expected an address or a route for method=manual, found none",
+        ),
+        (
+            "NIC[ipv6]\nmethod=manual\ngateway=fe80::1\n",
+            "f: [ipv6] method: expected an address or a route for method=manual, found none",
+        ),
+        (
             "NIC[ipv4]\nmay-fail=maybe\n",
             "f: [ipv4] may-fail: expected true or false, found \"maybe\"",
         ),
