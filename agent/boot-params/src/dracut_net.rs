@@ -193,19 +193,25 @@ impl NetArgs {
     fn read_nameserver(&mut self, token: &Token) {
         let text = words::without_brackets(token.value_or_empty());
         match text.parse() {
-            Ok(address) if self.nameservers.len() < MOST_SERVERS => self.nameservers.push(address),
+            Ok(_) if self.nameservers.len() == MOST_SERVERS => self.warn_of_many(token),
+            Ok(address) => self.nameservers.push(address),
             Err(_) if text.is_empty() => {}
-            _ => self.warnings.push(token.ignored("expected an IP address")),
+            Err(_) => self.warnings.push(token.ignored("expected an IP address")),
         }
     }
 
     fn read_global_dns(&mut self, token: &Token) {
         let value = token.value_or_empty();
         match global_dns::parse(value) {
-            Ok(address) if self.global_dns.len() < MOST_SERVERS => self.global_dns.push(address),
-            Ok(_) => {}
+            Ok(_) if self.global_dns.len() == MOST_SERVERS => self.warn_of_many(token),
+            Ok(address) => self.global_dns.push(address),
             Err(expected) => self.warnings.push(token.expected(expected, value)),
         }
+    }
+
+    fn warn_of_many(&mut self, token: &Token) {
+        let words = format_args!("expected at most {MOST_SERVERS} arguments of this name");
+        self.warnings.push(token.ignored(words));
     }
 
     /// NetworkManager uses the first interface if the text cannot name a device.

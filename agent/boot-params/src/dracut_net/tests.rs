@@ -43,6 +43,21 @@ fn reads_every_form_of_ip() {
 }
 
 #[test]
+fn a_dns_server_beyond_the_limit_is_reported() {
+    for key in ["nameserver", "rd.net.dns"] {
+        let arguments: Vec<_> = (0..=MOST_SERVERS)
+            .map(|n| format!("{key}=192.0.2.{n}"))
+            .collect();
+        let args = read(&arguments.join(" "));
+        let kept = args.nameservers.len() + args.global_dns.len();
+        assert_eq!(kept, MOST_SERVERS, "{key}");
+        let expected =
+            format!("{key}=192.0.2.64: expected at most 64 arguments of this name; ignored");
+        assert_eq!(args.warnings, [expected]);
+    }
+}
+
+#[test]
 fn reads_the_arguments_around_ip() {
     let args = read(
         "nameserver=192.0.2.53 nameserver=[2001:db8::53] nameserver=2001:db8::54 nameserver= \
