@@ -54,7 +54,8 @@ const OTHERS: &[&str] = &[
     "vlan-default-pvid",
 ];
 const MOST: i64 = u32::MAX as i64;
-/// The highest VLAN id: IEEE 802.1Q reserves 4095.
+/// IEEE 802.1Q reserves 0 and 4095.
+const FIRST_VLAN: u32 = 1;
 const LAST_VLAN: u32 = 4094;
 
 /// Reads the bridge. Returns the keys of an interface that belong to this type.
@@ -262,6 +263,18 @@ fn range_text((first, last, is_untagged): (u32, u32, bool)) -> String {
     format!("{range}{flags}")
 }
 
+/// The VLAN ids from `min`, which is `least` or more, to `max`. NetworkManager ignores a
+/// range that ends before it begins, and the port loses these VLANs.
+pub(super) fn vlan_range(least: u32, range: &Fields) -> Option<(u32, u32)> {
+    let first = vlan_from(least, range, "min")?;
+    Some((first, vlan_from(first, range, "max")?))
+}
+
+fn vlan_from(least: u32, fields: &Fields, key: &str) -> Option<u32> {
+    let id = fields.number(key, least.into()..=LAST_VLAN.into())?;
+    u32::try_from(id).ok()
+}
+
 fn trunk_tags(fields: &Fields) -> Option<Vec<(u32, u32)>> {
     let mut tags: Vec<(u32, u32)> = Vec::new();
     for (path, item) in fields.list("trunk-tags")? {
@@ -269,15 +282,11 @@ fn trunk_tags(fields: &Fields) -> Option<Vec<(u32, u32)>> {
             continue;
         };
         let range = if item.has("id") {
-            item.unsigned("id", LAST_VLAN).map(|id| (id, id))
+            let id = vlan_from(FIRST_VLAN, &item, "id");
+            id.map(|id| (id, id))
         } else if let Some(range) = item.child("id-range", &["min", "max"]) {
-            let bound = |key| {
-                if !range.has(key) {
-                    range.fault(key, "expected a value, found nothing");
-                }
-                range.unsigned(key, LAST_VLAN)
-            };
-            bound("min").zip(bound("max"))
+            range.require(&["min", "max"]);
+            vlan_range(FIRST_VLAN, &range)
         } else {
             item.fault("id", "expected a tag, or an id-range, found nothing");
             None

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::bridge::vlan_range;
 use super::described::{Described, State};
 use super::fields::{Fields, Findings};
 use super::yaml::Yaml;
@@ -195,10 +196,7 @@ fn read_vlan(fields: &Fields, port: &mut OvsPort) {
     let mut ranges = Vec::new();
     for item in fields.items("trunk-tags", &["id", "id-range"]) {
         let range = item.child("id-range", &["min", "max"]);
-        let range = range.and_then(|range| {
-            let min = range.unsigned("min", LAST_VLAN)?;
-            Some((min, range.unsigned("max", LAST_VLAN)?))
-        });
+        let range = range.as_ref().and_then(|range| vlan_range(0, range));
         let id = item.unsigned("id", LAST_VLAN).map(|id| (id, id));
         ranges.extend(id.or(range));
     }
