@@ -1,6 +1,7 @@
 //! Finds next hops outside of every network of their interface: usually a typo in
 //! an address, a prefix length or a gateway.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use landfall_boot_params::IpPrefix;
@@ -35,7 +36,8 @@ fn of_interface(interface: &Interface) -> Vec<String> {
         let of_routes = ip.routes.iter().filter_map(|route| route.via);
         let mut far: Vec<IpAddr> = ip.gateway.into_iter().chain(of_routes).collect();
         far.retain(|hop| !is_on_link(*hop, ip));
-        far.dedup();
+        let mut known = BTreeSet::new();
+        far.retain(|hop| known.insert(*hop));
         let addresses: Vec<_> = ip.addresses.iter().map(IpPrefix::to_string).collect();
         for hop in far {
             warnings.push(format!(
@@ -106,6 +108,12 @@ mod tests {
             (
                 "ip=192.0.2.10:::24::eth0:none rd.route=10.0.0.0/8:192.0.3.1:eth0",
                 1,
+            ),
+            // One warning for each gateway, in whatever order the routes name them.
+            (
+                "ip=192.0.2.10:::24::eth0:none rd.route=10.0.0.0/8:192.0.3.1:eth0 \
+                 rd.route=10.1.0.0/16:192.0.3.2:eth0 rd.route=10.2.0.0/16:192.0.3.1:eth0",
+                2,
             ),
         ] {
             assert_eq!(warnings_of_arguments(line).len(), warnings, "{line}");
