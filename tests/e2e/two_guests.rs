@@ -136,7 +136,7 @@ fn active_backup_survives_a_cut_cable() {
         .await?;
         has_options(
             &guest,
-            "mode=active-backup, fail_over_mac=active, miimon=50",
+            "mode=active-backup, miimon=50, fail_over_mac=active",
         )
         .await?;
         answers(lab, "with both cables").await?;
@@ -187,7 +187,7 @@ fn vlan_on_lacp() {
         .await?;
         has_options(
             &guest,
-            "mode=802.3ad, ad_select=bandwidth, downdelay=60, lacp_rate=fast, miimon=60, \
+            "mode=802.3ad, miimon=60, ad_select=bandwidth, downdelay=60, lacp_rate=fast, \
              min_links=1, updelay=120, xmit_hash_policy=layer3+4",
         )
         .await?;

@@ -20,14 +20,19 @@ use super::bridge_option::bridge_option;
 /// port. NetworkManager's default.
 const MIIMON: &str = "100";
 
+/// The options of a bond that the kernel has to know before others: the mode, on which
+/// the validity of the others depends, and `miimon`, without which it refuses `updelay`,
+/// `downdelay` and `peer_notif_delay` (`bond_option_miimon_set` and the functions after it
+/// in drivers/net/bonding/bond_options.c).
+const FIRST: [&str; 2] = ["mode", "miimon"];
+
 /// A VLAN, bond or bridge as planned.
 pub(super) struct VirtualLink {
     pub(super) name: String,
     kind: InfoKind,
     parent: Option<u32>,
     mac: Option<MacAddr>,
-    /// A bond's mode comes first, because the validity of its other options depends on
-    /// it.
+    /// The options of a bond that others need come first: see [`FIRST`].
     options: Vec<LinkOption>,
 }
 
@@ -62,12 +67,12 @@ impl VirtualLink {
         options: &BTreeMap<String, String>,
         mac: Option<MacAddr>,
     ) -> VirtualLink {
-        let mode = options.get_key_value("mode");
-        let others = options.iter().filter(|(name, _)| *name != "mode");
+        let first = FIRST.iter().filter_map(|name| options.get_key_value(*name));
+        let others = options
+            .iter()
+            .filter(|(name, _)| !FIRST.contains(&name.as_str()));
         let option = |(name, value): (&String, &String)| LinkOption::bond(name, value);
-        let mut options: Vec<_> = { mode.into_iter().chain(others) }
-            .filter_map(option)
-            .collect();
+        let mut options: Vec<_> = { first.chain(others) }.filter_map(option).collect();
         let is_monitor = |option: &LinkOption| match option.value {
             OptionValue::Bond(InfoBond::MiiMon(n) | InfoBond::ArpInterval(n)) => n != 0,
             _ => false,
@@ -344,8 +349,8 @@ mod tests {
             ]),
             [
                 InfoBond::Mode(BondMode::Ieee8023Ad),
-                InfoBond::AdLacpRate(BondLacpRate::Fast),
                 InfoBond::MiiMon(50),
+                InfoBond::AdLacpRate(BondLacpRate::Fast),
                 InfoBond::XmitHashPolicy(BondXmitHashPolicy::Layer34),
             ]
         );
@@ -359,6 +364,26 @@ mod tests {
                 InfoBond::Mode(BondMode::ActiveBackup),
                 InfoBond::ArpInterval(1000),
                 InfoBond::ArpIpTarget(vec![[192, 0, 2, 1].into(), [192, 0, 2, 2].into()]),
+            ]
+        );
+    }
+
+    /// The kernel refuses the delays of a bond without `miimon`, and the options can be
+    /// set one by one.
+    #[test]
+    fn an_option_comes_after_the_one_that_it_needs() {
+        assert_eq!(
+            options(&[
+                ("downdelay", "200"),
+                ("miimon", "100"),
+                ("mode", "active-backup"),
+                ("all_slaves_active", "1"),
+            ]),
+            [
+                InfoBond::Mode(BondMode::ActiveBackup),
+                InfoBond::MiiMon(100),
+                InfoBond::AllPortsActive(1.into()),
+                InfoBond::DownDelay(200),
             ]
         );
     }
