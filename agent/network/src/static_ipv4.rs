@@ -10,7 +10,7 @@
 //!
 //! For IPv6 the kernel does the same (see `ipv6_sysctl`).
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use landfall_network_plan::{IpPrefix, MacAddr};
@@ -50,12 +50,24 @@ pub(super) async fn ask(
         return;
     };
     let mut taken_by = None;
-    while let Some(owner) = owner(&asker, ip).await {
-        if taken_by != Some(owner) {
-            taken_by = Some(owner);
-            let verdict = (tag, address, Verdict::Taken(owner));
-            if verdicts.send(verdict).await.is_err() {
-                return;
+    loop {
+        match conflict::owner(&asker, ip).await {
+            Ok(Some(owner)) if taken_by != Some(owner) => {
+                taken_by = Some(owner);
+                let verdict = (tag, address, Verdict::Taken(owner));
+                if verdicts.send(verdict).await.is_err() {
+                    return;
+                }
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => break,
+            // The link is down. The next carrier starts a new check and ends this one.
+            // Until then, nothing says that the other machine is gone.
+            Err(error) => {
+                tracing::debug!("cannot ask who has {ip}: {error}");
+                if taken_by.is_none() {
+                    return;
+                }
             }
         }
         sleep(PAUSE.mul_f64(between(0.75, 1.25))).await;
@@ -66,13 +78,35 @@ pub(super) async fn ask(
     }
 }
 
-/// Returns the other machine that has the address. Returns `None` also if the
-/// link cannot be probed.
-async fn owner(asker: &Asker, address: Ipv4Addr) -> Option<MacAddr> {
-    conflict::owner(asker, address)
-        .await
-        .unwrap_or_else(|error| {
-            tracing::debug!("cannot ask who has {address}: {error}");
-            None
-        })
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::{ip, on_a_machine};
+
+    /// Nobody answers over a NIC that is off, whoever has the address.
+    #[test]
+    fn a_link_that_cannot_be_probed_frees_no_address() {
+        on_a_machine(async |lab| {
+            lab.plug_in_up(0, &["192.0.2.10/24"]);
+            ip("link set eth0 up");
+            let index = nix::net::if_::if_nametoindex("eth0").unwrap();
+            let asker = Asker {
+                index,
+                mac: MacAddr([0x52, 0x54, 0, 0, 0, 0]),
+                own: Vec::new(),
+            };
+            let (sender, mut verdicts) = mpsc::channel(4);
+            let address = "192.0.2.10/24".parse().unwrap();
+            tokio::spawn(ask(asker, address, (index, 1), sender));
+            let patience = Duration::from_secs(40);
+            let first = tokio::time::timeout(patience, verdicts.recv()).await;
+            let (_, _, verdict) = first.unwrap().unwrap();
+            assert!(matches!(verdict, Verdict::Taken(_)), "{verdict:?}");
+            ip("link set eth0 down");
+            // Nothing answers now, so the clock may run as fast as it can.
+            tokio::time::pause();
+            let second = tokio::time::timeout(PAUSE * 5, verdicts.recv()).await;
+            assert!(second.is_err(), "{second:?}");
+        });
+    }
 }
