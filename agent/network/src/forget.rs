@@ -1,14 +1,19 @@
 //! Removes what an earlier network task has configured.
 
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use futures_util::TryStreamExt as _;
 use nix::errno::Errno;
 use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use rtnetlink::packet_route::route::{RouteMessage, RouteProtocol, RouteType};
+use rtnetlink::packet_route::rule::RuleAttribute;
+use rtnetlink::{IpVersion, RouteMessageBuilder};
 
 use crate::apply::{Changes, cause, unless};
+use crate::policy_rule;
 
-/// Removes virtual devices, addresses and routes, and switches the NICs off, so that
+/// Removes virtual devices, addresses, routes and rules, and switches the NICs off, so that
 /// another plan finds the NICs as at boot. Veth pairs stay, but lose their addresses:
 /// the NIC of a container is also an end of a veth pair.
 ///
@@ -45,7 +50,42 @@ pub async fn forget() -> io::Result<()> {
         let removed = changes.handle.address().del(address).execute().await;
         unless(removed.map_err(cause), Errno::EADDRNOTAVAIL)?;
     }
+    forget_what_has_no_device(&changes).await
+}
+
+/// Removes the rules of the agent, and its routes that reject or drop packets: they need
+/// no device, so the kernel keeps them when every link is down.
+async fn forget_what_has_no_device(changes: &Changes) -> io::Result<()> {
+    for version in [IpVersion::V4, IpVersion::V6] {
+        let rules = changes.handle.rule().get(version).execute();
+        let rules: Vec<_> = rules.try_collect().await.map_err(cause)?;
+        let own = RuleAttribute::Protocol(policy_rule::PROTOCOL);
+        for rule in rules.into_iter().filter(|r| r.attributes.contains(&own)) {
+            let removed = changes.handle.rule().del(rule).execute().await;
+            unless(removed.map_err(cause), Errno::ENOENT)?;
+        }
+    }
+    for every in [
+        RouteMessageBuilder::<Ipv4Addr>::new().build(),
+        RouteMessageBuilder::<Ipv6Addr>::new().build(),
+    ] {
+        let routes = changes.handle.route().get(every).execute();
+        let routes: Vec<_> = routes.try_collect().await.map_err(cause)?;
+        for route in routes.into_iter().filter(is_own_without_device) {
+            let removed = changes.handle.route().del(route).execute().await;
+            unless(removed.map_err(cause), Errno::ESRCH)?;
+        }
+    }
     Ok(())
+}
+
+fn is_own_without_device(route: &RouteMessage) -> bool {
+    let kinds = [
+        RouteType::BlackHole,
+        RouteType::Unreachable,
+        RouteType::Prohibit,
+    ];
+    route.header.protocol == RouteProtocol::Static && kinds.contains(&route.header.kind)
 }
 
 /// Whether the network task makes devices of this kind.

@@ -5,9 +5,13 @@ use std::io;
 use landfall_network_plan::{IpPrefix, RouteRule, RuleAction};
 use nix::errno::Errno;
 use rtnetlink::packet_route::AddressFamily;
+use rtnetlink::packet_route::route::RouteProtocol;
 use rtnetlink::packet_route::rule::{RuleAction as KernelAction, RuleAttribute};
 
 use super::apply::{Changes, cause, unless};
+
+/// The protocol of the rules that the agent adds.
+pub(super) const PROTOCOL: RouteProtocol = RouteProtocol::Static;
 
 impl Changes {
     /// Adds a rule. Succeeds without a change if the same rule exists.
@@ -55,6 +59,8 @@ impl Changes {
             .suppress_prefix_length
             .map(RuleAttribute::SuppressPrefixLen);
         message.attributes.extend(suppressed);
+        // Marks the rule as one of the agent's; the kernel's own have another protocol.
+        message.attributes.push(RuleAttribute::Protocol(PROTOCOL));
         unless(request.execute().await.map_err(cause), Errno::EEXIST)
     }
 }

@@ -1,7 +1,7 @@
 //! Tests of the NMState interfaces other than bonds, bridges and VLANs.
 
 use super::*;
-use crate::lab::{ip_output, on_a_machine};
+use crate::lab::{ip, ip_output, on_a_machine};
 
 const DOCUMENT: &str = r#"
 interfaces:
@@ -79,5 +79,37 @@ fn rules_routes_and_stacked_interfaces_are_made() {
         let mut network = lab.boot_nmstate(DOCUMENT);
         until_has(lab, &mut network, "mac0", "192.0.2.20/24").await;
         assert_eq!(warnings(), 0, "{:#?}", lab.said());
+    });
+}
+
+/// Rules and routes without a device stay in the kernel when every link goes down.
+#[test]
+fn another_plan_finds_no_rules_and_no_routes() {
+    on_a_machine(async |lab| {
+        lab.plug_in_up(0, &[]);
+        let commands = [
+            "rule show",
+            "-6 rule show",
+            "route show table all",
+            "-6 route show table all",
+        ];
+        let foreign = |line: &&str| !line.contains("proto static");
+        let before = commands.map(ip_output);
+        let mut network = lab.boot_nmstate(DOCUMENT);
+        until_has(lab, &mut network, "eth0", "192.0.2.10/24").await;
+        lab.until_so("the rules", || {
+            ip_output("-6 rule show").contains("lookup 300")
+        })
+        .await;
+        // Not the agent's: the owner of the machine has added it.
+        ip("rule add priority 77 table 77");
+        drop(network);
+        crate::forget().await.unwrap();
+        let [rules, rules6, routes, routes6] = commands.map(ip_output);
+        assert_eq!(rules.replace("77:\tfrom all lookup 77\n", ""), before[0]);
+        assert_eq!(rules6, before[1]);
+        for left in [routes, routes6] {
+            assert!(left.lines().all(|line| foreign(&line)), "{left}");
+        }
     });
 }
