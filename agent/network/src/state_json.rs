@@ -19,6 +19,8 @@ use super::state::{AddressState, NetworkState, NicState};
 pub struct StoredState {
     file: StateFile,
     text: String,
+    /// The last write failed.
+    failed: bool,
 }
 
 impl StoredState {
@@ -30,22 +32,26 @@ impl StoredState {
         StoredState {
             file,
             text: String::new(),
+            failed: false,
         }
     }
 
-    /// Writes the file if the content has changed. Logs a failure only if it is the
-    /// first attempt, because only operators read the file.
+    /// Writes the file if the content differs. After a failure, the next call writes
+    /// again. Logs only the first failure in a row, because only operators read the file.
     pub(super) fn store(&mut self, state: &Value) {
         let text = format!("{state:#}\n");
         if self.text == text {
             return;
         }
-        if let Err(error) = self.file.store(text.as_bytes())
-            && self.text.is_empty()
-        {
-            tracing::warn!("cannot store network.json: {error}");
+        let stored = self.file.store(text.as_bytes());
+        let failed_before = std::mem::replace(&mut self.failed, stored.is_err());
+        match stored {
+            Ok(()) => self.text = text,
+            Err(error) if !failed_before => {
+                tracing::warn!("cannot store network.json: {error}");
+            }
+            Err(_) => {}
         }
-        self.text = text;
     }
 }
 
@@ -127,4 +133,33 @@ fn lease_json(lease: &Lease) -> Value {
         "gateway": lease.gateway(),
         "host_name": lease.host_name,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::lab::said_during;
+
+    #[test]
+    fn a_failed_write_is_logged_once_and_repeated() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("landfall");
+        let mut stored = StoredState::new(StateFile::new(&directory, "network.json"));
+        let read = || fs::read_to_string(directory.join("network.json")).unwrap();
+        stored.store(&json!(1));
+        assert_eq!(read(), "1\n");
+        fs::remove_dir_all(&directory).unwrap();
+        fs::write(&directory, "not a directory").unwrap();
+        let said = said_during(|| {
+            stored.store(&json!(2));
+            stored.store(&json!(3));
+        });
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("WARN cannot store network.json: "));
+        fs::remove_file(&directory).unwrap();
+        stored.store(&json!(3));
+        assert_eq!(read(), "3\n");
+    }
 }
