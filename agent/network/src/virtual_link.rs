@@ -124,11 +124,14 @@ impl VirtualLink {
         settings: &BTreeMap<String, String>,
         mac: Option<MacAddr>,
     ) -> VirtualLink {
-        let given = settings.iter().filter_map(|(name, value)| {
-            Some(LinkOption {
-                text: format!("{name}={value}"),
-                value: OptionValue::Bridge(bridge_option(name, value)?),
-            })
+        let given = settings.iter().filter_map(|(option, value)| {
+            let text = format!("{option}={value}");
+            let found = bridge_option(option, value).unwrap_or_else(|expected| {
+                tracing::warn!("{name}: {text}: expected {expected}; the ramdisk ignores it");
+                None
+            });
+            let value = OptionValue::Bridge(found?);
+            Some(LinkOption { text, value })
         });
         let stp = LinkOption {
             text: format!("stp={stp}"),
