@@ -87,9 +87,11 @@ pub type Switches = BTreeMap<String, String>;
 const NEW_INTERFACES: Duration = Duration::from_secs(2);
 
 /// Listens for as long as the process runs, and reports which switches the interfaces
-/// are connected to. Does nothing on a kernel without packet sockets.
+/// are connected to: until the time to live of a switch is over, or its interface loses
+/// the carrier. Does nothing on a kernel without packet sockets.
 pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
     let mut frame = [0; LONGEST];
+    let mut ends = BTreeMap::new();
     loop {
         let interfaces = interfaces(root);
         let indices: Vec<u32> = interfaces.keys().copied().collect();
@@ -99,8 +101,11 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
         while interfaces == self::interfaces(root) {
             match timeout(NEW_INTERFACES, socket.receive(&mut frame)).await {
                 Ok(Ok((index, length))) => {
-                    let switch = tlv::switch_in_words(&tlv::parse(&frame[..length]));
+                    let elements = tlv::parse(&frame[..length]);
+                    let switch = tlv::switch_in_words(&elements);
                     if let Some(name) = interfaces.get(&index) {
+                        let end = Instant::now() + tlv::time_to_live(&elements);
+                        ends.insert(name.clone(), end);
                         switches.send_if_modified(|switches| set(switches, name, switch));
                     }
                 }
@@ -109,6 +114,7 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
                 Ok(Err(_)) => break,
                 Err(_) => {}
             }
+            forget_gone(root, &ends, &switches);
         }
         // Remove interfaces that are gone, because a new interface may get the same
         // name.
@@ -119,6 +125,26 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
             switches.len() != before
         });
     }
+}
+
+/// Removes each switch whose time is over, or whose interface has no carrier.
+fn forget_gone(
+    root: &SystemPath,
+    ends: &BTreeMap<String, Instant>,
+    switches: &watch::Sender<Switches>,
+) {
+    let now = Instant::now();
+    switches.send_if_modified(|switches| {
+        let before = switches.len();
+        switches.retain(|name, _| {
+            ends.get(name).is_some_and(|end| *end > now) && has_carrier(root, name)
+        });
+        switches.len() != before
+    });
+}
+
+fn has_carrier(root: &SystemPath, name: &str) -> bool {
+    sysfs::flag(&root.join("sys/class/net").join(name).join("carrier"))
 }
 
 /// Returns whether this changes anything.
@@ -132,9 +158,7 @@ fn set(switches: &mut Switches, name: &str, switch: Option<String>) -> bool {
 
 /// Whether an interface with a carrier has not received anything yet.
 fn waiting_for(root: &SystemPath, heard: &Neighbours) -> bool {
-    heard.iter().any(|(name, list)| {
-        list.is_empty() && sysfs::flag(&root.join("sys/class/net").join(name).join("carrier"))
-    })
+    { heard.iter() }.any(|(name, list)| list.is_empty() && has_carrier(root, name))
 }
 
 /// The Ethernet interfaces by interface index.

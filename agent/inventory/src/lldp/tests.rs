@@ -156,6 +156,62 @@ fn a_switch_is_named_as_soon_as_it_is_heard() {
     });
 }
 
+/// A frame of the switch `old` with this time to live.
+fn frame(seconds: u8) -> Vec<u8> {
+    let mut frame = vec![0x02, 0x04, 7, b'o', b'l', b'd'];
+    frame.extend([0x04, 0x03, 5, b'e', b'1']);
+    frame.extend([0x06, 0x02, 0, seconds, 0, 0]);
+    frame
+}
+
+/// Sends a frame from this interface to the nearest bridge.
+fn send(interface: &str, payload: &[u8]) {
+    let fields: Vec<String> = payload
+        .iter()
+        .map(|byte| format!("\\x{byte:02x}"))
+        .collect();
+    let script = format!(
+        "import socket\n\
+         s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
+         s.bind(('{interface}', 0))\n\
+         s.send(b'\\x01\\x80\\xc2\\x00\\x00\\x0e' + bytes(6) + b'\\x88\\xcc' + b'{}')\n",
+        fields.concat()
+    );
+    let sent = Command::new("python3").args(["-c", &script]).status();
+    assert!(sent.unwrap().success());
+}
+
+#[test]
+fn a_switch_is_forgotten_after_its_time_to_live_and_with_the_carrier() {
+    in_a_namespace(async |root| {
+        ip("link add near type veth peer name far");
+        ip("link set near up");
+        ip("link set far up");
+        let (sender, mut switches) = watch::channel(Switches::new());
+        let follow = follow(root, sender);
+        let moved = async {
+            // One ends with its time to live, the other with the carrier.
+            for (seconds, cable) in [(1, ""), (120, "link set far down")] {
+                while switches.borrow_and_update().get("near").is_none() {
+                    send("far", &frame(seconds));
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                assert_eq!(switches.borrow()["near"], "old port e1");
+                if !cable.is_empty() {
+                    ip(cable);
+                }
+                let is_gone = |switches: &Switches| switches.is_empty();
+                switches.wait_for(is_gone).await.unwrap();
+            }
+        };
+        let limit = Duration::from_secs(30);
+        tokio::select! {
+            () = follow => panic!("it does not listen"),
+            moved = tokio::time::timeout(limit, moved) => moved.unwrap(),
+        }
+    });
+}
+
 #[test]
 fn silence_ends() {
     in_a_namespace(async |root| {

@@ -1,5 +1,7 @@
 //! Parses the type-length-value elements of an LLDP frame (IEEE 802.1AB 8.4).
 
+use std::time::Duration;
+
 /// The type has 7 bits, the length 9.
 const LENGTH_BITS: u32 = 9;
 /// One element: its type, and its value as hexadecimal digits. Ironic stores
@@ -24,8 +26,18 @@ pub fn parse(mut frame: &[u8]) -> Vec<Tlv> {
     elements
 }
 
+const TIME_TO_LIVE: u8 = 3;
+
 /// In characters. A longer name of a switch is cut.
 const LONGEST_NAME: usize = 40;
+
+/// How long the other elements are valid. Without this element, which the standard
+/// requires, the default of IEEE 802.1AB 9.2.5: four times 30 s.
+pub fn time_to_live(elements: &[Tlv]) -> Duration {
+    let given = elements.iter().find(|(kind, _)| *kind == TIME_TO_LIVE);
+    let seconds = given.and_then(|(_, digits)| u16::from_str_radix(digits.get(..4)?, 16).ok());
+    Duration::from_secs(seconds.unwrap_or(120).into())
+}
 
 /// The switch that sent a frame, and its port: `switch3 port Ethernet1/7`. `None` if
 /// one of the two is missing, or if the time to live is zero: a switch sends such a
@@ -33,7 +45,6 @@ const LONGEST_NAME: usize = 40;
 pub fn switch_in_words(elements: &[Tlv]) -> Option<String> {
     const CHASSIS: u8 = 1;
     const PORT: u8 = 2;
-    const TIME_TO_LIVE: u8 = 3;
     const PORT_DESCRIPTION: u8 = 4;
     const SYSTEM_NAME: u8 = 5;
     let bytes = |wanted: u8| {
@@ -138,9 +149,24 @@ mod tests {
         assert!(long.len() < 80, "{long}");
     }
 
+    #[test]
+    fn a_time_to_live_in_seconds() {
+        for (digits, seconds) in [
+            (Some("0000"), 0),
+            (Some("0078"), 120),
+            (Some("ffff"), 65535),
+            (Some("00"), 120),
+            (None, 120),
+        ] {
+            let elements: Vec<Tlv> = digits.map(|d| (3, d.to_owned())).into_iter().collect();
+            assert_eq!(time_to_live(&elements).as_secs(), seconds, "{digits:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn no_frame_stops_the_reader(frame in proptest::collection::vec(any::<u8>(), 0..200)) {
+            time_to_live(&parse(&frame));
             switch_in_words(&parse(&frame));
         }
     }
