@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
+use landfall_sys::backoff::Backoff;
 use landfall_sys::lldp_socket::{Filter, LldpSocket};
+use nix::errno::Errno;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use self::tlv::Tlv;
 use super::sysfs;
@@ -86,21 +88,34 @@ pub type Switches = BTreeMap<String, String>;
 /// How often [`follow`] looks for new interfaces.
 const NEW_INTERFACES: Duration = Duration::from_secs(2);
 
+/// Pauses before the socket is opened again after an error.
+const REOPEN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+
 /// Listens for as long as the process runs, and reports which switches the interfaces
 /// are connected to: until the time to live of a switch is over, or its interface loses
 /// the carrier. Does nothing on a kernel without packet sockets.
 pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
     let mut frame = [0; LONGEST];
     let mut ends = BTreeMap::new();
+    let mut backoff = Backoff::new(REOPEN[0], REOPEN[1]);
     loop {
         let interfaces = interfaces(root);
         let indices: Vec<u32> = interfaces.keys().copied().collect();
-        let Ok(socket) = LldpSocket::open(&indices, Filter::NearestBridge) else {
-            return;
+        let socket = match LldpSocket::open(&indices, Filter::NearestBridge) {
+            Ok(socket) => socket,
+            Err(error) if has_no_packet_sockets(&error) => return,
+            // Such as too many open files.
+            Err(error) => {
+                tracing::debug!("cannot listen for LLDP, trying again: {error}");
+                sleep(backoff.pause()).await;
+                forget_gone(root, &ends, &switches);
+                continue;
+            }
         };
         while interfaces == self::interfaces(root) {
             match timeout(NEW_INTERFACES, socket.receive(&mut frame)).await {
                 Ok(Ok((index, length))) => {
+                    backoff.reset();
                     let elements = tlv::parse(&frame[..length]);
                     let switch = tlv::switch_in_words(&elements);
                     if let Some(name) = interfaces.get(&index) {
@@ -111,7 +126,11 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
                 }
                 // An interface went down; see `listen`.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::NetworkDown => {}
-                Ok(Err(_)) => break,
+                Ok(Err(error)) => {
+                    tracing::debug!("cannot receive LLDP, trying again: {error}");
+                    sleep(backoff.pause()).await;
+                    break;
+                }
                 Err(_) => {}
             }
             forget_gone(root, &ends, &switches);
@@ -125,6 +144,11 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
             switches.len() != before
         });
     }
+}
+
+/// The kernel was built without packet sockets.
+fn has_no_packet_sockets(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32)
 }
 
 /// Removes each switch whose time is over, or whose interface has no carrier.

@@ -213,6 +213,17 @@ fn a_switch_is_forgotten_after_its_time_to_live_and_with_the_carrier() {
 }
 
 #[test]
+fn only_a_kernel_without_packet_sockets_ends_the_listening() {
+    for (error, is_final) in [
+        (Errno::EAFNOSUPPORT, true),
+        (Errno::EMFILE, false),
+        (Errno::ENOBUFS, false),
+    ] {
+        assert_eq!(has_no_packet_sockets(&error.into()), is_final, "{error}");
+    }
+}
+
+#[test]
 fn silence_ends() {
     in_a_namespace(async |root| {
         ip("link add near type veth peer name far");
