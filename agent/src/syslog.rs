@@ -5,6 +5,7 @@
 
 mod message;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -78,7 +79,7 @@ pub async fn wait_until_sent(bound: Duration) {
 }
 
 /// The lines of init before the agent started, from the kernel's log.
-fn lines_of_init() -> Vec<Event> {
+fn lines_of_init() -> VecDeque<Event> {
     let records = kernel_log::records().into_iter();
     let of_init = records.filter_map(|record| {
         let line = record.text.strip_prefix("landfall init: ")?;
@@ -157,22 +158,25 @@ enum Connection {
 
 impl Connection {
     /// Sends the early lines, then every event after the one with the number `sent`,
-    /// until the connection fails. Returns why.
-    async fn forward(&mut self, early: &mut Vec<Event>, sent: &mut u64) -> String {
+    /// until the connection fails. Returns why. Lines that are sent leave `early`.
+    async fn forward(&mut self, early: &mut VecDeque<Event>, sent: &mut u64) -> String {
         let mut newest = newest_event();
         loop {
             newest.mark_unchanged();
             let header = Header::of_this_process(host_name::given());
-            for event in early.iter().chain(&events_after(*sent)) {
+            while let Some(event) = early.front() {
                 if let Err(fault) = self.send(&header.message(event)).await {
                     return fault;
                 }
-                if event.sequence > 0 {
-                    *sent = event.sequence;
-                    SENT.send_replace(Some(*sent));
-                }
+                early.pop_front();
             }
-            early.clear();
+            for event in events_after(*sent) {
+                if let Err(fault) = self.send(&header.message(&event)).await {
+                    return fault;
+                }
+                *sent = event.sequence;
+                SENT.send_replace(Some(*sent));
+            }
             tokio::select! {
                 changed = newest.changed() => if changed.is_err() {
                     // The sender lives as long as the process.

@@ -70,6 +70,45 @@ async fn lines_arrive_also_those_of_the_time_before_and_after_an_outage() {
     .unwrap();
 }
 
+/// A server that reads three lines, closes the connection, and is there again.
+#[tokio::test]
+async fn early_lines_are_not_sent_again_after_the_server_has_closed() {
+    // Together more than the buffers of a loopback connection hold.
+    let filler = "x".repeat(64 << 10);
+    let line = |number| Event {
+        sequence: 0,
+        time: 0.0,
+        stage: "init".to_owned(),
+        level: tracing::Level::INFO,
+        text: format!("line {number} {filler}"),
+        progress: None,
+    };
+    let mut early: VecDeque<Event> = (0..300).map(line).collect();
+    let mut sent = *newest_event().borrow();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("tcp://{}", listener.local_addr().unwrap());
+    let server = SyslogServer::parse(&url).unwrap();
+    for connection in 0..2 {
+        let mut client = connect(&server, None).await.ok().unwrap();
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let reader = async move {
+            let mut lines = Vec::new();
+            for _ in 0..3 {
+                let message = read(&mut stream).await;
+                let (_, text) = message.split_once(" line ").unwrap();
+                let (number, _) = text.split_once(' ').unwrap();
+                lines.push(number.parse::<usize>().unwrap());
+            }
+            lines
+        };
+        let (lines, _) = tokio::join!(reader, client.forward(&mut early, &mut sent));
+        match connection {
+            0 => assert_eq!(lines, [0, 1, 2]),
+            _ => assert!(lines[0] >= 3, "sent again: {lines:?}"),
+        }
+    }
+}
+
 /// The real rsyslogd. It ends when this is dropped.
 struct Rsyslogd(Child);
 
