@@ -13,7 +13,7 @@ use landfall_sys::backoff::{Backoff, between};
 use landfall_sys::memory_use;
 use tokio::sync::Notify;
 
-use super::service::Service;
+use super::service::{self, Service};
 use super::wire::{self, Heartbeat};
 
 /// The value of `agent_version`. Ironic compares it with 3.0 to see what the
@@ -81,7 +81,7 @@ pub async fn beat_forever(
     let mut pace = Pace::new(timeout);
     loop {
         let sent = Instant::now();
-        service.make_version_known().await;
+        service.make_version_known_once().await;
         let message = status_message(service);
         let body = body(service, callback, message.as_deref())?;
         let outcome = service.post_heartbeat(uuid, body, message.is_some()).await;
@@ -161,7 +161,7 @@ impl Verdict {
             return Self::Failed;
         };
         match answer.status {
-            202 => Self::Accepted,
+            service::ACCEPTED => Self::Accepted,
             409 => Self::Locked,
             400 if wire::fault(answer).contains(NO_CONDUCTOR) => Self::Failed,
             400 => Self::Rejected(

@@ -1,6 +1,6 @@
 //! Ironic's API: its URLs, its version, and the two requests that an agent repeats.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use landfall_boot_params::argument_value::{ApiVersion, ArgumentValue as _};
 use landfall_http_client::Answer;
@@ -22,6 +22,8 @@ const HEARTBEAT: ApiVersion = version(68);
 /// (ironic/api/controllers/v1/versions.py: MINOR_72_HEARTBEAT_STATUS).
 const HEARTBEAT_WITH_STATUS: ApiVersion = version(72);
 
+/// The HTTP status for a heartbeat that Ironic accepts.
+pub(super) const ACCEPTED: u16 = 202;
 /// The HTTP status for a version that Ironic does not have.
 const NOT_ACCEPTABLE: u16 = 406;
 
@@ -30,7 +32,26 @@ const NOT_ACCEPTABLE: u16 = 406;
 pub struct Service {
     transport: Transport,
     places: Places,
-    version: Arc<Mutex<Option<ApiVersion>>>,
+    version: Arc<Mutex<Version>>,
+}
+
+/// What is known about Ironic's API version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    Known(ApiVersion),
+    /// The document of the service has none. Maybe it is the page of a proxy whose
+    /// Ironic was not up.
+    NotInDocument,
+    /// The service has answered, also to the request for its version, which it does not
+    /// report.
+    NotReported,
+}
+
+impl Version {
+    /// Takes `otherwise` if the document has no version.
+    fn in_document(document: &str, otherwise: Self) -> Self {
+        version_in(document).map_or(otherwise, Self::Known)
+    }
 }
 
 impl Service {
@@ -45,7 +66,10 @@ impl Service {
         Self {
             transport,
             places: Places::new(bases),
-            version: Arc::new(Mutex::new(given.or_else(|| version_in(document)))),
+            version: Arc::new(Mutex::new(match given {
+                Some(version) => Version::Known(version),
+                None => Version::in_document(document, Version::NotInDocument),
+            })),
         }
     }
 
@@ -79,11 +103,14 @@ impl Service {
     }
 
     fn version(&self) -> ApiVersion {
-        self.known_version().unwrap_or(ASSUMED)
+        match *self.known() {
+            Version::Known(version) => version,
+            Version::NotInDocument | Version::NotReported => ASSUMED,
+        }
     }
 
-    fn known_version(&self) -> Option<ApiVersion> {
-        *self.version.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Version> {
+        self.version.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes sure that the API version is known: requests it again if the first
@@ -91,9 +118,22 @@ impl Service {
     /// Ironic was up. Without the version the agent would use an old API, and
     /// Ironic would send no token (measured: it is null with 1.31).
     pub(super) async fn make_version_known(&self) {
-        if self.known_version().is_some() {
-            return;
+        let known = *self.known();
+        if !matches!(known, Version::Known(_)) {
+            self.request_version().await;
         }
+    }
+
+    /// The same, but a service that reports no version is asked once, until it does not
+    /// accept a heartbeat: an agent may send heartbeats for months.
+    pub(super) async fn make_version_known_once(&self) {
+        let known = *self.known();
+        if known == Version::NotInDocument {
+            self.request_version().await;
+        }
+    }
+
+    async fn request_version(&self) {
         let request = Request {
             method: Method::GET,
             path: "/",
@@ -101,8 +141,12 @@ impl Service {
             body: None,
         };
         if let Ok(answer) = self.transport.ask(&self.places, &request).await {
-            let version = version_in(&answer.body);
-            *self.version.lock().unwrap_or_else(PoisonError::into_inner) = version;
+            // An error page of a proxy says nothing about Ironic.
+            let otherwise = match answer.status {
+                200 => Version::NotReported,
+                _ => Version::NotInDocument,
+            };
+            *self.known() = Version::in_document(&answer.body, otherwise);
         }
     }
 
@@ -134,11 +178,15 @@ impl Service {
             body: Some(body),
         };
         let answer = self.transport.ask(&self.places, &request).await?;
-        if answer.status == NOT_ACCEPTABLE {
-            // Another URL of the service, or an earlier release after a rollback, has
-            // older versions than the Ironic that answered first.
-            *self.version.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut known = self.known();
+        // Another URL of the service, or an earlier release after a rollback, has older
+        // versions than the Ironic that answered first.
+        let is_too_new = answer.status == NOT_ACCEPTABLE;
+        let is_old = *known == Version::NotReported && answer.status != ACCEPTED;
+        if is_too_new || is_old {
+            *known = Version::NotInDocument;
         }
+        drop(known);
         Ok(answer)
     }
 }

@@ -336,6 +336,40 @@ fn a_version_that_ironic_does_not_accept_is_asked_for_again() {
     assert_eq!(version, Some("1.68"));
 }
 
+/// A service that never reports its version gets one request for it, and another one
+/// after a heartbeat that it did not accept.
+#[test]
+fn heartbeats_ask_once_for_a_version_that_is_not_reported() {
+    let ironic = Server::scripted([
+        Reply::new(503, "<html>starting</html>"),
+        Reply::new(503, "<html>starting</html>"),
+        Reply::new(200, "{}"),
+        Reply::new(202, ""),
+        Reply::new(202, ""),
+        Reply::new(404, "{}"),
+        Reply::new(200, NEW),
+        Reply::new(202, ""),
+    ]);
+    let service = Service::new(transport(), std::slice::from_ref(&ironic.base), "", None);
+    run(async {
+        for _ in 0..5 {
+            service.make_version_known_once().await;
+            let beat = service.post_heartbeat("6d85", "{}".to_owned(), false).await;
+            beat.unwrap();
+        }
+    });
+    let asked = ironic.asked();
+    let methods: Vec<&str> = asked.iter().map(|asked| &asked.line[..4]).collect();
+    assert_eq!(
+        methods,
+        [
+            "GET ", "POST", "GET ", "POST", "POST", "POST", "GET ", "POST"
+        ]
+    );
+    let version = asked[7].header("x-openstack-ironic-api-version");
+    assert_eq!(version, Some("1.68"));
+}
+
 #[test]
 fn inspection_is_refused_for_good_by_what_a_retry_would_not_change() {
     let ironic = Server::scripted([
