@@ -24,6 +24,7 @@ use landfall_init::Ending;
 use landfall_installation::{BootEntry, InstallOptions, Installation, OwnImage, Servers};
 use landfall_report::failure::{Class, Failure, Result};
 use landfall_report::status::{self, begin_step, chose_root_disk};
+use landfall_settings::Settings;
 use landfall_sys::backoff::Backoff;
 use landfall_sys::state_file::StateFile;
 
@@ -59,25 +60,16 @@ impl Boot {
         outcome
     }
 
-    /// The webhook of the settings. Its server must prove its identity also with
-    /// `ipa-insecure`: the URL may have a password.
+    /// The webhook of the settings.
     fn webhook(&self) -> Webhook {
         let url = self.settings.params.webhook.as_ref();
-        let client = url.and_then(|_| {
-            let options = http_options(&self.settings).ok()?;
-            let options = HttpOptions {
-                insecure: false,
-                ..options
-            };
-            let client = ServiceClient::new(&options);
-            let client = client.inspect_err(|failure| {
-                tracing::warn!("landfall.webhook gets no reports: {failure}");
-            });
-            client.ok()
-        });
-        match client {
-            Some(client) => Webhook::start(url, &client, self.network.clone()),
+        match url.map(|_| webhook_client(&self.settings)) {
             None => Webhook::none(),
+            Some(Ok(client)) => Webhook::start(url, &client, self.network.clone()),
+            Some(Err(failure)) => {
+                tracing::warn!("landfall.webhook gets no reports: {failure}");
+                Webhook::none()
+            }
         }
     }
 
@@ -233,6 +225,16 @@ impl Boot {
     }
 }
 
+/// The client for the webhook. Its server must prove its identity also with
+/// `ipa-insecure`: the URL may have a password.
+fn webhook_client(settings: &Settings) -> Result<ServiceClient> {
+    let options = HttpOptions {
+        insecure: false,
+        ..http_options(settings)?
+    };
+    ServiceClient::new(&options)
+}
+
 /// A completely installed disk. Nothing that happens from here on may start another
 /// installation.
 struct CompleteDisk {
@@ -292,7 +294,28 @@ async fn stay_and_say(say: impl Fn()) -> ! {
 
 #[cfg(test)]
 mod tests {
+    use landfall_boot_params::CommandLine;
+    use landfall_settings::media::Media;
+    use landfall_settings::{ConfigFiles, IgnitionParts};
+
     use super::*;
+
+    /// The installation goes on without reports, so the console must say why.
+    #[test]
+    fn a_webhook_that_cannot_be_used_says_why() {
+        let mut settings = Settings::from_sources(
+            CommandLine::parse("landfall.webhook=https://hooks.example.org"),
+            Media::default(),
+            ConfigFiles::default(),
+            IgnitionParts::default(),
+        );
+        let text = "[DEFAULT]\ncertfile = /etc/client.pem\n";
+        settings
+            .params
+            .read_file("/etc/ironic-python-agent.conf", text);
+        let failure = webhook_client(&settings).unwrap_err();
+        assert!(failure.details.contains("expected keyfile"), "{failure}");
+    }
 
     #[test]
     fn only_what_may_get_better_is_tried_again() {
