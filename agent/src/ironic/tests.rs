@@ -1,6 +1,7 @@
 //! Tests the whole exchange with Ironic, against HTTP servers and against
 //! recordings of the real Ironic.
 
+mod connections;
 mod recorded;
 
 use std::future::pending;
