@@ -16,11 +16,11 @@ Example:
 Takes the place of image-customization-controller: it makes an image for each
 PreprovisioningImage, with the network of the Secret that it names, serves the
 image, and writes its URL into the resource. Images are as with
-`landfall-image serve`; status and metrics are at --status-listen (default
-127.0.0.1:8085), not on the ports for the images. SIGHUP reads the certificate
-again. It keeps no state: run several copies, of which one writes to Kubernetes
-at a time. The API server's address and credentials come
-from the pod's service account, or from KUBECONFIG."
+`landfall-image serve`; the page, status and metrics are at --status-listen
+(default 127.0.0.1:8085), not on the ports for the images. SIGHUP reads the
+certificate again. It keeps no state: run several copies, of which one writes to
+Kubernetes at a time. The API server's address and credentials come from the
+pod's service account, or from KUBECONFIG."
 )]
 pub(crate) struct ControllerArguments {
     #[command(flatten)]

@@ -19,8 +19,8 @@ const HOSTS: &str = "metal3";
 struct Program {
     child: Child,
     directory: TempDir,
-    /// Of the images, with and without TLS, and of the probes.
-    ports: [u16; 3],
+    /// Of the images, without and with TLS, of the probes and of the status.
+    ports: [u16; 4],
 }
 
 impl Drop for Program {
@@ -50,12 +50,12 @@ impl Program {
             cluster.server.kubeconfig("controller")?,
         )?;
         certificate(at, "first")?;
-        let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0"));
-        let mut ports = [0; 3];
+        let listeners = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0"));
+        let mut ports = [0; 4];
         for (port, listener) in ports.iter_mut().zip(listeners) {
             *port = listener?.local_addr()?.port();
         }
-        let [plain, secure, health] = ports;
+        let [plain, secure, health, status] = ports;
         let log = fs::File::create(at.join("log"))?;
         let child = Command::new(program)
             .current_dir(at)
@@ -65,12 +65,12 @@ impl Program {
                 "--tls-cert=tls.crt",
                 "--tls-key=tls.key",
                 "--lease-namespace=baremetal-operator-system",
-                "--status-listen=127.0.0.1:0",
             ])
             .arg(format!("--listen=127.0.0.1:{plain}"))
             .arg(format!("--tls-listen=127.0.0.1:{secure}"))
             .arg(format!("--public-url=http://127.0.0.1:{plain}"))
             .arg(format!("--health-listen=127.0.0.1:{health}"))
+            .arg(format!("--status-listen=127.0.0.1:{status}"))
             .env("KUBECONFIG", at.join("kubeconfig"))
             .env_remove("WATCH_NAMESPACE")
             .stdin(Stdio::null())
@@ -166,14 +166,18 @@ async fn the_program_from_start_to_end() -> Result<()> {
     let (status, image) = get(&url)?;
     assert_eq!(status, 200);
     assert!(image == base_iso(), "{url}: another image");
-    let [plain, _, health] = program.ports;
+    let [plain, _, health, status] = program.ports;
     let probe = |path: &str| format!("http://127.0.0.1:{health}{path}");
     assert_eq!(get(&probe("/readyz"))?.0, 200);
     // The BMCs' port shows neither the other hosts nor a way to a host without its id.
     let (_, name) = url.rsplit_once('/').unwrap();
-    for path in ["status.json", "metrics", name] {
+    for path in ["", "status.json", "metrics", name] {
         let url = format!("http://127.0.0.1:{plain}/{path}");
         assert_eq!(get(&url)?.0, 404, "{url}");
+    }
+    for path in ["", "status.json", "metrics"] {
+        let url = format!("http://127.0.0.1:{status}/{path}");
+        assert_eq!(get(&url)?.0, 200, "{url}");
     }
 
     // A renewed certificate, as cert-manager writes it.
