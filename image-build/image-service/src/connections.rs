@@ -60,6 +60,11 @@ impl Connection {
         Duration::from_millis(millis(self.start).saturating_sub(since))
     }
 
+    /// Ends the connection, so that another client has room.
+    pub(crate) fn give_way(&self) {
+        self.close.notify_one();
+    }
+
     /// Returns when the connection must make room for another one.
     pub(crate) async fn must_close(&self) {
         self.close.notified().await;
@@ -100,7 +105,7 @@ impl Connections {
                 self.metrics.closed("too many");
                 return None;
             };
-            other.close.notify_one();
+            other.give_way();
             self.metrics.closed("gave way");
         }
         let connection = Arc::new(Connection {
@@ -162,7 +167,7 @@ impl Table {
 
 /// The IPv4 address, or the /64 network of an IPv6 address: in its network a client
 /// can have any number of addresses.
-fn site(address: IpAddr) -> IpAddr {
+pub(crate) fn site(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(address) => {

@@ -19,6 +19,7 @@ mod listen;
 mod metrics;
 mod network_in_words;
 mod page;
+mod page_readers;
 mod public_url;
 mod reads;
 mod request_path;

@@ -11,7 +11,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::answer::{self, RequestContext};
 use crate::connections::{Connection, Connections};
@@ -19,6 +19,7 @@ use crate::host_store::{HostStore, Wanted};
 use crate::limits::Limits;
 use crate::metrics::{self, Metrics};
 use crate::page::{self, Links, PageSource};
+use crate::page_readers::PageReaders;
 use crate::public_url::PublicUrl;
 use crate::reads::Reads;
 use crate::request_path::{self, FileKind, Target};
@@ -27,9 +28,9 @@ use crate::resource::{self, Missing, Resource};
 /// How many clients may read `/status.json` at the same time. It has ten megabytes
 /// for 10,000 hosts, and a slow client holds its copy for as long as it likes.
 const MAX_STATUS_ANSWERS: usize = 4;
-/// How many clients may have the page at the same time. It takes some milliseconds of a
-/// processor, and at most half a megabyte until the client has it.
-const MAX_PAGE_ANSWERS: usize = 8;
+/// How many pages are made at the same time. One takes some milliseconds of a processor,
+/// whatever its client does, so a request for the page waits for its turn.
+const MAX_PAGES_IN_WORK: usize = 4;
 
 /// What a listener answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +62,8 @@ pub struct Service {
     pub(crate) limits: Limits,
     started: SystemTime,
     status_answers: Arc<Semaphore>,
-    page_answers: Arc<Semaphore>,
+    pages_in_work: Arc<Semaphore>,
+    page_readers: PageReaders,
     /// The URL under which clients reach the hosts' files.
     public_url: Option<PublicUrl>,
     stopping: Arc<AtomicBool>,
@@ -74,11 +76,12 @@ impl Service {
             store,
             reads: Reads::default(),
             connections: Arc::new(Connections::new(limits.connections, metrics.clone())),
+            page_readers: PageReaders::new(metrics.clone()),
             metrics,
             limits,
             started: SystemTime::now(),
             status_answers: Arc::new(Semaphore::new(MAX_STATUS_ANSWERS)),
-            page_answers: Arc::new(Semaphore::new(MAX_PAGE_ANSWERS)),
+            pages_in_work: Arc::new(Semaphore::new(MAX_PAGES_IN_WORK)),
             public_url: None,
             stopping: Arc::default(),
         }
@@ -142,21 +145,25 @@ impl Service {
             "connections": self.metrics.connections.get(),
             "reads": self.reads.reports(),
         });
-        let text = StatusText {
+        let text = SentText {
             text: format!("{status:#}\n"),
-            _permit: permit,
+            _place: permit,
         };
         answer::of_type(StatusCode::OK, "application/json", Bytes::from_owner(text))
     }
 
     /// The page for browsers.
-    async fn page(&self, endpoints: Endpoints, uri: &Uri) -> Response {
-        let Ok(permit) = Arc::clone(&self.page_answers).try_acquire_owned() else {
-            return answer::unavailable("too many clients load the page");
-        };
+    async fn page(
+        &self,
+        endpoints: Endpoints,
+        connection: &Arc<Connection>,
+        uri: &Uri,
+    ) -> Response {
+        let permit = Arc::clone(&self.pages_in_work).acquire_owned().await;
         let (service, uri) = (self.clone(), uri.clone());
         // Use another thread, because the threads of the listeners send images.
         let made = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
             let links = match (endpoints, &service.public_url) {
                 (Endpoints::Everything, _) => Links::Here,
                 (_, Some(url)) => Links::At(url),
@@ -171,9 +178,9 @@ impl Service {
             page::page(&source, &uri)
         });
         match made.await {
-            Ok(text) => answer::page(Bytes::from_owner(StatusText {
+            Ok(text) => answer::page(Bytes::from_owner(SentText {
                 text,
-                _permit: permit,
+                _place: self.page_readers.enter(connection),
             })),
             Err(error) => answer::text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         }
@@ -190,13 +197,13 @@ impl Service {
 }
 
 /// A status or a page on its way to a client.
-struct StatusText {
+struct SentText<P> {
     text: String,
     /// Returned when the client has the text.
-    _permit: OwnedSemaphorePermit,
+    _place: P,
 }
 
-impl AsRef<[u8]> for StatusText {
+impl<P> AsRef<[u8]> for SentText<P> {
     fn as_ref(&self) -> &[u8] {
         self.text.as_bytes()
     }
@@ -210,7 +217,7 @@ async fn respond(
     let target = request_path::parse(request.uri().path());
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     if is_read && target == Some(Target::Page) && endpoints.have_status() {
-        let response = service.page(endpoints, request.uri()).await;
+        let response = service.page(endpoints, &connection, request.uri()).await;
         service.metrics.answered("page", response.status().as_u16());
         return response;
     }

@@ -172,6 +172,52 @@ fn few_clients_read_the_status_at_once() {
     }
 }
 
+/// Clients that ask for pages and do not read them keep nobody from the page, and only
+/// so many of them keep their connections.
+#[test]
+fn slow_readers_keep_nobody_from_the_page() {
+    let fixture = Fixture::new();
+    // The kernel has room for some pages of a connection, so each client asks for many
+    // at once.
+    let hosts = (0..50).map(|number| (format!("n{number:0>250}"), HostVersion::default()));
+    let store = fixture.service.store();
+    store.replace(store.base(), hosts.collect()).unwrap();
+    let whole = fixture.get("/", &[]).body.len();
+    let many = "GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat((16 << 20) / whole);
+    let slow: Vec<_> = (0..40)
+        .map(|_| {
+            let mut client = fixture.client();
+            setsockopt(client.stream(), sockopt::RcvBuf, &4096).unwrap();
+            client.send(many.as_bytes());
+            client
+        })
+        .collect();
+    let metric = |name: &str| {
+        let text = String::from_utf8(fixture.get("/metrics", &[]).body).unwrap();
+        let values = text.lines().filter(|line| line.contains(name));
+        let value = |line: &str| line.rsplit(' ').next()?.parse::<u64>().ok();
+        values.filter_map(value).sum::<u64>()
+    };
+    // Until each has a page that it does not take.
+    let mut answered = 0;
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        thread::sleep(Duration::from_secs(1));
+        let now = metric("file=\"page\"");
+        if now == std::mem::replace(&mut answered, now) {
+            break;
+        }
+        assert!(Instant::now() < end, "the clients are not slow");
+    }
+    for _ in 0..20 {
+        let answer = fixture.get("/", &[]);
+        assert_eq!((answer.status, answer.body.len()), (200, whole));
+    }
+    let closed = metric("reason=\"gave way\"");
+    assert!((8..=40).contains(&closed), "{closed} of 40 were closed");
+    drop(slow);
+}
+
 #[test]
 fn the_end_waits_for_answers_in_progress() {
     let mut fixture = Fixture::with(large(), limits(), None);
