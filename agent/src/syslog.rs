@@ -13,6 +13,7 @@ use landfall_boot_params::syslog_server::{SyslogServer, SyslogTransport};
 use landfall_http_client::why_no_tls;
 use landfall_inventory::host_name;
 use landfall_network::NetworkState;
+use landfall_report::failure::split_remedy;
 use landfall_report::{Event, events_after, kernel_log, newest_event};
 use landfall_sys::backoff::Backoff;
 use message::{Counted, Header};
@@ -58,8 +59,9 @@ pub async fn forward(
         };
         // The line itself is sent when the server is back, so one is enough.
         if !std::mem::replace(&mut is_reported, true) {
+            let (fault, remedy) = split_remedy(&fault);
             tracing::warn!(
-                "no syslog at {}://{}:{}: {fault}; trying again",
+                "no syslog at {}://{}:{}: {fault}; trying again{remedy}",
                 server.transport.scheme(),
                 server.host,
                 server.port

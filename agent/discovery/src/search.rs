@@ -8,6 +8,7 @@ use landfall_http_client::{NoAnswer, ServiceClient};
 use landfall_network::NetworkState;
 use landfall_network::reach::Reach;
 use landfall_network::state::{AddressState, NicState};
+use landfall_report::failure::split_remedy;
 use landfall_sys::backoff::Backoff;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -343,12 +344,13 @@ impl Try {
 
     fn log(&self, what: &str, fault: &str, pause: Duration) {
         let again = format!("again in {:.0} s", pause.as_secs_f64().ceil());
+        let (fault, remedy) = split_remedy(fault);
         match &self.start {
             Some(start) => {
                 let name = &start.name;
-                tracing::warn!("{what}: {name}: {fault}; {again}");
+                tracing::warn!("{what}: {name}: {fault}; {again}{remedy}");
             }
-            None => tracing::debug!("{what}: {fault}; {again}"),
+            None => tracing::debug!("{what}: {fault}; {again}{remedy}"),
         }
     }
 }

@@ -260,6 +260,13 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// Splits the text of an error before its remedy, ` -- REMEDY`, which is empty if there is
+/// none. Whoever adds a consequence puts it between the two, because the remedy is what
+/// the operator looks for at the end of the line.
+pub fn split_remedy(text: &str) -> (&str, &str) {
+    text.split_at(text.rfind(" -- ").unwrap_or(text.len()))
+}
+
 /// An error with all its causes in one line, each cause once.
 ///
 /// A DNS failure comes as a chain of five nested messages, but a console has room
@@ -293,6 +300,24 @@ mod tests {
             json["details"],
             "no disk on this machine -- check the storage controller"
         );
+    }
+
+    #[test]
+    fn the_remedy_stays_at_the_end() {
+        for (text, expected) in [
+            ("no answer in time", "no answer in time; again"),
+            (
+                "clock is wrong -- set it",
+                "clock is wrong; again -- set it",
+            ),
+            (
+                "\"a -- b\" is unknown -- add it",
+                "\"a -- b\" is unknown; again -- add it",
+            ),
+        ] {
+            let (fault, remedy) = split_remedy(text);
+            assert_eq!(format!("{fault}; again{remedy}"), expected);
+        }
     }
 
     #[test]

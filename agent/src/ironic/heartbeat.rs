@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use landfall_http_client::Answer;
+use landfall_report::failure::split_remedy;
 use landfall_report::status;
 use landfall_sys::backoff::{Backoff, between};
 use landfall_sys::memory_use;
@@ -213,8 +214,14 @@ fn report(service: &Service, outcome: Result<Answer, String>, verdict: &Verdict,
     match verdict {
         Verdict::Accepted => {}
         Verdict::Locked => tracing::info!("{answer} (the node is locked); {next}"),
-        Verdict::Failed => tracing::warn!("{answer}; {next}"),
-        Verdict::Rejected(why) => tracing::error!("{answer}; {why}; {next}"),
+        Verdict::Failed => {
+            let (answer, remedy) = split_remedy(&answer);
+            tracing::warn!("{answer}; {next}{remedy}");
+        }
+        Verdict::Rejected(why) => {
+            let (why, remedy) = split_remedy(why);
+            tracing::error!("{answer}; {why}; {next}{remedy}");
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use landfall_report::failure::split_remedy;
 use landfall_sys::backoff::between;
 use reqwest::Method;
 use serde_json::Value;
@@ -125,9 +126,10 @@ pub async fn post_inventory(
             Some(403) => wire::FORBIDDEN,
             _ => "",
         };
+        let (fault, own_remedy) = split_remedy(&fault);
         let advice = match status {
             Some(403) => format!(" -- {}", wire::FORBIDDEN_REMEDY),
-            _ => String::new(),
+            _ => own_remedy.to_owned(),
         };
         tracing::warn!(
             "inspection: {fault}{why}; posting again in {:.0} s{advice}",

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use landfall_http_client::Answer;
 use landfall_network::NetworkState;
 use landfall_network_plan::MacAddr;
+use landfall_report::failure::split_remedy;
 use landfall_report::status;
 use landfall_sys::backoff::Backoff;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -101,16 +102,13 @@ pub enum NoNode {
     #[error("{}", NoToken::AlreadySent)]
     TokenAlreadySent,
     /// The time limit is over.
-    #[error(
-        "no node after {seconds} s ({fault}) -- enrol a port with one of these MAC addresses, or start its inspection or deployment: {macs}"
-    )]
+    #[error("no node after {seconds} s ({fault}) -- {remedy}")]
     NotInTime {
         /// The time limit.
         seconds: u64,
         /// What the last answer said.
         fault: String,
-        /// The MAC addresses that Ironic does not know.
-        macs: String,
+        remedy: String,
     },
 }
 
@@ -161,16 +159,21 @@ pub async fn look_up_until_known(
             }
             Err(fault) => fault,
         };
+        let (fault, own_remedy) = split_remedy(&fault);
         let left = retry_policy.total.saturating_sub(since.elapsed());
         if left.is_zero() {
             return Err(NoNode::NotInTime {
                 seconds: retry_policy.total.as_secs(),
-                fault,
-                macs: macs.join(", "),
+                fault: fault.to_owned(),
+                remedy: match own_remedy.strip_prefix(" -- ") {
+                    Some(remedy) => remedy.to_owned(),
+                    None => enrol(&macs),
+                },
             });
         }
         let pause = (extra + backoff.pause()).min(left);
         let remedy = remedy.map(|remedy| remedy(&macs));
+        let remedy = remedy.or_else(|| own_remedy.strip_prefix(" -- ").map(str::to_owned));
         let advice = remedy.as_ref().map(|remedy| format!(" -- {remedy}"));
         tracing::warn!(
             "lookup at {}: {fault}; asking again in {:.0} s or when a NIC appears{}",
@@ -178,7 +181,7 @@ pub async fn look_up_until_known(
             pause.as_secs_f64().ceil(),
             advice.unwrap_or_default()
         );
-        status::report_retry("lookup", &fault, remedy);
+        status::report_retry("lookup", fault, remedy);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = query.other_nics_than(&macs) => {
@@ -201,17 +204,19 @@ fn explain(answer: &Answer) -> String {
     }
 }
 
+fn enrol(macs: &[String]) -> String {
+    let macs = macs.join(", ");
+    format!(
+        "enrol a port with one of these MAC addresses, or start its inspection or deployment: {macs}"
+    )
+}
+
 /// What the operator can do about the answer, with the machine's MAC addresses.
 type Remedy = fn(&[String]) -> String;
 
 fn remedy_of(answer: &Answer) -> Option<Remedy> {
     match answer.status {
-        404 => Some(|macs| {
-            let macs = macs.join(", ");
-            format!(
-                "enrol a port with one of these MAC addresses, or start its inspection or deployment: {macs}"
-            )
-        }),
+        404 => Some(enrol),
         403 => Some(|_| FORBIDDEN_REMEDY.to_owned()),
         409 => Some(|_| {
             "Ironic works on the node; if this lasts, look at the node's last error and reservation"

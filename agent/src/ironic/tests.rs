@@ -7,7 +7,7 @@ mod recorded;
 use std::future::pending;
 use std::time::{Duration, Instant};
 
-use landfall_http_client::fixtures::{Reply, Server, dead_url};
+use landfall_http_client::fixtures::{Certificate, Reply, Server, dead_url};
 use landfall_http_client::{HttpOptions, ServiceClient};
 use landfall_network::NetworkState;
 use landfall_network::lab::nic;
@@ -219,6 +219,36 @@ fn lookup_ends_when_its_time_is_over() {
     assert!(matches!(fault, NoNode::NotInTime { .. }), "{fault}");
     assert!(fault.to_string().contains("52:54:00:00:00:02"), "{fault}");
     assert!((1..10).contains(&since.elapsed().as_secs()));
+}
+
+/// The operator finds one remedy, and it is the one for the cause.
+#[test]
+fn a_lookup_that_ends_without_trust_names_the_remedy_last() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let own = Certificate::named([127, 0, 0, 1], "lab");
+    let other = Certificate::named([127, 0, 0, 1], "other");
+    let ironic = Server::secure(&own, |_| Reply::new(404, "{}"));
+    let dir = TempDir::new().unwrap();
+    let ca_file = dir.path().join("ca.pem");
+    std::fs::write(&ca_file, &other.pem).unwrap();
+    let options = HttpOptions {
+        ca_file: Some(ca_file),
+        ..HttpOptions::default()
+    };
+    let transport = Transport {
+        client: ServiceClient::new(&options).unwrap(),
+        ..transport()
+    };
+    let urls = std::slice::from_ref(&ironic.base);
+    let service = Service::new(transport, urls, NEW, None);
+    let retry_policy = RetryPolicy {
+        total: Duration::from_millis(500),
+        ..QUICK
+    };
+    let fault = look_up(&service, retry_policy).unwrap_err().to_string();
+    let (what, remedy) = fault.split_once(" -- ").unwrap();
+    assert!(what.contains("signed by \"lab\""), "{fault}");
+    assert_eq!(remedy, "add that CA to the CA file", "{fault}");
 }
 
 #[test]

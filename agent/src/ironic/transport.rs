@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use landfall_boot_params::argument_value::{ApiVersion, ArgumentValue as _};
 use landfall_http_client::{Answer, ServiceClient, exchange};
+use landfall_report::failure::split_remedy;
 use reqwest::Method;
 
 /// The common parts of all requests to Ironic.
@@ -82,7 +83,8 @@ impl Transport {
                 Err(text) => fault = format!("{url}: {text}"),
             }
             if number + 1 < urls.len() {
-                tracing::warn!("{fault}; trying the next URL");
+                let (fault, remedy) = split_remedy(&fault);
+                tracing::warn!("{fault}; trying the next URL{remedy}");
             }
         }
         Err(fault)

@@ -14,6 +14,7 @@ use landfall_inventory::report_types::Disk;
 use landfall_inventory::{disks, lldp, wait_for_disk};
 use landfall_network::{HeardVlans, NetworkState, WaitFor};
 use landfall_network_plan::needs_lldp;
+use landfall_report::failure::split_remedy;
 use landfall_sys::system_path::SystemPath;
 use tokio::sync::{oneshot, watch};
 
@@ -110,7 +111,9 @@ impl Boot {
                 uuid
             }
             Err(fault) => {
-                tracing::error!("inspection: {fault} -- continuing without inspection");
+                let fault = fault.to_string();
+                let (fault, remedy) = split_remedy(&fault);
+                tracing::error!("inspection: {fault}; continuing without inspection{remedy}");
                 None
             }
         }

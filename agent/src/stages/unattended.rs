@@ -139,11 +139,8 @@ impl Boot {
             let pause = backoff.pause();
             let seconds = pause.as_secs_f64().ceil();
             let hint = failure.hint.as_ref();
-            let hint = hint.map(|hint| format!("{hint}; ")).unwrap_or_default();
-            tracing::error!(
-                "{} -- {hint}trying again in {seconds:.0} s",
-                failure.details
-            );
+            let hint = hint.map(|hint| format!(" -- {hint}")).unwrap_or_default();
+            tracing::error!("{}; trying again in {seconds:.0} s{hint}", failure.details);
             begin_step("waiting to install again");
             webhook.retrying(&failure, pause);
             tokio::time::sleep(pause).await;

@@ -254,6 +254,8 @@ async fn rsyslog_gets_the_lines_over_tls_and_an_unknown_authority_is_named() {
     let said = timeout(Duration::from_secs(30), said).await.unwrap();
     let expected = "its certificate is signed by \"log server\", which is not in";
     assert!(said.contains(expected), "{said}");
+    let end = "; trying again -- add that CA to the CA file";
+    assert!(said.ends_with(end), "{said}");
     refused.abort();
 
     let tls = trusting(&own, directory.path());

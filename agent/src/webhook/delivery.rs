@@ -6,6 +6,7 @@ use std::time::Duration;
 use landfall_boot_params::argument_value::HttpUrl;
 use landfall_http_client::{ServiceClient, status_of};
 use landfall_network::NetworkState;
+use landfall_report::failure::split_remedy;
 use landfall_sys::backoff::Backoff;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
@@ -130,8 +131,9 @@ impl Delivery {
 
     fn complain(&mut self, why: &str, consequence: &str) {
         if !std::mem::replace(&mut self.is_reported, true) {
+            let (why, remedy) = split_remedy(why);
             tracing::warn!(
-                "{} takes no report: {why}; {consequence}, the installation goes on",
+                "{} takes no report: {why}; {consequence}, the installation goes on{remedy}",
                 self.origin
             );
         }

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use landfall_report::failure::{Failure, Result};
+use landfall_report::failure::{Failure, Result, split_remedy};
 use landfall_sys::backoff::Backoff;
 
 use super::download_state::{Break, DownloadState, Outcome, final_at};
@@ -84,9 +84,10 @@ pub(super) async fn fetch(
             None => "no answer yet".to_owned(),
         };
         let (from, to) = (&mirrors[at].shown, &mirrors[next].shown);
+        let (reason, remedy) = split_remedy(&reason);
         let usable = mirrors.iter().filter(|mirror| mirror.lost.is_none());
         match budget.pause(brought, usable.count(), asked) {
-            None => tracing::warn!("image {from}: {what} ({reason}), continuing with {to}"),
+            None => tracing::warn!("image {from}: {what} ({reason}), continuing with {to}{remedy}"),
             Some(wait) => {
                 let how = if next == at {
                     "trying again".to_owned()
@@ -94,7 +95,7 @@ pub(super) async fn fetch(
                     format!("trying {to}")
                 };
                 tracing::warn!(
-                    "image {from}: {what} ({reason}), {how} in {:.1} s",
+                    "image {from}: {what} ({reason}), {how} in {:.1} s{remedy}",
                     wait.as_secs_f64()
                 );
                 tokio::time::sleep(wait).await;
