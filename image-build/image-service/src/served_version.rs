@@ -1,12 +1,13 @@
 //! One version of a host, as it is served.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use landfall_host_media::{HostError, HostImage, HostVersion};
 
 use crate::base::Base;
+use crate::network_in_words::network_in_words;
 use crate::request_path::Kind;
 
 /// How long a client that reads `/NAME.iso` in ranges gets the version that it began
@@ -28,6 +29,8 @@ pub(crate) struct ServedVersion {
     pub(crate) id: String,
     iso: SharedImage,
     ramdisk: SharedImage,
+    /// Made when the page shows the host for the first time.
+    network: OnceLock<Vec<String>>,
     uses: Mutex<Uses>,
 }
 
@@ -79,6 +82,7 @@ impl ServedVersion {
             version,
             iso: SharedImage::default(),
             ramdisk: SharedImage::default(),
+            network: OnceLock::new(),
             uses: Mutex::default(),
         };
         served.iso()?;
@@ -92,6 +96,11 @@ impl ServedVersion {
 
     pub(crate) fn ramdisk(&self) -> Result<Arc<HostImage>, HostError> {
         self.ramdisk.get(|| self.base.ramdisk_of(&self.version))
+    }
+
+    /// See [`network_in_words`].
+    pub(crate) fn network(&self) -> &[String] {
+        self.network.get_or_init(|| network_in_words(&self.version))
     }
 
     /// Records a request for `/ID/NAME`.

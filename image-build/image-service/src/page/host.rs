@@ -8,7 +8,6 @@ use landfall_status_page::Text;
 use super::Links;
 use super::words::{ago, counted, percent, size};
 use crate::host_store::HostPaths;
-use crate::network_in_words::network_in_words;
 use crate::reads::FileRead;
 use crate::request_path::Kind;
 use crate::served_version::ServedVersion;
@@ -33,8 +32,8 @@ impl HostEntry<'_> {
             self.write_read(out, read, now)?;
         }
         out.push_str("<dt>Network</dt><dd><ul>");
-        for line in network_in_words(&self.served.version) {
-            write!(out, "<li>{}</li>", Text(&line))?;
+        for line in self.served.network() {
+            write!(out, "<li>{}</li>", Text(line))?;
         }
         out.push_str("</ul></dd></dl></article>\n");
         Ok(())
