@@ -9,6 +9,7 @@
 
 pub mod cast;
 pub mod checks;
+pub mod clock;
 pub mod conductor;
 pub mod day;
 pub mod deployments;
@@ -16,6 +17,7 @@ pub mod disk;
 pub mod images;
 pub mod machine;
 pub mod measurements;
+pub mod open_files;
 pub mod poor_link;
 mod private_machine;
 pub mod report;

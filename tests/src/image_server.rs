@@ -74,6 +74,8 @@ pub struct Behaviour {
     pub ignores_ranges: bool,
     /// The upper limit of the rate.
     pub bytes_per_second: Option<u64>,
+    /// The number of bytes at the start of the file for which that limit does not count.
+    pub fast_start: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -365,6 +367,7 @@ fn answer(shared: &Arc<Shared>, name: &str, entry: &Entry, range: Option<&str>) 
         stays_dark: entry.file.behaviour.stays_dark,
         stalls: entry.file.behaviour.stalls,
         bytes_per_second: entry.file.behaviour.bytes_per_second,
+        fast: entry.file.behaviour.fast_start.saturating_sub(window.start),
         began: Instant::now(),
     };
     builder
@@ -396,6 +399,8 @@ struct Transfer {
     stays_dark: Duration,
     stalls: bool,
     bytes_per_second: Option<u64>,
+    /// The number of bytes for which that limit does not count.
+    fast: usize,
     began: Instant,
 }
 
@@ -405,7 +410,8 @@ impl Transfer {
             return None;
         }
         if let Some(pace) = self.bytes_per_second {
-            let due = Duration::from_secs_f64(self.sent as f64 / pace as f64);
+            let limited = self.sent.saturating_sub(self.fast);
+            let due = Duration::from_secs_f64(limited as f64 / pace as f64);
             sleep_until(self.began + due).await;
         }
         let until_death = self

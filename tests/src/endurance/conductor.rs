@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::measurements::cpu_seconds_of_tree;
+use super::measurements::{cpu_seconds_of_tree, tree};
 use crate::ironic::bare_metal_api::BareMetalApi;
 use crate::ironic::configuration::Configuration;
 use crate::ironic::environment;
@@ -133,6 +135,14 @@ impl Conductor {
     pub async fn restart_with(&mut self, lab: &Lab, heartbeat_timeout: u32) -> Result<()> {
         configure(lab, heartbeat_timeout)?;
         self.restart(lab, Duration::ZERO).await
+    }
+
+    /// Stops all its processes where they are. Their connections stay open.
+    pub fn freeze(&self) -> Result<()> {
+        for pid in tree(self.service.program()?.as_raw()) {
+            kill(Pid::from_raw(pid), Signal::SIGSTOP).context("stopping Ironic")?;
+        }
+        Ok(())
     }
 
     pub fn measure(&mut self) {

@@ -2,27 +2,32 @@
 //! asks for the end of the command, is killed, and somebody reads the status pages.
 //! Their memory and open files must stay flat.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+mod outcome;
+mod syslog;
+
 use std::fs;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
-use tokio::net::UdpSocket;
+pub use outcome::{Day, Waited};
+use syslog::Syslog;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::json;
 use tokio::time::sleep;
 
-use super::cast::{Link, Part, Trouble};
+use super::cast::{Part, Trouble};
 use super::conductor::{AWAY, Conductor};
 use super::deployments::{Ended, say};
 use super::images::Images;
 use super::machine::Machine;
 use super::measurements::{Sample, Trend, sample};
+use super::open_files::{OpenFiles, from_clients, is_connected_to, more_of, open_files};
 use super::private_machine::KERNEL_LOG;
-use super::room::{Room, SYSLOG_PORT, command_line};
+use super::room::{Room, command_line};
 use crate::conductor::agent_client;
+use crate::image_server;
 use crate::lab::{HOST_V4, Lab};
 
 /// In seconds: Ironic's default of `[api]ramdisk_heartbeat_timeout`.
@@ -31,6 +36,10 @@ const USUAL_TIMEOUT: u32 = 300;
 pub const TIMEOUT: u32 = 1;
 /// How long the day lasts: 4.8 minutes.
 pub const DAY: Duration = Duration::from_secs((86_400 * TIMEOUT / USUAL_TIMEOUT) as u64);
+
+/// How long the agent keeps a connection on which no request arrives (`HEAD_LIMIT` in
+/// agent/src/api/listen.rs), and a little for a busy machine.
+const IDLE: Duration = Duration::from_secs(30 + 15);
 
 /// Agents that live through the day.
 pub const AGENTS: usize = 10;
@@ -42,25 +51,6 @@ const QUICK: Duration = Duration::from_secs(180);
 /// The pages that somebody reads: each agent's in turn, one every [`PAUSE`].
 const PAGES: [&str; 4] = ["/", "/status.json", "/metrics", "/log.txt"];
 
-/// The result for one agent.
-#[derive(Debug, Clone)]
-pub struct Waited {
-    pub part: Part,
-    /// Accepted heartbeats, in steps of fifty, as the agent logs them.
-    pub heartbeats: u64,
-    pub pages: u64,
-    pub trend: Option<Trend>,
-    pub crashes: Vec<String>,
-}
-
-#[derive(Debug, Clone)]
-pub struct Day {
-    pub lasted: Duration,
-    pub conductor_restarts: u32,
-    pub syslog_messages: u64,
-    pub agents: Vec<Waited>,
-}
-
 /// An agent with a command that does not end.
 struct Waiting<'a> {
     part: &'a Part,
@@ -68,6 +58,8 @@ struct Waiting<'a> {
     pages: reqwest::Client,
     read: u64,
     samples: Vec<Sample>,
+    opened: Vec<OpenFiles>,
+    most_clients: u64,
 }
 
 /// Deploys nodes again with an image that takes longer than `lasts`, and measures their
@@ -114,9 +106,7 @@ pub async fn spend(
     while began.elapsed() < lasts {
         conductor.measure();
         for agent in &mut agents {
-            agent
-                .samples
-                .extend(agent.machine.seen().pid.and_then(sample));
+            agent.look();
         }
         if !agents.is_empty() {
             let count = agents.len();
@@ -131,10 +121,15 @@ pub async fn spend(
         }
         sleep(PAUSE).await;
     }
+    let lasted = began.elapsed();
+    say("the conductor falls silent");
+    conductor.freeze()?;
+    sleep(IDLE).await;
     let day = Day {
-        lasted: began.elapsed(),
+        lasted,
         conductor_restarts: conductor.restarts() - restarts,
         syslog_messages: syslog.messages.load(Ordering::Relaxed),
+        years: syslog.years(),
         agents: agents.iter().map(Waiting::result).collect(),
     };
     for agent in &agents {
@@ -169,16 +164,45 @@ async fn deploy<'a>(
         .as_str()
         .context("the node has no certificate of its agent")?;
     let pem = fs::read_to_string(certificate).with_context(|| format!("reading {certificate}"))?;
+    // Only then does the agent have all that it needs for its work.
+    let image_server = SocketAddr::from((HOST_V4, image_server::PORT));
+    let begun = Instant::now();
+    while !machine
+        .seen()
+        .pid
+        .and_then(open_files)
+        .is_some_and(|open| is_connected_to(&open, image_server))
+    {
+        ensure!(begun.elapsed() < QUICK, "the agent does not read its image");
+        sleep(PAUSE).await;
+    }
     Ok(Waiting {
         part,
         machine,
         pages: agent_client::trusting(&pem)?,
         read: 0,
         samples: Vec::new(),
+        opened: Vec::new(),
+        most_clients: 0,
     })
 }
 
 impl Waiting<'_> {
+    /// Takes a sample, while the agent runs.
+    fn look(&mut self) {
+        let pid = self.machine.seen().pid;
+        let (Some(sample), Some(open)) = (pid.and_then(sample), pid.and_then(open_files)) else {
+            return;
+        };
+        let clients = from_clients(&open);
+        self.most_clients = self.most_clients.max(clients);
+        self.samples.push(Sample {
+            files: open.values().sum::<u64>() - clients,
+            ..sample
+        });
+        self.opened.push(open);
+    }
+
     /// Reads a page. A page that does not arrive over a poor link counts as not read.
     async fn read(&mut self, page: &str) {
         let url = format!("https://{}:9999{page}", self.part.address());
@@ -194,11 +218,15 @@ impl Waiting<'_> {
         let seen = self.machine.seen();
         let log = seen.pid.map(|pid| format!("/proc/{pid}/root{KERNEL_LOG}"));
         let log = log.and_then(|log| fs::read(log).ok()).unwrap_or_default();
+        let left = seen.pid.and_then(open_files).unwrap_or_default();
+        let first = self.opened.first().cloned().unwrap_or_default();
         Waited {
             part: *self.part,
             heartbeats: heartbeats(&String::from_utf8_lossy(&log)),
             pages: self.read,
             trend: Trend::of(&self.samples),
+            clients: (self.most_clients, from_clients(&left)),
+            opened: more_of(&first, &left),
             crashes: seen.crashes,
         }
     }
@@ -212,120 +240,6 @@ fn heartbeats(log: &str) -> u64 {
         rest.starts_with("accepted;").then(|| number.parse().ok())?
     };
     log.lines().filter_map(counted).max().unwrap_or_default()
-}
-
-/// Counts the messages that arrive.
-struct Syslog {
-    messages: Arc<AtomicU64>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Syslog {
-    async fn start() -> Result<Self> {
-        let socket = UdpSocket::bind((HOST_V4, SYSLOG_PORT))
-            .await
-            .context("listening for syslog")?;
-        let messages = Arc::<AtomicU64>::default();
-        let counter = Arc::clone(&messages);
-        let task = tokio::spawn(async move {
-            let mut message = vec![0; 65_536];
-            while socket.recv(&mut message).await.is_ok() {
-                counter.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        Ok(Self { messages, task })
-    }
-}
-
-impl Drop for Syslog {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl Day {
-    /// What is wrong; empty if every agent has waited without growing.
-    #[must_use]
-    pub fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        if self.agents.is_empty() {
-            faults.push("no agent was left for the day".to_owned());
-        }
-        for agent in &self.agents {
-            let name = agent.part.name();
-            match agent.trend.map(|trend| trend.growth()) {
-                None => faults.push(format!("{name}: too few samples of its memory")),
-                Some(Some(growth)) => faults.push(format!("{name}: grows: {growth}")),
-                Some(None) => {}
-            }
-            if !agent.crashes.is_empty() {
-                let crashes = &agent.crashes;
-                faults.push(format!("{name}: ended by itself: {crashes:?}"));
-            }
-            if agent.heartbeats == 0 {
-                faults.push(format!("{name}: Ironic has accepted no fifty heartbeats"));
-            }
-        }
-        faults
-    }
-
-    pub(super) fn text(&self) -> String {
-        let hours = self.lasted.as_secs_f64() * f64::from(USUAL_TIMEOUT / TIMEOUT) / 3600.0;
-        let mut text = format!(
-            "\nThe day: {} s with a heartbeat timeout of {TIMEOUT} s, which is {hours:.1} hours with Ironic's {USUAL_TIMEOUT} s. \
-             The conductor was killed {} times. {} messages of syslog have arrived.\n\n\
-             | agent | link | heartbeats | pages | resident KiB, first third | last third | files, first third | last third |\n\
-             |---|---|---|---|---|---|---|---|\n",
-            self.lasted.as_secs(),
-            self.conductor_restarts,
-            self.syslog_messages,
-        );
-        for agent in &self.agents {
-            let link = if agent.part.link == Link::Poor {
-                "poor"
-            } else {
-                "good"
-            };
-            let (name, heartbeats, pages) = (agent.part.name(), agent.heartbeats, agent.pages);
-            let Some(Trend {
-                resident, files, ..
-            }) = agent.trend
-            else {
-                continue;
-            };
-            let _ = writeln!(
-                text,
-                "| {name} | {link} | {heartbeats} | {pages} | {} | {} | {} | {} |",
-                resident.0, resident.1, files.0, files.1
-            );
-        }
-        text
-    }
-
-    pub(super) fn json(&self) -> Value {
-        let agents: BTreeMap<String, Value> = self
-            .agents
-            .iter()
-            .map(|agent| {
-                let trend = agent.trend;
-                let figures = json!({
-                    "heartbeats": agent.heartbeats,
-                    "pages": agent.pages,
-                    "resident_kib": trend.map(|trend| [trend.resident.0, trend.resident.1]),
-                    "open_files": trend.map(|trend| [trend.files.0, trend.files.1]),
-                    "samples": trend.map(|trend| trend.samples),
-                });
-                (agent.part.name(), figures)
-            })
-            .collect();
-        json!({
-            "seconds": self.lasted.as_secs_f64(),
-            "heartbeat_timeout": TIMEOUT,
-            "conductor_restarts": self.conductor_restarts,
-            "syslog_messages": self.syslog_messages,
-            "agents": agents,
-        })
-    }
 }
 
 /// Fails with all faults in one text.

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, gettid};
 
+use super::clock;
 use super::disk::Disk;
 use super::private_machine::{self, AGENT, KERNEL_LOG, TAKEN};
 
@@ -69,6 +70,9 @@ pub struct Machine {
 pub struct Parts {
     pub name: String,
     pub agent: PathBuf,
+    /// See [`super::clock`].
+    pub clock: PathBuf,
+    pub clock_jumps: bool,
     pub disk: Disk,
     /// The file that gets the agent's log after each end.
     pub log: PathBuf,
@@ -129,7 +133,7 @@ fn be(parts: &Parts, seen: &Mutex<Seen>, ready: &Sender<Result<i32>>, orders: &R
     // Before the file systems become read-only for this thread.
     let log = File::create(&parts.log).with_context(|| format!("making {}", parts.log.display()));
     let entered = log.and_then(|log| {
-        private_machine::enter(&parts.name, &parts.agent, &parts.disk)?;
+        private_machine::enter(&parts.name, &parts.agent, &parts.clock, &parts.disk)?;
         Ok(log)
     });
     let mut log = match entered {
@@ -145,7 +149,7 @@ fn be(parts: &Parts, seen: &Mutex<Seen>, ready: &Sender<Result<i32>>, orders: &R
             last_sign: Some(Instant::now()),
             ..Seen::default()
         };
-        if let Err(error) = boot(seen, &command_line, &mut log) {
+        if let Err(error) = boot(parts, seen, &command_line, &mut log) {
             lock(seen).crashes.push(format!("{error:#}"));
         }
         lock(seen).powered = false;
@@ -153,7 +157,7 @@ fn be(parts: &Parts, seen: &Mutex<Seen>, ready: &Sender<Result<i32>>, orders: &R
 }
 
 /// Runs agents until one requests the end of the boot or the power is off.
-fn boot(seen: &Mutex<Seen>, command_line: &str, log: &mut File) -> Result<()> {
+fn boot(parts: &Parts, seen: &Mutex<Seen>, command_line: &str, log: &mut File) -> Result<()> {
     private_machine::prepare_boot(command_line)?;
     loop {
         let mut child = {
@@ -161,7 +165,7 @@ fn boot(seen: &Mutex<Seen>, command_line: &str, log: &mut File) -> Result<()> {
             if !seen.powered {
                 return Ok(());
             }
-            let child = start()?;
+            let child = start(parts.clock_jumps)?;
             seen.pid = i32::try_from(child.id()).ok();
             child
         };
@@ -201,13 +205,18 @@ fn follow(child: &mut Child, seen: &Mutex<Seen>) {
     }
 }
 
-fn start() -> Result<Child> {
-    Command::new("setpriv")
+fn start(clock_jumps: bool) -> Result<Child> {
+    let mut command = Command::new("setpriv");
+    command
         .args(["--pdeathsig", "KILL"])
         .arg(format!("--bounding-set={TAKEN}"))
         .arg("--")
+        .env_clear();
+    if clock_jumps {
+        command.arg(clock::RUNNER).envs(clock::ENVIRONMENT);
+    }
+    command
         .args([AGENT, "run"])
-        .env_clear()
         // The end of this stream says that the devices have their drivers.
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

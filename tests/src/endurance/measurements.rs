@@ -59,14 +59,27 @@ pub fn cpu_seconds_of_tree(pid: i32) -> f64 {
         .take(4)
         .filter_map(|field| field.parse::<f64>().ok())
         .sum();
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let children = children.unwrap_or_default();
-    let below: f64 = children
-        .split_whitespace()
-        .filter_map(|child| child.parse().ok())
-        .map(cpu_seconds_of_tree)
-        .sum();
+    let below: f64 = children(pid).into_iter().map(cpu_seconds_of_tree).sum();
     ticks / TICKS + below
+}
+
+/// The children of all threads of a process: any thread may have forked.
+fn children(pid: i32) -> Vec<i32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    let children =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let children: String = children.collect();
+    let children = children.split_whitespace();
+    children.filter_map(|child| child.parse().ok()).collect()
+}
+
+/// A process and its descendants.
+#[must_use]
+pub fn tree(pid: i32) -> Vec<i32> {
+    let mut all = vec![pid];
+    all.extend(children(pid).into_iter().flat_map(tree));
+    all
 }
 
 /// The middle value.
@@ -153,6 +166,19 @@ mod tests {
         let trend = Trend::of(&samples(|n| if n < 8 { 1 } else { 8000 }, |_| 12)).unwrap();
         assert_eq!(trend.growth(), None);
         assert_eq!(Trend::of(&[]), None);
+    }
+
+    /// A thread of this process starts it, as a test does.
+    #[test]
+    fn children_of_threads_are_found() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let all = tree(std::process::id() as i32);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(all.contains(&(child.id() as i32)), "{all:?}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 
+use super::clock::ON_MACHINE;
 use super::disk::Disk;
 
 /// Capabilities that an agent in its ramdisk has and these agents have not: making
@@ -32,7 +33,7 @@ pub const KERNEL_LOG: &str = "/dev/kmsg";
 const NONE: Option<&Path> = None;
 
 /// Gives the calling thread its namespaces and mounts.
-pub(super) fn enter(host_name: &str, agent: &Path, disk: &Disk) -> Result<()> {
+pub(super) fn enter(host_name: &str, agent: &Path, clock: &Path, disk: &Disk) -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS)
         .context("making the namespaces of a machine")?;
     nix::unistd::sethostname(host_name)?;
@@ -44,6 +45,8 @@ pub(super) fn enter(host_name: &str, agent: &Path, disk: &Disk) -> Result<()> {
     fs::write(AGENT, "")?;
     // Before a file system covers its folder.
     bind(&agent.display().to_string(), AGENT)?;
+    fs::write(ON_MACHINE, "")?;
+    bind(&clock.display().to_string(), ON_MACHINE)?;
     for target in ["/etc", "/tmp"] {
         tmpfs(target)?;
     }

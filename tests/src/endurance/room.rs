@@ -9,6 +9,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::cast::{Link, Part, Trouble};
+use super::clock::JumpingClock;
 use super::disk::{self, Disk};
 use super::images;
 use super::machine::{Machine, Parts};
@@ -33,6 +34,8 @@ pub struct Room {
     pub disks: Vec<PathBuf>,
     pub frames: Arc<Counts>,
     forwarder: Forwarder,
+    clock: PathBuf,
+    _jumping: JumpingClock,
 }
 
 impl Room {
@@ -43,11 +46,14 @@ impl Room {
         let logs = artifacts::out_dir().join("logs").join(lab.name());
         std::fs::create_dir_all(&logs)?;
         let forwarder = Forwarder::start()?;
+        let clock = lab.path("clock");
         let mut room = Self {
             machines: Vec::new(),
             disks: Vec::new(),
             frames: Arc::clone(&forwarder.counts),
             forwarder,
+            _jumping: JumpingClock::start(clock.clone())?,
+            clock,
         };
         for part in cast {
             room.add(lab, part, agent, &logs)
@@ -74,6 +80,8 @@ impl Room {
         let machine = Machine::make(Parts {
             name: part.name(),
             agent: agent.to_owned(),
+            clock: self.clock.clone(),
+            clock_jumps: part.clock_jumps(),
             disk,
             log: logs.join(format!("{}.log", part.name())),
         })?;
