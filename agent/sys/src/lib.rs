@@ -11,6 +11,7 @@ pub mod block_ioctl;
 pub mod block_partition;
 pub mod boot_clock;
 pub mod calendar;
+pub mod confinement;
 pub mod dm_ioctl;
 pub mod ethtool;
 pub mod ethtool_private_flags;

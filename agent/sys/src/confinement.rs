@@ -1,0 +1,150 @@
+//! Takes everything from this process that a parser of foreign bytes does not need: files,
+//! sockets, other processes, privileges, and memory and processor time beyond a limit.
+//!
+//! The layers do not depend on each other. Where the kernel or a container lacks one, the
+//! others still hold.
+
+mod system_calls;
+
+use std::io;
+use std::time::Duration;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetStatus, Scope,
+};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
+
+/// The user and group "nobody", in Linux the ones without any rights of their own.
+const NOBODY: u32 = 65534;
+
+/// The first word of the line about the filter of system calls, the strongest layer.
+pub const SYSTEM_CALLS: &str = "seccomp";
+
+/// What the process may use up.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Address space in bytes. Beyond it an allocation fails, which ends the process.
+    pub memory: u64,
+    /// Beyond it the kernel ends the process.
+    pub processor_time: Duration,
+}
+
+/// Closes everything but standard input, output and error: a library may have opened a file
+/// without `O_CLOEXEC`.
+pub fn close_inherited() -> io::Result<()> {
+    // SAFETY: takes numbers only. The caller has just been started, so nothing in this
+    // process owns a file descriptor of 3 or more.
+    let result = unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
+    Errno::result(result).map(drop).map_err(io::Error::from)
+}
+
+/// Confines this process, for good. Call it with one thread. Afterwards the process can read
+/// and write what is open, use memory, and end; any other system call ends it.
+///
+/// Returns what could not be taken away and why, one line each.
+pub fn enter(limits: &Limits) -> Vec<String> {
+    let mut missing = Vec::new();
+    let mut note = |what: &str, outcome: Result<(), String>| {
+        if let Err(error) = outcome {
+            missing.push(format!("{what}: {error}"));
+        }
+    };
+    note("limits", set_limits(limits).map_err(text));
+    // Without privileges nothing can be given up, and nothing needs to be.
+    if geteuid().is_root() {
+        note("bounding set", drop_bounding_set().map_err(text));
+        note("user", become_nobody().map_err(text));
+    }
+    note("capabilities", drop_capabilities().map_err(text));
+    note("no_new_privs", prctl::set_no_new_privs().map_err(text));
+    // After the change of the user, which sets it.
+    note("dumpable", prctl::set_dumpable(false).map_err(text));
+    note("landlock", deny_files());
+    // After Landlock, which needs a file descriptor.
+    note(
+        "open files",
+        setrlimit(Resource::RLIMIT_NOFILE, 0, 0).map_err(text),
+    );
+    note(SYSTEM_CALLS, system_calls::allow_few());
+    missing
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+fn set_limits(limits: &Limits) -> nix::Result<()> {
+    let seconds = limits.processor_time.as_secs().max(1);
+    for (resource, limit) in [
+        (Resource::RLIMIT_CORE, 0),
+        (Resource::RLIMIT_FSIZE, 0),
+        (Resource::RLIMIT_MEMLOCK, 0),
+        (Resource::RLIMIT_MSGQUEUE, 0),
+        (Resource::RLIMIT_NPROC, 0),
+        (Resource::RLIMIT_AS, limits.memory),
+        (Resource::RLIMIT_CPU, seconds),
+    ] {
+        setrlimit(resource, limit, limit)?;
+    }
+    Ok(())
+}
+
+/// No later program can get a capability from its file.
+fn drop_bounding_set() -> nix::Result<()> {
+    for capability in 0_u64.. {
+        // SAFETY: takes numbers only.
+        let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+        match Errno::result(result) {
+            Ok(_) => {}
+            // The number after the kernel's last capability.
+            Err(Errno::EINVAL) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// In this order: only root may change its groups.
+fn become_nobody() -> nix::Result<()> {
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    setgroups(&[])?;
+    setresgid(group, group, group)?;
+    setresuid(user, user, user)
+}
+
+/// Gives up the capabilities that a process without root may have, too.
+fn drop_capabilities() -> nix::Result<()> {
+    /// `_LINUX_CAPABILITY_VERSION_3` of <linux/capability.h>.
+    const VERSION: u32 = 0x2008_0522;
+    // A header of version and thread (0 is this one), and twice three sets of 32 bits.
+    let header = [VERSION, 0];
+    let sets = [0_u32; 6];
+    // SAFETY: both arrays have the layout that this version of the call reads, and outlive
+    // the call, which writes to the header only to correct an unknown version.
+    let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) };
+    Errno::result(result).map(drop)
+}
+
+/// No file can be opened, and from ABI 4 on no port. Debian 12's kernel has ABI 2.
+fn deny_files() -> Result<(), String> {
+    // The crate leaves out what the kernel does not know.
+    const NEWEST: ABI = ABI::V6;
+    let ruleset = Ruleset::default()
+        .handle_access(AccessFs::from_all(NEWEST))
+        .and_then(|ruleset| ruleset.handle_access(AccessNet::from_all(NEWEST)))
+        .and_then(|ruleset| ruleset.scope(Scope::from_all(NEWEST)))
+        .and_then(Ruleset::create)
+        .map_err(text)?;
+    let status = ruleset.restrict_self().map_err(text)?;
+    match status.ruleset {
+        RulesetStatus::NotEnforced => Err("the kernel does not have it".to_owned()),
+        RulesetStatus::PartiallyEnforced | RulesetStatus::FullyEnforced => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
