@@ -1,8 +1,9 @@
 //! The agent that a bare server boots. It configures the network, carries out
 //! Ironic's commands, writes the disk, and reboots into it.
 //!
-//! One binary has three roles. As PID 1 it is the ramdisk's init. When the kernel
-//! calls it to load a module, it is modprobe. Otherwise it runs its sub-command.
+//! One binary has four roles. As PID 1 it is the ramdisk's init. When the kernel
+//! calls it to load a module, it is modprobe. The agent starts it as a parser of foreign
+//! bytes without privileges. Otherwise it runs its sub-command.
 //! ARCHITECTURE.md lists the modules in the order of the boot.
 
 mod api;
@@ -16,6 +17,7 @@ mod live_system;
 mod logs;
 mod mdns_question;
 mod network_form;
+mod parsers;
 mod rescue;
 mod stages;
 mod syslog;
@@ -38,6 +40,10 @@ pub fn run() -> ExitCode {
     if landfall_init::is_modprobe_call(&arguments) {
         return landfall_init::modprobe(&arguments[2]);
     }
+    if let Some(name) = landfall_parser_child::asked_for(&arguments) {
+        return parsers::serve_named(name);
+    }
+    landfall_parser_child::offer_this_program();
     landfall_sys::freed_memory::in_one_arena();
     // The only place that names the crypto provider. The call fails only if a
     // provider is already installed, so the result is ignored.

@@ -15,6 +15,7 @@ use source_files::source_files;
 
 /// The modules in order: each may use the modules before it.
 const ROW: &[&str] = &[
+    "parsers",
     "http_options",
     "mdns_question",
     "network_form",

@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
@@ -110,6 +110,14 @@ async fn install(lab: &Lab, plan: &Plan, site: &Site, source: &str) -> Result<()
     let guest = site.power_on(lab).await?;
     deploy_and_boot(lab, plan, site, &services, guest).await?;
     lab.journal.said(&[&format!("network: source: {source}")])?;
+    // Their process could be started, and confined completely.
+    for remark in [
+        "parsers of media, config.ign and LLDP",
+        "with its own privileges",
+    ] {
+        let line = lab.journal.said(&[remark]);
+        ensure!(line.is_err(), "the parsers: {line:?}");
+    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use landfall_boot_params::agent_args::NAMES;
+use serde::{Deserialize, Serialize};
 
 use crate::spec::Unit;
 
@@ -24,7 +25,7 @@ const OTHER_OPTIONS: &[&str] = &[
 ];
 
 /// The settings in the unit.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentUnit {
     /// Environment variables by name. Each of them is also the name of a kernel
     /// argument.

@@ -10,6 +10,7 @@
 //! This crate is pure: it reads no file and fetches nothing.
 
 mod agent_unit;
+mod answer;
 mod member;
 mod merge;
 mod place;
@@ -18,6 +19,7 @@ mod spec;
 mod time_servers;
 
 use landfall_boot_params::dracut_net::is_host_name;
+use serde::{Deserialize, Serialize};
 
 pub use agent_unit::AgentUnit;
 use member::WrongType;
@@ -40,11 +42,12 @@ const MOST_KEPT: usize = 4096;
 const LONGEST_LINE: usize = 200;
 
 /// A file of the config.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenFile {
     /// The absolute path in the config. For a certificate authority of Ignition
     /// itself, its place in the config.
     pub path: String,
+    #[serde(with = "answer::base64_text")]
     pub content: Vec<u8>,
 }
 
@@ -56,7 +59,7 @@ impl std::fmt::Debug for GivenFile {
 }
 
 /// The parts of a config that the agent applies, and the list of the others.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigIgn {
     /// Configuration files of the agent, by path.
     pub agent_files: Vec<GivenFile>,

@@ -2,9 +2,10 @@
 //! itself.
 
 pub mod firmware_agent;
+mod parser;
 pub mod tlv;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use nix::errno::Errno;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+pub use self::parser::{Frame, LldpParser};
 use self::tlv::Tlv;
 use super::sysfs;
 use super::system_path::SystemPath;
@@ -48,6 +50,7 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
         }
     };
     let mut frame = [0; LONGEST];
+    let mut unreadable = BTreeSet::new();
     while waiting_for(root, &heard) {
         let received = match timeout_at(until, socket.receive(&mut frame)).await {
             Ok(Ok(received)) => received,
@@ -62,13 +65,25 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
             }
             Err(_) => break,
         };
-        if let Some(list) = interfaces
-            .get(&received.0)
-            .and_then(|name| heard.get_mut(name))
-            && list.is_empty()
-        {
-            *list = tlv::parse(&frame[..received.1]);
+        let Some(name) = interfaces.get(&received.0) else {
+            continue;
+        };
+        let Some(list) = heard.get_mut(name).filter(|list| list.is_empty()) else {
+            continue;
+        };
+        match timeout_at(until, parser::parse(&frame[..received.1])).await {
+            Ok(Ok(frame)) if !frame.elements.is_empty() => {
+                *list = frame.elements;
+                continue;
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) if unreadable.insert(name) => {
+                tracing::warn!("LLDP frame on {name}: {error}; it is ignored");
+            }
+            Ok(Err(_)) => {}
+            Err(_) => break,
         }
+        sleep(parser::PAUSE).await;
     }
     let silent: Vec<&str> = heard
         .iter()
@@ -112,17 +127,34 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
                 continue;
             }
         };
+        // Switches repeat their frames, which need no second child.
+        let mut latest: BTreeMap<u32, (Vec<u8>, Frame)> = BTreeMap::new();
         while interfaces == self::interfaces(root) {
             match timeout(NEW_INTERFACES, socket.receive(&mut frame)).await {
                 Ok(Ok((index, length))) => {
                     backoff.reset();
-                    let elements = tlv::parse(&frame[..length]);
-                    let switch = tlv::switch_in_words(&elements);
-                    if let Some(name) = interfaces.get(&index) {
-                        let end = Instant::now() + tlv::time_to_live(&elements);
+                    let frame = &frame[..length];
+                    let is_known = { latest.get(&index) }.is_some_and(|(known, _)| known == frame);
+                    if !is_known {
+                        match parser::parse(frame).await {
+                            Ok(said) => {
+                                latest.insert(index, (frame.to_owned(), said));
+                            }
+                            Err(error) => {
+                                tracing::debug!("LLDP frame: {error}");
+                                latest.remove(&index);
+                            }
+                        }
+                    }
+                    if let (Some((_, said)), Some(name)) =
+                        (latest.get(&index), interfaces.get(&index))
+                    {
+                        let end = Instant::now() + tlv::time_to_live(&said.elements);
                         ends.insert(name.clone(), end);
+                        let switch = said.switch.clone();
                         switches.send_if_modified(|switches| set(switches, name, switch));
                     }
+                    sleep(parser::PAUSE).await;
                 }
                 // An interface went down; see `listen`.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::NetworkDown => {}

@@ -220,6 +220,7 @@ impl<S: Subscriber> Layer<S> for Lines {
 /// for the operator, or a crate has several stages. The first match applies.
 const STAGES: &[(&str, &str)] = &[
     ("agent::stages", "agent"),
+    ("parser_child", "agent"),
     ("download", "disk"),
     ("discovery::clock", "clock"),
     ("http_client::tls", "tls"),

@@ -1,17 +1,21 @@
 //! Reads what CoreOS' tools put into a ramdisk: `/config.ign`, and NetworkManager's
 //! keyfiles for the initramfs.
 
+mod config_parser;
+
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use landfall_boot_params::openshift_agent::DEFAULTS;
 use landfall_boot_params::{BootParams, Origin};
-use landfall_ignition_config::{AgentUnit, ConfigIgn, GivenFile, InvalidConfig, LARGEST, PATH};
+use landfall_ignition_config::{AgentUnit, ConfigIgn, GivenFile, PATH};
 use landfall_network_plan::{Keyfile, from_keyfiles};
 use landfall_sys::private_file;
 
 use crate::ConfigFiles;
+
+pub use config_parser::ConfigParser;
 
 /// Where `coreos-installer iso network embed` and `pxe network wrap` put keyfiles.
 const KEYFILES: &str = "etc/coreos-firstboot-network";
@@ -43,8 +47,9 @@ pub struct IgnitionParts {
 pub enum UnusableConfig {
     #[error("cannot read it: {0}")]
     File(#[from] io::Error),
-    #[error(transparent)]
-    Content(#[from] InvalidConfig),
+    /// Holds the reason.
+    #[error("{0}")]
+    Content(String),
 }
 
 impl IgnitionParts {
@@ -76,12 +81,7 @@ impl IgnitionParts {
     /// # Errors
     /// If the file cannot be read or is not a config.
     pub fn read(path: &Path) -> Result<Self, UnusableConfig> {
-        let mut bytes = Vec::new();
-        // Read one byte beyond the limit, so that a file that is too long is noticed.
-        File::open(path)?
-            .take(LARGEST as u64 + 1)
-            .read_to_end(&mut bytes)?;
-        let config = ConfigIgn::read(&bytes)?;
+        let config = config_parser::read(File::open(path)?).map_err(UnusableConfig::Content)?;
         let mut parts = Self {
             path: path.display().to_string(),
             ..Self::default()

@@ -34,7 +34,7 @@ pub use agent_container::ContainerParts;
 pub use config_files::ConfigFiles;
 pub use embedded_hosts::embedded_hosts;
 pub use form_arguments::FormArguments;
-pub use ignition_parts::IgnitionParts;
+pub use ignition_parts::{ConfigParser, IgnitionParts};
 
 use crate::media::{Media, MediaText, Places, Wanted};
 
@@ -261,6 +261,7 @@ impl Settings {
             let (length, device) = (network.text.len(), &network.device);
             tracing::info!("network_data.json of {length} bytes on {device}");
         }
+        landfall_parser_child::report_kept();
         self.ignition.report();
         let ignored = self.params.not_supported_yet();
         for warning in self.params.warnings.iter().chain(&ignored) {

@@ -7,6 +7,7 @@
 //! because a partition labelled `config-2` on a disk belongs to whatever the disk
 //! held before.
 
+mod confined_medium;
 mod contents;
 mod coreos_image;
 mod search;
@@ -21,6 +22,7 @@ use landfall_sys::state_file::{STATE_DIRECTORY, StateFile};
 use serde::{Deserialize, Serialize};
 use volumes::Volume;
 
+pub use confined_medium::{ConfinedMedium, MediumParser, NoMedium};
 pub use coreos_image::{DRIVE_TIMEOUT, ImageInDrive, NoImage, find as coreos_image};
 
 /// The facts about this boot that decide what to look for.

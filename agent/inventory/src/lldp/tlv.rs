@@ -30,6 +30,8 @@ const TIME_TO_LIVE: u8 = 3;
 
 /// In characters. A longer name of a switch is cut.
 const LONGEST_NAME: usize = 40;
+/// In characters: two names, and ` port ` between them.
+pub(super) const LONGEST_SWITCH: usize = 2 * LONGEST_NAME + 6;
 
 /// How long the other elements are valid. Without this element, which the standard
 /// requires, the default of IEEE 802.1AB 9.2.5: four times 30 s.

@@ -67,7 +67,8 @@ pub fn find(places: &Places, timeout: Duration) -> Result<ImageInDrive, NoImage>
 
 fn look(places: &Places) -> Result<ImageInDrive, NoImage> {
     let mut found: Option<ImageInDrive> = None;
-    let mut volumes = volumes::in_drives_and_sticks(&places.sys, &places.dev);
+    let mut faults = Vec::new();
+    let mut volumes = volumes::in_drives_and_sticks(&places.sys, &places.dev, &mut faults);
     for volume in &mut volumes {
         let Some(image) = volume.coreos_image().map_err(NoImage::Unfit)? else {
             continue;
@@ -87,12 +88,13 @@ fn look(places: &Places) -> Result<ImageInDrive, NoImage> {
             None => found = Some(ImageInDrive { device, image }),
         }
     }
-    found.ok_or_else(|| NoImage::Missing(nothing(&volumes)))
+    found.ok_or_else(|| NoImage::Missing(nothing(&volumes, &faults)))
 }
 
-fn nothing(volumes: &[Volume]) -> String {
-    format!(
-        "no drive has a medium with an image{}",
-        search::seen(volumes)
-    )
+fn nothing(volumes: &[Volume], faults: &[String]) -> String {
+    let seen = search::seen(volumes);
+    let faults: String = { faults.iter() }
+        .map(|fault| format!("; {fault}"))
+        .collect();
+    format!("no drive has a medium with an image{seen}{faults}")
 }

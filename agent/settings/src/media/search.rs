@@ -43,7 +43,8 @@ pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -
         // Call this before the look into the drives. If it returns true, the look sees
         // every device.
         let all_there = settled();
-        let volumes = volumes::in_drives(&places.sys, &places.dev);
+        let mut warnings = Vec::new();
+        let volumes = volumes::in_drives(&places.sys, &places.dev, &mut warnings);
         let now = Instant::now();
         let state = state(&volumes, wanted);
         if state != State::Nothing {
@@ -55,7 +56,6 @@ pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -
             State::Nothing => !announced && all_there,
         };
         if over {
-            let warnings = Vec::new();
             return Search { volumes, warnings };
         }
         let elapsed = now - start;
@@ -64,7 +64,6 @@ pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -
             tracing::info!("waiting for virtual media, at most {} s", limit.as_secs());
         }
         if elapsed >= limit {
-            let mut warnings = Vec::new();
             if announced && state == State::Nothing {
                 warnings.push(format!(
                     "no virtual media within {} s, although the kernel command line mentions them{}",
@@ -115,7 +114,7 @@ pub(super) fn seen(volumes: &[Volume]) -> String {
     }
     let list: Vec<String> = volumes
         .iter()
-        .map(|volume| format!("{} labelled {:?}", volume.node.display(), volume.label))
+        .map(|volume| format!("{} labelled {:?}", volume.node.display(), volume.label()))
         .collect();
     format!("; found {}", list.join(", "))
 }

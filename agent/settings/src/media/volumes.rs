@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use landfall_media_formats::coreos_image::{self, CoreosImage};
-use landfall_media_formats::{Medium, MediumError};
 
 use super::MediaText;
+use super::confined_medium::{ConfinedMedium, NoMedium};
 
 /// In bytes. BMCs present small images as USB disks; a USB disk of this size or
 /// more is an ordinary disk.
@@ -29,13 +29,9 @@ const MODEL: &str = "virtual media";
 #[derive(Debug)]
 pub(super) struct Volume {
     pub(super) node: PathBuf,
-    pub(super) label: String,
-    /// The publisher of an ISO 9660 image; may be empty. `None` for other file
-    /// systems.
-    publisher: Option<String>,
     /// The drive's model name.
     model: String,
-    medium: Medium<File>,
+    medium: ConfinedMedium,
 }
 
 impl Volume {
@@ -53,12 +49,12 @@ impl Volume {
     /// Reads a file of at most `limit` bytes; `None` if there is none.
     pub(super) fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, String> {
         let read = self.medium.read(path, limit);
-        read.map_err(|error| self.fault(&error.to_string()))
+        read.map_err(|error| self.fault(&error))
     }
 
     pub(super) fn files(&mut self, directory: &str) -> Result<Vec<String>, String> {
         let files = self.medium.files(directory);
-        files.map_err(|error| self.fault(&error.to_string()))
+        files.map_err(|error| self.fault(&error))
     }
 
     /// The description of the CoreOS image on this medium, if there is one. Does
@@ -84,19 +80,28 @@ impl Volume {
         (self.is_labelled(CONFIG_2) || self.is_labelled(BOOT_ISO)) && !self.is_of_other(publisher)
     }
 
+    pub(super) fn label(&self) -> &str {
+        &self.medium.facts.label
+    }
+
+    /// The publisher of an ISO 9660 image; may be empty. `None` for other file systems.
+    fn publisher(&self) -> Option<&str> {
+        self.medium.facts.publisher.as_deref()
+    }
+
     fn is_labelled(&self, label: &str) -> bool {
-        self.label.eq_ignore_ascii_case(label)
+        self.label().eq_ignore_ascii_case(label)
     }
 
     fn is_of(&self, publisher: &str) -> bool {
-        let ours = self.publisher.as_deref().unwrap_or_default();
+        let ours = self.publisher().unwrap_or_default();
         ours.eq_ignore_ascii_case(publisher)
     }
 
     /// Whether this is an ISO of another publisher, left in the drive. False if
     /// this boot names no publisher.
     fn is_of_other(&self, publisher: &str) -> bool {
-        self.publisher.is_some() && !publisher.is_empty() && !self.is_of(publisher)
+        self.publisher().is_some() && !publisher.is_empty() && !self.is_of(publisher)
     }
 }
 
@@ -129,18 +134,23 @@ pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
 }
 
 /// Every medium with a file system in a drive that may present virtual media, in
-/// the order of the drives' names.
-pub(super) fn in_drives(sys: &Path, dev: &Path) -> Vec<Volume> {
-    in_drives_up_to(sys, dev, USB_DISK_LIMIT)
+/// the order of the drives' names. Adds a line to `faults` for each medium whose parser
+/// failed.
+pub(super) fn in_drives(sys: &Path, dev: &Path, faults: &mut Vec<String>) -> Vec<Volume> {
+    in_drives_up_to(sys, dev, USB_DISK_LIMIT, faults)
 }
 
 /// Like [`in_drives`], with USB disks of any size: an ISO may have been written to
 /// a USB stick.
-pub(super) fn in_drives_and_sticks(sys: &Path, dev: &Path) -> Vec<Volume> {
-    in_drives_up_to(sys, dev, u64::MAX)
+pub(super) fn in_drives_and_sticks(
+    sys: &Path,
+    dev: &Path,
+    faults: &mut Vec<String>,
+) -> Vec<Volume> {
+    in_drives_up_to(sys, dev, u64::MAX, faults)
 }
 
-fn in_drives_up_to(sys: &Path, dev: &Path, limit: u64) -> Vec<Volume> {
+fn in_drives_up_to(sys: &Path, dev: &Path, limit: u64, faults: &mut Vec<String>) -> Vec<Volume> {
     let Ok(entries) = fs::read_dir(sys.join("block")) else {
         return Vec::new();
     };
@@ -152,7 +162,7 @@ fn in_drives_up_to(sys: &Path, dev: &Path, limit: u64) -> Vec<Volume> {
         .iter()
         .filter_map(|name| {
             let drive = sys.join("block").join(name);
-            may_show_media(&drive, limit).then(|| volume(&drive, &dev.join(name)))?
+            may_show_media(&drive, limit).then(|| volume(&drive, &dev.join(name), faults))?
         })
         .collect()
 }
@@ -174,18 +184,22 @@ fn may_show_media(drive: &Path, limit: u64) -> bool {
 }
 
 /// The file system on the medium; `None` if the drive is empty or unreadable.
-fn volume(drive: &Path, node: &Path) -> Option<Volume> {
+fn volume(drive: &Path, node: &Path, faults: &mut Vec<String>) -> Option<Volume> {
     let medium = File::open(node)
-        .map_err(MediumError::from)
-        .and_then(Medium::open)
-        .inspect_err(|error| {
-            tracing::debug!("cannot read the medium in {}: {error}", node.display())
+        .map_err(|error| NoMedium::Unreadable(error.to_string()))
+        .and_then(ConfinedMedium::open)
+        .inspect_err(|error| match error {
+            NoMedium::Unreadable(error) => {
+                tracing::debug!("cannot read the medium in {}: {error}", node.display());
+            }
+            NoMedium::Parser(fault) => {
+                let node = node.display();
+                faults.push(format!("{node}: {fault}; the medium is ignored"));
+            }
         })
         .ok()??;
     Some(Volume {
         node: node.to_owned(),
-        label: medium.label().to_owned(),
-        publisher: medium.publisher().map(str::to_owned),
         model: attribute(drive, "device/model"),
         medium,
     })

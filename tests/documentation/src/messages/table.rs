@@ -21,11 +21,15 @@ const END: &str = "<!-- end: generated -->\n";
 
 /// The parts of the programs, in the order in which a boot passes them: heading,
 /// directory of the source.
-const PARTS: [(&str, &str); 22] = [
+const PARTS: [(&str, &str); 23] = [
     ("Start of the ramdisk", "agent/init"),
     ("Kernel arguments and options", "agent/boot-params"),
     ("config.ign", "agent/ignition-config"),
     ("Settings", "agent/settings"),
+    (
+        "Parsers of media, config.ign and LLDP",
+        "agent/parser-child",
+    ),
     ("Network plan", "agent/network-plan"),
     ("Network", "agent/network"),
     ("Search for the provisioning service", "agent/discovery"),

@@ -1,0 +1,117 @@
+//! Parses frames in a child process: anybody at the other end of a cable can send them.
+
+use std::fs::File;
+use std::time::Duration;
+
+use landfall_parser_child::{Parser, Session};
+use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
+
+use super::tlv::{self, Tlv};
+
+/// How long to wait after a frame that is not the last one of its interface, so that a neighbour who sends many cannot keep the
+/// host busy. The kernel drops what does not fit into the socket's buffer.
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
+
+/// The parser of LLDP frames.
+#[derive(Debug)]
+pub struct LldpParser;
+
+/// What a frame says.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    pub elements: Vec<Tlv>,
+    /// See [`tlv::switch_in_words`].
+    pub switch: Option<String>,
+}
+
+impl Parser for LldpParser {
+    const NAME: &'static str = "lldp";
+    const LIMIT: Duration = Duration::from_secs(5);
+    const LARGEST_ANSWER: usize = 64 << 10;
+    /// A frame without its Ethernet header.
+    type Question = Vec<u8>;
+    type Answer = Frame;
+
+    fn new(_: File) -> Self {
+        Self
+    }
+
+    fn answer(&mut self, frame: Vec<u8>) -> Frame {
+        let elements = tlv::parse(&frame);
+        let switch = tlv::switch_in_words(&elements);
+        Frame { elements, switch }
+    }
+}
+
+/// Parses a frame. An error is in words.
+pub(super) async fn parse(frame: &[u8]) -> Result<Frame, String> {
+    let frame = frame.to_owned();
+    let parsing = spawn_blocking(move || in_child(frame));
+    parsing.await.map_err(|error| error.to_string())?
+}
+
+/// Each frame has its own child, so that a frame that takes its child over learns nothing of
+/// the others and changes none.
+fn in_child(frame: Vec<u8>) -> Result<Frame, String> {
+    let length = frame.len();
+    let input = File::open("/dev/null").map_err(|error| error.to_string())?;
+    let mut session = Session::<LldpParser>::start(input).map_err(|fault| fault.to_string())?;
+    let frame = session.ask(frame).map_err(|fault| fault.to_string())?;
+    if !frame.is_plausible(length) {
+        return Err("its parser gave a wrong answer: expected elements of this frame".to_owned());
+    }
+    Ok(frame)
+}
+
+impl Frame {
+    /// Whether a frame of this length can say this.
+    fn is_plausible(&self, length: usize) -> bool {
+        let elements = || self.elements.iter();
+        let bytes: usize = elements().map(|(_, digits)| 2 + digits.len() / 2).sum();
+        let is_digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+        bytes <= length
+            && elements()
+                .all(|(_, digits)| digits.len().is_multiple_of(2) && digits.bytes().all(is_digit))
+            && { self.switch.as_ref() }
+                .is_none_or(|words| words.chars().count() <= tlv::LONGEST_SWITCH)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_elements_of_a_frame_are_believed() {
+        let element = |digits: &str| (1, digits.to_owned());
+        for (elements, is_right) in [
+            (vec![], true),
+            (vec![element("0aff"), element("")], true),
+            (vec![element("0aff00")], true),
+            (vec![element("0aff00"), element("")], false),
+            (vec![element("0af")], false),
+            (vec![element("0AFF")], false),
+            (vec![element("\u{1b}[")], false),
+        ] {
+            let switch = None;
+            let frame = Frame { elements, switch };
+            assert_eq!(frame.is_plausible(6), is_right, "{frame:?}");
+        }
+    }
+    #[test]
+    fn the_longest_words_of_a_switch_are_believed() {
+        let element = |kind, bytes: &str| (kind, bytes.repeat(100));
+        let elements = vec![element(1, "40"), element(2, "05"), element(5, "40")];
+        let frame = Frame {
+            switch: tlv::switch_in_words(&elements),
+            elements,
+        };
+        assert!(
+            frame.switch.is_some() && frame.is_plausible(1600),
+            "{frame:?}"
+        );
+        let switch = Some("a".repeat(tlv::LONGEST_SWITCH + 1));
+        assert!(!Frame { switch, ..frame }.is_plausible(1600));
+    }
+}

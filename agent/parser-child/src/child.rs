@@ -1,0 +1,198 @@
+//! The agent's side: starts the child, asks it, and survives whatever it does.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{self, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::frame::{self, FrameError};
+use crate::{Parser, Program};
+
+/// How long the child may take until it is confined. It has read nothing until then, so no
+/// input can make it slow.
+const START: Duration = Duration::from_secs(10);
+/// In bytes: the first message of the child.
+const LARGEST_GREETING: usize = 4096;
+/// How long a killed child may take to end. It does not end while a drive does not answer.
+const END: Duration = Duration::from_millis(500);
+
+/// Why there is no answer. The text is for the operator and begins with the parser.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    #[error("cannot start its parser: {0}")]
+    Start(io::Error),
+    #[error("its parser has no answer after {} s", .0.as_secs())]
+    Late(Duration),
+    /// Holds how it ended.
+    #[error("its parser {0}")]
+    Ended(String),
+    #[error("its parser gave a wrong answer: {0}")]
+    Answer(String),
+}
+
+#[derive(Debug)]
+pub(crate) struct Child {
+    /// Until it has ended, or is left to a thread that waits for its end.
+    process: Option<process::Child>,
+    socket: UnixStream,
+}
+
+impl Child {
+    /// Starts a child and waits until it is confined. Also returns what could not be taken
+    /// from it.
+    pub(crate) fn start(
+        program: &Program,
+        parser: &str,
+        input: File,
+    ) -> Result<(Self, Vec<String>), Fault> {
+        Self::start_within(START, program, parser, input)
+    }
+
+    fn start_within(
+        limit: Duration,
+        program: &Program,
+        parser: &str,
+        input: File,
+    ) -> Result<(Self, Vec<String>), Fault> {
+        let (socket, of_child) = UnixStream::pair().map_err(Fault::Start)?;
+        let process = Command::new(&program.path)
+            // Else a list of the processes would show the path of the link.
+            .arg0("landfall-agent")
+            .args(&program.arguments)
+            .arg(parser)
+            // It may hold a password of a proxy.
+            .env_clear()
+            .stdin(input)
+            .stdout(OwnedFd::from(of_child))
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(Fault::Start)?;
+        let process = Some(process);
+        let mut child = Self { process, socket };
+        let greeting = next(&mut child.until(limit), LARGEST_GREETING);
+        match greeting {
+            Ok(missing) => Ok((child, missing)),
+            Err(error) => Err(child.fault(error, limit)),
+        }
+    }
+
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.process.as_ref().map(process::Child::id)
+    }
+
+    pub(crate) fn ask<P: Parser>(&mut self, question: &P::Question) -> Result<P::Answer, Fault> {
+        let mut socket = self.until(P::LIMIT);
+        let answer = frame::write(&mut socket, question)
+            .map_err(FrameError::from)
+            .and_then(|()| next(&mut socket, P::LARGEST_ANSWER));
+        answer.map_err(|error| self.fault(error, P::LIMIT))
+    }
+
+    fn until(&self, limit: Duration) -> Until<'_> {
+        Until {
+            socket: &self.socket,
+            until: Instant::now() + limit,
+        }
+    }
+
+    fn fault(&mut self, error: FrameError, limit: Duration) -> Fault {
+        let late = [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut];
+        match error {
+            FrameError::Io(error) if late.contains(&error.kind()) => Fault::Late(limit),
+            FrameError::Io(error) => match self.end() {
+                Some(status) => Fault::Ended(in_words(status)),
+                None => Fault::Answer(error.to_string()),
+            },
+            other => Fault::Answer(other.to_string()),
+        }
+    }
+
+    /// How the child has ended; it has closed its socket, or was killed before.
+    fn end(&mut self) -> Option<ExitStatus> {
+        let until = Instant::now() + END;
+        loop {
+            match self.process.as_mut()?.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
+                _ => return None,
+            }
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // It has nothing to put in order.
+        let killed = self.process.as_mut().map(process::Child::kill);
+        if killed.is_none() || self.end().is_some() {
+            return;
+        }
+        // It waits in the kernel for a drive. Only this thread waits with it, so that no
+        // zombie stays.
+        if let Some(mut process) = self.process.take() {
+            tracing::debug!("the parser in process {} waits for a drive", process.id());
+            thread::spawn(move || process.wait());
+        }
+    }
+}
+
+fn next<T: serde::de::DeserializeOwned>(socket: impl Read, limit: usize) -> Result<T, FrameError> {
+    frame::read(socket, limit)?.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof).into())
+}
+
+/// A socket that is used until a moment.
+struct Until<'a> {
+    socket: &'a UnixStream,
+    until: Instant,
+}
+
+impl Until<'_> {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        // Zero would mean without a limit.
+        (!left.is_zero())
+            .then_some(Some(left))
+            .ok_or_else(|| io::ErrorKind::TimedOut.into())
+    }
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.left()?)?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Until<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.left()?)?;
+        self.socket.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn in_words(status: ExitStatus) -> String {
+    // The numbers of x86_64 and of most others (signal(7)).
+    const ABORT: i32 = 6;
+    const KILL: i32 = 9;
+    const FAULT: i32 = 11;
+    const SYSTEM_CALL: i32 = 31;
+    match status.signal() {
+        Some(ABORT) => "has failed, or needs more memory than it may have".to_owned(),
+        Some(KILL) => "was killed: it took too much time, or the host has no memory".to_owned(),
+        Some(FAULT) => "has crashed".to_owned(),
+        Some(SYSTEM_CALL) => "was killed: it made a system call that it may not make".to_owned(),
+        Some(signal) => format!("was ended by signal {signal}"),
+        None => format!("has ended with exit code {}", status.code().unwrap_or(-1)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

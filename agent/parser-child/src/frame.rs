@@ -1,0 +1,54 @@
+//! A message between the agent and the child: its length in four bytes, and JSON.
+
+use std::io::{self, Read, Write};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Why no message has come.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FrameError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Holds the length and the limit, in bytes.
+    #[error("expected at most {1} bytes, found {0}")]
+    TooLong(usize, usize),
+    #[error("expected its JSON, found another")]
+    Json,
+}
+
+pub(crate) fn write(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
+    // One write: its reader does not have to wait for the second.
+    let mut bytes = vec![0; 4];
+    serde_json::to_writer(&mut bytes, message)?;
+    let length = u32::try_from(bytes.len() - 4).map_err(io::Error::other)?;
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    to.write_all(&bytes)
+}
+
+/// `None` at the end of the stream.
+pub(crate) fn read<T: DeserializeOwned>(
+    mut from: impl Read,
+    limit: usize,
+) -> Result<Option<T>, FrameError> {
+    let mut length = [0; 4];
+    let first = loop {
+        match from.read(&mut length) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => break other?,
+        }
+    };
+    if first == 0 {
+        return Ok(None);
+    }
+    from.read_exact(&mut length[first..])?;
+    let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+    if length > limit {
+        return Err(FrameError::TooLong(length, limit));
+    }
+    let mut bytes = vec![0; length];
+    from.read_exact(&mut bytes)?;
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|_| FrameError::Json)
+}

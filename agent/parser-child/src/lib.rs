@@ -1,0 +1,129 @@
+//! Parses foreign bytes in a child process without privileges.
+//!
+//! What somebody else has written, such as a medium in a drive or a frame on the network,
+//! could use a fault of its parser. The child is the agent's own program, started again with
+//! an empty environment. It gives up all privileges (`landfall_sys::confinement`) before it
+//! reads the first byte. It has the input as an open file, and answers questions. The agent
+//! limits the size of an answer and the time for it, and checks what it says.
+//!
+//! A program that has not called [`offer_this_program`] parses in its own process: tests,
+//! and programs of other projects.
+
+mod child;
+mod frame;
+mod program;
+mod remark;
+mod serve;
+
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use child::Child;
+pub use child::Fault;
+pub use program::{Program, asked_for, offer_this_program};
+use remark::Remark;
+pub use remark::report_kept;
+pub use serve::serve;
+
+/// In characters: the longest text of a child that the agent repeats.
+const LONGEST_TEXT: usize = 500;
+
+/// A parser that can run in a child.
+pub trait Parser: Sized {
+    /// The name by which the program finds it.
+    const NAME: &'static str;
+    /// How long one answer may take.
+    const LIMIT: Duration;
+    /// In bytes: the largest answer, as JSON.
+    const LARGEST_ANSWER: usize;
+    type Question: Serialize + DeserializeOwned;
+    type Answer: Serialize + DeserializeOwned;
+
+    fn new(input: File) -> Self;
+    fn answer(&mut self, question: Self::Question) -> Self::Answer;
+}
+
+/// A parser at work. Dropping it ends its child.
+#[derive(Debug)]
+pub struct Session<P>(Place<P>);
+
+#[derive(Debug)]
+enum Place<P> {
+    Child(Child),
+    Here(P),
+}
+
+/// A child took too long to start. The next one would, too.
+static IS_TOO_SLOW: AtomicBool = AtomicBool::new(false);
+
+impl<P: Parser> Session<P> {
+    /// Starts the parser in a child, or in this process if that offers no child or cannot
+    /// start it.
+    ///
+    /// # Errors
+    /// If the input has no second file descriptor for the second case.
+    pub fn start(input: File) -> Result<Self, Fault> {
+        match program::offered() {
+            Some(program) if !IS_TOO_SLOW.load(Ordering::Relaxed) => {
+                Self::start_in_or_here(program, input)
+            }
+            _ => Ok(Self(Place::Here(P::new(input)))),
+        }
+    }
+
+    /// The child has read nothing when it starts, so the input cannot cause that it does
+    /// not: only the host can, for example without memory. Without an answer the host would
+    /// have no settings and no network.
+    fn start_in_or_here(program: &Program, input: File) -> Result<Self, Fault> {
+        let spare = input.try_clone().map_err(Fault::Start)?;
+        Self::start_in(program, input).or_else(|fault| {
+            IS_TOO_SLOW.fetch_or(matches!(fault, Fault::Late(_)), Ordering::Relaxed);
+            remark::make(Remark::Here(format!("{}: {fault}", P::NAME)));
+            Ok(Self(Place::Here(P::new(spare))))
+        })
+    }
+
+    /// Starts the parser in a child of this program.
+    ///
+    /// # Errors
+    /// If the child cannot be started, or ends before it is confined.
+    pub fn start_in(program: &Program, input: File) -> Result<Self, Fault> {
+        let (child, missing) = Child::start(program, P::NAME, input)?;
+        if !missing.is_empty() {
+            remark::make(Remark::Missing(missing));
+        }
+        Ok(Self(Place::Child(child)))
+    }
+
+    /// Asks the parser. Believe nothing in the answer: check it.
+    ///
+    /// # Errors
+    /// If the child has ended or takes too long, or if its answer is too long or no answer.
+    pub fn ask(&mut self, question: P::Question) -> Result<P::Answer, Fault> {
+        match &mut self.0 {
+            Place::Child(child) => child.ask::<P>(&question),
+            Place::Here(parser) => Ok(parser.answer(question)),
+        }
+    }
+
+    /// The process of the child; `None` if there is none.
+    pub fn process(&self) -> Option<u32> {
+        match &self.0 {
+            Place::Child(child) => child.process(),
+            Place::Here(_) => None,
+        }
+    }
+}
+
+/// A text of a child for the operator: its beginning, without control characters.
+pub fn plain_text(text: &str) -> String {
+    let plain = text.chars().filter(|c| !c.is_control());
+    plain.take(LONGEST_TEXT).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! The program that is started as the child: the agent itself.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// The sub-command of the child. It is no part of the command line for people.
+const SUB_COMMAND: &str = "parse-foreign-bytes";
+
+static OFFERED: OnceLock<Program> = OnceLock::new();
+
+/// A program that becomes a parser if it is started with these arguments and the name of the
+/// parser.
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub path: PathBuf,
+    pub arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// A program that calls [`asked_for`].
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            arguments: vec![SUB_COMMAND.into()],
+        }
+    }
+}
+
+/// From now on, this process parses in children of its own program.
+pub fn offer_this_program() {
+    // In the namespace of whatever root the process has: the link leads to the program
+    // even after chroot(2).
+    let _ = OFFERED.set(Program::at("/proc/self/exe"));
+}
+
+pub(crate) fn offered() -> Option<&'static Program> {
+    OFFERED.get()
+}
+
+/// The name of the parser that this process is to become, according to its arguments without
+/// the name of the program.
+pub fn asked_for(arguments: &[OsString]) -> Option<&OsStr> {
+    match arguments {
+        [command, name] if command == SUB_COMMAND => Some(name),
+        _ => None,
+    }
+}

@@ -1,0 +1,83 @@
+//! Tells the operator, once, that the parsers are less confined than they should be.
+
+use std::sync::{Mutex, PoisonError};
+
+use landfall_sys::confinement::SYSTEM_CALLS;
+
+/// What is worse than it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Remark {
+    /// These could not be taken from the child.
+    Missing(Vec<String>),
+    /// The agent parses in its own process, for this reason.
+    Here(String),
+}
+
+/// One remark of each kind. config.ign is read before the log begins.
+static KEPT: Mutex<Kept> = Mutex::new(Kept {
+    missing: State::None,
+    here: State::None,
+});
+
+struct Kept {
+    missing: State,
+    here: State,
+}
+
+enum State {
+    None,
+    Waits(Remark),
+    Reported,
+}
+
+/// Reports this, unless the same kind of remark was made before. Before the log begins, it
+/// is kept for [`report_kept`].
+pub(crate) fn make(remark: Remark) {
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let state = match remark {
+        Remark::Missing(_) => &mut kept.missing,
+        Remark::Here(_) => &mut kept.here,
+    };
+    if matches!(state, State::None) {
+        *state = State::Waits(remark);
+    }
+    drop(kept);
+    if tracing::dispatcher::has_been_set() {
+        report_kept();
+    }
+}
+
+/// Reports what was to be said before the log began.
+pub fn report_kept() {
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let Kept { missing, here } = &mut *kept;
+    for state in [missing, here] {
+        if matches!(state, State::Waits(_))
+            && let State::Waits(remark) = std::mem::replace(state, State::Reported)
+        {
+            report(&remark);
+        }
+    }
+}
+
+fn report(remark: &Remark) {
+    match remark {
+        Remark::Here(reason) => tracing::warn!(
+            "{}; the agent parses it with its own privileges",
+            crate::plain_text(reason)
+        ),
+        Remark::Missing(missing) => {
+            let list = crate::plain_text(&missing.join(", "));
+            if missing.iter().any(|line| line.starts_with(SYSTEM_CALLS)) {
+                tracing::warn!(
+                    "parsers of media, config.ign and LLDP may make any system call ({list}); their other limits hold"
+                );
+            } else {
+                // Kernels before 5.13 have no Landlock.
+                tracing::info!(
+                    "parsers of media, config.ign and LLDP lack a part of their confinement ({list}); the rest holds"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The child: gives up its privileges, then answers questions until the agent is gone.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use landfall_sys::confinement::{self, Limits};
+
+use crate::{Parser, frame};
+
+/// The largest known input, a config.ign of 8 MiB with 16 MiB of files inside it, needs half
+/// of this memory.
+const LIMITS: Limits = Limits {
+    memory: 256 << 20,
+    processor_time: Duration::from_secs(30),
+};
+/// In bytes: the largest question. A frame of LLDP is about 3 KiB of JSON.
+const LARGEST_QUESTION: usize = 64 << 10;
+
+/// Becomes the parser. Its input is the standard input, the agent is at the standard output.
+/// Returns the exit code of the process.
+pub fn serve<P: Parser>() -> ExitCode {
+    match answer_all::<P>() {
+        Ok(()) => ExitCode::SUCCESS,
+        // The agent sees the end of the child.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn answer_all<P: Parser>() -> io::Result<()> {
+    // Rust's files are closed by execve(2). Kernels before 5.9 do not have this call.
+    let inherited = confinement::close_inherited();
+    let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    // As a file: read(2) and write(2) are all that it needs.
+    let agent = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let mut missing = confinement::enter(&LIMITS);
+    missing.extend({ inherited.err() }.map(|error| format!("inherited files: {error}")));
+    frame::write(&agent, &missing)?;
+    let mut parser = P::new(input);
+    while let Some(question) = frame::read(&agent, LARGEST_QUESTION).map_err(io::Error::other)? {
+        frame::write(&agent, &parser.answer(question))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! Parses the config in a child process: somebody else may have written it.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::time::Duration;
+
+use landfall_ignition_config::{ConfigIgn, LARGEST};
+use landfall_parser_child::{Parser, Session, plain_text};
+
+/// The parser of `/config.ign`.
+#[derive(Debug)]
+pub struct ConfigParser {
+    input: File,
+}
+
+impl ConfigParser {
+    fn read(&mut self) -> Result<ConfigIgn, String> {
+        let mut bytes = Vec::new();
+        // Read one byte beyond the limit, so that a file that is too long is noticed.
+        {
+            (&self.input)
+                .take(LARGEST as u64 + 1)
+                .read_to_end(&mut bytes)
+        }
+        .map_err(|error| format!("cannot read it: {error}"))?;
+        ConfigIgn::read(&bytes).map_err(|error| error.to_string())
+    }
+}
+
+impl Parser for ConfigParser {
+    const NAME: &'static str = "config.ign";
+    /// The largest config takes less than a second.
+    const LIMIT: Duration = Duration::from_secs(60);
+    /// The files inside a config have 16 MiB at most, and a third more as Base64.
+    const LARGEST_ANSWER: usize = 32 << 20;
+    type Question = ();
+    type Answer = Result<ConfigIgn, String>;
+
+    fn new(input: File) -> Self {
+        Self { input }
+    }
+
+    fn answer(&mut self, (): ()) -> Self::Answer {
+        self.read()
+    }
+}
+
+/// Reads a config.
+///
+/// # Errors
+/// If it is none. The text is for the operator.
+pub(super) fn read(input: File) -> Result<ConfigIgn, String> {
+    let mut session = Session::<ConfigParser>::start(input).map_err(|fault| fault.to_string())?;
+    let answer = session.ask(()).map_err(|fault| fault.to_string())?;
+    let config = answer.map_err(|error| plain_text(&error))?;
+    if !config.is_plausible() {
+        return Err(
+            "its parser gave a wrong answer: expected only files that the agent uses".to_owned(),
+        );
+    }
+    Ok(config)
+}

@@ -1,0 +1,199 @@
+//! A medium whose file system a child reads.
+
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use landfall_media_formats::Medium;
+use landfall_parser_child::{Parser, Session, plain_text};
+use serde::{Deserialize, Serialize};
+
+/// In characters. The longest label of ISO 9660 has 32, the longest publisher 128.
+const LONGEST_FACT: usize = 512;
+
+#[derive(Debug)]
+pub struct MediumParser {
+    /// Until the first question.
+    input: Option<File>,
+    medium: Option<Medium<File>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Question {
+    Facts,
+    /// The content of a file, at most so many bytes.
+    Read(String, u32),
+    /// The files in a directory.
+    Files(String),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Answer {
+    Facts(Option<Facts>),
+    /// In Base64.
+    Content(Option<String>),
+    Names(Vec<String>),
+    /// Why there is none of these.
+    Error(String),
+}
+
+/// What a file system says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    pub label: String,
+    /// The publisher of an ISO, may be empty; `None` for FAT.
+    pub publisher: Option<String>,
+}
+
+impl Facts {
+    fn of<R: io::Read + io::Seek>(medium: &Medium<R>) -> Self {
+        Self {
+            label: medium.label().to_owned(),
+            publisher: medium.publisher().map(str::to_owned),
+        }
+    }
+
+    fn is_plausible(&self) -> bool {
+        let facts = [Some(&self.label), self.publisher.as_ref()];
+        { facts.into_iter().flatten() }.all(|fact| fact.chars().count() <= LONGEST_FACT)
+    }
+}
+
+impl MediumParser {
+    fn facts(&mut self) -> Result<Option<Facts>, String> {
+        if let Some(mut input) = self.input.take() {
+            input.seek(SeekFrom::Start(0)).map_err(text)?;
+            self.medium = Medium::open(input).map_err(text)?;
+        }
+        Ok(self.medium.as_ref().map(Facts::of))
+    }
+
+    fn medium(&mut self) -> Result<&mut Medium<File>, String> {
+        self.facts()?;
+        self.medium
+            .as_mut()
+            .ok_or_else(|| "no file system".to_owned())
+    }
+
+    fn read(&mut self, path: &str, limit: u32) -> Result<Option<String>, String> {
+        let content = self.medium()?.read(path, limit).map_err(text)?;
+        Ok(content.map(|bytes| BASE64_STANDARD.encode(bytes)))
+    }
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+impl Parser for MediumParser {
+    const NAME: &'static str = "medium";
+    /// Longer than the kernel tries to read from a drive that does not answer: six times 30 s
+    /// (`SD_TIMEOUT` and `SD_MAX_RETRIES` of Linux' drivers/scsi/sd.h). So a slow medium is read
+    /// as it would be without a child.
+    const LIMIT: Duration = Duration::from_secs(300);
+    /// A file of 1 MiB, or the longest list of names.
+    const LARGEST_ANSWER: usize = 4 << 20;
+    type Question = Question;
+    type Answer = Answer;
+
+    fn new(input: File) -> Self {
+        Self {
+            input: Some(input),
+            medium: None,
+        }
+    }
+
+    fn answer(&mut self, question: Question) -> Answer {
+        let answer = match question {
+            Question::Facts => self.facts().map(Answer::Facts),
+            Question::Read(path, limit) => self.read(&path, limit).map(Answer::Content),
+            Question::Files(directory) => self
+                .medium()
+                .and_then(|medium| medium.files(&directory).map_err(text))
+                .map(Answer::Names),
+        };
+        answer.unwrap_or_else(Answer::Error)
+    }
+}
+
+/// A medium with a file system, opened.
+#[derive(Debug)]
+pub struct ConfinedMedium {
+    session: Session<MediumParser>,
+    pub facts: Facts,
+}
+
+/// Why a medium cannot be opened. The text is for the operator.
+#[derive(Debug)]
+pub enum NoMedium {
+    /// The drive or the file system has a fault.
+    Unreadable(String),
+    /// Its parser has one, so there may be a file system that is needed.
+    Parser(String),
+}
+
+impl ConfinedMedium {
+    /// Detects the file system; `None` if it is neither ISO 9660 nor FAT.
+    ///
+    /// # Errors
+    /// If the medium cannot be read.
+    pub fn open(image: File) -> Result<Option<Self>, NoMedium> {
+        Self::of(Session::start(image).map_err(|fault| NoMedium::Parser(text(fault)))?)
+    }
+
+    /// The medium of a session that has been started for it.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn of(mut session: Session<MediumParser>) -> Result<Option<Self>, NoMedium> {
+        match session.ask(Question::Facts) {
+            Ok(Answer::Facts(Some(facts))) if facts.is_plausible() => {
+                Ok(Some(Self { session, facts }))
+            }
+            Ok(Answer::Facts(None)) => Ok(None),
+            Ok(Answer::Error(error)) => Err(NoMedium::Unreadable(plain_text(&error))),
+            Ok(_) => Err(NoMedium::Parser(wrong("its label"))),
+            Err(fault) => Err(NoMedium::Parser(text(fault))),
+        }
+    }
+
+    /// Reads a whole file. The letter case of the path is ignored; `None` if there is no
+    /// such file.
+    ///
+    /// # Errors
+    /// If the file has more than `limit` bytes or cannot be read.
+    pub fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, String> {
+        let question = Question::Read(path.to_owned(), limit);
+        match self.session.ask(question).map_err(text)? {
+            Answer::Content(None) => Ok(None),
+            Answer::Content(Some(content)) => BASE64_STANDARD
+                .decode(content)
+                .ok()
+                .filter(|bytes| u32::try_from(bytes.len()).is_ok_and(|length| length <= limit))
+                .map(Some)
+                .ok_or_else(|| wrong("the content of a file")),
+            Answer::Error(error) => Err(plain_text(&error)),
+            _ => Err(wrong("the content of a file")),
+        }
+    }
+
+    /// The names of the files in a directory; empty if there is no such directory. A name
+    /// may contain any characters.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn files(&mut self, directory: &str) -> Result<Vec<String>, String> {
+        let question = Question::Files(directory.to_owned());
+        match self.session.ask(question).map_err(text)? {
+            Answer::Names(names) => Ok(names),
+            Answer::Error(error) => Err(plain_text(&error)),
+            _ => Err(wrong("names of files")),
+        }
+    }
+}
+
+fn wrong(expected: &str) -> String {
+    format!("its parser gave a wrong answer: expected {expected}, found another")
+}
