@@ -160,8 +160,8 @@ pub(crate) fn kernel_warning(kernel: &Path, secure_boot: bool) -> Result<Option<
     })
 }
 
-/// The identity of the medium, which depends on everything on it: the digests of
-/// kernel and ramdisk, the kernel arguments, and the digest of the CoreOS image.
+/// The identity of the medium, made from the digests of kernel and ramdisk, the kernel
+/// arguments, and the digest of the CoreOS image.
 pub(crate) fn identity(
     digests: [&str; 2],
     kernel_args: &KernelArgs,

@@ -59,8 +59,8 @@ pub fn first_boot_arguments(line: &CommandLine) -> Vec<&str> {
     named(line, FIRST_BOOT)
 }
 
-/// Like [`first_boot_arguments`], if the first boot gets its network from
-/// NetworkManager's files.
+/// Those of the [`first_boot_arguments`] that a first boot needs which gets its network
+/// from NetworkManager's files.
 pub fn arguments_with_files(line: &CommandLine) -> Vec<&str> {
     named(line, WITH_FILES)
 }

@@ -221,7 +221,7 @@ impl Walker {
         let route = match first {
             None => {
                 let known: Vec<_> = addresses.iter().map(|a| a.ip().to_string()).collect();
-                let text = format!("none to {}", known.join(" "));
+                let text = format!("no route to {}", known.join(" "));
                 let fault = fail(steps, Step::Route, text);
                 steps.sort_by_key(|step| step.step);
                 return Err(fault);

@@ -155,7 +155,7 @@ impl Members {
         Ok(list.unwrap_or_default())
     }
 
-    /// The paths of the members that contain something.
+    /// The paths of the members that are not empty and that nothing has read yet.
     pub(crate) fn others(&self) -> impl Iterator<Item = String> {
         let is_empty = |value: &Value| match value {
             Value::Null => true,

@@ -1,7 +1,7 @@
 //! Writes the agent's log lines.
 //!
-//! Every module logs with `tracing`'s macros. The stage of a line is the first
-//! module below the crate. This module writes the lines: in the ramdisk to every
+//! Every module logs with `tracing`'s macros. The stage of a line is the crate,
+//! or in `agent`, `devices` and `sys` the first module below it. This module writes the lines: in the ramdisk to every
 //! console of /proc/consoles and to the kernel log, in a service to the journal,
 //! elsewhere to stderr.
 

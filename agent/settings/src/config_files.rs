@@ -25,7 +25,7 @@ const FILES: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFile {
-    /// The path of the file as an operator knows it, below the system's root.
+    /// The absolute path in the system whose files are read, for messages.
     pub path: String,
     pub text: String,
     /// The file that contains this one, if it is not in a file system.

@@ -6,7 +6,7 @@
 //! ramdisk of hundreds of megabytes need not be unpacked to find what was appended
 //! to it, to replace it or to remove it.
 //!
-//! After zstd, the addition is a zstd frame too. Ironic unpacks every ramdisk that
+//! If the base is compressed with zstd, the addition is a zstd frame too. Ironic unpacks every ramdisk that
 //! begins as zstd with zstd(1), which rejects a bare archive after a frame. The frame
 //! stores the archive as it is, so that the file still ends with that member.
 

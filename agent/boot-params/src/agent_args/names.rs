@@ -37,7 +37,7 @@ pub(super) const fn both(argument: &'static str, option: &'static str) -> Names 
     }
 }
 
-/// A fact about this boot, which no file can contain.
+/// The names of a setting that only the kernel command line can give: a fact about this boot.
 pub(super) const fn argument(argument: &'static str) -> Names {
     Names {
         argument: Some(argument),

@@ -47,8 +47,8 @@ fn each_step_that_fails_is_told_with_what_to_do() {
     let tcp = || StepResult::done(Step::Tcp, "192.0.2.1:6385");
     for (steps, expected) in [
         (
-            vec![StepResult::failed(Step::Route, "none to 198.51.100.1")],
-            "  route   FAILED: none to 198.51.100.1\n          \
+            vec![StepResult::failed(Step::Route, "no route to 198.51.100.1")],
+            "  route   FAILED: no route to 198.51.100.1\n          \
              -- no gateway leads there: give one (ip=,\n          rd.route=)",
         ),
         (

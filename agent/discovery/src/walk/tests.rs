@@ -76,7 +76,7 @@ fn tells_which_step_fails() {
             ),
             (
                 "http://198.51.100.1:6385".to_owned(),
-                vec!["route failed: none to 198.51.100.1"],
+                vec!["route failed: no route to 198.51.100.1"],
             ),
             (
                 "http://192.0.2.1:9".to_owned(),

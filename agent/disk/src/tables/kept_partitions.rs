@@ -122,8 +122,8 @@ impl KeptPartitions {
         self.partitions().filter(|p| p.kind == EFI_SYSTEM)
     }
 
-    /// Fails if an image of `image_end` bytes or more would overlap one of the
-    /// partitions.
+    /// Fails if an image of `image_end` bytes or more would overlap one of the partitions,
+    /// or if the head would, which is written for every image.
     ///
     /// # Errors
     /// In the words of coreos-installer, because people search for them.

@@ -9,8 +9,7 @@ use tokio::task::spawn_blocking;
 
 use super::tlv::{self, Tlv};
 
-/// How long to wait after a frame that is not the last one of its interface, so that a neighbour who sends many cannot keep the
-/// host busy. The kernel drops what does not fit into the socket's buffer.
+/// How long to wait after a frame, so that a neighbour who sends many cannot keep the host busy. The kernel drops what does not fit into the socket's buffer.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// The parser of LLDP frames.
@@ -44,15 +43,15 @@ impl Parser for LldpParser {
     }
 }
 
-/// Parses a frame. An error is in words.
+/// Parses a frame in a child process. An error says what went wrong.
 pub(super) async fn parse(frame: &[u8]) -> Result<Frame, String> {
     let frame = frame.to_owned();
     let parsing = spawn_blocking(move || in_child(frame));
     parsing.await.map_err(|error| error.to_string())?
 }
 
-/// Each frame has its own child, so that a frame that takes its child over learns nothing of
-/// the others and changes none.
+/// Each frame has its own child. So a frame that takes over its child can neither read nor
+/// change other frames.
 fn in_child(frame: Vec<u8>) -> Result<Frame, String> {
     let length = frame.len();
     let input = File::open("/dev/null").map_err(|error| error.to_string())?;

@@ -143,7 +143,7 @@ fn in_ramdisk(bridge: &OvsBridge, all: &mut Interfaces, findings: &Findings) {
     };
     match uplink(port, all) {
         Ok(uplink) => give_addresses(bridge, &with_addresses, uplink, all, findings),
-        // Only the uplink can lack an entry: every other port has one.
+        // Only the uplink can be missing from the document's interfaces.
         Err(name) => warn(format!(
             "{name} has `state: ignore`: the ramdisk configures no address of this bridge"
         )),

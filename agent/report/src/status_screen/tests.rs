@@ -116,7 +116,7 @@ fn the_nic_that_came_farthest_is_seen() {
                 _ => vec![
                     step("carrier", "done", "ok"),
                     step("address", "done", "192.0.2.10/24"),
-                    step("route", "failed", "none to 192.0.2.1"),
+                    step("route", "failed", "no route to 192.0.2.1"),
                 ],
             },
             ..Nic::default()
@@ -129,7 +129,7 @@ fn the_nic_that_came_farthest_is_seen() {
         text.find(part)
             .unwrap_or_else(|| panic!("no {part}: {text}"))
     };
-    assert!(at("FAILED: none to 192.0.2.1") < at("eth6:"), "{text}");
+    assert!(at("FAILED: no route to 192.0.2.1") < at("eth6:"), "{text}");
     at("no carrier: eth0, eth1, eth2, eth3, eth4, eth5\n");
 }
 
