@@ -96,7 +96,8 @@ fn in_tables(device: &File, size: u64, sector: u32) -> io::Result<Option<&'stati
 }
 
 /// The disk's GPT. If its primary table is missing or damaged, the other machines may
-/// still use the backup, so that counts as well.
+/// still use the backup, so that counts as well. It is old if the first sector has
+/// partitions of an MBR: another system has been written to the disk since.
 fn gpt_of(device: &File, size: u64, sector: u32) -> io::Result<Option<Table>> {
     let mut bytes = vec![0; HEAD.min(size) as usize];
     device.read_exact_at(&mut bytes, 0)?;
@@ -105,8 +106,17 @@ fn gpt_of(device: &File, size: u64, sector: u32) -> io::Result<Option<Table>> {
     {
         return Ok(Some(table));
     }
+    let has_kind = |wanted: fn(u8) -> bool| {
+        { mbr::entries(&bytes) }.is_some_and(|entries| entries.iter().any(|e| wanted(e.kind)))
+    };
+    if has_kind(|kind| kind != 0) && !has_kind(|kind| kind == mbr::PROTECTIVE) {
+        return Ok(None);
+    }
     let tail = size - bytes.len() as u64;
-    device.read_exact_at(&mut bytes, tail)?;
+    // A disk whose end cannot be read has no backup that anybody could use.
+    if device.read_exact_at(&mut bytes, tail).is_err() {
+        return Ok(None);
+    }
     Ok(Table::parse_backup(&bytes, size, sector).ok())
 }
 
@@ -215,6 +225,9 @@ mod tests {
                 file.as_file().write_all_at(damage, place).unwrap();
                 assert_eq!(found(), expected, "by the backup");
             }
+            let other = sector(&[(0x83, 2048)]);
+            file.as_file().write_all_at(&other, 0).unwrap();
+            assert_eq!(found(), None, "the backup is older than the MBR");
         }
     }
 

@@ -23,7 +23,7 @@ const ENTRIES: std::ops::Range<usize> = 446..510;
 const ENTRY_LEN: usize = 16;
 /// The type of an entry that covers the whole disk, for programs that do not know
 /// GPT.
-const PROTECTIVE: u8 = 0xee;
+pub(crate) const PROTECTIVE: u8 = 0xee;
 /// The type of FAT32 with LBA. parted uses it for `fat32`, which is what
 /// ironic-python-agent asks parted for.
 const FAT32: u8 = 0x0c;
