@@ -112,6 +112,8 @@ const REOPEN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
     let mut frame = [0; LONGEST];
     let mut ends = BTreeMap::new();
+    // Until when further frames of an interface are dropped.
+    let mut dropped_until: BTreeMap<u32, Instant> = BTreeMap::new();
     let mut backoff = Backoff::new(REOPEN[0], REOPEN[1]);
     loop {
         let interfaces = interfaces(root);
@@ -133,6 +135,11 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
             match timeout(NEW_INTERFACES, socket.receive(&mut frame)).await {
                 Ok(Ok((index, length))) => {
                     backoff.reset();
+                    let now = Instant::now();
+                    if { dropped_until.get(&index) }.is_some_and(|until| *until > now) {
+                        continue;
+                    }
+                    dropped_until.insert(index, now + parser::PAUSE);
                     let frame = &frame[..length];
                     let is_known = { latest.get(&index) }.is_some_and(|(known, _)| known == frame);
                     if !is_known {
@@ -154,7 +161,6 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
                         let switch = said.switch.clone();
                         switches.send_if_modified(|switches| set(switches, name, switch));
                     }
-                    sleep(parser::PAUSE).await;
                 }
                 // An interface went down; see `listen`.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::NetworkDown => {}
