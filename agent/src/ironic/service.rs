@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use landfall_boot_params::argument_value::{ApiVersion, ArgumentValue as _};
 use landfall_http_client::Answer;
 use reqwest::Method;
+use serde::de::IgnoredAny;
 
 use super::transport::{Places, Request, Transport};
 use super::wire::Root;
@@ -141,9 +142,10 @@ impl Service {
             body: None,
         };
         if let Ok(answer) = self.transport.ask(&self.places, &request).await {
-            // An error page of a proxy says nothing about Ironic.
+            // A page of a proxy says nothing about Ironic.
+            let is_document = serde_json::from_str::<IgnoredAny>(&answer.body).is_ok();
             let otherwise = match answer.status {
-                200 => Version::NotReported,
+                200 if is_document => Version::NotReported,
                 _ => Version::NotInDocument,
             };
             *self.known() = Version::in_document(&answer.body, otherwise);

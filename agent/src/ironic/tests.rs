@@ -372,7 +372,7 @@ fn a_version_that_ironic_does_not_accept_is_asked_for_again() {
 #[test]
 fn heartbeats_ask_once_for_a_version_that_is_not_reported() {
     let ironic = Server::scripted([
-        Reply::new(503, "<html>starting</html>"),
+        Reply::new(200, "<html>starting</html>"),
         Reply::new(503, "<html>starting</html>"),
         Reply::new(200, "{}"),
         Reply::new(202, ""),
