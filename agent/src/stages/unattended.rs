@@ -141,8 +141,8 @@ impl Boot {
             let hint = failure.hint.as_ref();
             let hint = hint.map(|hint| format!(" -- {hint}")).unwrap_or_default();
             tracing::error!("{}; trying again in {seconds:.0} s{hint}", failure.details);
-            begin_step("waiting to install again");
             webhook.retrying(&failure, pause);
+            begin_step("waiting to install again");
             tokio::time::sleep(pause).await;
         }
     }
@@ -152,8 +152,9 @@ impl Boot {
     async fn stay_after(&self, failure: &Failure, webhook: &Webhook) -> ! {
         let say = || tracing::error!("{}", self.with_address_of_logs(failure.clone()));
         say();
-        begin_step("waiting for a reset: the installation has failed");
+        // The report names the step that failed.
         webhook.failed(failure);
+        begin_step("waiting for a reset: the installation has failed");
         if self.pages.is_some() {
             failure_logs::keep(self.state).await;
         }
