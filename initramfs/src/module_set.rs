@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use landfall_boot_params::agent_args::nearest_within;
+use landfall_boot_params::nearest_within;
 use landfall_module_index::module_name;
 
 use crate::kernel_modules::ModuleTree;

@@ -13,7 +13,7 @@ mod table;
 
 pub use files::MAX_PARAMETERS;
 pub use listing::ListedSetting;
-pub use names::{Names, nearest, nearest_within};
+pub use names::Names;
 pub use table::{BootParams, NAMES};
 
 use crate::argument_value::ServiceUrls;

@@ -6,10 +6,10 @@
 //! `coreos.inst=yes` and a bare disk name. A value that cannot be used is a fault
 //! and does not fall back to a default: a typo must not install something else.
 
-use crate::agent_args::nearest;
 use crate::argument_value::{ArgumentValue as _, HttpUrl};
 use crate::cmdline::{CommandLine, Token};
 use crate::digest::{Digest, DigestError};
+use crate::nearest_name::nearest;
 use crate::shown::without_secrets;
 
 /// Prefix of all arguments that coreos-installer has, except [`LEGACY`].

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 
 use landfall_boot_params::MacAddr;
-use landfall_boot_params::agent_args::nearest;
 use landfall_boot_params::dracut_net::is_host_name;
+use landfall_boot_params::nearest;
 use landfall_network_plan::Metal3Hints;
 use serde_json::{Map, Value};
 

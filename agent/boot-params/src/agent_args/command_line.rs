@@ -1,11 +1,12 @@
 //! Reads settings from a kernel command line.
 
 use super::assign::GivenText;
-use super::names::{BOOTIF, MAX_UNKNOWN, nearest};
+use super::names::{BOOTIF, MAX_UNKNOWN};
 use super::table::{BootParams, NAMES};
 use crate::cmdline::{CommandLine, MAX_LENGTH, Token};
 use crate::coreos_inst::OWN_PREFIX;
 use crate::mac::BootInterface;
+use crate::nearest_name::nearest;
 use crate::setting::{Origin, Setting};
 
 impl BootParams {

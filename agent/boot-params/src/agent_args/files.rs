@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::assign::GivenText;
-use super::names::{MAX_UNKNOWN, nearest};
+use super::names::MAX_UNKNOWN;
 use super::table::{BootParams, NAMES};
 use crate::cmdline::CommandLine;
 use crate::ini_file::{Assignment, IniFile, without_escapes};
+use crate::nearest_name::nearest;
 use crate::setting::Origin;
 
 /// Longest `parameters.txt` that is read, in bytes.

@@ -1,8 +1,8 @@
 //! Settings that the agent receives while it runs. They override all other sources.
 
 use super::assign::GivenText;
-use super::names::nearest;
 use super::table::{BootParams, NAMES};
+use crate::nearest_name::nearest;
 use crate::setting::Origin;
 
 impl BootParams {

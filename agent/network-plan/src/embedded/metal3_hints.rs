@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use landfall_boot_params::agent_args::nearest;
+use landfall_boot_params::nearest;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
