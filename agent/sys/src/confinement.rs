@@ -15,7 +15,7 @@ use landlock::{
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::prctl;
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
 
 /// The user and group "nobody", in Linux the ones without any rights of their own.
@@ -53,7 +53,9 @@ pub fn enter(limits: &Limits) -> Vec<String> {
             missing.push(format!("{what}: {error}"));
         }
     };
-    note("limits", set_limits(limits).map_err(text));
+    for (what, outcome) in set_limits(limits) {
+        note(what, outcome.map_err(text));
+    }
     // Without privileges nothing can be given up, and nothing needs to be.
     if geteuid().is_root() {
         note("bounding set", drop_bounding_set().map_err(text));
@@ -77,20 +79,26 @@ fn text(error: impl ToString) -> String {
     error.to_string()
 }
 
-fn set_limits(limits: &Limits) -> nix::Result<()> {
+/// Sets each limit by itself, and returns how that went.
+fn set_limits(limits: &Limits) -> [(&'static str, nix::Result<()>); 7] {
     let seconds = limits.processor_time.as_secs().max(1);
-    for (resource, limit) in [
-        (Resource::RLIMIT_CORE, 0),
-        (Resource::RLIMIT_FSIZE, 0),
-        (Resource::RLIMIT_MEMLOCK, 0),
-        (Resource::RLIMIT_MSGQUEUE, 0),
-        (Resource::RLIMIT_NPROC, 0),
-        (Resource::RLIMIT_AS, limits.memory),
-        (Resource::RLIMIT_CPU, seconds),
-    ] {
-        setrlimit(resource, limit, limit)?;
-    }
-    Ok(())
+    [
+        ("core files", Resource::RLIMIT_CORE, 0),
+        ("files", Resource::RLIMIT_FSIZE, 0),
+        ("locked memory", Resource::RLIMIT_MEMLOCK, 0),
+        ("message queues", Resource::RLIMIT_MSGQUEUE, 0),
+        ("processes", Resource::RLIMIT_NPROC, 0),
+        ("memory", Resource::RLIMIT_AS, limits.memory),
+        ("processor time", Resource::RLIMIT_CPU, seconds),
+    ]
+    .map(|(what, resource, limit)| (what, set_limit(resource, limit)))
+}
+
+/// Only a privileged process may raise a limit that its starter has set lower.
+fn set_limit(resource: Resource, limit: u64) -> nix::Result<()> {
+    let (_, hard) = getrlimit(resource)?;
+    let limit = limit.min(hard);
+    setrlimit(resource, limit, limit)
 }
 
 /// No later program can get a capability from its file.

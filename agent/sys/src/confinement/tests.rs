@@ -20,12 +20,19 @@ const LIMITS: Limits = Limits {
 
 /// Runs this in a confined process. `true` means that it ends with 0.
 fn confined(limits: Limits, body: impl FnOnce() -> bool) -> WaitStatus {
+    in_process(|| {
+        enter(&limits);
+        body()
+    })
+}
+
+/// Runs this in a process of its own. `true` means that it ends with 0.
+fn in_process(body: impl FnOnce() -> bool) -> WaitStatus {
     // SAFETY: the child calls no function of the test harness and ends with _exit. glibc
     // puts its allocator into order in the child of a program with threads.
     match unsafe { fork() }.unwrap() {
         ForkResult::Parent { child } => waitpid(child, None).unwrap(),
         ForkResult::Child => {
-            enter(&limits);
             let code = if body() { 0 } else { 1 };
             // SAFETY: ends the process without the destructors of the test harness.
             unsafe { libc::_exit(code) }
@@ -150,6 +157,22 @@ fn a_confined_process_gets_no_memory_beyond_its_limit() {
     }));
 }
 
+/// A service manager may have set a limit of its own, which only root may raise.
+#[test]
+fn a_lower_limit_of_the_starter_keeps_no_other_limit_from_being_set() {
+    let ended = in_process(|| {
+        let lower = 64 << 40;
+        let prepared =
+            setrlimit(Resource::RLIMIT_AS, lower, lower).is_ok() && drop_capabilities().is_ok();
+        let all_set = set_limits(&LIMITS)
+            .iter()
+            .all(|(_, outcome)| outcome.is_ok());
+        let now = [Resource::RLIMIT_AS, Resource::RLIMIT_CPU].map(|it| getrlimit(it).ok());
+        prepared && all_set && now == [Some((lower, lower)), Some((20, 20))]
+    });
+    succeeds(ended);
+}
+
 /// Each layer by itself: without the filter of system calls, which ends the process before
 /// another layer is asked.
 #[test]
@@ -160,7 +183,9 @@ fn the_other_layers_hold_without_seccomp() {
         ForkResult::Child => {
             let was_root = geteuid().is_root();
             let done = [
-                set_limits(&LIMITS).is_ok(),
+                set_limits(&LIMITS)
+                    .iter()
+                    .all(|(_, outcome)| outcome.is_ok()),
                 !was_root || drop_bounding_set().is_ok(),
                 !was_root || become_nobody().is_ok(),
                 drop_capabilities().is_ok(),
