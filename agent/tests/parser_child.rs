@@ -176,6 +176,21 @@ fn frames_in_a_child_are_the_same() {
     }
 }
 
+/// For example without memory or file descriptors.
+#[test]
+fn a_frame_is_dropped_if_its_child_cannot_start() {
+    let program = Program::at("/nonexistent/landfall-agent");
+    let fault = Session::<LldpParser>::start_by(&program, nothing()).unwrap_err();
+    assert!(
+        fault.to_string().starts_with("cannot start its parser"),
+        "{fault}"
+    );
+    // The host needs its settings.
+    let medium = Session::<MediumParser>::start_by(&program, nothing()).unwrap();
+    let config = Session::<ConfigParser>::start_by(&program, nothing()).unwrap();
+    assert_eq!((medium.process(), config.process()), (None, None));
+}
+
 /// The lines of /proc/PID/NAME by their first word.
 fn process_file(process: u32, name: &str) -> BTreeMap<String, String> {
     let text = fs::read_to_string(format!("/proc/{process}/{name}")).unwrap();

@@ -36,6 +36,9 @@ const LONGEST_TEXT: usize = 500;
 pub trait Parser: Sized {
     /// The name by which the program finds it.
     const NAME: &'static str;
+    /// Whether the host cannot be installed without an answer. Then the agent parses with its
+    /// own privileges where it cannot start a child; else it goes without the answer.
+    const IS_NEEDED: bool;
     /// How long one answer may take.
     const LIMIT: Duration;
     /// In bytes: the largest answer, as JSON.
@@ -57,28 +60,38 @@ enum Place<P> {
     Here(P),
 }
 
-/// A child took too long to start. The next one would, too.
+/// A child of a parser that is needed took too long to start. The next one would, too.
 static IS_TOO_SLOW: AtomicBool = AtomicBool::new(false);
 
 impl<P: Parser> Session<P> {
-    /// Starts the parser in a child, or in this process if that offers no child or cannot
-    /// start it.
+    /// Starts the parser in a child, or in this process if that offers no child.
     ///
     /// # Errors
-    /// If the input has no second file descriptor for the second case.
+    /// As for [`Self::start_by`].
     pub fn start(input: File) -> Result<Self, Fault> {
         match program::offered() {
-            Some(program) if !IS_TOO_SLOW.load(Ordering::Relaxed) => {
-                Self::start_in_or_here(program, input)
-            }
-            _ => Ok(Self(Place::Here(P::new(input)))),
+            Some(program) => Self::start_by(program, input),
+            None => Ok(Self(Place::Here(P::new(input)))),
         }
     }
 
+    /// Starts the parser in a child of this program, or in this process if the child cannot
+    /// be started and the parser is needed.
+    ///
     /// The child has read nothing when it starts, so the input cannot cause that it does
     /// not: only the host can, for example without memory. Without an answer the host would
     /// have no settings and no network.
-    fn start_in_or_here(program: &Program, input: File) -> Result<Self, Fault> {
+    ///
+    /// # Errors
+    /// If the parser is not needed and no child can be started, or if the input has no second
+    /// file descriptor.
+    pub fn start_by(program: &Program, input: File) -> Result<Self, Fault> {
+        if !P::IS_NEEDED {
+            return Self::start_in(program, input);
+        }
+        if IS_TOO_SLOW.load(Ordering::Relaxed) {
+            return Ok(Self(Place::Here(P::new(input))));
+        }
         let spare = input.try_clone().map_err(Fault::Start)?;
         Self::start_in(program, input).or_else(|fault| {
             IS_TOO_SLOW.fetch_or(matches!(fault, Fault::Late(_)), Ordering::Relaxed);

@@ -6,6 +6,7 @@ struct Echo;
 
 impl Parser for Echo {
     const NAME: &'static str = "echo";
+    const IS_NEEDED: bool = true;
     const LIMIT: Duration = Duration::from_secs(2);
     const LARGEST_ANSWER: usize = 100;
     type Question = String;
@@ -33,7 +34,7 @@ fn a_parser_runs_here_if_its_child_cannot_be_confined() {
     let ends_early = script("exit 3");
     for program in [Program::at("/nonexistent/landfall-agent"), ends_early] {
         let input = File::open("/dev/null").unwrap();
-        let mut session = Session::<Echo>::start_in_or_here(&program, input).unwrap();
+        let mut session = Session::<Echo>::start_by(&program, input).unwrap();
         assert_eq!(session.process(), None);
         assert_eq!(session.ask("a".to_owned()).unwrap(), "a");
     }
@@ -44,7 +45,7 @@ fn a_parser_runs_here_if_its_child_cannot_be_confined() {
 fn a_parser_does_not_run_here_if_its_child_ends_later() {
     let greets = script(r"printf '\002\000\000\000[]'; exit 3");
     let input = File::open("/dev/null").unwrap();
-    let mut session = Session::<Echo>::start_in_or_here(&greets, input).unwrap();
+    let mut session = Session::<Echo>::start_by(&greets, input).unwrap();
     assert!(session.process().is_some());
     let fault = session.ask("a".to_owned()).unwrap_err();
     assert_eq!(fault.to_string(), "its parser has ended with exit code 3");

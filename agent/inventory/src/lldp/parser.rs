@@ -26,6 +26,8 @@ pub struct Frame {
 
 impl Parser for LldpParser {
     const NAME: &'static str = "lldp";
+    /// Nothing that the host needs depends on a frame, and anybody can send the next one.
+    const IS_NEEDED: bool = false;
     const LIMIT: Duration = Duration::from_secs(5);
     const LARGEST_ANSWER: usize = 64 << 10;
     /// A frame without its Ethernet header.

@@ -7,6 +7,7 @@ struct Echo;
 
 impl Parser for Echo {
     const NAME: &'static str = "echo";
+    const IS_NEEDED: bool = true;
     const LIMIT: Duration = Duration::from_secs(2);
     const LARGEST_ANSWER: usize = 100;
     type Question = String;

@@ -29,6 +29,7 @@ impl ConfigParser {
 
 impl Parser for ConfigParser {
     const NAME: &'static str = "config.ign";
+    const IS_NEEDED: bool = true;
     /// The largest config takes less than a second.
     const LIMIT: Duration = Duration::from_secs(60);
     /// The files inside a config have 16 MiB at most, and a third more as Base64.

@@ -89,6 +89,7 @@ fn text(error: impl ToString) -> String {
 
 impl Parser for MediumParser {
     const NAME: &'static str = "medium";
+    const IS_NEEDED: bool = true;
     /// Longer than the kernel tries to read from a drive that does not answer: six times 30 s
     /// (`SD_TIMEOUT` and `SD_MAX_RETRIES` of Linux' drivers/scsi/sd.h). So a slow medium is read
     /// as it would be without a child.
