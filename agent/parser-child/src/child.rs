@@ -9,7 +9,7 @@ use std::process::{self, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::frame::{self, FrameError};
+use crate::frame::{self, FrameError, Next};
 use crate::{Parser, Program};
 
 /// How long the child may take until it is confined. It has read nothing until then, so no
@@ -21,12 +21,15 @@ const LARGEST_GREETING: usize = 4096;
 const END: Duration = Duration::from_millis(500);
 
 /// Why there is no answer. The text is for the operator and begins with the parser.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {
     #[error("cannot start its parser: {0}")]
-    Start(io::Error),
+    Start(String),
     #[error("its parser has no answer after {} s", .0.as_secs())]
     Late(Duration),
+    /// It reads its input, but too slowly.
+    #[error("its parser has taken {} s for all its answers", .0.as_secs())]
+    Slow(Duration),
     /// Holds how it ended.
     #[error("its parser {0}")]
     Ended(String),
@@ -34,11 +37,19 @@ pub enum Fault {
     Answer(String),
 }
 
+impl Fault {
+    pub(crate) fn start(error: io::Error) -> Self {
+        Self::Start(error.to_string())
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Child {
     /// Until it has ended, or is left to a thread that waits for its end.
     process: Option<process::Child>,
     socket: UnixStream,
+    /// How long the agent has waited for its answers.
+    waited: Duration,
 }
 
 impl Child {
@@ -58,7 +69,7 @@ impl Child {
         parser: &str,
         input: File,
     ) -> Result<(Self, Vec<String>), Fault> {
-        let (socket, of_child) = UnixStream::pair().map_err(Fault::Start)?;
+        let (socket, of_child) = UnixStream::pair().map_err(Fault::start)?;
         let process = Command::new(&program.path)
             // Else a list of the processes would show the path of the link.
             .arg0("landfall-agent")
@@ -70,10 +81,14 @@ impl Child {
             .stdout(OwnedFd::from(of_child))
             .stderr(Stdio::null())
             .spawn()
-            .map_err(Fault::Start)?;
+            .map_err(Fault::start)?;
         let process = Some(process);
-        let mut child = Self { process, socket };
-        let greeting = next(&mut child.until(limit), LARGEST_GREETING);
+        let mut child = Self {
+            process,
+            socket,
+            waited: Duration::ZERO,
+        };
+        let greeting = next(&mut child.until(limit, limit), LARGEST_GREETING);
         match greeting {
             Ok(missing) => Ok((child, missing)),
             Err(error) => Err(child.fault(error, limit)),
@@ -85,17 +100,27 @@ impl Child {
     }
 
     pub(crate) fn ask<P: Parser>(&mut self, question: &P::Question) -> Result<P::Answer, Fault> {
-        let mut socket = self.until(P::LIMIT);
+        let asked = Instant::now();
+        let mut socket = self.until(P::LIMIT, P::TOTAL.saturating_sub(self.waited));
         let answer = frame::write(&mut socket, question)
             .map_err(FrameError::from)
             .and_then(|()| next(&mut socket, P::LARGEST_ANSWER));
-        answer.map_err(|error| self.fault(error, P::LIMIT))
+        self.waited += asked.elapsed();
+        answer.map_err(|error| match self.fault(error, P::LIMIT) {
+            Fault::Late(_) if self.waited >= P::TOTAL => Fault::Slow(P::TOTAL),
+            other => other,
+        })
     }
 
-    fn until(&self, limit: Duration) -> Until<'_> {
+    /// With a limit for each sign of progress, and one for all of them.
+    fn until(&self, limit: Duration, total: Duration) -> Until<'_> {
+        let now = Instant::now();
+        let end = now + total;
         Until {
             socket: &self.socket,
-            until: Instant::now() + limit,
+            limit,
+            until: end.min(now + limit),
+            end,
         }
     }
 
@@ -140,17 +165,33 @@ impl Drop for Child {
     }
 }
 
-fn next<T: serde::de::DeserializeOwned>(socket: impl Read, limit: usize) -> Result<T, FrameError> {
-    frame::read(socket, limit)?.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof).into())
+fn next<T: serde::de::DeserializeOwned>(
+    socket: &mut Until<'_>,
+    limit: usize,
+) -> Result<T, FrameError> {
+    loop {
+        match frame::read(&mut *socket, limit)? {
+            Next::Message(message) => return Ok(message),
+            Next::Progress => socket.restart(),
+            Next::End => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+        }
+    }
 }
 
 /// A socket that is used until a moment.
 struct Until<'a> {
     socket: &'a UnixStream,
+    limit: Duration,
     until: Instant,
+    /// The latest that `until` can be.
+    end: Instant,
 }
 
 impl Until<'_> {
+    fn restart(&mut self) {
+        self.until = self.end.min(Instant::now() + self.limit);
+    }
+
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
         // Zero would mean without a limit.

@@ -1,4 +1,5 @@
-//! A message between the agent and the child: its length in four bytes, and JSON.
+//! A message between the agent and the child: its length in four bytes, and JSON. Instead
+//! of a message, the child can say that it makes progress.
 
 use std::io::{self, Read, Write};
 
@@ -26,11 +27,25 @@ pub(crate) fn write(mut to: impl Write, message: &impl Serialize) -> io::Result<
     to.write_all(&bytes)
 }
 
-/// `None` at the end of the stream.
+/// Stands for the length of a message that is not there.
+const PROGRESS: [u8; 4] = [0xff; 4];
+
+/// Says that the sender makes progress.
+pub(crate) fn write_progress(mut to: impl Write) -> io::Result<()> {
+    to.write_all(&PROGRESS)
+}
+
+/// What a stream has next.
+pub(crate) enum Next<T> {
+    Message(T),
+    Progress,
+    End,
+}
+
 pub(crate) fn read<T: DeserializeOwned>(
     mut from: impl Read,
     limit: usize,
-) -> Result<Option<T>, FrameError> {
+) -> Result<Next<T>, FrameError> {
     let mut length = [0; 4];
     let first = loop {
         match from.read(&mut length) {
@@ -39,9 +54,12 @@ pub(crate) fn read<T: DeserializeOwned>(
         }
     };
     if first == 0 {
-        return Ok(None);
+        return Ok(Next::End);
     }
     from.read_exact(&mut length[first..])?;
+    if length == PROGRESS {
+        return Ok(Next::Progress);
+    }
     let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
     if length > limit {
         return Err(FrameError::TooLong(length, limit));
@@ -49,6 +67,6 @@ pub(crate) fn read<T: DeserializeOwned>(
     let mut bytes = vec![0; length];
     from.read_exact(&mut bytes)?;
     serde_json::from_slice(&bytes)
-        .map(Some)
+        .map(Next::Message)
         .map_err(|_| FrameError::Json)
 }

@@ -11,6 +11,7 @@
 
 mod child;
 mod frame;
+mod input;
 mod program;
 mod remark;
 mod serve;
@@ -24,6 +25,7 @@ use serde::de::DeserializeOwned;
 
 use child::Child;
 pub use child::Fault;
+pub use input::Input;
 pub use program::{Program, asked_for, offer_this_program};
 use remark::Remark;
 pub use remark::report_kept;
@@ -39,14 +41,17 @@ pub trait Parser: Sized {
     /// Whether the host cannot be installed without an answer. Then the agent parses with its
     /// own privileges where it cannot start a child; else it goes without the answer.
     const IS_NEEDED: bool;
-    /// How long one answer may take.
+    /// How long an answer may take after the question, or after the child has last read a part
+    /// of its input.
     const LIMIT: Duration;
+    /// How long all answers together may take.
+    const TOTAL: Duration;
     /// In bytes: the largest answer, as JSON.
     const LARGEST_ANSWER: usize;
     type Question: Serialize + DeserializeOwned;
     type Answer: Serialize + DeserializeOwned;
 
-    fn new(input: File) -> Self;
+    fn new(input: Input) -> Self;
     fn answer(&mut self, question: Self::Question) -> Self::Answer;
 }
 
@@ -58,6 +63,9 @@ pub struct Session<P>(Place<P>);
 enum Place<P> {
     Child(Child),
     Here(P),
+    /// A child that has failed is asked no more: its late answer could be taken for the
+    /// answer to another question.
+    Failed(Fault),
 }
 
 /// A child of a parser that is needed took too long to start. The next one would, too.
@@ -71,7 +79,7 @@ impl<P: Parser> Session<P> {
     pub fn start(input: File) -> Result<Self, Fault> {
         match program::offered() {
             Some(program) => Self::start_by(program, input),
-            None => Ok(Self(Place::Here(P::new(input)))),
+            None => Ok(Self(Place::Here(P::new(Input::here(input))))),
         }
     }
 
@@ -90,13 +98,13 @@ impl<P: Parser> Session<P> {
             return Self::start_in(program, input);
         }
         if IS_TOO_SLOW.load(Ordering::Relaxed) {
-            return Ok(Self(Place::Here(P::new(input))));
+            return Ok(Self(Place::Here(P::new(Input::here(input)))));
         }
-        let spare = input.try_clone().map_err(Fault::Start)?;
+        let spare = input.try_clone().map_err(Fault::start)?;
         Self::start_in(program, input).or_else(|fault| {
             IS_TOO_SLOW.fetch_or(matches!(fault, Fault::Late(_)), Ordering::Relaxed);
             remark::make(Remark::Here(format!("{}: {fault}", P::NAME)));
-            Ok(Self(Place::Here(P::new(spare))))
+            Ok(Self(Place::Here(P::new(Input::here(spare)))))
         })
     }
 
@@ -116,18 +124,25 @@ impl<P: Parser> Session<P> {
     ///
     /// # Errors
     /// If the child has ended or takes too long, or if its answer is too long or no answer.
+    /// Then the child is ended, and each later question has the same error at once.
     pub fn ask(&mut self, question: P::Question) -> Result<P::Answer, Fault> {
-        match &mut self.0 {
-            Place::Child(child) => child.ask::<P>(&question),
-            Place::Here(parser) => Ok(parser.answer(question)),
-        }
+        let fault = match &mut self.0 {
+            Place::Child(child) => match child.ask::<P>(&question) {
+                Ok(answer) => return Ok(answer),
+                Err(fault) => fault,
+            },
+            Place::Here(parser) => return Ok(parser.answer(question)),
+            Place::Failed(fault) => return Err(fault.clone()),
+        };
+        self.0 = Place::Failed(fault.clone());
+        Err(fault)
     }
 
     /// The process of the child; `None` if there is none.
     pub fn process(&self) -> Option<u32> {
         match &self.0 {
             Place::Child(child) => child.process(),
-            Place::Here(_) => None,
+            Place::Here(_) | Place::Failed(_) => None,
         }
     }
 }

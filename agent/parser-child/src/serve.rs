@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use landfall_sys::confinement::{self, Limits};
 
-use crate::{Parser, frame};
+use crate::frame::{self, Next};
+use crate::{Input, Parser};
 
 /// The largest known input, a config.ign of 8 MiB with 16 MiB of files inside it, needs half
 /// of this memory.
@@ -35,11 +36,14 @@ fn answer_all<P: Parser>() -> io::Result<()> {
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     // As a file: read(2) and write(2) are all that it needs.
     let agent = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let input = Input::in_child(input, agent.try_clone()?);
     let mut missing = confinement::enter(&LIMITS);
     missing.extend({ inherited.err() }.map(|error| format!("inherited files: {error}")));
     frame::write(&agent, &missing)?;
     let mut parser = P::new(input);
-    while let Some(question) = frame::read(&agent, LARGEST_QUESTION).map_err(io::Error::other)? {
+    while let Next::Message(question) =
+        frame::read(&agent, LARGEST_QUESTION).map_err(io::Error::other)?
+    {
         frame::write(&agent, &parser.answer(question))?;
     }
     Ok(())

@@ -8,11 +8,12 @@ impl Parser for Echo {
     const NAME: &'static str = "echo";
     const IS_NEEDED: bool = true;
     const LIMIT: Duration = Duration::from_secs(2);
+    const TOTAL: Duration = Duration::from_secs(5);
     const LARGEST_ANSWER: usize = 100;
     type Question = String;
     type Answer = String;
 
-    fn new(_: File) -> Self {
+    fn new(_: Input) -> Self {
         Self
     }
 
@@ -49,6 +50,41 @@ fn a_parser_does_not_run_here_if_its_child_ends_later() {
     assert!(session.process().is_some());
     let fault = session.ask("a".to_owned()).unwrap_err();
     assert_eq!(fault.to_string(), "its parser has ended with exit code 3");
+}
+
+fn ask(script_text: &str, question: &str) -> (Session<Echo>, Result<String, String>) {
+    let greets = format!(r"printf '\002\000\000\000[]'; {script_text}");
+    let input = File::open("/dev/null").unwrap();
+    let mut session = Session::<Echo>::start_in(&script(&greets), input).unwrap();
+    let answer = session.ask(question.to_owned());
+    (session, answer.map_err(|fault| fault.to_string()))
+}
+
+/// Its late answer would be taken for the answer to the next question.
+#[test]
+fn a_child_that_was_late_is_asked_no_more() {
+    let late = "sleep 3; printf '\\003\\000\\000\\000\"a\"'; exec sleep 1000";
+    let (mut session, answer) = ask(late, "a");
+    let words = "its parser has no answer after 2 s";
+    assert_eq!(answer.unwrap_err(), words);
+    assert_eq!(session.process(), None);
+    std::thread::sleep(Duration::from_millis(1500));
+    let asked = std::time::Instant::now();
+    let fault = session.ask("b".to_owned()).unwrap_err();
+    assert_eq!(fault.to_string(), words);
+    assert!(asked.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn a_child_that_makes_progress_is_not_late_until_its_time_is_over() {
+    let progress = "printf '\\377\\377\\377\\377'; sleep 1";
+    let answers = format!(
+        "for i in 1 2 3; do {progress}; done; printf '\\003\\000\\000\\000\"a\"'; exec sleep 9"
+    );
+    assert_eq!(ask(&answers, "a").1.unwrap(), "a");
+    let (_, answer) = ask(&format!("while :; do {progress}; done"), "a");
+    let words = "its parser has taken 5 s for all its answers";
+    assert_eq!(answer.unwrap_err(), words);
 }
 
 #[test]

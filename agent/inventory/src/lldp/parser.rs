@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::time::Duration;
 
-use landfall_parser_child::{Parser, Session};
+use landfall_parser_child::{Input, Parser, Session};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
@@ -29,12 +29,13 @@ impl Parser for LldpParser {
     /// Nothing that the host needs depends on a frame, and anybody can send the next one.
     const IS_NEEDED: bool = false;
     const LIMIT: Duration = Duration::from_secs(5);
+    const TOTAL: Duration = Self::LIMIT;
     const LARGEST_ANSWER: usize = 64 << 10;
     /// A frame without its Ethernet header.
     type Question = Vec<u8>;
     type Answer = Frame;
 
-    fn new(_: File) -> Self {
+    fn new(_: Input) -> Self {
         Self
     }
 

@@ -5,12 +5,12 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use landfall_ignition_config::{ConfigIgn, LARGEST};
-use landfall_parser_child::{Parser, Session, plain_text};
+use landfall_parser_child::{Input, Parser, Session, plain_text};
 
 /// The parser of `/config.ign`.
 #[derive(Debug)]
 pub struct ConfigParser {
-    input: File,
+    input: Input,
 }
 
 impl ConfigParser {
@@ -18,7 +18,7 @@ impl ConfigParser {
         let mut bytes = Vec::new();
         // Read one byte beyond the limit, so that a file that is too long is noticed.
         {
-            (&self.input)
+            (&mut self.input)
                 .take(LARGEST as u64 + 1)
                 .read_to_end(&mut bytes)
         }
@@ -32,12 +32,13 @@ impl Parser for ConfigParser {
     const IS_NEEDED: bool = true;
     /// The largest config takes less than a second.
     const LIMIT: Duration = Duration::from_secs(60);
+    const TOTAL: Duration = Self::LIMIT;
     /// The files inside a config have 16 MiB at most, and a third more as Base64.
     const LARGEST_ANSWER: usize = 32 << 20;
     type Question = ();
     type Answer = Result<ConfigIgn, String>;
 
-    fn new(input: File) -> Self {
+    fn new(input: Input) -> Self {
         Self { input }
     }
 

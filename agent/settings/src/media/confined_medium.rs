@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use landfall_media_formats::Medium;
-use landfall_parser_child::{Parser, Session, plain_text};
+use landfall_parser_child::{Input, Parser, Session, plain_text};
 use serde::{Deserialize, Serialize};
 
 /// In characters. The longest label of ISO 9660 has 32, the longest publisher 128.
@@ -16,8 +16,8 @@ const LONGEST_FACT: usize = 512;
 #[derive(Debug)]
 pub struct MediumParser {
     /// Until the first question.
-    input: Option<File>,
-    medium: Option<Medium<File>>,
+    input: Option<Input>,
+    medium: Option<Medium<Input>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ impl MediumParser {
         Ok(self.medium.as_ref().map(Facts::of))
     }
 
-    fn medium(&mut self) -> Result<&mut Medium<File>, String> {
+    fn medium(&mut self) -> Result<&mut Medium<Input>, String> {
         self.facts()?;
         self.medium
             .as_mut()
@@ -94,12 +94,14 @@ impl Parser for MediumParser {
     /// (`SD_TIMEOUT` and `SD_MAX_RETRIES` of Linux' drivers/scsi/sd.h). So a slow medium is read
     /// as it would be without a child.
     const LIMIT: Duration = Duration::from_secs(300);
+    /// For 128 files of 1 MiB at the 100 kB/s of a slow BMC it is 1340 s.
+    const TOTAL: Duration = Duration::from_secs(1800);
     /// A file of 1 MiB, or the longest list of names.
     const LARGEST_ANSWER: usize = 4 << 20;
     type Question = Question;
     type Answer = Answer;
 
-    fn new(input: File) -> Self {
+    fn new(input: Input) -> Self {
         Self {
             input: Some(input),
             medium: None,

@@ -63,6 +63,8 @@ pub(super) fn copy_configuration(volume: &mut Volume, to: &Path) -> (Vec<String>
             }
         }
     }
+    // A parser that has failed gives the same fault for each file.
+    faults.dedup();
     (copied, faults)
 }
 
