@@ -222,7 +222,9 @@ async fn prefer(
 }
 
 fn not_trusted(Untrusted { url, reason, .. }: Untrusted) -> Failure {
-    Failure::image_download(format!("{url}: {reason}")).permanently()
+    Failure::image_download(format!("{url}: {reason}"))
+        .hint_from_details()
+        .permanently()
 }
 
 /// Whether the date of the server's answer has set our clock. Uses the NIC that

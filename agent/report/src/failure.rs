@@ -145,6 +145,9 @@ impl Class {
     }
 }
 
+/// Stands between an error and its remedy in a text.
+const BEFORE_REMEDY: &str = " -- ";
+
 /// A failure with a part for each reader: a class for Ironic, details for everyone,
 /// a hint for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,6 +224,20 @@ impl Failure {
         self
     }
 
+    /// Takes a remedy at the end of the details, as errors of TLS have it, for the hint.
+    /// So nobody adds a second one.
+    #[must_use]
+    pub fn hint_from_details(self) -> Self {
+        match with_remedy(&self.details) {
+            (details, Some(remedy)) => Self {
+                details: details.to_owned(),
+                hint: Some(remedy.to_owned()),
+                ..self
+            },
+            (_, None) => self,
+        }
+    }
+
     /// Marks the failure as permanent: a retry would not help.
     #[must_use]
     pub fn permanently(mut self) -> Self {
@@ -252,7 +269,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.details)?;
         match &self.hint {
-            Some(hint) => write!(f, " -- {hint}"),
+            Some(hint) => write!(f, "{BEFORE_REMEDY}{hint}"),
             None => Ok(()),
         }
     }
@@ -264,7 +281,13 @@ impl std::error::Error for Failure {}
 /// none. Whoever adds a consequence puts it between the two, because the remedy is what
 /// the operator looks for at the end of the line.
 pub fn split_remedy(text: &str) -> (&str, &str) {
-    text.split_at(text.rfind(" -- ").unwrap_or(text.len()))
+    text.split_at(text.rfind(BEFORE_REMEDY).unwrap_or(text.len()))
+}
+
+/// Separates an error from its remedy, if there is one.
+pub fn with_remedy(text: &str) -> (&str, Option<&str>) {
+    let (text, remedy) = split_remedy(text);
+    (text, remedy.strip_prefix(BEFORE_REMEDY))
 }
 
 /// An error with all its causes in one line, each cause once.
@@ -300,6 +323,19 @@ mod tests {
             json["details"],
             "no disk on this machine -- check the storage controller"
         );
+    }
+
+    #[test]
+    fn a_remedy_in_the_details_becomes_the_hint() {
+        for (text, details, hint) in [
+            ("no CA -- add it", "no CA", Some("add it")),
+            ("no answer", "no answer", None),
+        ] {
+            let failure = Failure::other(text).hint_from_details();
+            assert_eq!(failure.details, details);
+            assert_eq!(failure.hint.as_deref(), hint);
+            assert_eq!(failure.to_string(), text);
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::event::{Event, VERSION};
+use crate::failure::with_remedy;
 use crate::{in_words, mib, printable};
 
 static STATUS: LazyLock<watch::Sender<Status>> = LazyLock::new(watch::Sender::default);
@@ -239,14 +240,6 @@ impl LastError {
             text: text.to_owned(),
             remedy: remedy.map(str::to_owned),
         }
-    }
-}
-
-/// Separates an error from its remedy, which follows ` -- `.
-pub fn with_remedy(text: &str) -> (&str, Option<&str>) {
-    match text.split_once(" -- ") {
-        Some((text, remedy)) => (text, Some(remedy)),
-        None => (text, None),
     }
 }
 

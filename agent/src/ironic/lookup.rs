@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use landfall_http_client::Answer;
 use landfall_network::NetworkState;
 use landfall_network_plan::MacAddr;
-use landfall_report::failure::split_remedy;
+use landfall_report::failure::with_remedy;
 use landfall_report::status;
 use landfall_sys::backoff::Backoff;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -159,21 +159,18 @@ pub async fn look_up_until_known(
             }
             Err(fault) => fault,
         };
-        let (fault, own_remedy) = split_remedy(&fault);
+        let (fault, own_remedy) = with_remedy(&fault);
         let left = retry_policy.total.saturating_sub(since.elapsed());
         if left.is_zero() {
             return Err(NoNode::NotInTime {
                 seconds: retry_policy.total.as_secs(),
                 fault: fault.to_owned(),
-                remedy: match own_remedy.strip_prefix(" -- ") {
-                    Some(remedy) => remedy.to_owned(),
-                    None => enrol(&macs),
-                },
+                remedy: own_remedy.map_or_else(|| enrol(&macs), str::to_owned),
             });
         }
         let pause = (extra + backoff.pause()).min(left);
         let remedy = remedy.map(|remedy| remedy(&macs));
-        let remedy = remedy.or_else(|| own_remedy.strip_prefix(" -- ").map(str::to_owned));
+        let remedy = remedy.or_else(|| own_remedy.map(str::to_owned));
         let advice = remedy.as_ref().map(|remedy| format!(" -- {remedy}"));
         tracing::warn!(
             "lookup at {}: {fault}; asking again in {:.0} s or when a NIC appears{}",

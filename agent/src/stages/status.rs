@@ -6,6 +6,7 @@ use landfall_inventory::{boot_mode, firmware, host_name, memory};
 use landfall_network::NetworkState;
 use landfall_network::reach::{Outcome, Reach};
 use landfall_network::state::NicState;
+use landfall_report::failure::with_remedy;
 use landfall_report::status::{self, Host, Network, Nic, WayStep};
 use landfall_settings::Settings;
 use landfall_sys::sysfs;
@@ -90,7 +91,7 @@ fn of_network(
         let way = ways.iter().find(|way| way.name == nic.name);
         let way = way.map_or(&[][..], |way| &way.steps);
         let steps = way.iter().map(|step| {
-            let (text, own_remedy) = status::with_remedy(&step.text);
+            let (text, own_remedy) = with_remedy(&step.text);
             WayStep {
                 step: step.step.name().to_owned(),
                 outcome: step.outcome.name().to_owned(),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use landfall_report::failure::{Failure, split_remedy};
+use landfall_report::failure::Failure;
 
 use super::pace::Pace;
 use super::{Event, Events, Place, Request};
@@ -38,13 +38,7 @@ pub(super) fn later(reason: impl Into<String>) -> Break {
 }
 
 pub(super) fn final_at(shown: &str, reason: impl std::fmt::Display) -> Break {
-    let text = format!("{shown}: {reason}");
-    let (details, remedy) = split_remedy(&text);
-    let failure = Failure::image_download(details);
-    Break::Final(match remedy.strip_prefix(" -- ") {
-        Some(remedy) => failure.hint(remedy),
-        None => failure,
-    })
+    Break::Final(Failure::image_download(format!("{shown}: {reason}")).hint_from_details())
 }
 
 /// A file that is being delivered to the reader.

@@ -1,8 +1,9 @@
 //! The facts of a status as lines.
 
 use super::{ScreenLine, Tone};
+use crate::failure::with_remedy;
 use crate::in_words;
-use crate::status::{Nic, Status, WayStep, with_remedy};
+use crate::status::{Nic, Status, WayStep};
 use crate::wrap::wrapped;
 
 /// How much of the way to the service is shown.
