@@ -232,20 +232,12 @@ impl Work<'_> {
 
     fn write(&self, pipeline: Pipeline) -> Result<(Stream, Plan, Placed)> {
         let (stream, pipeline, first) = self.first_unit(pipeline)?;
-        let format = Format::of(&first.0[..first.1])
-            .and_then(|format| self.source.formats.check(format).map(|()| format))
-            .map_err(|failure| untouched(&stream.url, failure))?;
+        let format = self.permitted_format(&stream, &first)?;
         if format == Format::Qcow2 {
             let (plan, placed) = self.write_qcow2(&stream, pipeline, first)?;
             return Ok((stream, plan, placed));
         }
-        let promise = Promise {
-            exact: (stream.packing == Packing::Raw)
-                .then_some(stream.total)
-                .flatten(),
-            at_least: stream.promised,
-        };
-        let plan = self.plan(&stream, first, promise)?;
+        let plan = self.plan_of_raw(&stream, first)?;
         let placed = self.place(&stream, pipeline, &plan)?;
         Ok((stream, plan, placed))
     }
@@ -279,6 +271,28 @@ impl Work<'_> {
                 Err(broken) => return Err(self.diagnose(begun.as_ref(), broken, pipeline)),
             }
         }
+    }
+
+    /// The format of the image by its first unit, if it is one of the permitted formats.
+    fn permitted_format(
+        &self,
+        stream: &Stream,
+        (head, head_len): &(AlignedBuffer, usize),
+    ) -> Result<Format> {
+        Format::of(&head[..*head_len])
+            .and_then(|format| self.source.formats.check(format).map(|()| format))
+            .map_err(|failure| untouched(&stream.url, failure))
+    }
+
+    /// The same as [`Self::plan`] for an image that is not inside a qcow2 file.
+    fn plan_of_raw(&self, stream: &Stream, first: (AlignedBuffer, usize)) -> Result<Plan> {
+        let promise = Promise {
+            exact: (stream.packing == Packing::Raw)
+                .then_some(stream.total)
+                .flatten(),
+            at_least: stream.promised,
+        };
+        self.plan(stream, first, promise)
     }
 
     /// Checks the image by its first unit. Writes nothing to the disk.

@@ -3,10 +3,9 @@
 use landfall_report::Progress;
 use landfall_report::failure::Result;
 
-use super::{Work, untouched};
-use crate::image::decode::Packing;
+use super::Work;
 use crate::image::format_policy::Format;
-use crate::image::image_head::{self, Promise};
+use crate::image::image_head;
 use crate::image::pipeline::{Pipeline, Step};
 
 impl Work<'_> {
@@ -14,20 +13,12 @@ impl Work<'_> {
     /// digest.
     pub(super) fn check(&self, pipeline: Pipeline) -> Result<()> {
         let (stream, pipeline, first) = self.first_unit(pipeline)?;
-        let format = Format::of(&first.0[..first.1])
-            .and_then(|format| self.source.formats.check(format).map(|()| format))
-            .map_err(|failure| untouched(&stream.url, failure))?;
+        let format = self.permitted_format(&stream, &first)?;
         if format == Format::Qcow2 {
             return self.check_qcow2(&stream, pipeline, first);
         }
         let mut bytes = first.1 as u64;
-        let promise = Promise {
-            exact: (stream.packing == Packing::Raw)
-                .then_some(stream.total)
-                .flatten(),
-            at_least: stream.promised,
-        };
-        let plan = self.plan(&stream, first, promise)?;
+        let plan = self.plan_of_raw(&stream, first)?;
         let mut progress = Progress::new("checking the image", stream.total);
         loop {
             if let Some(line) = progress.at(pipeline.downloaded()) {
