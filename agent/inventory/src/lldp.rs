@@ -173,14 +173,8 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
             }
             forget_gone(root, &ends, &switches);
         }
-        // Remove interfaces that are gone, because a new interface may get the same
-        // name.
-        let there = self::interfaces(root);
-        switches.send_if_modified(|switches| {
-            let before = switches.len();
-            switches.retain(|name, _| there.values().any(|other| other == name));
-            switches.len() != before
-        });
+        // The name of an interface that is gone can be given to a new one.
+        forget_gone(root, &ends, &switches);
     }
 }
 
@@ -189,7 +183,7 @@ fn has_no_packet_sockets(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32)
 }
 
-/// Removes each switch whose time is over, or whose interface has no carrier.
+/// Removes each switch whose time is over, or whose interface is gone or has no carrier.
 fn forget_gone(
     root: &SystemPath,
     ends: &BTreeMap<String, Instant>,
