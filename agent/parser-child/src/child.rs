@@ -112,7 +112,8 @@ impl Child {
         })
     }
 
-    /// With a limit for each sign of progress, and one for all of them.
+    /// The socket of the child with two limits: `limit` until the next sign of progress, `total`
+    /// until the end of the answer.
     fn until(&self, limit: Duration, total: Duration) -> Until<'_> {
         let now = Instant::now();
         let end = now + total;

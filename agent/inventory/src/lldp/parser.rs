@@ -101,6 +101,7 @@ mod tests {
             assert_eq!(frame.is_plausible(6), is_right, "{frame:?}");
         }
     }
+
     #[test]
     fn the_longest_words_of_a_switch_are_believed() {
         let element = |kind, bytes: &str| (kind, bytes.repeat(100));

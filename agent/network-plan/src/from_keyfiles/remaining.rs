@@ -129,8 +129,8 @@ fn is_in_plan(section: &str, key: &str, interface: &Interface) -> bool {
         return true;
     }
     match section {
-        // The kernel's options. An option that the reader has dropped is kept for
-        // NetworkManager, unless NetworkManager does not know it either.
+        // The kernel's options. The file for NetworkManager keeps an option that the reader
+        // has dropped, if NetworkManager knows it.
         "bond" => match &interface.kind {
             InterfaceKind::Bond { options } => {
                 options.contains_key(key) || bond_value(key).is_none()

@@ -92,8 +92,8 @@ impl Screen {
 
 /// Returns the control sequences of the Linux console (console_codes(4)) that change
 /// `drawn` into `lines` on a terminal of this height. The cursor stays in the last
-/// line, so that a later line of the kernel or of init scrolls the screen. Without a
-/// form on it that line is empty, so the later line does not mix with another one.
+/// line, so that a later line of the kernel or of init scrolls the screen. The
+/// status leaves that line empty, so the later line does not mix with another one.
 fn changes(drawn: &[ScreenLine], lines: &[ScreenLine], height: usize) -> String {
     let mut out = String::new();
     for (number, line) in lines.iter().enumerate() {

@@ -17,12 +17,9 @@ impl ConfigParser {
     fn read(&mut self) -> Result<ConfigIgn, String> {
         let mut bytes = Vec::new();
         // Read one byte beyond the limit, so that a file that is too long is noticed.
-        {
-            (&mut self.input)
-                .take(LARGEST as u64 + 1)
-                .read_to_end(&mut bytes)
-        }
-        .map_err(|error| format!("cannot read it: {error}"))?;
+        let mut input = (&mut self.input).take(LARGEST as u64 + 1);
+        let read = input.read_to_end(&mut bytes);
+        read.map_err(|error| format!("cannot read it: {error}"))?;
         ConfigIgn::read(&bytes).map_err(|error| error.to_string())
     }
 }
