@@ -75,8 +75,9 @@ impl Frame {
         bytes <= length
             && elements()
                 .all(|(_, digits)| digits.len().is_multiple_of(2) && digits.bytes().all(is_digit))
-            && { self.switch.as_ref() }
-                .is_none_or(|words| words.chars().count() <= tlv::LONGEST_SWITCH)
+            && { self.switch.as_ref() }.is_none_or(|words| {
+                words.chars().count() <= tlv::LONGEST_SWITCH && !words.chars().any(char::is_control)
+            })
     }
 }
 
@@ -114,7 +115,10 @@ mod tests {
             frame.switch.is_some() && frame.is_plausible(1600),
             "{frame:?}"
         );
-        let switch = Some("a".repeat(tlv::LONGEST_SWITCH + 1));
-        assert!(!Frame { switch, ..frame }.is_plausible(1600));
+        for switch in ["a".repeat(tlv::LONGEST_SWITCH + 1), "\u{1b}[2J".to_owned()] {
+            let elements = frame.elements.clone();
+            let switch = Some(switch);
+            assert!(!Frame { elements, switch }.is_plausible(1600));
+        }
     }
 }
