@@ -17,6 +17,9 @@ tests := --workspace --features landfall-image/controller
 # compiled a second time for the tests.
 build_builder ?= -p landfall-image
 
+# Builds a program that names its crates in a section of its own, for `cargo audit bin`.
+auditable_build := tests/auditable.sh build --release
+
 # Of the tests that boot guests, so many run at a time: tests/src/guest_slots.rs says why.
 guests := $(shell echo $$(($$(nproc) * 3 / 2)))
 
@@ -50,7 +53,7 @@ setup: ## Install missing Debian packages, download the kernel and Ignition
 	tests/setup.sh
 
 build: setup ## The agent (release, static), the builder, a ramdisk with its kernel
-	cargo build --release -p landfall-agent
+	$(auditable_build) -p landfall-agent
 	cargo build $(build_builder) --bin landfall-image
 	mkdir -p out
 	$(builder) pxe --agent $(agent) --kernel-deb out/packages/linux-image-*.deb -o out/pxe --force
@@ -59,7 +62,7 @@ build: setup ## The agent (release, static), the builder, a ramdisk with its ker
 # Before the ramdisk's agent where both are made: they share a name in cargo's
 # folder, and the last one stays.
 live-agent: ## The agent for a live system, with D-Bus: out/live-system/landfall-agent
-	cargo build --release -p landfall-agent --features live-system
+	$(auditable_build) -p landfall-agent --features live-system
 	mkdir -p out/live-system
 	cp $(agent) out/live-system/landfall-agent
 
@@ -107,7 +110,7 @@ rescue: build ## The ramdisk with the rescue layer: out/rescue
 # The agent for live systems first: both agents share a name in cargo's folder. The
 # command is kept for the test that runs it again.
 release: setup live-agent build ## All files that sites and platforms fetch: out/release
-	cargo build --release -p landfall-image --features controller
+	$(auditable_build) -p landfall-image --features controller
 	tests/release/packages.sh -o out/release-packages
 	rm -rf out/release
 	printf '%s\n' $(release_builder) release --agent $(agent) \
@@ -127,13 +130,13 @@ lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 bench: build image peers kube-apiserver ## Measure run times and print tables (docs/benchmarks.md)
 	cargo run -q -p landfall-tests --bin bench -- --prepare
 	cargo bench -q -p landfall-disk --bench stages
-	cargo build -q --release -p landfall-image
+	$(auditable_build) -q -p landfall-image
 	cargo run -q -p landfall-tests --bin bench -- --runs $(RUNS)
 	cargo run -q -p landfall-kubernetes-tests --bin controller-bench
 
 # All agents run at once, at low priority. 50 take 1 GB of disk and 1 GB of memory.
 endurance: setup ironic ## Many agents under the real Ironic, with all its troubles, and a compressed day
-	cargo build --release -p landfall-agent
+	$(auditable_build) -p landfall-agent
 	nice -n 10 cargo run -q -p landfall-tests --bin endurance -- --agents $(AGENTS) --day
 
 test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass

@@ -7,6 +7,7 @@
 
 mod agent_container;
 mod artifacts;
+mod audit_data;
 mod builder_container;
 mod documents;
 mod downloader_container;

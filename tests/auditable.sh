@@ -1,0 +1,7 @@
+#!/bin/bash
+# cargo auditable, which is installed first if it is missing.
+#
+#   tests/auditable.sh build --release -p landfall-agent
+set -euo pipefail
+cargo auditable --version > /dev/null 2>&1 || cargo install cargo-auditable --locked --debug
+exec cargo auditable "$@"
