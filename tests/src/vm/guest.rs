@@ -282,6 +282,14 @@ impl Guest {
             .collect())
     }
 
+    /// Keeps the picture `NAME.WHAT.png` of the screen next to the test's journal.
+    pub async fn keep_picture(&mut self, lab: &Lab, what: &str) -> Result<()> {
+        let picture = lab.log_path(what).with_extension("png");
+        std::fs::create_dir_all(picture.parent().unwrap_or(Path::new(".")))?;
+        let png = json!({"filename": picture, "format": "png"});
+        self.qmp.execute("screendump", png).await.map(drop)
+    }
+
     /// Waits until the status screen shows all these texts, on which lines it may have
     /// broken. The picture `NAME.WHAT.png` is kept next to the test's journal.
     pub async fn shows(
