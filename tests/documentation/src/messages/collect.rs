@@ -92,7 +92,8 @@ struct Collector {
 impl Collector {
     fn add(&mut self, text: String, kind: Kind) -> Option<&mut Message> {
         let letters = text.split(['{', '}']).step_by(2);
-        if !letters.flat_map(str::chars).any(|c| c.is_alphabetic()) {
+        let has_letters = letters.flat_map(str::chars).any(|c| c.is_alphabetic());
+        if !has_letters || is_part(&text) {
             return None;
         }
         self.found.push(Message {
@@ -173,6 +174,12 @@ fn class_of(constructor: &str) -> Option<String> {
         _ => return None,
     };
     Some(class.to_owned())
+}
+
+/// Whether a text is only a part of messages: one or two words without a value say too
+/// little to be one.
+fn is_part(text: &str) -> bool {
+    !text.contains('{') && text.split_whitespace().count() <= 2
 }
 
 /// The first string in a call like `format!("...", a)`.
@@ -342,8 +349,8 @@ mod tests {
                 true,
             ),
             (
-                r#"Failure::new(Class::InvalidImage, "bad")"#,
-                "bad",
+                r#"Failure::new(Class::InvalidImage, "no image at all")"#,
+                "no image at all",
                 error("InvalidImage"),
                 "",
                 false,
@@ -355,7 +362,13 @@ mod tests {
                 "z",
                 false,
             ),
-            (r#"fault("broken")"#, "broken", Kind::Error(None), "", false),
+            (
+                r#"fault("this is broken")"#,
+                "this is broken",
+                Kind::Error(None),
+                "",
+                false,
+            ),
             (
                 r#"tracing::warn!("odd {x}")"#,
                 "odd {x}",
@@ -383,6 +396,7 @@ mod tests {
             assert_eq!(found(body), [expected], "{body}");
         }
         assert_eq!(found("Failure::other(e.to_string())"), []);
+        assert_eq!(found(r#"Failure::other("its end")"#), []);
     }
 
     #[test]
@@ -404,6 +418,8 @@ mod tests {
             (message.text.as_str(), message.meaning.as_str()),
             ("no {0}", "From there.")
         );
+        let part = "enum What { #[error(\"its end\")] End }";
+        assert_eq!(messages_of(part).unwrap(), []);
         let tests = "#[cfg(test)] mod tests { fn a() { Failure::other(\"x\") } }";
         assert_eq!(messages_of(tests).unwrap(), []);
     }
