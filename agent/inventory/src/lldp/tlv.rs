@@ -82,12 +82,11 @@ fn identifier(value: &[u8], mac: u8) -> String {
     }
 }
 
+/// Without control characters: the console shows it, and `Frame` is not believed with them.
 fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    text.trim_end_matches('\0')
-        .chars()
-        .take(LONGEST_NAME)
-        .collect()
+    let plain = text.chars().filter(|c| !c.is_control());
+    plain.take(LONGEST_NAME).collect()
 }
 
 /// The VLAN tags in a frame (IEEE 802.1Q annex D, "VLAN Name").
@@ -137,6 +136,10 @@ mod tests {
             (
                 vec![chassis(), by_mac(), element(4, b"ge-0/0/3")],
                 Some("52:54:00:00:00:01 port ge-0/0/3"),
+            ),
+            (
+                vec![chassis(), by_name(), element(5, b"switch3\x1b[2J\n\0")],
+                Some("switch3[2J port Ethernet1/7"),
             ),
             (vec![chassis(), by_name(), element(3, &[0, 0])], None),
             (vec![chassis()], None),
