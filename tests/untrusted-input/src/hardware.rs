@@ -1,7 +1,11 @@
 //! Fuzz functions for data from the kernel, the firmware and the devices.
 
+use std::fs::File;
+
 use landfall_inventory::hint_expression::Expression;
+use landfall_inventory::lldp::{Frame, LldpParser, tlv};
 use landfall_inventory::{ata_identify, disk_query, memory, smbios, vpd};
+use landfall_parser_child::{Parser as _, Session};
 use landfall_sys::uevent::Uevent;
 
 /// Reads a uevent, the kernel's message about a device.
@@ -41,6 +45,59 @@ pub fn ata_identify(data: &[u8]) {
         let _ = ata_identify::parse(&words);
     }
     let _ = disk_query::bytes(&text);
+}
+
+/// Reads an LLDP frame without its Ethernet header. The agent must believe its own
+/// parser: it reads the frame as in a child, and checks the answer.
+pub fn lldp(data: &[u8]) {
+    /// The agent receives no longer ones.
+    const LONGEST: usize = 1600;
+    let data = &data[..data.len().min(LONGEST)];
+    let Ok(nothing) = File::open("/dev/null") else {
+        return;
+    };
+    let session = Session::start(nothing).map_err(|fault| fault.to_string());
+    let frame = session.and_then(|session| Frame::of(session, data.to_vec()));
+    let frame = frame.unwrap_or_else(|error| panic!("{error}"));
+    let elements = tlv::parse(data);
+    assert_eq!(frame.elements, elements);
+    assert_eq!(frame.switch, tlv::switch_in_words(&elements));
+    check_frame(&frame, data);
+    let bytes: usize = { elements.iter() }
+        .map(|(_, digits)| 2 + digits.len() / 2)
+        .sum();
+    assert!(bytes + 1 >= data.len(), "bytes are left out");
+    let answer = serde_json::to_string(&frame).unwrap_or_default();
+    assert!(
+        answer.len() <= LldpParser::LARGEST_ANSWER,
+        "{}",
+        answer.len()
+    );
+}
+
+/// What the agent relies on when it has a frame of a parser.
+pub(crate) fn check_frame(frame: &Frame, data: &[u8]) {
+    let elements = &frame.elements;
+    let bytes: usize = { elements.iter() }
+        .map(|(_, digits)| 2 + digits.len() / 2)
+        .sum();
+    assert!(bytes <= data.len(), "{bytes} bytes");
+    for (_, digits) in elements {
+        let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        assert!(digits.len().is_multiple_of(2) && digits.chars().all(is_digit));
+    }
+    if let Some(words) = &frame.switch {
+        assert!(!words.contains(char::is_control), "{words:?}");
+        // Two names of 40 characters, and ` port ` between them.
+        assert!(words.chars().count() <= 86, "{words:?}");
+    }
+    assert!(tlv::time_to_live(elements).as_secs() <= u16::MAX.into());
+    let mut tags = tlv::vlan_tags(elements);
+    assert!(tags.iter().all(|tag| (1..=4094).contains(tag)), "{tags:?}");
+    let count = tags.len();
+    tags.sort_unstable();
+    tags.dedup();
+    assert_eq!(tags.len(), count, "a VLAN twice");
 }
 
 /// Compares a root device hint (first line) with a property of a disk (the

@@ -56,17 +56,26 @@ pub(super) async fn parse(frame: &[u8]) -> Result<Frame, String> {
 /// Each frame has its own child. So a frame that takes over its child can neither read nor
 /// change other frames.
 fn in_child(frame: Vec<u8>) -> Result<Frame, String> {
-    let length = frame.len();
     let input = File::open("/dev/null").map_err(|error| error.to_string())?;
-    let mut session = Session::<LldpParser>::start(input).map_err(|fault| fault.to_string())?;
-    let frame = session.ask(frame).map_err(|fault| fault.to_string())?;
-    if !frame.is_plausible(length) {
-        return Err("its parser gave a wrong answer: expected elements of this frame".to_owned());
-    }
-    Ok(frame)
+    let session = Session::start(input).map_err(|fault| fault.to_string())?;
+    Frame::of(session, frame)
 }
 
 impl Frame {
+    /// What the parser of this session says about a frame.
+    ///
+    /// # Errors
+    /// If it says nothing, or what no such frame can say.
+    pub fn of(mut session: Session<LldpParser>, frame: Vec<u8>) -> Result<Self, String> {
+        let length = frame.len();
+        let frame = session.ask(frame).map_err(|fault| fault.to_string())?;
+        if !frame.is_plausible(length) {
+            let wrong = "its parser gave a wrong answer: expected elements of this frame";
+            return Err(wrong.to_owned());
+        }
+        Ok(frame)
+    }
+
     /// Whether a frame of this length can say this.
     fn is_plausible(&self, length: usize) -> bool {
         let elements = || self.elements.iter();
