@@ -16,7 +16,7 @@ pub mod ironic;
 mod live_system;
 mod logs;
 mod mdns_question;
-mod network_form;
+pub mod network_form;
 mod parsers;
 mod rescue;
 mod stages;

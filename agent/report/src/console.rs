@@ -16,6 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use device::{CONSOLE_QUEUE, Console};
+pub use keyboard::KeyDecoder;
 use landfall_boot_params::argument_value::ConsoleMode;
 use landfall_sys::uevent::{Action, Received, UeventSocket};
 use tracing::Level;

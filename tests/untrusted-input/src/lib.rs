@@ -6,6 +6,7 @@
 //! guess one, so it would never reach the code behind the check.
 
 mod boot_image;
+mod console;
 mod disk;
 mod handover;
 mod hardware;
@@ -21,6 +22,7 @@ mod service;
 mod settings;
 
 pub use boot_image::ext4;
+pub use console::keys;
 pub use disk::{
     checksum, config_drive, download_answer, file_system, gpt, image, image_signature, qcow2,
     unpack,

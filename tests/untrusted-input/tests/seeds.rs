@@ -41,6 +41,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("iso_areas", iso_areas),
     ("kernel_command_line", kernel_command_line),
     ("keyfile", keyfile),
+    ("keys", keys),
     ("lldp", lldp),
     ("lookup_answer", lookup_answer),
     ("mdns_advert", mdns_advert),

@@ -29,7 +29,7 @@ pub(super) fn follow_keys(device: &Path, mut each: impl FnMut(Key) -> bool) {
     if read_single_keys(&file).is_err() {
         return;
     }
-    let mut decoder = Decoder::default();
+    let mut decoder = KeyDecoder::default();
     let mut bytes = [0; 64];
     loop {
         let keys = if decoder.is_incomplete() && !has_more(&file) {
@@ -58,8 +58,8 @@ fn has_more(file: &File) -> bool {
 }
 
 /// Turns the bytes of a terminal into keys (console_codes(4), ECMA-48).
-#[derive(Default)]
-enum Decoder {
+#[derive(Debug, Default)]
+pub enum KeyDecoder {
     #[default]
     Start,
     /// After a carriage return. A line feed behind it belongs to the same key.
@@ -72,21 +72,23 @@ enum Decoder {
     Function,
 }
 
-impl Decoder {
-    fn is_incomplete(&self) -> bool {
+impl KeyDecoder {
+    /// Whether more bytes can follow that belong to the same key.
+    pub fn is_incomplete(&self) -> bool {
         !matches!(self, Self::Start | Self::CarriageReturn)
     }
 
     /// Ends a sequence when no further byte has arrived in time. An escape character
     /// alone is a key.
-    fn end(&mut self) -> Vec<Key> {
+    pub fn end(&mut self) -> Vec<Key> {
         match std::mem::take(self) {
             Self::Escape => vec![Key::Escape],
             Self::Start | Self::CarriageReturn | Self::Sequence | Self::Function => Vec::new(),
         }
     }
 
-    fn next(&mut self, byte: u8) -> Option<Key> {
+    /// The key that this byte completes.
+    pub fn next(&mut self, byte: u8) -> Option<Key> {
         match (std::mem::take(self), byte) {
             (Self::CarriageReturn, b'\n') => None,
             (Self::Escape, ESCAPE) => {
@@ -150,7 +152,7 @@ mod tests {
     use super::*;
 
     fn keys(bytes: &[u8]) -> Vec<Key> {
-        let mut decoder = Decoder::default();
+        let mut decoder = KeyDecoder::default();
         let mut keys: Vec<Key> = bytes
             .iter()
             .filter_map(|byte| decoder.next(*byte))
@@ -205,7 +207,7 @@ mod tests {
 
         #[test]
         fn garbage_does_not_swallow_what_follows(bytes: Vec<u8>) {
-            let mut decoder = Decoder::default();
+            let mut decoder = KeyDecoder::default();
             for byte in bytes {
                 decoder.next(byte);
             }

@@ -1,0 +1,87 @@
+//! A fuzz function for the bytes of a terminal, or of a serial line with noise.
+
+use std::sync::mpsc::{Sender, channel};
+
+use landfall_agent::network_form::{NetworkForm, OfferedNic, Values};
+use landfall_boot_params::NetArgs;
+use landfall_network_plan::NetworkPlan;
+use landfall_report::KeyDecoder;
+use landfall_report::form::{Form as _, Key};
+
+/// No character in UTF-8 has this byte. Here it stands for a pause.
+const PAUSE: u8 = 0xff;
+
+/// The first byte is the width of the terminal, the second one the number of NICs. The
+/// keys in the rest go into the network form. A closed form is opened again.
+pub fn keys(data: &[u8]) {
+    let [width, nics, bytes @ ..] = data else {
+        return;
+    };
+    let width = usize::from(*width).max(1);
+    let (tried, arguments) = channel();
+    let mut form = form(nics % 4, tried.clone());
+    for key in decoded(bytes) {
+        let stays_open = form.press(key);
+        if matches!(key, Key::Enter | Key::Escape) {
+            check_lines(&form, width);
+        }
+        if !stays_open {
+            form = self::form(nics % 4, tried.clone());
+        }
+    }
+    check_lines(&form, width);
+    for text in arguments.try_iter() {
+        assert!(!text.contains(char::is_control), "{text:?}");
+        let plan = NetworkPlan::from_boot_args(&NetArgs::parse(&text));
+        assert!(plan.warnings.is_empty(), "{text}: {:?}", plan.warnings);
+    }
+}
+
+fn decoded(bytes: &[u8]) -> Vec<Key> {
+    let mut decoder = KeyDecoder::default();
+    let mut keys = Vec::new();
+    for byte in bytes {
+        if *byte == PAUSE && decoder.is_incomplete() {
+            keys.extend(decoder.end());
+        } else {
+            keys.extend(decoder.next(*byte));
+        }
+    }
+    keys.extend(decoder.end());
+    assert!(keys.len() <= bytes.len());
+    let is_typed = |key: &Key| match key {
+        Key::Char(character) => matches!(character, ' '..='~'),
+        _ => true,
+    };
+    assert!(keys.iter().all(is_typed), "{keys:?}");
+    // Whatever came before, the next key counts.
+    assert_eq!(decoder.next(b'\r'), Some(Key::Enter));
+    keys
+}
+
+/// The form of a machine that booted with a VLAN. Every other length of the arguments is refused.
+fn form(nics: u8, tried: Sender<String>) -> NetworkForm {
+    let nics = (0..nics).map(|number| OfferedNic {
+        name: format!("eth{number}"),
+        description: format!("52:54:00:00:00:0{number}, virtio_net, carrier"),
+    });
+    let args = "vlan=vlan5:eth0 ip=192.0.2.10::192.0.2.1:24::vlan5:none";
+    let values = Values::of_arguments(&NetArgs::parse(args), |_| None);
+    let try_arguments = move |text: &str| {
+        let sent = tried.send(text.to_owned());
+        sent.map_err(|_| "the agent is ending".to_owned())?;
+        match text.len() % 2 {
+            0 => Ok(()),
+            _ => Err("the disk is being written; reset the machine first".to_owned()),
+        }
+    };
+    NetworkForm::new(nics.collect(), values, Box::new(try_arguments))
+}
+
+fn check_lines(form: &NetworkForm, width: usize) {
+    for line in form.lines(width) {
+        let text = &line.text;
+        assert!(text.chars().count() <= width, "{text:?} in {width} columns");
+        assert!(text.chars().all(|c| matches!(c, ' '..='~')), "{text:?}");
+    }
+}
