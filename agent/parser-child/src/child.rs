@@ -45,7 +45,8 @@ impl Fault {
 
 #[derive(Debug)]
 pub(crate) struct Child {
-    /// Until it has ended, or is left to a thread that waits for its end.
+    /// Until it has ended, or is left to a thread that waits for its end. `None` if somebody
+    /// else has started it.
     process: Option<process::Child>,
     socket: UnixStream,
     /// How long the agent has waited for its answers.
@@ -82,7 +83,19 @@ impl Child {
             .stderr(Stdio::null())
             .spawn()
             .map_err(Fault::start)?;
-        let process = Some(process);
+        Self::at(socket, Some(process), limit)
+    }
+
+    /// The child at the other end of a socket that somebody else has started.
+    pub(crate) fn of_peer(socket: UnixStream) -> Result<(Self, Vec<String>), Fault> {
+        Self::at(socket, None, START)
+    }
+
+    fn at(
+        socket: UnixStream,
+        process: Option<process::Child>,
+        limit: Duration,
+    ) -> Result<(Self, Vec<String>), Fault> {
         let mut child = Self {
             process,
             socket,

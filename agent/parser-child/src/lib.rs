@@ -17,6 +17,7 @@ mod remark;
 mod serve;
 
 use std::fs::File;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -113,11 +114,23 @@ impl<P: Parser> Session<P> {
     /// # Errors
     /// If the child cannot be started, or ends before it is confined.
     pub fn start_in(program: &Program, input: File) -> Result<Self, Fault> {
-        let (child, missing) = Child::start(program, P::NAME, input)?;
+        Child::start(program, P::NAME, input).map(Self::with)
+    }
+
+    /// The session of a child that somebody else has started, at the other end of a socket: a
+    /// fuzz target sends there what a hostile child could send.
+    ///
+    /// # Errors
+    /// If the child does not say how it is confined.
+    pub fn of_peer(socket: UnixStream) -> Result<Self, Fault> {
+        Child::of_peer(socket).map(Self::with)
+    }
+
+    fn with((child, missing): (Child, Vec<String>)) -> Self {
         if !missing.is_empty() {
             remark::make(Remark::Missing(missing));
         }
-        Ok(Self(Place::Child(child)))
+        Self(Place::Child(child))
     }
 
     /// Asks the parser. Believe nothing in the answer: check it.

@@ -18,6 +18,7 @@ mod media;
 mod modules;
 mod network;
 mod network_plan;
+mod parser_answer;
 mod service;
 mod settings;
 
@@ -37,5 +38,6 @@ pub use media::{iso_areas, medium};
 pub use modules::{modinfo, module_index, newc};
 pub use network::{dhcp, dhcpv6, nd_user_option};
 pub use network_plan::{embedded_host, keyfile, network_data, nmstate};
+pub use parser_answer::parser_answer;
 pub use service::{http_command, http_date, lookup_answer, mdns_advert, pem_file};
 pub use settings::{config_file, config_ign};

@@ -24,9 +24,13 @@ pub fn config_file(data: &[u8]) {
 /// The input is an Ignition config. What the agent takes from it goes into the parsers
 /// that read it at boot.
 pub fn config_ign(data: &[u8]) {
-    let Ok(config) = ConfigIgn::read(data) else {
-        return;
-    };
+    if let Ok(config) = ConfigIgn::read(data) {
+        read_parts(&config);
+    }
+}
+
+/// Reads the parts of a config as the agent does at boot.
+pub(crate) fn read_parts(config: &ConfigIgn) {
     for line in [&config.applied, &config.not_applied, &config.not_needed]
         .into_iter()
         .flatten()

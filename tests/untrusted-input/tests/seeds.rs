@@ -53,6 +53,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("newc", newc),
     ("nmstate", nmstate),
     ("openshift_install_config", openshift_install_config),
+    ("parser_answer", parser_answer),
     ("pem_file", pem_file),
     ("platform_table", platform_table),
     ("qcow2", qcow2),

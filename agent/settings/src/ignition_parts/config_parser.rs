@@ -14,6 +14,20 @@ pub struct ConfigParser {
 }
 
 impl ConfigParser {
+    /// The config that the parser of this session has read.
+    ///
+    /// # Errors
+    /// If there is none. The text is for the operator.
+    pub fn config(mut session: Session<Self>) -> Result<ConfigIgn, String> {
+        let answer = session.ask(()).map_err(|fault| fault.to_string())?;
+        let config = answer.map_err(|error| plain_text(&error))?;
+        if !config.is_plausible() {
+            let wrong = "its parser gave a wrong answer: expected only files that the agent uses";
+            return Err(wrong.to_owned());
+        }
+        Ok(config)
+    }
+
     fn read(&mut self) -> Result<ConfigIgn, String> {
         let mut bytes = Vec::new();
         // Read one byte beyond the limit, so that a file that is too long is noticed.
@@ -49,13 +63,6 @@ impl Parser for ConfigParser {
 /// # Errors
 /// If it is none. The text is for the operator.
 pub(super) fn read(input: File) -> Result<ConfigIgn, String> {
-    let mut session = Session::<ConfigParser>::start(input).map_err(|fault| fault.to_string())?;
-    let answer = session.ask(()).map_err(|fault| fault.to_string())?;
-    let config = answer.map_err(|error| plain_text(&error))?;
-    if !config.is_plausible() {
-        return Err(
-            "its parser gave a wrong answer: expected only files that the agent uses".to_owned(),
-        );
-    }
-    Ok(config)
+    let session = Session::start(input).map_err(|fault| fault.to_string())?;
+    ConfigParser::config(session)
 }
