@@ -26,6 +26,7 @@ guests := $(shell echo $$(($$(nproc) * 3 / 2)))
 BOOT ?= iso
 FIRMWARE ?= uefi
 FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?=
 TEST ?=
 LIFE ?=
 ORACLE_SEED ?= 1
@@ -35,7 +36,7 @@ AGENTS ?= 50
 RELEASE_NAMES ?= centos9-master debian-master
 RELEASE_OPTIONS ?= --module-set server
 
-.PHONY: help setup build live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz nm-oracle nmstate-oracle docs book lint clean
+.PHONY: help setup build live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz fuzz-minimise nm-oracle nmstate-oracle docs book lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +49,7 @@ help: ## Show this help
 	@echo '  make release RELEASE_NAMES="FLAVOR-BRANCH ..." RELEASE_OPTIONS="OPTION ..."'
 	@echo '  make nm-oracle ORACLE_SEED=N ORACLE_LINES=N (default: 1, 10000)'
 	@echo '  make fuzz FUZZ_SECONDS=N                    (default: 60, for each target)'
+	@echo '  make fuzz-minimise FUZZ_TARGETS="NAME ..."  (default: all)'
 
 setup: ## Install missing Debian packages, download the kernel and Ignition
 	tests/setup.sh
@@ -196,6 +198,10 @@ fuzz: ## Fuzz every parser of external input with libFuzzer
 	    tests/fuzz/corpus/$$target tests/fuzz/seeds/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1; \
 	done
+
+fuzz-minimise: ## Keep the smallest inputs that `make fuzz` has found
+	cargo fuzz --version > /dev/null 2>&1 || cargo install cargo-fuzz --locked --debug
+	tests/fuzz/minimise.sh $(FUZZ_TARGETS)
 
 nm-oracle: setup ## Compare random kernel command lines with NetworkManager's own generator
 	rm -rf out/nm-oracle
