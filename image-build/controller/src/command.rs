@@ -1,16 +1,24 @@
 //! The options of `landfall-image controller`, and the run of the program.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use clap::Args;
 use kube::config::InferConfigError;
 use kube::{Client, Config};
-use tokio::net::TcpListener;
+use landfall_image_service::{Limits, listen_for};
 
 use crate::controller::Controller;
 use crate::images::Images;
 use crate::leadership::LeaseSettings;
 use crate::settings::Settings;
+
+/// The kubelet, Prometheus and an operator ask, each for a few bytes.
+const HEALTH_LIMITS: Limits = Limits {
+    connections: 64,
+    quiet: Duration::from_secs(60),
+    last_answers: Duration::from_secs(1),
+};
 
 const HEADING: &str = "CONTROLLER";
 
@@ -123,15 +131,11 @@ pub async fn run(
     let client = Client::try_from(config).map_err(|error| CommandError::Client(Box::new(error)))?;
     let address = arguments.health_listen;
     let listen = |source| CommandError::Listen { address, source };
-    let listener = TcpListener::bind(address).await.map_err(listen)?;
     let controller = Controller::new(client, images, settings);
-    let health = axum::serve(listener, controller.health());
-    tokio::select! {
-        () = controller.run(stopped) => Ok(()),
-        result = async { health.await } => {
-            result.map_err(listen)
-        }
-    }
+    let health = listen_for(address, controller.health(), HEALTH_LIMITS).map_err(listen)?;
+    controller.run(stopped).await;
+    health.stop().await;
+    Ok(())
 }
 
 #[cfg(test)]

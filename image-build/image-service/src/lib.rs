@@ -32,7 +32,7 @@ pub use base::{Base, BaseFiles, LoadError, LoadFault};
 pub use file_stamp::FileStamp;
 pub use host_store::{HostPaths, HostStore, PutError};
 pub use limits::Limits;
-pub use listen::{Listening, listen};
+pub use listen::{Listening, listen, listen_for};
 pub use metrics::Metrics;
 pub use public_url::{PublicUrl, UrlError};
 pub use reads::Reads;

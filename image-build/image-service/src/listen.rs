@@ -26,7 +26,9 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::connection::{Transport, Watched};
-use crate::connections::{Connection, Place};
+use crate::connections::{Connection, Connections, Place};
+use crate::limits::Limits;
+use crate::metrics::Metrics;
 use crate::routes::{Endpoints, Service};
 use crate::tls::ServerTls;
 
@@ -76,32 +78,54 @@ pub fn listen(
     service: &Service,
     endpoints: Endpoints,
 ) -> io::Result<Listening> {
-    let listener = StdListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    let listener = TcpListener::from_std(listener)?;
-    let address = listener.local_addr()?;
-    let stop = Arc::new(Notify::new());
     let server = Server {
         tls,
         routes: service.router(endpoints),
-        service: service.clone(),
+        connections: Arc::clone(&service.connections),
+        limits: service.limits,
     };
-    let task = tokio::spawn(server.run(listener, Arc::clone(&stop)));
-    Ok(Listening {
-        task,
-        stop,
-        address,
-        last_answers: service.limits.last_answers,
-    })
+    server.start(address)
+}
+
+/// Serves the routes of another service with the limits of this one: on time and size of a
+/// request, and on connections. Must be called in a Tokio runtime.
+///
+/// # Errors
+/// If the address is not available.
+pub fn listen_for(address: SocketAddr, routes: Router, limits: Limits) -> io::Result<Listening> {
+    let server = Server {
+        tls: None,
+        routes,
+        connections: Arc::new(Connections::new(limits.connections, Metrics::default())),
+        limits,
+    };
+    server.start(address)
 }
 
 struct Server {
     tls: Option<ServerTls>,
     routes: Router,
-    service: Service,
+    connections: Arc<Connections>,
+    limits: Limits,
 }
 
 impl Server {
+    fn start(self, address: SocketAddr) -> io::Result<Listening> {
+        let listener = StdListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let address = listener.local_addr()?;
+        let stop = Arc::new(Notify::new());
+        let last_answers = self.limits.last_answers;
+        let task = tokio::spawn(self.run(listener, Arc::clone(&stop)));
+        Ok(Listening {
+            task,
+            stop,
+            address,
+            last_answers,
+        })
+    }
+
     async fn run(self, listener: TcpListener, stop: Arc<Notify>) {
         let graceful = GracefulShutdown::new();
         loop {
@@ -111,7 +135,7 @@ impl Server {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    if let Some(place) = self.service.connections.enter(peer.ip()) {
+                    if let Some(place) = self.connections.enter(peer.ip()) {
                         self.begin(stream, place, graceful.watcher());
                     }
                 }
@@ -132,14 +156,14 @@ impl Server {
     fn begin(&self, stream: TcpStream, place: Place, watcher: Watcher) {
         // A client that lost its power sends nothing, so let TCP detect the loss. A
         // client that does not read for as long is lost, too (tcp(7)).
-        let quiet = self.service.limits.quiet;
+        let quiet = self.limits.quiet;
         let millis = u32::try_from(quiet.as_millis()).unwrap_or(u32::MAX);
         let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
         let _ = setsockopt(&stream, sockopt::TcpUserTimeout, &millis);
         let _ = stream.set_nodelay(true);
         let tls = self.tls.as_ref().map(|tls| TlsAcceptor::from(tls.config()));
         let routes = self.routes.clone();
-        let metrics = self.service.connections.metrics().clone();
+        let metrics = self.connections.metrics().clone();
         tokio::spawn(async move {
             let connection = Arc::clone(&place.connection);
             let served = async {

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use landfall_host_media::HostVersion;
 use landfall_host_media::fixtures::Layout;
-use landfall_image_service::Limits;
+use landfall_image_service::{Limits, listen_for};
 use nix::sys::socket::{setsockopt, sockopt};
 
+use crate::client::Client;
 use crate::fixture::Fixture;
 
 fn limits() -> Limits {
@@ -40,6 +41,31 @@ fn is_closed(mut stream: &TcpStream, within: Duration) -> bool {
         }
     }
     false
+}
+
+/// The health checks of the controller.
+#[test]
+fn routes_of_another_service_have_the_limits_too() {
+    let runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
+    let routes = axum::Router::new().route("/healthz", axum::routing::get(|| async { "ok" }));
+    let limits = Limits {
+        connections: 2,
+        ..limits()
+    };
+    let any = "127.0.0.1:0".parse().unwrap();
+    let listening = runtime.block_on(async { listen_for(any, routes, limits).unwrap() });
+    let silent = [(); 2].map(|()| TcpStream::connect(listening.address()).unwrap());
+    thread::sleep(Duration::from_millis(500));
+    // Both are new, so neither gives way.
+    let third = TcpStream::connect(listening.address()).unwrap();
+    assert!(is_closed(&third, Duration::from_secs(2)));
+    for stream in &silent {
+        assert!(is_closed(stream, Duration::from_secs(10)));
+    }
+    let mut client = Client::connect(listening.address());
+    assert_eq!(client.get("/healthz", &[]).body, b"ok");
+    runtime.block_on(listening.stop());
 }
 
 #[test]
