@@ -22,7 +22,7 @@ use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 /// The pauses between two attempts to connect.
@@ -30,6 +30,9 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The time limit of a connection, its TLS handshake, and of one write.
 const LIMIT: Duration = Duration::from_secs(15);
+/// How long a connection lasts that works. A load balancer without a server behind it
+/// accepts connections, and closes each at once.
+const STEADY: Duration = Duration::from_secs(60);
 /// How many of the kernel's records may be lines of init before the agent started.
 const INIT_LINES: usize = 1000;
 
@@ -51,9 +54,13 @@ pub async fn forward(
         landfall_network::first_address(&mut network).await;
         let fault = match connect(&server, tls.as_ref()).await {
             Ok(mut connection) => {
-                backoff.reset();
-                is_reported = false;
-                connection.forward(&mut early, &mut sent).await
+                let start = Instant::now();
+                let fault = connection.forward(&mut early, &mut sent).await;
+                if start.elapsed() >= STEADY {
+                    backoff.reset();
+                    is_reported = false;
+                }
+                fault
             }
             Err(fault) => fault,
         };

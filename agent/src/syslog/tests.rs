@@ -70,6 +70,25 @@ async fn lines_arrive_also_those_of_the_time_before_and_after_an_outage() {
     .unwrap();
 }
 
+/// A load balancer without a server behind it: each connection ends at once.
+#[tokio::test]
+async fn a_server_that_closes_each_connection_is_reported_once() {
+    landfall_report::start(landfall_report::Output::Stderr, false);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = SyslogServer::parse(&format!("tcp://127.0.0.1:{port}")).unwrap();
+    let forwarding = tokio::spawn(forward(server, None, online()));
+    // With a second between them the fourth would come after 4 s: here after 7 s at most.
+    for _ in 0..4 {
+        drop(listener.accept().await.unwrap());
+    }
+    forwarding.abort();
+    let about = format!("no syslog at tcp://127.0.0.1:{port}");
+    let events = events_after(0).into_iter();
+    let reports = events.filter(|event| event.text.contains(&about)).count();
+    assert_eq!(reports, 1);
+}
+
 /// A server that reads three lines, closes the connection, and is there again.
 #[tokio::test]
 async fn early_lines_are_not_sent_again_after_the_server_has_closed() {
