@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use delivery::Delivery;
-use landfall_boot_params::argument_value::HttpUrl;
+use landfall_boot_params::argument_value::WebhookUrl;
 use landfall_http_client::ServiceClient;
 use landfall_network::NetworkState;
 use landfall_report::failure::Failure;
@@ -44,7 +44,7 @@ impl Webhook {
 
     /// Starts to report to this URL. Without one, every report is dropped.
     pub fn start(
-        url: Option<&HttpUrl>,
+        url: Option<&WebhookUrl>,
         client: &ServiceClient,
         network: watch::Receiver<NetworkState>,
     ) -> Self {

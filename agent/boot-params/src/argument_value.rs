@@ -77,6 +77,29 @@ impl ArgumentValue for HttpUrl {
     }
 }
 
+/// The URL of a webhook. Its path is often the only password that it has.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebhookUrl(pub HttpUrl);
+
+impl fmt::Debug for WebhookUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WebhookUrl(***)")
+    }
+}
+
+impl ArgumentValue for WebhookUrl {
+    const EXPECTED: &'static str = HttpUrl::EXPECTED;
+    const SECRET: bool = true;
+
+    fn parse(text: &str) -> Option<WebhookUrl> {
+        HttpUrl::parse(text).map(WebhookUrl)
+    }
+
+    fn to_text(&self) -> String {
+        self.0.to_text()
+    }
+}
+
 /// A value that must not reach a log or a console.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);

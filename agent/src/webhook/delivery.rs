@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use landfall_boot_params::argument_value::HttpUrl;
+use landfall_boot_params::argument_value::WebhookUrl;
 use landfall_http_client::{ServiceClient, status_of};
 use landfall_network::NetworkState;
 use landfall_report::failure::split_remedy;
@@ -47,10 +47,10 @@ enum Outcome {
 }
 
 impl Delivery {
-    pub(super) fn new(url: &HttpUrl, client: &ServiceClient, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(url: &WebhookUrl, client: &ServiceClient, shared: Arc<Shared>) -> Self {
         Self {
-            url: url.0.clone(),
-            origin: origin(&url.0),
+            url: url.0.0.clone(),
+            origin: origin(&url.0.0),
             client: client.clone(),
             shared,
             is_reported: false,

@@ -27,7 +27,7 @@ fn online() -> watch::Receiver<NetworkState> {
 fn webhook(url: &str, options: &HttpOptions) -> Webhook {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = ServiceClient::new(options).unwrap();
-    Webhook::start(HttpUrl::parse(url).as_ref(), &client, online())
+    Webhook::start(WebhookUrl::parse(url).as_ref(), &client, online())
 }
 
 /// The events that the server has received. Other tests of this process change the

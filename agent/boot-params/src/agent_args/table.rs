@@ -9,7 +9,7 @@ use super::listing::ListedSetting;
 use super::names::{Names, argument, both, file, ignored, lookup_only};
 use crate::argument_value::{
     ApiVersion, CertificateCurve, ConsoleMode, HttpUrl, ImageServerAuth, NtpServer, RequestId,
-    Scheme, Secret, ServiceUrls, StepPriority, TlsVersion,
+    Scheme, Secret, ServiceUrls, StepPriority, TlsVersion, WebhookUrl,
 };
 use crate::image_urls::ImageUrls;
 use crate::mac::BootInterface;
@@ -186,7 +186,7 @@ boot_params! {
     /// Send the log to this syslog server (RFC 5424): `udp://HOST:PORT`, `tcp://HOST:PORT` or `tls://HOST:PORT`.
     syslog: Option<SyslogServer> = both("landfall.syslog", "landfall.syslog"), None;
     /// Report an installation by `coreos.inst.*` to this URL: JSON by POST, see [events](events.md).
-    webhook: Option<HttpUrl> = both("landfall.webhook", "landfall.webhook"), None;
+    webhook: Option<WebhookUrl> = both("landfall.webhook", "landfall.webhook"), None;
     /// Bundle of certificate authorities that servers are verified against.
     cafile: Option<String> = file("cafile"), None;
     /// Certificate that the agent shows to servers.

@@ -8,7 +8,7 @@ use super::{AFTER_QUOTE, tail_of};
 /// How the names of secrets end, in lower case. These are the names of our own
 /// arguments, and those that people give to arguments of other programs on the same
 /// kernel command line.
-const ENDINGS: [&str; 7] = [
+const ENDINGS: [&str; 8] = [
     "token",
     "password",
     "passwd",
@@ -16,6 +16,8 @@ const ENDINGS: [&str; 7] = [
     "secret",
     "credential",
     "credentials",
+    // The path of such a URL is often its password.
+    "webhook",
 ];
 
 /// Masks the values. In front of a colon, a name must be in quotes, as in JSON: in
@@ -176,6 +178,10 @@ mod tests {
             ("{'password': 'abc'}", "{'password': '***'}"),
             ("password=\"abc", "password=\"***"),
             ("(ipa-agent-token=abc)", "(ipa-agent-token=***)"),
+            (
+                "landfall.webhook=https://h/services/abc?x=1 quiet",
+                "landfall.webhook=*** quiet",
+            ),
             (
                 "http://u:p@h/?token=abc password=abc",
                 "http://***@h/?*** password=***",
