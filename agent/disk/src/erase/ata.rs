@@ -15,6 +15,7 @@ const SECURITY_SET_PASSWORD: u8 = 0xf1;
 const SECURITY_UNLOCK: u8 = 0xf2;
 const SECURITY_ERASE_PREPARE: u8 = 0xf3;
 const SECURITY_ERASE_UNIT: u8 = 0xf4;
+const SECURITY_DISABLE_PASSWORD: u8 = 0xf6;
 const SHORT: Duration = Duration::from_secs(30);
 /// Time limit if the disk does not report how long an erase takes; the value of
 /// hdparm.
@@ -156,10 +157,13 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
         }
     }
     if let Err(error) = erased {
-        // Unlock the disk in any case: while it is locked, it cannot be overwritten
-        // either.
-        if let Err(second) = try_passwords(disk) {
-            tracing::error!("cannot unlock the disk after its erase failed: {second}");
+        // While the disk is locked, it cannot be overwritten either. With a password it
+        // would be locked again after the next power cycle.
+        if let Err(second) = remove_password(disk) {
+            tracing::error!(
+                "cannot remove the password of the disk after its erase failed: {second}; \
+                 it will be locked after the next power cycle"
+            );
         }
         return Err(error);
     }
@@ -171,8 +175,8 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Unlocks a disk that an interrupted erase left locked. Returns `false` if it was
-/// not locked. Its content is then readable until the next power cycle.
+/// Unlocks a disk that an interrupted erase left locked, and removes its password.
+/// Returns `false` if it was not locked.
 ///
 /// # Errors
 /// If the disk is locked with another password, is frozen, or does not answer.
@@ -184,7 +188,32 @@ pub fn unlock(disk: &impl AtaCommands) -> io::Result<bool> {
     if before.frozen || try_passwords(disk)?.locked {
         return Err(wrong_password());
     }
+    // Its content can be erased now; the erase removes the password, too.
+    if let Err(error) = remove_password(disk) {
+        tracing::warn!("cannot remove the password of the disk: {error}");
+    }
     Ok(true)
+}
+
+/// Unlocks the disk and removes its password, if it is one of ours.
+fn remove_password(disk: &impl AtaCommands) -> io::Result<()> {
+    if try_passwords(disk)?.locked {
+        return Err(wrong_password());
+    }
+    for text in PASSWORDS {
+        if !identify(disk)?.enabled {
+            return Ok(());
+        }
+        let parameters = password(text, 0);
+        let removed = disk.execute(SECURITY_DISABLE_PASSWORD, AtaData::To(&parameters), SHORT);
+        if let Err(error) = removed {
+            tracing::info!("cannot remove the password of the disk: {error}");
+        }
+    }
+    match identify(disk)?.enabled {
+        true => Err(io::Error::other("its password is still set")),
+        false => Ok(()),
+    }
 }
 
 fn wrong_password() -> io::Error {
@@ -272,6 +301,11 @@ mod tests {
                 {
                     disk.locked = false;
                 }
+                (SECURITY_DISABLE_PASSWORD, AtaData::To(block))
+                    if !disk.locked && disk.password.as_deref() == Some(&block[2..34]) =>
+                {
+                    disk.password = None;
+                }
                 (SECURITY_ERASE_PREPARE, AtaData::None) => disk.prepared = true,
                 (SECURITY_ERASE_UNIT, AtaData::To(block))
                     if prepared && disk.password.as_deref() == Some(&block[2..34]) =>
@@ -307,10 +341,17 @@ mod tests {
         }
         let disk = model(None, false);
         assert!(erase(&disk).unwrap());
-        let disk = model(None, false);
-        disk.borrow_mut().fails = true;
-        assert!(erase(&disk).is_err());
-        assert!(!disk.borrow().locked, "it can still be overwritten");
+        for text in [None, Some(PASSWORDS[0]), Some(PASSWORDS[1])] {
+            let disk = model(text, false);
+            disk.borrow_mut().fails = true;
+            assert!(erase(&disk).is_err());
+            assert!(!disk.borrow().locked, "it can still be overwritten");
+            assert_eq!(
+                disk.borrow().password,
+                None,
+                "the next boot finds it locked"
+            );
+        }
     }
 
     #[test]
@@ -321,6 +362,11 @@ mod tests {
             let disk = model(Some(text), true);
             assert!(unlock(&disk).unwrap());
             assert!(!disk.borrow().locked && !disk.borrow().erased);
+            assert_eq!(
+                disk.borrow().password,
+                None,
+                "the next boot finds it locked"
+            );
         }
         let disk = model(Some(b"secret"), true);
         for failure in [unlock(&disk).map(drop), erase(&disk).map(drop)] {
