@@ -297,7 +297,9 @@ fn unattended_full_variable_store() {
             .await?;
         let failed = lab.journal.said(&["install failed"]);
         ensure!(failed.is_err(), "it says {failed:?}");
-        // The screen of UEFI's framebuffer has no memory with characters.
+        // The screen of UEFI's framebuffer has no memory with characters, so nothing can
+        // tell whether it shows the last line. It is drawn after the serial console.
+        tokio::time::sleep(Duration::from_secs(5)).await;
         guest.keep_picture(lab, "boot-entry").await?;
         let mut requests = services.images.requests(IMAGE);
         // The agent fetches the first byte to check that it reaches the server.
