@@ -4,6 +4,8 @@
 //! The status has no secrets: every text is masked when the status is read
 //! ([`now`]), in this one place.
 
+mod disk_state;
+
 use std::fmt::{self, Write as _};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -17,6 +19,8 @@ use tokio::sync::watch;
 use crate::event::{Event, VERSION};
 use crate::failure::with_remedy;
 use crate::{in_words, mib, printable};
+
+pub use disk_state::{DiskChange, DiskState, report_complete_disk};
 
 static STATUS: LazyLock<watch::Sender<Status>> = LazyLock::new(watch::Sender::default);
 
@@ -40,6 +44,8 @@ pub struct Status {
     /// The long work within the step.
     pub progress: Option<Progress>,
     pub root_disk: Option<RootDisk>,
+    /// `None` before the first write to a disk, and after an attempt that has failed.
+    pub disk_state: Option<DiskState>,
     pub last_error: Option<LastError>,
     /// Set when the work on this machine is finished. Says what happens next.
     pub done: Option<String>,
@@ -58,6 +64,7 @@ impl Default for Status {
             step: None,
             progress: None,
             root_disk: None,
+            disk_state: None,
             last_error: None,
             done: None,
         }

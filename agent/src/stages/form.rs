@@ -8,7 +8,7 @@ use std::process::Command;
 
 use landfall_boot_params::NetArgs;
 use landfall_report::failure::{Failure, Result};
-use landfall_report::status::{self, Status};
+use landfall_report::status::{self, DiskState, Status};
 use landfall_settings::{FormArguments, Settings};
 use landfall_sys::state_file::STATE_DIRECTORY;
 use tokio::sync::mpsc;
@@ -60,8 +60,10 @@ fn why_not(status: &Status) -> Option<&'static str> {
         Some("the agent is ending")
     } else if status.node.is_some() {
         Some("Ironic already uses this network for its commands; reset the machine first")
-    } else if status.progress.is_some() {
+    } else if status.progress.is_some() || status.disk_state == Some(DiskState::Writing) {
         Some("the disk is being written; reset the machine first")
+    } else if status.disk_state == Some(DiskState::Complete) {
+        Some("the disk is complete; reset the machine first")
     } else {
         None
     }
@@ -103,6 +105,16 @@ mod tests {
             },
             Status {
                 progress: Some(Progress::default()),
+                ..Status::default()
+            },
+            // Between the download and the commit.
+            Status {
+                disk_state: Some(DiskState::Writing),
+                ..Status::default()
+            },
+            // The boot entry has failed.
+            Status {
+                disk_state: Some(DiskState::Complete),
                 ..Status::default()
             },
             Status {

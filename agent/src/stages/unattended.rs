@@ -6,11 +6,10 @@
 //! errors forever, as coreos-installer's boot service does. On a permanent error it
 //! leaves the machine on, with the reason on the console.
 
+mod complete_disk;
 mod disk;
 mod order;
 
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ pub(super) use order::Order;
 use landfall_devices::permission::WritePermission;
 use landfall_discovery::{Expected, Place, Wanted};
 use landfall_disk::critical_section::CriticalSection;
+use landfall_disk::image::proven_image::WrittenImage;
 use landfall_http_client::{HttpOptions, ServiceClient};
 use landfall_init::Ending;
 use landfall_installation::{BootEntry, InstallOptions, Installation, OwnImage, Servers};
@@ -28,6 +28,7 @@ use landfall_settings::Settings;
 use landfall_sys::backoff::Backoff;
 use landfall_sys::state_file::StateFile;
 
+use self::complete_disk::CompleteDisk;
 use super::own_image::own_image;
 use super::remarks::SAID_AGAIN;
 use super::{Boot, failure_logs};
@@ -41,6 +42,9 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long the last report to the webhook may delay the restart.
 const LAST_REPORT: Duration = Duration::from_secs(10);
+
+/// The disk, its image, and the critical section of the commit.
+type Written = (PathBuf, WrittenImage, CriticalSection);
 
 impl Boot {
     /// Installs what `order` says. Returns only if the boot is to end after that.
@@ -76,24 +80,25 @@ impl Boot {
     async fn install_and_report(&mut self, order: &Order, webhook: &Webhook) -> Result<Ending> {
         let permission = WritePermission::by_boot()?;
         order.report();
-        // An agent that was restarted after the installation has nothing left to
-        // do.
-        let done = StateFile::new(self.state, "unattended-installation");
-        let disk = match done.load() {
-            Ok(Some(path)) => PathBuf::from(OsString::from_vec(path)),
-            _ => {
+        // An agent that was restarted after the installation has at most the boot entry
+        // left to make.
+        let state = StateFile::new(self.state, "unattended-installation");
+        let mut complete = match CompleteDisk::of_earlier_agent(&state) {
+            Some(complete) => complete,
+            None => {
                 webhook.started();
-                let complete = self.install_until_done(order, permission, webhook).await;
-                // Record the end before the boot entry is made: if the firmware makes the agent
-                // crash, there must be no second installation.
-                done.store_or_warn(complete.disk.as_os_str().as_bytes());
-                let disk = complete.disk.clone();
-                if let Err(failure) = complete.make_boot_entry(permission).await {
-                    self.stay_after(&failure, webhook).await;
-                }
-                disk
+                let (disk, written, section) =
+                    self.install_until_done(order, permission, webhook).await;
+                CompleteDisk::record(state, disk, written.kept, section)
             }
         };
+        let made = complete
+            .make_boot_entry(self.boot_entry(), permission)
+            .await;
+        if let Err(failure) = made {
+            self.stay_after(&failure, webhook).await;
+        }
+        let disk = complete.path().to_owned();
         self.clock.save();
         // The error of an earlier attempt.
         status::retry_succeeded("agent");
@@ -118,11 +123,11 @@ impl Boot {
         order: &Order,
         permission: WritePermission,
         webhook: &Webhook,
-    ) -> CompleteDisk {
+    ) -> Written {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
             let failure = match self.install_once(order, permission).await {
-                Ok(complete) => return complete,
+                Ok(written) => return written,
                 Err(failure) => failure,
             };
             let failure = Failure {
@@ -168,7 +173,7 @@ impl Boot {
         &mut self,
         order: &Order,
         permission: WritePermission,
-    ) -> Result<CompleteDisk> {
+    ) -> Result<Written> {
         let mut options = order.options()?;
         order.fill_in_image(&mut options, &self.settings.params)?;
         let own_image = own_image_for(&options).await?;
@@ -201,25 +206,24 @@ impl Boot {
         let network = FirstBootNetwork::handed_on(&self.settings.command_line, &choice, true);
         let servers = Servers::new(&image_options(&self.settings)?)?;
         options.verify |= *self.settings.params.verify;
-        let ignore_failure = *self.settings.params.ignore_bootloader_failure;
+        let boot_entry = self.boot_entry();
         blocking(move || {
             let own_image = |_| Ok(own_image.clone());
             let mut installation = Installation::prepare(&options, &servers, &own_image)?;
-            installation.boot_entry = BootEntry::new(ignore_failure);
+            installation.boot_entry = boot_entry;
             let changes = &mut installation.changes;
             if changes.firstboot_args.is_none() {
                 changes.firstboot_args = network.arguments;
             }
             changes.network_keyfiles.extend(network.keyfiles);
             let (written, section) = installation.write(&servers.client, &permission)?;
-            Ok(CompleteDisk {
-                section,
-                disk: installation.disk,
-                kept: written.kept,
-                boot_entry: installation.boot_entry,
-            })
+            Ok((installation.disk, written, section))
         })
         .await
+    }
+
+    fn boot_entry(&self) -> BootEntry {
+        BootEntry::new(*self.settings.params.ignore_bootloader_failure)
     }
 }
 
@@ -231,26 +235,6 @@ fn webhook_client(settings: &Settings) -> Result<ServiceClient> {
         ..http_options(settings)?
     };
     ServiceClient::new(&options)
-}
-
-/// A completely installed disk. Nothing that happens from here on may start another
-/// installation.
-struct CompleteDisk {
-    section: CriticalSection,
-    disk: PathBuf,
-    kept: Vec<u32>,
-    boot_entry: BootEntry,
-}
-
-impl CompleteDisk {
-    /// See [`BootEntry::carry_out`].
-    async fn make_boot_entry(self, permission: WritePermission) -> Result<()> {
-        blocking(move || {
-            self.boot_entry
-                .carry_out(&self.disk, &self.kept, &permission, &self.section)
-        })
-        .await
-    }
 }
 
 /// The image of the boot medium, if it is the one to install. The agent looks for

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use landfall_report::failure::{Failure, Result};
 use landfall_report::mib;
+use landfall_report::status::DiskChange;
 use uuid::Uuid;
 
 use crate::device::aligned_buffer::AlignedBuffer;
@@ -37,6 +38,8 @@ pub struct Ends {
     /// failure may leave the disk in any state; the operator can then restore the
     /// partitions from this file.
     file: Option<PathBuf>,
+    /// From [`Ends::clear`] on, until the disk is complete or the attempt has failed.
+    change: Option<DiskChange>,
 }
 
 impl Ends {
@@ -56,6 +59,7 @@ impl Ends {
             kept,
             preserve_on_error,
             file: None,
+            change: None,
         };
         ends.spare(target);
         Ok(ends)
@@ -90,6 +94,7 @@ impl Ends {
         if let Some(kept) = self.kept.as_ref().filter(|_| self.preserve_on_error) {
             self.file = Some(save(kept, target.path())?);
         }
+        self.change = Some(DiskChange::begin());
         clear(target, self.kept.as_ref())
     }
 
@@ -110,12 +115,15 @@ impl Ends {
     }
 
     /// Call this after the commit: it deletes the file with the kept partitions'
-    /// table.
-    pub fn release(&self) {
+    /// table, and reports the disk as complete.
+    pub fn release(self) {
         if let Some(file) = &self.file
             && let Err(error) = fs::remove_file(file)
         {
             tracing::warn!("cannot remove {}: {error}", file.display());
+        }
+        if let Some(change) = self.change {
+            change.complete();
         }
     }
 }

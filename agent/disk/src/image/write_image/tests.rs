@@ -17,6 +17,7 @@ use landfall_download::digest::Hasher;
 use landfall_download::fetch::{RetryPolicy, medium_url};
 use landfall_http_client::fixtures::{Asked, Reply, Server, http_client};
 use landfall_report::failure::Class;
+use landfall_report::status::{self, DiskState};
 use landfall_sys::skip::skip;
 use proptest::prelude::*;
 use tempfile::NamedTempFile;
@@ -353,6 +354,16 @@ fn a_kernel_that_does_not_read_the_table_costs_no_image() {
     proven.refuse_reread();
     proven.commit().unwrap();
     assert_holds(&disk, &image);
+}
+
+/// While the image waits for its commit, an operator could else start the agent again from
+/// the network form.
+#[test]
+fn an_image_that_is_not_committed_yet_is_reported() {
+    let disk = disk(DISK);
+    let proven = proven(&gpt_image(8 * MIB, 512), &disk).unwrap();
+    assert_eq!(status::now().disk_state, Some(DiskState::Writing));
+    proven.commit().unwrap();
 }
 
 /// The first MiB is held back. A partition there would lack its data while it is in
