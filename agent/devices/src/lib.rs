@@ -1,7 +1,7 @@
 //! What this machine's devices are called, what they belong to, and who may write
 //! to them: names of NICs and paths of disks, the sets that disks are members of,
-//! the medium that the machine booted from, drivers that failed, and the permission
-//! to write.
+//! the medium that the machine booted from, drivers that failed, what identifies a
+//! disk, and the permission to write.
 
 pub mod boot_medium;
 pub mod devices_below;
@@ -9,5 +9,6 @@ pub mod devices_settled;
 pub mod disk_paths;
 pub mod disk_sets;
 pub mod driver_faults;
+pub mod identity;
 pub mod interface_names;
 pub mod permission;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::tables::gpt::{Entry, Partition, Table};
 
 pub use faulty_disk::{Answer, Change, FaultyDisk, Request as DiskRequest};
-pub use landfall_sys::loop_device::{LoopDevice, loop_device};
+pub use landfall_sys::loop_device::{LoopDevice, exchange, loop_device};
 
 /// Runs a program that must succeed. `None`, with a printed reason, if the program
 /// is missing.

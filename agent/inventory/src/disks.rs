@@ -3,6 +3,7 @@
 
 use landfall_devices::boot_medium::BootMedia;
 use landfall_devices::disk_paths::{self, SharedIdentity};
+use landfall_devices::identity::Identity;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
@@ -20,9 +21,12 @@ pub const SIZE_UNIT: u64 = 512;
 /// between several disks that match the same hints. The list includes disks that
 /// the agent never writes to, see [`DiskTraits::why_untouchable`].
 pub fn collect(root: &SystemPath) -> Vec<Disk> {
+    // The identities are first: whatever the rest says about a disk that was
+    // exchanged meanwhile, no write to it is possible.
+    let devices = devices(root);
     let boot_media = BootMedia::look(root);
     let mut found: Vec<(Option<SharedIdentity>, bool, Disk)> = Vec::new();
-    for device in devices(root) {
+    for device in devices {
         if device.no_disk.is_some() {
             continue;
         }
@@ -70,6 +74,9 @@ pub struct Device {
     pub block: SystemPath,
     /// In bytes.
     pub size: u64,
+    /// `None` for the hidden paths of a multipath NVMe disk, which have no device
+    /// number.
+    pub identity: Option<Identity>,
     /// Why the device is not a disk; `None` if it is one.
     pub no_disk: Option<NoDisk>,
 }
@@ -81,6 +88,7 @@ pub fn devices(root: &SystemPath) -> Vec<Device> {
         .into_iter()
         .filter_map(|name| {
             let block = directory.join(&name).resolved()?;
+            let identity = Identity::in_sysfs(&block);
             // The hidden paths of a multipath NVMe disk have no device number.
             let number = sysfs::text(&block.join("dev"))
                 .and_then(|text| device_number(&text))
@@ -91,6 +99,7 @@ pub fn devices(root: &SystemPath) -> Vec<Device> {
                 name,
                 block,
                 size,
+                identity,
                 no_disk,
             };
             Some((number, device))
@@ -136,6 +145,7 @@ fn disk(device: &Device) -> Disk {
         logical_sectors: queue("logical_block_size").unwrap_or(512),
         physical_sectors: queue("physical_block_size").unwrap_or(512),
         traits: DiskTraits {
+            identity: device.identity,
             read_only: sysfs::flag(&block.join("ro")),
             virtual_media: is_virtual_media(tran, vendor.as_deref(), identity.model.as_deref()),
             partitions: partitions(block),

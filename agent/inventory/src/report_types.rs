@@ -4,7 +4,11 @@
 //! operators compare stored inventories of both agents. `null` means unknown;
 //! only [`Inventory::bmc_mac`] is left out if it is unknown.
 
+use std::path::PathBuf;
+
 use landfall_devices::boot_medium::BootMedium;
+use landfall_devices::identity::{ChosenDisk, Identity};
+use landfall_report::failure::{Failure, Result};
 use serde::Serialize;
 
 use super::collectors::numa_topology::NumaTopology;
@@ -116,6 +120,8 @@ pub struct Disk {
 /// What the choice of a root disk uses in addition to the reported fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskTraits {
+    /// By which the agent recognises the disk when it opens it for writing.
+    pub identity: Option<Identity>,
     /// Every form of the serial number that a hint may use.
     pub serials: Vec<String>,
     /// Every form of the WWN that a hint may use.
@@ -132,6 +138,23 @@ pub struct DiskTraits {
     pub other_paths: Vec<OtherPath>,
     /// The partitions that the kernel knows, on every path.
     pub partitions: Vec<PartitionNode>,
+}
+
+impl Disk {
+    /// The disk as it was listed, for an open that may happen much later.
+    ///
+    /// # Errors
+    /// If the kernel did not give its device number.
+    pub fn chosen(&self) -> Result<ChosenDisk> {
+        let path = PathBuf::from(&self.name);
+        match self.traits.identity {
+            Some(identity) => Ok(ChosenDisk { path, identity }),
+            None => Err(Failure::device_not_found(format!(
+                "{}: the kernel does not give its device number",
+                self.name
+            ))),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,8 @@
 //! The disk that the agent writes to: opened once, exclusively, and known to be
 //! unused.
 
-mod identity;
 mod open;
 
-pub use identity::Identity;
 pub use open::{refuse_boot_medium, refuse_medium_of_image};
 
 use std::fs::{self, File};
@@ -16,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use landfall_devices::identity::Identity;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::{block_ioctl, zero_range};
 use nix::libc;
@@ -34,7 +33,7 @@ const REREAD_TRIES: u32 = 100;
 const REREAD_PAUSE: Duration = Duration::from_millis(100);
 
 /// A disk that the agent has open exclusively, for writing unless
-/// [`Target::open_to_check`] was used.
+/// [`Target::open_chosen_to_check`] was used.
 #[derive(Debug)]
 pub struct Target {
     path: PathBuf,
@@ -119,7 +118,7 @@ impl Target {
         })
     }
 
-    /// Fails if this is not the expected disk.
+    /// Fails if this is neither the expected disk nor a partition of it.
     pub fn refuse_other(&self, expected: Identity) -> Result<()> {
         expected.refuse_other(&self.path, &self.file)
     }

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use landfall_devices::identity::Identity;
 use landfall_devices::permission::WritePermission;
 use landfall_download::digest::Computed;
 use landfall_report::failure::{Failure, Result};
@@ -22,7 +23,7 @@ use crate::config_drive::{Content, write_config_drive};
 use crate::critical_section::{self, CriticalSection};
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::device_lock::DeviceLock;
-use crate::device::target::{Identity, Target};
+use crate::device::target::Target;
 use crate::image::decode::Packing;
 use crate::image::ends::Ends;
 use crate::image::sparse_write::Written;

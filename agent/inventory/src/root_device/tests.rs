@@ -41,6 +41,7 @@ fn disk(fields: &Value) -> Disk {
         physical_sectors: 512,
         tran: text("tran"),
         traits: DiskTraits {
+            identity: None,
             serials: list("serials", "serial"),
             wwns: list("wwns", "wwn"),
             by_paths: list("by_paths", "by_path"),

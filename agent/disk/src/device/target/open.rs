@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use landfall_devices::boot_medium::{self, BootMedia};
 use landfall_devices::devices_below::{devices_below, in_sysfs};
+use landfall_devices::identity::ChosenDisk;
 use landfall_devices::permission::WritePermission;
 use landfall_download::fetch::media_of;
 use landfall_report::failure::{Failure, Result};
@@ -30,10 +31,34 @@ impl Target {
         Self::open_device(path, false, Access::Write(permission))
     }
 
+    /// Like [`Target::open`], but rejects another disk than the chosen one.
+    ///
+    /// # Errors
+    /// As for [`Target::open`]. If the name now belongs to another disk, the class is
+    /// `DeviceNotFound`.
+    pub fn open_chosen(disk: &ChosenDisk, permission: &WritePermission) -> Result<Self> {
+        Self::of_chosen(disk, Access::Write(permission))
+    }
+
     /// Like [`Target::open`], but read-only: applies the same checks, and nothing
     /// can be written.
     pub fn open_to_check(path: &Path) -> Result<Self> {
         Self::open_device(path, false, Access::Check)
+    }
+
+    /// Like [`Target::open_chosen`], but read-only: applies the same checks, and nothing
+    /// can be written.
+    pub fn open_chosen_to_check(disk: &ChosenDisk) -> Result<Self> {
+        Self::of_chosen(disk, Access::Check)
+    }
+
+    fn of_chosen(disk: &ChosenDisk, access: Access<'_>) -> Result<Self> {
+        // Another disk may be in use. The error must then say that it is another one.
+        disk.refuse_other_name()?;
+        let target = Self::open_device(&disk.path, false, access)?;
+        // The name may have changed its disk since.
+        disk.refuse_other(&target.file)?;
+        Ok(target)
     }
 
     /// Like [`Target::open`], but also accepts a partition.

@@ -1,11 +1,13 @@
+use landfall_devices::identity::ChosenDisk;
 use landfall_devices::permission::WritePermission;
 use landfall_download::fetch::medium_url;
 use landfall_report::failure::Class;
+use landfall_sys::block_partition;
 use landfall_sys::sys_tree::plant;
 
 use super::open::share_a_disk;
 use super::*;
-use crate::fixtures::loop_device;
+use crate::fixtures::{exchange, loop_device};
 
 fn permission() -> WritePermission {
     WritePermission::by_operator()
@@ -165,33 +167,79 @@ fn a_file_is_a_disk_of_whole_sectors() {
 
 #[test]
 fn another_disk_of_the_same_name_is_told_apart() {
-    use std::process::Command;
-
     let disk = || {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();
         file
     };
     let (first, second) = (disk(), disk());
-    let Some(device) = crate::fixtures::loop_device(first.path(), 512) else {
+    let Some(device) = loop_device(first.path(), 512) else {
         return;
     };
-    let target = Target::open(device.path(), &permission()).unwrap();
-    let identity = target.identity().unwrap();
+    let chosen = ChosenDisk::by_path(device.path()).unwrap();
+    let target = Target::open_chosen(&chosen, &permission()).unwrap();
+    assert_eq!(target.identity().unwrap(), chosen.identity);
+    target.refuse_other(chosen.identity).unwrap();
     drop(target);
-    let again = Target::open(device.path(), &permission()).unwrap();
-    again.refuse_other(identity).unwrap();
-    drop(again);
-    let losetup = |arguments: &[&Path]| {
-        let status = Command::new("/sbin/losetup").args(arguments).status();
-        status.unwrap().success()
-    };
-    assert!(losetup(&[Path::new("-d"), device.path()]));
-    if !losetup(&[device.path(), second.path()]) {
-        let device = device.path().display();
-        return landfall_sys::skip::skip(format_args!("{device} was taken meanwhile"));
+    Target::open_chosen_to_check(&chosen).unwrap();
+    if !exchange(device.path(), second.path()) {
+        return;
     }
     let other = Target::open(device.path(), &permission()).unwrap();
-    let failure = other.refuse_other(identity).unwrap_err();
+    let failure = other.refuse_other(chosen.identity).unwrap_err();
+    assert_eq!(failure.class, Class::BlockDeviceError);
     assert!(failure.details.contains("found another one"), "{failure}");
+    // It is in use now, but the operator must learn that it is another one.
+    for opened in [
+        Target::open_chosen(&chosen, &permission()),
+        Target::open_chosen_to_check(&chosen),
+    ] {
+        let failure = opened.unwrap_err();
+        assert_eq!(failure.class, Class::DeviceNotFound);
+        assert!(failure.details.contains("found another one"), "{failure}");
+        assert!(failure.details.ends_with("; nothing was written"));
+    }
+    drop(other);
+    assert!(Target::open_chosen(&chosen, &permission()).is_err());
+}
+
+/// A node of a partition is opened by a name of its own.
+#[test]
+fn a_partition_has_the_identity_of_its_disk() {
+    let disk = || {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(4 << 20).unwrap();
+        file
+    };
+    let (first, second) = (disk(), disk());
+    let Some(device) = loop_device(first.path(), 512) else {
+        return;
+    };
+    let identity = ChosenDisk::by_path(device.path()).unwrap().identity;
+    let name = format!("{}p1", device.path().display());
+    let node = Path::new(&name);
+    let add = || {
+        let disk = File::open(device.path()).unwrap();
+        block_partition::add(&disk, 1, 1 << 20, 1 << 20).unwrap();
+    };
+    let delete = || {
+        let disk = File::open(device.path()).unwrap();
+        block_partition::delete(&disk, 1).unwrap();
+    };
+    add();
+    if !node.exists() {
+        delete();
+        return landfall_sys::skip::skip("nobody makes device nodes here");
+    }
+    let open = || Target::open_disk_or_partition(node, &permission()).unwrap();
+    let found = open().identity().unwrap();
+    delete();
+    assert_eq!(found, identity);
+    if !exchange(device.path(), second.path()) {
+        return;
+    }
+    add();
+    let judged = open().refuse_other(identity);
+    delete();
+    assert!(judged.unwrap_err().details.contains("found another one"));
 }
