@@ -211,6 +211,7 @@ fn script(method: Method) -> Script {
         hold: false,
         heartbeat_timeout: conductor::HEARTBEAT_TIMEOUT,
         poll_while_held: false,
+        erasure_concurrency: 4,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Tests clean steps that need a booted machine: disks that fail, and crash
-//! records that firmware keeps.
+//! Tests clean steps that need a booted machine: disks that fail or change their
+//! names, and crash records that firmware keeps.
 
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
@@ -68,6 +68,66 @@ fn unreadable_disk_does_not_stop_cleaning() {
             "/dev/vdb was not cleaned"
         );
         Ok(())
+    });
+}
+
+/// While the first disk is erased, the second one goes away, and a disk that was not
+/// there when the disks were listed gets its name.
+#[test]
+fn another_disk_of_the_same_name_is_not_erased() {
+    host_test("another_disk_of_the_same_name_is_not_erased", async |lab| {
+        let plan = Plan {
+            bus: Bus::VirtioScsi,
+            disk_mib: 64,
+            disk_before: OldDisk::Pattern,
+            ..Plan::default()
+        };
+        let mut site = site(lab, &plan, "erase_devices").await?;
+        // The agent erases disks in descending order of their names: /dev/vda first.
+        site.script.erasure_concurrency = 1;
+        let (first, kept) = (lab.path("first.raw"), lab.path("kept.raw"));
+        OldDisk::Blank.make(&first, 1024).await?;
+        OldDisk::Pattern.make(&kept, 64).await?;
+        for (path, bus, unplugged) in [
+            (&first, Bus::VirtioBlk, false),
+            (&kept, Bus::VirtioScsi, true),
+        ] {
+            site.machine.disks.push(Disk {
+                path: path.clone(),
+                bus,
+                unplugged,
+                fault: None,
+            });
+        }
+        let services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        guest
+            .console("/dev/vda: pass 1 of 2 (random)", BOOT + STEP)
+            .await?;
+        // The pass with zeros is not over before the name has changed its disk.
+        guest.set_hanging(1, true).await?;
+        let gone = lab.journal.mark();
+        guest.unplug(0).await?;
+        guest
+            .console_after(gone, "[sda] Synchronizing SCSI cache", STEP)
+            .await?;
+        guest.plug(2).await?;
+        guest
+            .console_after(gone, "[sda] Attached SCSI disk", STEP)
+            .await?;
+        guest.set_hanging(1, false).await?;
+        let last_error = services.conductor.failed(STEP).await?;
+        ensure_contains(
+            &last_error,
+            &["\"/dev/sda\"", "found another one", "disk sequence"],
+        )?;
+        ensure!(
+            !last_error.contains("/dev/vda"),
+            "last_error is: {last_error}"
+        );
+        guest.cut_power().await?;
+        ensure_untouched(&site.machine.disks[0].path)?;
+        ensure_untouched(&kept)
     });
 }
 

@@ -75,6 +75,7 @@ async fn refused(lab: &Lab) -> Result<()> {
         hold: true,
         heartbeat_timeout: conductor::HEARTBEAT_TIMEOUT,
         poll_while_held: false,
+        erasure_concurrency: 4,
     };
     let _conductor = Conductor::start(lab, script).await?;
     let lookup = format!("/v1/lookup?addresses={MAC}");

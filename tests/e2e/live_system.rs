@@ -198,6 +198,7 @@ fn script() -> Script {
         hold: false,
         heartbeat_timeout: conductor::HEARTBEAT_TIMEOUT,
         poll_while_held: false,
+        erasure_concurrency: 4,
     }
 }
 

@@ -282,6 +282,7 @@ impl Plan {
                 hold: false,
                 heartbeat_timeout: conductor::HEARTBEAT_TIMEOUT,
                 poll_while_held: false,
+                erasure_concurrency: 4,
             },
             files,
             proof,

@@ -4,7 +4,7 @@
 //! partitions. So it does not matter whether the kernel has assembled the array, or
 //! whether all members are present.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use landfall_devices::disk_sets::md_superblock::{self, MdSuperblock};
+use landfall_devices::identity::Identity;
 use landfall_devices::permission::WritePermission;
 use landfall_report::failure::{Class, Failure, Result};
 use landfall_sys::{block_ioctl, md_ioctl};
@@ -34,6 +35,8 @@ const PASSES: u32 = 2;
 #[derive(Debug, Clone)]
 pub struct Candidate {
     pub disk: PathBuf,
+    /// What the disk was when it was listed.
+    pub identity: Identity,
     /// In the order in which the agent works on them.
     pub partitions: Vec<PathBuf>,
 }
@@ -54,6 +57,7 @@ pub struct Keep {
 struct Member {
     path: PathBuf,
     disk: PathBuf,
+    identity: Identity,
     superblock: MdSuperblock,
 }
 
@@ -64,7 +68,8 @@ struct Member {
 /// `disks`, and every array that shares a disk with a kept one.
 ///
 /// # Errors
-/// `SoftwareRAIDError` if an array remains that should have been deleted.
+/// `SoftwareRAIDError` if an array remains that should have been deleted. An error if
+/// the name of a disk now belongs to another one, which is left unchanged.
 pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) -> Result<()> {
     let keep = Kept {
         volumes: &keep.volumes,
@@ -98,17 +103,21 @@ fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
     for candidate in disks {
         let devices = candidate.partitions.iter().chain([&candidate.disk]);
         for path in devices {
-            let superblocks = match superblocks(path) {
-                Ok(superblocks) => superblocks,
+            let (device, size) = match open(path) {
+                Ok(opened) => opened,
                 // An earlier pass has removed the partition with its table.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && *path != candidate.disk => {
                     continue;
                 }
-                Err(e) => return Err(raid_error(path, "cannot look for RAID superblocks", &e)),
+                Err(e) => return Err(unsearched(path, &e)),
             };
+            candidate.identity.refuse_other(path, &device)?;
+            let superblocks =
+                md_superblock::find(&device, size).map_err(|e| unsearched(path, &e))?;
             members.extend(superblocks.into_iter().map(|superblock| Member {
                 path: path.clone(),
                 disk: candidate.disk.clone(),
+                identity: candidate.identity,
                 superblock,
             }));
         }
@@ -116,9 +125,8 @@ fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
     Ok(members)
 }
 
-fn superblocks(path: &Path) -> io::Result<Vec<MdSuperblock>> {
-    let (device, size) = open(path)?;
-    md_superblock::find(&device, size)
+fn unsearched(path: &Path, error: &io::Error) -> Failure {
+    raid_error(path, "cannot look for RAID superblocks", error)
 }
 
 /// A device and its size in bytes.
@@ -220,9 +228,12 @@ fn delete_members(members: &[Member], permission: &WritePermission) {
             Err(failure) => tracing::error!("{failure}"),
         }
     }
-    let disks: BTreeSet<&Path> = members.iter().map(|member| &*member.disk).collect();
-    for disk in disks {
+    let disks: BTreeMap<&Path, Identity> = { members.iter() }
+        .map(|member| (&*member.disk, member.identity))
+        .collect();
+    for (disk, identity) in disks {
         let erased = Target::open(disk, permission).and_then(|target| {
+            target.refuse_other(identity)?;
             erase_metadata(&target)?;
             target.reread_partitions()
         });
@@ -315,6 +326,7 @@ fn stop_array(path: &Path, directory: &Path, permission: &WritePermission) {
 
 fn zero_superblock(member: &Member, permission: &WritePermission) -> Result<()> {
     let target = Target::open_disk_or_partition(&member.path, permission)?;
+    target.refuse_other(member.identity)?;
     let zeros = AlignedBuffer::zeroed(md_superblock::LEN);
     target.write_and_compare(member.superblock.offset, &zeros)
 }
@@ -332,16 +344,36 @@ mod tests {
     use std::process::Command;
 
     use landfall_devices::disk_sets::md_superblock::{Version, superblock};
+    use landfall_devices::identity::ChosenDisk;
 
     use super::*;
-    use crate::fixtures::{LoopDevice, loop_device};
+    use crate::fixtures::{LoopDevice, exchange, loop_device};
 
     const SIZE: u64 = 16 << 20;
+
+    fn any_identity() -> Identity {
+        Identity::of(&tempfile::tempfile().unwrap()).unwrap()
+    }
+
+    fn superblocks(path: &Path) -> io::Result<Vec<MdSuperblock>> {
+        let (device, size) = open(path)?;
+        md_superblock::find(&device, size)
+    }
+
+    fn candidate(device: &LoopDevice) -> Candidate {
+        let ChosenDisk { path, identity } = ChosenDisk::by_path(device.path()).unwrap();
+        Candidate {
+            disk: path,
+            identity,
+            partitions: Vec::new(),
+        }
+    }
 
     fn member(disk: &str, array: u128, name: &str) -> Member {
         Member {
             path: format!("{disk}{array}").into(),
             disk: disk.into(),
+            identity: any_identity(),
             superblock: MdSuperblock {
                 version: Version::V1_2,
                 offset: 4096,
@@ -383,6 +415,7 @@ mod tests {
     fn an_array_on_another_disk_too_is_kept() {
         let candidates = ["/dev/sdb", "/dev/sdc"].map(|disk| Candidate {
             disk: disk.into(),
+            identity: any_identity(),
             partitions: vec![format!("{disk}1").into()],
         });
         let array = |members: &[&str]| Array {
@@ -437,10 +470,7 @@ mod tests {
             let Some([raid, other]) = disks(version) else {
                 return;
             };
-            let candidates = [&raid, &other].map(|(_, device)| Candidate {
-                disk: device.path().to_owned(),
-                partitions: Vec::new(),
-            });
+            let candidates = [&raid, &other].map(|(_, device)| candidate(device));
             let permission = WritePermission::by_operator();
             let is_left = |keep: &Keep| {
                 delete(&candidates, keep, &permission).unwrap();
@@ -475,5 +505,31 @@ mod tests {
             let text = String::from_utf8_lossy(&examined.stderr);
             assert!(text.contains("No md superblock"), "{examined:?}");
         }
+    }
+
+    #[test]
+    fn an_array_on_a_disk_that_got_the_name_of_a_listed_disk_is_kept() {
+        let (Some([listed, _]), Some([kept, _])) = (disks(Version::V1_2), disks(Version::V1_2))
+        else {
+            return;
+        };
+        let candidates = [candidate(&listed.1)];
+        let (file, device) = kept;
+        drop(device);
+        if !exchange(listed.1.path(), file.path()) {
+            return;
+        }
+        let permission = WritePermission::by_operator();
+        let failure = delete(&candidates, &Keep::default(), &permission).unwrap_err();
+        assert!(failure.details.contains("found another one"), "{failure}");
+        // The name may also change after the search.
+        let member = Member {
+            path: listed.1.path().to_owned(),
+            disk: listed.1.path().to_owned(),
+            identity: candidates[0].identity,
+            superblock: superblocks(listed.1.path()).unwrap().remove(0),
+        };
+        delete_members(&[member], &permission);
+        assert_eq!(superblocks(listed.1.path()).unwrap().len(), 1);
     }
 }

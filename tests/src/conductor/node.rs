@@ -78,6 +78,7 @@ pub(super) fn full(script: &Script, step: &Value, unmasked: bool) -> Value {
     node["instance_info"] = instance_info(script, config_drive);
     node[format!("{}_step", script.method.operation())] = step.clone();
     node["deploy_interface"] = interface.into();
+    node["driver_internal_info"]["disk_erasure_concurrency"] = script.erasure_concurrency.into();
     node
 }
 

@@ -27,6 +27,8 @@ pub struct Script {
     pub heartbeat_timeout: u64,
     /// Request the list of commands at each heartbeat of a held script.
     pub poll_while_held: bool,
+    /// How many disks are erased at a time (`[deploy]disk_erasure_concurrency`).
+    pub erasure_concurrency: u32,
 }
 
 /// An image as the operator describes it to Ironic.

@@ -1,6 +1,7 @@
 //! The disks that a clean step may work on.
 
 mod obstacle;
+mod open;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use landfall_devices::disk_sets::DiskSets;
-use landfall_devices::permission::WritePermission;
+use landfall_devices::identity::Identity;
 use landfall_disk::device::busy::{Device, KernelView};
 use landfall_disk::device::device_mapper;
 use landfall_disk::erase::guard;
@@ -30,6 +31,9 @@ pub(super) use obstacle::Obstacle;
 #[derive(Debug, Clone)]
 pub(super) struct Erasable {
     pub disk: PathBuf,
+    /// What the disk was when it was listed. Cleaning takes hours, and the name may
+    /// then belong to a disk that must not be erased.
+    identity: Option<Identity>,
     /// The partitions, in descending order of their names.
     pub partitions: Vec<PathBuf>,
     /// Whether ATA commands reach the disk itself, without a bridge in between.
@@ -50,6 +54,7 @@ impl Erasable {
         partitions.sort_unstable_by(|a, b| b.cmp(a));
         Self {
             disk: PathBuf::from(&device.disk.name),
+            identity: device.disk.traits.identity,
             partitions,
             is_ata: matches!(device.disk.tran.as_deref(), Some("sata" | "ata")),
             obstacle: None,
@@ -67,16 +72,12 @@ impl Erasable {
         self.name().starts_with("/dev/nvme")
     }
 
-    /// Deactivates what a live system has built on the disk. Only for a disk without an
-    /// obstacle: everything that is built on such a disk uses only erasable disks.
-    pub fn release(&self, permission: &WritePermission) -> Result<()> {
-        device_mapper::release(&self.disk, permission)
-    }
-
     #[cfg(test)]
     pub fn for_test(disk: &str) -> Self {
+        let directory = landfall_devices::devices_below::in_sysfs(Path::new(disk));
         Self {
             disk: disk.into(),
+            identity: directory.and_then(|directory| Identity::in_sysfs(&directory)),
             partitions: Vec::new(),
             is_ata: false,
             obstacle: None,
@@ -374,6 +375,8 @@ pub(super) async fn list_unshared(node: &Node, guarded: bool) -> Result<Vec<Eras
 /// If `guarded` is set and the disk holds a file system that other machines use.
 pub(super) fn inspect_again(disk: &Erasable, guarded: bool) -> Result<Erasable> {
     let name = disk.name();
+    // The skip lists judged the disk that had this name then.
+    disk.identity()?.refuse_other_name(&disk.disk)?;
     let devices = block_devices::collect(&SystemPath::live());
     let Some(device) = devices.iter().find(|device| device.disk.name == name) else {
         return Err(Failure::device_not_found(format!(
@@ -384,6 +387,7 @@ pub(super) fn inspect_again(disk: &Erasable, guarded: bool) -> Result<Erasable> 
         return Err(Failure::erasure(format!("{name}: it is {medium}")));
     }
     let mut inspected = inspect(&KernelView::default(), device);
+    inspected.identity = disk.identity;
     inspected.erasable_namespaces = disk.erasable_namespaces;
     if guarded {
         refuse_shared(&mut inspected)?;

@@ -161,7 +161,7 @@ fn unlocked(
     if !disk.is_ata || !options.ata_secure_erase {
         return Err(unreadable(reason));
     }
-    let target = erase_metadata::open_when_free(&disk.disk, permission)?;
+    let target = disk.open(&disk.disk, permission)?;
     let unlocked = ata::unlock(target.device()).map_err(|error| {
         let failure = own_means_failed("ATA security", &error);
         Failure {
@@ -209,7 +209,7 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
             ));
         }
     }
-    let target = erase_metadata::open_when_free(&disk.disk, permission)?;
+    let target = disk.open(&disk.disk, permission)?;
     overwrite(&target, options.passes)?;
     target.reread_partitions()
 }
@@ -232,7 +232,7 @@ fn erase_by_its_own_means(
     if !disk.is_ata || !options.ata_secure_erase {
         return Ok(false);
     }
-    let target = erase_metadata::open_when_free(&disk.disk, permission)?;
+    let target = disk.open(&disk.disk, permission)?;
     let erased =
         ata::erase(target.device()).map_err(|e| own_means_failed("ATA secure erase", &e))?;
     if erased {
@@ -243,7 +243,7 @@ fn erase_by_its_own_means(
 }
 
 fn erase_nvme(disk: &Erasable, permission: &WritePermission) -> Result<()> {
-    let target: Target = erase_metadata::open_when_free(&disk.disk, permission)?;
+    let target: Target = disk.open(&disk.disk, permission)?;
     let method = nvme::erase(target.device(), disk.erasable_namespaces)
         .map_err(|e| own_means_failed("NVMe format", &e))?
         .ok_or_else(|| Failure::erasure("NVMe format: the controller does not support it"))?;
@@ -260,8 +260,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use super::*;
+    use landfall_disk::fixtures::{exchange, loop_device, run};
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn options_are_the_conductors() {
@@ -311,6 +313,55 @@ mod tests {
         let odd =
             options(json!({"disk_erasure_concurrency": 0, "agent_erase_devices_iterations": -1}));
         assert_eq!((odd.concurrency, odd.passes.random), (1, 1));
+    }
+
+    /// A disk with file system and data, and whether all of its bytes are left.
+    fn used() -> (tempfile::NamedTempFile, Vec<u8>) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(8 << 20).unwrap();
+        run(
+            "/sbin/mke2fs",
+            &["-q", "-F", &file.path().to_string_lossy()],
+        );
+        let content = std::fs::read(file.path()).unwrap();
+        (file, content)
+    }
+
+    /// While the first disk was erased, the second one went away, and a disk that the
+    /// operator keeps got its name.
+    #[test]
+    fn a_disk_that_got_the_name_of_a_listed_disk_is_not_erased() {
+        let options = Options::read(&Node(json!({})));
+        let permission = WritePermission::by_operator();
+        let ((listed, of_listed), (kept, of_kept)) = (used(), used());
+        let Some(device) = loop_device(listed.path(), 512) else {
+            return;
+        };
+        let disk = Erasable::for_test(&device.path().to_string_lossy());
+        if !exchange(device.path(), kept.path()) {
+            return;
+        }
+        let refused = "found another one";
+        let failure = erase(&disk, &options, &permission).unwrap_err();
+        assert!(failure.details.contains(refused), "{failure}");
+        // The name may also change after the disk was released.
+        let failure = disk.open(&disk.disk, &permission).unwrap_err();
+        assert!(failure.details.contains(refused), "{failure}");
+        // The step erase_devices_metadata, and erase_devices_express on this disk.
+        let failures = erase_metadata::erase_disk(&disk, &permission);
+        assert_eq!(failures.len(), 1, "{failures:?}");
+        assert!(failures[0].1.details.contains(refused), "{failures:?}");
+        // A disk that an unlock has made readable.
+        let failure = erasable::inspect_again(&disk, false).unwrap_err();
+        assert!(failure.details.contains(refused), "{failure}");
+        for (file, content) in [(&listed, of_listed), (&kept, of_kept)] {
+            assert!(std::fs::read(file.path()).unwrap() == content);
+        }
+        // The same disk under the same name is erased.
+        let disk = Erasable::for_test(&device.path().to_string_lossy());
+        erase(&disk, &options, &permission).unwrap();
+        let content = std::fs::read(kept.path()).unwrap();
+        assert!(content.iter().all(|byte| *byte == 0));
     }
 
     #[test]

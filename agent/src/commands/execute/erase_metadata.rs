@@ -1,28 +1,16 @@
 //! The step `erase_devices_metadata`, which removes everything by which
 //! programs recognise the content of a disk.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
 use landfall_devices::permission::WritePermission;
-use landfall_disk::device::busy::KernelView;
-use landfall_disk::device::target::Target;
 use landfall_disk::erase::metadata::erase_metadata;
-use landfall_report::failure::{Class, Failure, Result};
-use nix::sys::stat::{major, minor};
+use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
 
 use super::erasable::{self, Erasable, Obstacle};
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
-
-/// How often to retry while another program, such as udev or a probe, has the disk
-/// open.
-const OPEN_TRIES: u32 = 20;
-const OPEN_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn execute(
     machine: &Machine,
@@ -66,8 +54,7 @@ pub(super) fn erase_disk(disk: &Erasable, permission: &WritePermission) -> Vec<(
     let mut failures = Vec::new();
     // Partitions come before their disk: they disappear with its partition table.
     for path in disk.partitions.iter().chain([&disk.disk]) {
-        let is_disk = *path == disk.disk;
-        if let Err(failure) = erase_device(path, is_disk, permission) {
+        if let Err(failure) = erase_device(disk, path, permission) {
             tracing::error!("{failure}");
             failures.push((path.display().to_string(), failure));
         }
@@ -89,10 +76,10 @@ pub(super) fn unreadable(reason: &str) -> Failure {
     .hint("replace the disk, or name it in skip_block_devices of the node's properties; if it is locked with a password, the step erase_devices unlocks it")
 }
 
-fn erase_device(path: &Path, is_disk: bool, permission: &WritePermission) -> Result<()> {
-    let target = open_when_free(path, permission)?;
+fn erase_device(disk: &Erasable, path: &Path, permission: &WritePermission) -> Result<()> {
+    let target = disk.open(path, permission)?;
     let found = erase_metadata(&target)?;
-    if is_disk {
+    if path == disk.disk {
         target.reread_partitions()?;
     }
     let found = match found.as_slice() {
@@ -101,42 +88,6 @@ fn erase_device(path: &Path, is_disk: bool, permission: &WritePermission) -> Res
     };
     tracing::info!("{}: metadata erased, found {found}", path.display());
     Ok(())
-}
-
-/// Opens a disk or partition. If another program has it open, waits until it is
-/// closed.
-///
-/// # Errors
-/// If it is still open after 20 s, if it is mounted or held by another device, or
-/// if it cannot be opened for another reason.
-pub(super) fn open_when_free(path: &Path, permission: &WritePermission) -> Result<Target> {
-    let mut tries = 0;
-    loop {
-        match Target::open_disk_or_partition(path, permission) {
-            Err(failure)
-                if failure.class == Class::BlockDeviceError
-                    && tries < OPEN_TRIES
-                    && !is_held(path) =>
-            {
-                tries += 1;
-                if tries == 1 {
-                    tracing::info!("{failure}; waiting for it");
-                }
-                thread::sleep(OPEN_PAUSE);
-            }
-            opened => return opened,
-        }
-    }
-}
-
-/// Whether the kernel reports a use that will not end by itself.
-fn is_held(path: &Path) -> bool {
-    let kernel = KernelView::default();
-    let uses = fs::metadata(path).and_then(|metadata| {
-        let number = metadata.rdev();
-        kernel.uses(&kernel.device(major(number), minor(number))?)
-    });
-    uses.is_ok_and(|uses| !uses.is_empty())
 }
 
 #[cfg(test)]

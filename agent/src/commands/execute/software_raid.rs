@@ -19,10 +19,14 @@ pub(super) async fn delete(node: &Node, permission: WritePermission) -> Result<V
         let Arrays { disks, mut spared } = erasable::list_for_arrays(&node)?;
         for disk in disks {
             match &disk.obstacle {
-                None | Some(Obstacle::RaidMember) => candidates.push(Candidate {
-                    disk: disk.disk,
-                    partitions: disk.partitions,
-                }),
+                None | Some(Obstacle::RaidMember) => match disk.identity() {
+                    Ok(identity) => candidates.push(Candidate {
+                        disk: disk.disk,
+                        identity,
+                        partitions: disk.partitions,
+                    }),
+                    Err(failure) => failures.push((disk.name(), failure)),
+                },
                 Some(Obstacle::Unreadable(reason)) => {
                     failures.push((disk.name(), unreadable(reason)));
                 }

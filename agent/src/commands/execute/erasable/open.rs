@@ -1,0 +1,95 @@
+//! Opens a disk to erase it, if it still is the disk that was listed.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use landfall_devices::identity::Identity;
+use landfall_devices::permission::WritePermission;
+use landfall_disk::device::busy::KernelView;
+use landfall_disk::device::device_mapper;
+use landfall_disk::device::target::Target;
+use landfall_report::failure::{Class, Failure, Result};
+use nix::sys::stat::{major, minor};
+
+use super::Erasable;
+
+/// How often to retry while another program, such as udev or a probe, has the disk
+/// open.
+const OPEN_TRIES: u32 = 20;
+const OPEN_PAUSE: Duration = Duration::from_secs(1);
+
+impl Erasable {
+    /// Deactivates what a live system has built on the disk. Only for a disk without an
+    /// obstacle: everything that is built on such a disk uses only erasable disks.
+    ///
+    /// # Errors
+    /// If that fails, or if the name now belongs to another disk than the one that
+    /// was listed.
+    pub fn release(&self, permission: &WritePermission) -> Result<()> {
+        self.identity()?.refuse_other_name(&self.disk)?;
+        device_mapper::release(&self.disk, permission)
+    }
+
+    /// Opens the disk or one of its partitions, see [`open_when_free`]. All writes of a
+    /// clean step go to a target from here.
+    ///
+    /// # Errors
+    /// As for [`open_when_free`], or if the name now belongs to another disk than the
+    /// one that was listed.
+    pub fn open(&self, path: &Path, permission: &WritePermission) -> Result<Target> {
+        let identity = self.identity()?;
+        // Do not wait for another disk that is busy.
+        identity.refuse_other_name(path)?;
+        let target = open_when_free(path, permission)?;
+        target.refuse_other(identity)?;
+        Ok(target)
+    }
+
+    /// What the disk was when it was listed.
+    pub fn identity(&self) -> Result<Identity> {
+        self.identity.ok_or_else(|| {
+            Failure::erasure(
+                "it was not erased, because the kernel does not give its device number",
+            )
+        })
+    }
+}
+
+/// Opens a disk or partition. If another program has it open, waits until it is
+/// closed.
+///
+/// # Errors
+/// If it is still open after 20 s, if it is mounted or held by another device, or
+/// if it cannot be opened for another reason.
+fn open_when_free(path: &Path, permission: &WritePermission) -> Result<Target> {
+    let mut tries = 0;
+    loop {
+        match Target::open_disk_or_partition(path, permission) {
+            Err(failure)
+                if failure.class == Class::BlockDeviceError
+                    && tries < OPEN_TRIES
+                    && !is_held(path) =>
+            {
+                tries += 1;
+                if tries == 1 {
+                    tracing::info!("{failure}; waiting for it");
+                }
+                thread::sleep(OPEN_PAUSE);
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Whether the kernel reports a use that will not end by itself.
+fn is_held(path: &Path) -> bool {
+    let kernel = KernelView::default();
+    let uses = fs::metadata(path).and_then(|metadata| {
+        let number = metadata.rdev();
+        kernel.uses(&kernel.device(major(number), minor(number))?)
+    });
+    uses.is_ok_and(|uses| !uses.is_empty())
+}
