@@ -20,8 +20,7 @@ mod prepare;
 mod servers;
 pub mod stream;
 
-use std::path::PathBuf;
-
+use landfall_devices::identity::ChosenDisk;
 use landfall_devices::permission::WritePermission;
 use landfall_disk::critical_section::{self, CriticalSection};
 use landfall_disk::device::target::{Target, refuse_medium_of_image};
@@ -41,7 +40,7 @@ pub use servers::Servers;
 pub struct Installation {
     pub image: ImageSource,
     /// A whole disk, not a partition.
-    pub disk: PathBuf,
+    pub disk: ChosenDisk,
     /// Which partitions to keep, and what to verify.
     pub options: WriteOptions,
     /// Changes to the image's boot partition. An image without one is accepted only
@@ -63,8 +62,9 @@ impl Installation {
         own_image: FindOwnImage<'_>,
     ) -> Result<Self> {
         options.refuse_secure_ipl()?;
-        let disk = options.disk()?;
-        let sector = prepare::sector_size(&disk)?;
+        let path = options.disk()?;
+        let sector = prepare::sector_size(&path)?;
+        let disk = ChosenDisk::by_path(&path)?;
         let write_options = options.write_options()?;
         let changes = options.changes(servers)?;
         let image = image_choice::choose(options, sector, servers, own_image)?;
@@ -85,8 +85,8 @@ impl Installation {
     /// and faults that show only at the end of the image.
     pub fn check(&self, client: &reqwest::Client) -> Result<()> {
         self.changes.check()?;
-        refuse_medium_of_image(&self.disk, &self.image.request.urls)?;
-        let target = Target::open_to_check(&self.disk)?;
+        refuse_medium_of_image(&self.disk.path, &self.image.request.urls)?;
+        let target = Target::open_chosen_to_check(&self.disk)?;
         check_image(&self.image, &self.write_options(), target, client)
     }
 
@@ -110,7 +110,7 @@ impl Installation {
     ) -> Result<WrittenImage> {
         let (written, section) = self.write(client, permission)?;
         self.boot_entry
-            .carry_out(&self.disk, &written.kept, permission, &section)?;
+            .carry_out(&self.disk.path, &written.kept, permission, &section)?;
         Ok(written)
     }
 
@@ -127,8 +127,8 @@ impl Installation {
         permission: &WritePermission,
     ) -> Result<(WrittenImage, CriticalSection)> {
         self.changes.check()?;
-        refuse_medium_of_image(&self.disk, &self.image.request.urls)?;
-        let target = Target::open(&self.disk, permission)?;
+        refuse_medium_of_image(&self.disk.path, &self.image.request.urls)?;
+        let target = Target::open_chosen(&self.disk, permission)?;
         let mut proven = write_image_with(&self.image, &self.write_options(), target, client)?;
         if !self.changes.is_empty() {
             // The changes are made before the partition table is written, so a disk that

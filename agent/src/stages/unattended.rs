@@ -199,9 +199,9 @@ impl Boot {
             Some(path) => format!("coreos.inst.install_dev={}", path.display()),
             None => "matches the root device hints of this host in the ramdisk".to_owned(),
         };
-        chose_root_disk(disk.display().to_string(), why);
-        tracing::info!("installing to {}", disk.display());
-        options.dest_device = Some(disk);
+        chose_root_disk(disk.path.display().to_string(), why);
+        tracing::info!("installing to {}", disk.path.display());
+        options.dest_device = Some(disk.path.clone());
         let choice = commands::choice_of_this_boot(&self.settings).await;
         let network = FirstBootNetwork::handed_on(&self.settings.command_line, &choice, true);
         let servers = Servers::new(&image_options(&self.settings)?)?;
@@ -210,6 +210,8 @@ impl Boot {
         blocking(move || {
             let own_image = |_| Ok(own_image.clone());
             let mut installation = Installation::prepare(&options, &servers, &own_image)?;
+            // The disk of the choice, not the one that has its name now.
+            installation.disk = disk;
             installation.boot_entry = boot_entry;
             let changes = &mut installation.changes;
             if changes.firstboot_args.is_none() {
@@ -217,7 +219,7 @@ impl Boot {
             }
             changes.network_keyfiles.extend(network.keyfiles);
             let (written, section) = installation.write(&servers.client, &permission)?;
-            Ok((installation.disk, written, section))
+            Ok((installation.disk.path, written, section))
         })
         .await
     }
@@ -277,6 +279,13 @@ async fn stay_and_say(say: impl Fn()) -> ! {
 #[cfg(test)]
 mod tests {
     use landfall_boot_params::CommandLine;
+    use landfall_devices::identity::ChosenDisk;
+    use landfall_disk::fixtures::{exchange, loop_device};
+    use landfall_disk::image::write_image::{ImageSource, WriteOptions};
+    use landfall_download::fetch::Request;
+    use landfall_download::proof::Proof;
+    use landfall_handover::install_coreos::CoreosChanges;
+    use landfall_http_client::fixtures::http_client;
     use landfall_settings::media::Media;
     use landfall_settings::{ConfigFiles, IgnitionParts};
 
@@ -317,5 +326,34 @@ mod tests {
         }
         let refused = Failure::image_download("x").permanently();
         assert!(!may_get_better(&refused));
+    }
+
+    /// Nothing was written to the other disk, so the hints may choose again.
+    #[test]
+    fn the_disk_is_chosen_again_if_its_name_went_to_another_one() {
+        let disk = || {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(1 << 20).unwrap();
+            file
+        };
+        let (first, second) = (disk(), disk());
+        let Some(device) = loop_device(first.path(), 512) else {
+            return;
+        };
+        let installation = Installation {
+            image: ImageSource::new(Request::new(["http://127.0.0.1:1/i"]), Proof::Nothing),
+            disk: ChosenDisk::by_path(device.path()).unwrap(),
+            options: WriteOptions::default(),
+            changes: CoreosChanges::default(),
+            boot_entry: BootEntry::Leave,
+        };
+        if !exchange(device.path(), second.path()) {
+            return;
+        }
+        let permission = WritePermission::by_operator();
+        let written = installation.write(&http_client(), &permission);
+        let failure = written.map(drop).unwrap_err();
+        assert!(failure.details.contains("found another one"), "{failure}");
+        assert!(may_get_better(&failure));
     }
 }

@@ -107,7 +107,7 @@ fn install(arguments: Arguments) -> Result<()> {
     if arguments.json {
         stdout::line(result(&installation, &written))?;
     }
-    tracing::info!("install complete: {}", installation.disk.display());
+    tracing::info!("install complete: {}", installation.disk.path.display());
     Ok(())
 }
 

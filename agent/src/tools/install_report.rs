@@ -25,14 +25,14 @@ impl<'a> Plan<'a> {
     /// Reads the size of the disk. Fails if the disk does not report it.
     pub fn of(installation: &'a Installation) -> Result<Self> {
         let size = || {
-            let file = File::open(&installation.disk)?;
+            let file = File::open(&installation.disk.path)?;
             let size = block_ioctl::size_bytes(&file)?;
             Ok((size, block_ioctl::logical_sector_size(&file)?))
         };
         let (disk_bytes, sector_bytes) = size().map_err(|error: std::io::Error| {
             let details = format!(
                 "cannot read the size of {}: {error}",
-                installation.disk.display()
+                installation.disk.path.display()
             );
             Failure::block_device(details)
         })?;
@@ -65,7 +65,7 @@ impl<'a> Plan<'a> {
             format!("proof:       {}", proof_text(&image.proof)),
             format!(
                 "disk:        {} ({}, {} byte sectors)",
-                disk.display(),
+                disk.path.display(),
                 mib(self.disk_bytes),
                 self.sector_bytes
             ),
@@ -110,7 +110,7 @@ impl<'a> Plan<'a> {
             "dry_run": true,
             "image": {"urls": self.urls(), "proof": proof_json(&image.proof)},
             "disk": {
-                "path": disk,
+                "path": disk.path,
                 "bytes": self.disk_bytes,
                 "sector_bytes": self.sector_bytes,
             },
@@ -159,7 +159,7 @@ fn proof_json(proof: &Proof) -> Value {
 /// What was installed, as JSON for programs.
 pub fn result(installation: &Installation, written: &WrittenImage) -> Value {
     json!({
-        "disk": installation.disk,
+        "disk": installation.disk.path,
         "url": written.url,
         "packing": written.packing.to_string(),
         "qcow2": written.qcow2,

@@ -47,7 +47,7 @@ pub(super) async fn execute(
     }
     let disk = match machine.written_disk() {
         Some(disk) => disk,
-        None => root_disk::find(machine, node).await?,
+        None => root_disk::find(machine, node).await?.path,
     };
     let (client, node) = (machine.client.clone(), node.clone());
     blocking(move || {

@@ -49,7 +49,7 @@ pub(super) async fn execute(
     };
     let client = machine.client.clone();
     blocking(move || installation.carry_out(&client, &permission)).await?;
-    machine.set_written_disk(&disk);
+    machine.set_written_disk(&disk.path);
     Ok(Value::Null)
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use landfall_devices::devices_settled;
 use landfall_devices::disk_sets::{DiskSets, Membership};
 use landfall_devices::driver_faults::{self, Purpose};
+use landfall_devices::identity::ChosenDisk;
 use landfall_inventory::given_hints::{GivenHints, HintSource};
 use landfall_inventory::report_types::Disk;
 use landfall_inventory::root_device::{
@@ -59,7 +60,7 @@ pub(super) async fn wait_for_all(machine: &Machine, node: &Node) {
 ///
 /// # Errors
 /// If there is no such disk. The details say for each disk why it was not chosen.
-pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
+pub(super) async fn find(machine: &Machine, node: &Node) -> Result<ChosenDisk> {
     report_hints(node, &machine.settings.embedded)?;
     let sets = sets_below(&SystemPath::live());
     let disk = choose_when_there(machine, node, sets, report_untouchable).await?;
@@ -77,7 +78,7 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<PathBuf> {
         ),
     };
     chose_root_disk(&disk.name, why);
-    Ok(PathBuf::from(&disk.name))
+    disk.chosen()
 }
 
 /// The disk that would be chosen if all software RAID except the kept volumes were

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use landfall_boot_params::Checksum;
+use landfall_devices::identity::ChosenDisk;
 use landfall_devices::permission::WritePermission;
+use landfall_disk::config_drive::ConfigDrive;
 use landfall_disk::device::target::{Target, refuse_medium_of_image};
+use landfall_disk::image::format_policy::FormatPolicy;
 use landfall_disk::image::write_image::{ImageSource, WriteOptions, write_image_with};
 use landfall_disk::tables::mbr;
 use landfall_download::fetch::Request;
@@ -59,8 +63,6 @@ pub(super) async fn write(
         retry_policy: image_server::retry_policy(params),
         ..Request::new(&info.urls)
     };
-    let formats = image_server::formats(params, &info);
-    let (md5_enabled, rebuild) = (*params.md5_enabled, *params.config_drive_rebuild);
     let options = WriteOptions {
         verify: *params.verify,
         // Ironic requests a boot entry afterwards, unless the node boots by BIOS.
@@ -69,34 +71,137 @@ pub(super) async fn write(
             && !*params.ignore_bootloader_failure,
         ..WriteOptions::default()
     };
-    let verified = !machine.http.insecure;
-    let (id, path) = (info.id.clone(), disk.clone());
-    blocking(move || {
-        // Everything that can be checked in advance, including the config drive, is
-        // checked before the disk is touched.
-        let checksum = checksum::parse(&info.checksum)?;
-        let checksum = checksum.as_ref();
-        let proof = checksum::proof(checksum, &request, &client, md5_enabled, verified)?;
+    let image = Image {
+        request,
+        formats: image_server::formats(params, &info),
+        checksum: checksum::parse(&info.checksum)?,
+        md5_enabled: *params.md5_enabled,
+        verified: !machine.http.insecure,
+        options,
+        drive,
+        rebuild: *params.config_drive_rebuild,
+    };
+    let (id, chosen) = (info.id, disk.clone());
+    blocking(move || image.write_to(&chosen, &client, &permission)).await?;
+    machine.set_written_disk(&disk.path);
+    let root_uuid = mbr::signature(&disk.path).unwrap_or_default();
+    Ok(format!(
+        "image ({id}) written to device {} root_uuid={root_uuid}",
+        disk.path.display()
+    ))
+}
+
+/// What to write, and how to prove it.
+struct Image {
+    request: Request,
+    formats: FormatPolicy,
+    checksum: Option<Checksum>,
+    md5_enabled: bool,
+    /// Whether servers must have a valid certificate.
+    verified: bool,
+    options: WriteOptions,
+    drive: Option<ConfigDrive>,
+    /// Whether to make the config drive again.
+    rebuild: bool,
+}
+
+impl Image {
+    /// Checks everything that can be checked in advance, including the config drive,
+    /// before the disk is touched. A server may delay that for as long as the retries
+    /// last.
+    fn write_to(
+        self,
+        disk: &ChosenDisk,
+        client: &reqwest::Client,
+        permission: &WritePermission,
+    ) -> Result<()> {
+        let checksum = self.checksum.as_ref();
+        let (request, md5_enabled) = (self.request, self.md5_enabled);
+        let proof = checksum::proof(checksum, &request, client, md5_enabled, self.verified)?;
         let source = ImageSource {
-            formats,
+            formats: self.formats,
             ..ImageSource::new(request, proof)
         };
-        refuse_medium_of_image(&path, &source.request.urls)?;
-        let target = Target::open(&path, &permission)?;
+        refuse_medium_of_image(&disk.path, &source.request.urls)?;
+        let target = Target::open_chosen(disk, permission)?;
         let sector = target.sector_size();
-        let drive = drive.map(|drive| drive.load(&client, sector, rebuild));
+        let drive = self.drive.map(|it| it.load(client, sector, self.rebuild));
         let drive = drive.transpose()?;
-        let mut proven = write_image_with(&source, &options, target, &client)?;
+        let mut proven = write_image_with(&source, &self.options, target, client)?;
         if let Some(drive) = drive {
             proven.write_config_drive(&drive)?;
         }
         proven.commit().map(drop)
-    })
-    .await?;
-    machine.set_written_disk(&disk);
-    let root_uuid = mbr::signature(&disk).unwrap_or_default();
-    Ok(format!(
-        "image ({id}) written to device {} root_uuid={root_uuid}",
-        disk.display()
-    ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use landfall_boot_params::digest::Algorithm;
+    use landfall_disk::fixtures::{exchange, gpt_image, loop_device};
+    use landfall_download::digest::Hasher;
+    use landfall_http_client::fixtures::{Reply, Server, http_client};
+    use landfall_report::failure::Class;
+    use tempfile::NamedTempFile;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn disk() -> NamedTempFile {
+        let file = NamedTempFile::new().unwrap();
+        fs::write(file.path(), vec![0xa5; 8 * MIB as usize]).unwrap();
+        file
+    }
+
+    /// The server of the checksum answers only after the disk has become another one.
+    #[test]
+    fn a_disk_that_got_the_name_of_the_root_disk_is_not_written() {
+        let (chosen, other) = (disk(), disk());
+        let Some(device) = loop_device(chosen.path(), 512) else {
+            return;
+        };
+        let write = |to: &ChosenDisk, sums: &Server, image: &Server| {
+            let image = Image {
+                request: Request::new([&image.url]),
+                formats: FormatPolicy::default(),
+                checksum: Some(Checksum::parse(&sums.url).unwrap()),
+                md5_enabled: false,
+                verified: true,
+                options: WriteOptions::default(),
+                drive: None,
+                rebuild: false,
+            };
+            image.write_to(to, &http_client(), &WritePermission::by_operator())
+        };
+        let image = gpt_image(4 * MIB, 512);
+        let sum = Hasher::digest(Algorithm::Sha256, &image).hex();
+        let server = Server::of(&image);
+
+        let root_disk = ChosenDisk::by_path(device.path()).unwrap();
+        let (path, file) = (device.path().to_owned(), other.path().to_owned());
+        let (sent, exchanged) = std::sync::mpsc::channel();
+        let line = sum.clone();
+        let sums = Server::start(move |_| {
+            sent.send(exchange(&path, &file)).unwrap();
+            Reply::whole(line.as_bytes(), "\"1\"")
+        });
+        let failure = write(&root_disk, &sums, &server).unwrap_err();
+        if !exchanged.recv().unwrap() {
+            return;
+        }
+        assert_eq!(failure.class, Class::DeviceNotFound);
+        assert!(failure.details.contains("found another one"), "{failure}");
+        for file in [&chosen, &other] {
+            let content = fs::read(file.path()).unwrap();
+            assert!(content.iter().all(|byte| *byte == 0xa5));
+        }
+
+        // Chosen again, it is written.
+        let root_disk = ChosenDisk::by_path(device.path()).unwrap();
+        write(&root_disk, &Server::of(sum.as_bytes()), &server).unwrap();
+        assert!(fs::read(other.path()).unwrap().starts_with(&image[..440]));
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use landfall_devices::devices_settled;
+use landfall_devices::identity::ChosenDisk;
 use landfall_inventory::given_hints::GivenHints;
 use landfall_inventory::named_disk;
 use landfall_inventory::report_types::Disk;
@@ -18,7 +19,11 @@ use crate::commands::blocking;
 impl Boot {
     /// The disk of this name. Without a name, the disk that this host's root device
     /// hints in the ramdisk choose, if the order `uses_hints`.
-    pub(super) async fn disk(&self, named: Option<PathBuf>, uses_hints: bool) -> Result<PathBuf> {
+    pub(super) async fn disk(
+        &self,
+        named: Option<PathBuf>,
+        uses_hints: bool,
+    ) -> Result<ChosenDisk> {
         let embedded = &self.settings.embedded;
         if let Some(path) = named {
             if let Ok(Some((host, hints))) = embedded.root_device_hints() {
@@ -41,7 +46,7 @@ impl Boot {
         }
     }
 
-    async fn named_disk(&self, path: &Path) -> Result<PathBuf> {
+    async fn named_disk(&self, path: &Path) -> Result<ChosenDisk> {
         let path = path.to_string_lossy().into_owned();
         let disk_wait = self.disk_wait();
         devices_settled::wait(self.devices_settled.clone(), disk_wait.timeout).await;
@@ -51,12 +56,12 @@ impl Boot {
             let disks = wait_for_disk(&root, disk_wait, is_there)
                 .map_err(|error| Failure::other(format!("cannot wait for {path}: {error}")))?;
             report_untouchable(&disks);
-            named_disk::find(&root, &path, &disks).map(|disk| PathBuf::from(&disk.name))
+            named_disk::find(&root, &path, &disks).and_then(Disk::chosen)
         })
         .await
     }
 
-    async fn hinted_disk(&self, given: GivenHints) -> Result<PathBuf> {
+    async fn hinted_disk(&self, given: GivenHints) -> Result<ChosenDisk> {
         tracing::info!("{given}");
         let mut disk_wait = self.disk_wait();
         let settled = devices_settled::wait(self.devices_settled.clone(), disk_wait.timeout).await;
@@ -72,7 +77,7 @@ impl Boot {
             let disks = wait_for_disk(&root, disk_wait, is_there)
                 .map_err(|error| Failure::other(format!("cannot wait for a disk: {error}")))?;
             report_untouchable(&disks);
-            choose(&disks, Some(&given), &keep, &sets).map(|disk| PathBuf::from(&disk.name))
+            choose(&disks, Some(&given), &keep, &sets).and_then(Disk::chosen)
         })
         .await
     }

@@ -40,12 +40,6 @@ impl Target {
         Self::of_chosen(disk, Access::Write(permission))
     }
 
-    /// Like [`Target::open`], but read-only: applies the same checks, and nothing
-    /// can be written.
-    pub fn open_to_check(path: &Path) -> Result<Self> {
-        Self::open_device(path, false, Access::Check)
-    }
-
     /// Like [`Target::open_chosen`], but read-only: applies the same checks, and nothing
     /// can be written.
     pub fn open_chosen_to_check(disk: &ChosenDisk) -> Result<Self> {
