@@ -101,7 +101,7 @@ impl Child {
             socket,
             waited: Duration::ZERO,
         };
-        let greeting = next(&mut child.until(limit, limit), LARGEST_GREETING);
+        let greeting = next(&mut child.until(limit, limit), LARGEST_GREETING, &mut || ());
         match greeting {
             Ok(missing) => Ok((child, missing)),
             Err(error) => Err(child.fault(error, limit)),
@@ -112,12 +112,17 @@ impl Child {
         self.process.as_ref().map(process::Child::id)
     }
 
-    pub(crate) fn ask<P: Parser>(&mut self, question: &P::Question) -> Result<P::Answer, Fault> {
+    /// Calls `on_progress` when the child has read a part of its input.
+    pub(crate) fn ask<P: Parser>(
+        &mut self,
+        question: &P::Question,
+        on_progress: &mut dyn FnMut(),
+    ) -> Result<P::Answer, Fault> {
         let asked = Instant::now();
         let mut socket = self.until(P::LIMIT, P::TOTAL.saturating_sub(self.waited));
         let answer = frame::write(&mut socket, question)
             .map_err(FrameError::from)
-            .and_then(|()| next(&mut socket, P::LARGEST_ANSWER));
+            .and_then(|()| next(&mut socket, P::LARGEST_ANSWER, on_progress));
         self.waited += asked.elapsed();
         answer.map_err(|error| match self.fault(error, P::LIMIT) {
             Fault::Late(_) if self.waited >= P::TOTAL => Fault::Slow(P::TOTAL),
@@ -182,11 +187,15 @@ impl Drop for Child {
 fn next<T: serde::de::DeserializeOwned>(
     socket: &mut Until<'_>,
     limit: usize,
+    on_progress: &mut dyn FnMut(),
 ) -> Result<T, FrameError> {
     loop {
         match frame::read(&mut *socket, limit)? {
             Next::Message(message) => return Ok(message),
-            Next::Progress => socket.restart(),
+            Next::Progress => {
+                socket.restart();
+                on_progress();
+            }
             Next::End => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
         }
     }

@@ -16,6 +16,7 @@ mod program;
 mod remark;
 mod serve;
 
+use std::fmt;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,7 +59,19 @@ pub trait Parser: Sized {
 
 /// A parser at work. Dropping it ends its child.
 #[derive(Debug)]
-pub struct Session<P>(Place<P>);
+pub struct Session<P> {
+    place: Place<P>,
+    on_progress: OnProgress,
+}
+
+/// What to do when the parser has read a part of its input, or has answered.
+struct OnProgress(Box<dyn FnMut() + Send>);
+
+impl fmt::Debug for OnProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnProgress")
+    }
+}
 
 #[derive(Debug)]
 enum Place<P> {
@@ -80,7 +93,7 @@ impl<P: Parser> Session<P> {
     pub fn start(input: File) -> Result<Self, Fault> {
         match program::offered() {
             Some(program) => Self::start_by(program, input),
-            None => Ok(Self(Place::Here(P::new(Input::here(input))))),
+            None => Ok(Self::here(input)),
         }
     }
 
@@ -99,13 +112,13 @@ impl<P: Parser> Session<P> {
             return Self::start_in(program, input);
         }
         if IS_TOO_SLOW.load(Ordering::Relaxed) {
-            return Ok(Self(Place::Here(P::new(Input::here(input)))));
+            return Ok(Self::here(input));
         }
         let spare = input.try_clone().map_err(Fault::start)?;
         Self::start_in(program, input).or_else(|fault| {
             IS_TOO_SLOW.fetch_or(matches!(fault, Fault::Late(_)), Ordering::Relaxed);
             remark::make(Remark::Here(format!("{}: {fault}", P::NAME)));
-            Ok(Self(Place::Here(P::new(Input::here(spare)))))
+            Ok(Self::here(spare))
         })
     }
 
@@ -130,7 +143,27 @@ impl<P: Parser> Session<P> {
         if !missing.is_empty() {
             remark::make(Remark::Missing(missing));
         }
-        Self(Place::Child(child))
+        Self::at(Place::Child(child))
+    }
+
+    fn here(input: File) -> Self {
+        Self::at(Place::Here(P::new(Input::here(input))))
+    }
+
+    fn at(place: Place<P>) -> Self {
+        Self {
+            place,
+            on_progress: OnProgress(Box::new(|| ())),
+        }
+    }
+
+    /// Calls this each time that the child has read a part of its input, and after each answer.
+    pub fn on_progress(self, on_progress: impl FnMut() + Send + 'static) -> Self {
+        let on_progress = OnProgress(Box::new(on_progress));
+        Self {
+            on_progress,
+            ..self
+        }
     }
 
     /// Asks the parser. Believe nothing in the answer: check it.
@@ -139,21 +172,22 @@ impl<P: Parser> Session<P> {
     /// If the child has ended or takes too long, or if its answer is too long or no answer.
     /// Then the child is ended, and each later question has the same error at once.
     pub fn ask(&mut self, question: P::Question) -> Result<P::Answer, Fault> {
-        let fault = match &mut self.0 {
-            Place::Child(child) => match child.ask::<P>(&question) {
-                Ok(answer) => return Ok(answer),
-                Err(fault) => fault,
-            },
-            Place::Here(parser) => return Ok(parser.answer(question)),
+        let on_progress = &mut self.on_progress.0;
+        let answer = match &mut self.place {
+            Place::Child(child) => child.ask::<P>(&question, on_progress),
+            Place::Here(parser) => Ok(parser.answer(question)),
             Place::Failed(fault) => return Err(fault.clone()),
         };
-        self.0 = Place::Failed(fault.clone());
-        Err(fault)
+        match &answer {
+            Ok(_) => on_progress(),
+            Err(fault) => self.place = Place::Failed(fault.clone()),
+        }
+        answer
     }
 
     /// The process of the child; `None` if there is none.
     pub fn process(&self) -> Option<u32> {
-        match &self.0 {
+        match &self.place {
             Place::Child(child) => child.process(),
             Place::Here(_) | Place::Failed(_) => None,
         }

@@ -1,5 +1,8 @@
 //! What a session does where no child can be started.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
 use super::*;
 
 struct Echo;
@@ -85,6 +88,21 @@ fn a_child_that_makes_progress_is_not_late_until_its_time_is_over() {
     let (_, answer) = ask(&format!("while :; do {progress}; done"), "a");
     let words = "its parser has taken 5 s for all its answers";
     assert_eq!(answer.unwrap_err(), words);
+}
+
+#[test]
+fn each_part_that_a_child_has_read_is_progress() {
+    let text = "printf '\\002\\000\\000\\000[]\\377\\377\\377\\377\\377\\377\\377\\377\\003\\000\\000\\000\"a\"'; sleep 9";
+    let input = File::open("/dev/null").unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    let session = Session::<Echo>::start_in(&script(text), input).unwrap();
+    let mut session = session.on_progress(move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+    });
+    assert_eq!(session.ask("a".to_owned()).unwrap(), "a");
+    let with_answer = 3;
+    assert_eq!(count.load(Ordering::Relaxed), with_answer);
 }
 
 #[test]

@@ -47,7 +47,9 @@ fn fault_of(script: &str) -> String {
     let started = Instant::now();
     let (mut child, missing) = Child::start(&shell(script), "echo", nothing()).unwrap();
     assert!(missing.is_empty());
-    let fault = child.ask::<Echo>(&"question".to_owned()).unwrap_err();
+    let fault = child
+        .ask::<Echo>(&"question".to_owned(), &mut || ())
+        .unwrap_err();
     let process = child.process().unwrap();
     drop(child);
     assert!(started.elapsed() < Duration::from_secs(10), "{script}");
