@@ -21,14 +21,12 @@ pub mod media;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
-use std::time::Duration;
 
 use landfall_boot_params::cmdline::MAX_LENGTH;
 use landfall_boot_params::{BootParams, CommandLine, Origin};
 use landfall_ignition_config::GivenFile;
 use landfall_network_plan::Embedded;
 use serde_json::Value;
-use tokio::sync::oneshot;
 
 pub use agent_container::ContainerParts;
 pub use config_files::ConfigFiles;
@@ -37,10 +35,6 @@ pub use form_arguments::FormArguments;
 pub use ignition_parts::{ConfigParser, IgnitionParts};
 
 use crate::media::{Media, MediaText, Places, Wanted};
-
-/// The time limit for media, including the wait for them. A drive that does not
-/// answer blocks its reader in the kernel forever.
-const MEDIA_LIMIT: Duration = Duration::from_secs(90);
 
 /// All settings of the agent.
 #[derive(Debug, Clone)]
@@ -214,22 +208,7 @@ impl Settings {
         if !wanted.anything() {
             return self;
         }
-        let (done, reading) = oneshot::channel();
-        // Reads the media on a separate thread. A thread of the runtime that hangs in
-        // the kernel would also keep the runtime from ending.
-        std::thread::spawn(move || {
-            let _ = done.send(media::read(&wanted, &Places::of_ramdisk(), settled));
-        });
-        let media = match tokio::time::timeout(MEDIA_LIMIT, reading).await {
-            Ok(Ok(media)) => media,
-            Ok(Err(_)) | Err(_) => Media {
-                warnings: vec![format!(
-                    "virtual media could not be read within {} s; continuing without them",
-                    MEDIA_LIMIT.as_secs()
-                )],
-                ..Media::default()
-            },
-        };
+        let media = media::read(wanted, Places::of_ramdisk(), settled).await;
         let embedded = self.embedded;
         Self::merged(
             self.command_line,

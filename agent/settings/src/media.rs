@@ -10,17 +10,23 @@
 mod confined_medium;
 mod contents;
 mod coreos_image;
+mod drives;
+mod patience;
 mod search;
+mod side_by_side;
+mod volume_content;
 mod volumes;
 
 #[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use landfall_sys::state_file::{STATE_DIRECTORY, StateFile};
+use patience::Patience;
 use serde::{Deserialize, Serialize};
-use volumes::Volume;
+use tokio::sync::oneshot;
 
 pub use confined_medium::{ConfinedMedium, MediumParser, NoMedium};
 pub use coreos_image::{DRIVE_TIMEOUT, ImageInDrive, NoImage, find as coreos_image};
@@ -87,7 +93,7 @@ pub struct Media {
     pub warnings: Vec<String>,
 }
 
-/// The paths that this module uses; tests use others.
+/// The paths and the limit that this module uses; tests use others.
 #[derive(Debug, Clone)]
 pub struct Places {
     sys: PathBuf,
@@ -96,6 +102,8 @@ pub struct Places {
     root: PathBuf,
     /// The file from which a restarted agent reads what the first one has read.
     state: StateFile,
+    /// See [`drives::SILENCE`].
+    silence: Duration,
 }
 
 impl Places {
@@ -107,73 +115,83 @@ impl Places {
             dev: "/dev".into(),
             root: "/".into(),
             state: StateFile::new(state, "media.json"),
+            silence: drives::SILENCE,
         }
     }
 }
 
-/// Looks for virtual media, waits for them if the command line mentions any,
-/// and reads them. `settled` returns true when the devices present at boot have
-/// their drivers.
+/// Looks for virtual media, waits for them if the command line mentions any, and reads them.
+/// `settled` returns true when the devices present at boot have their drivers.
 ///
 /// A restarted agent gets what the first one has read, because Ironic may have
 /// ejected the media in the meantime.
-pub fn read(wanted: &Wanted, places: &Places, settled: impl Fn() -> bool) -> Media {
+pub async fn read(
+    wanted: Wanted,
+    places: Places,
+    settled: impl Fn() -> bool + Send + 'static,
+) -> Media {
+    let start = Instant::now();
+    let patience = Patience::new(wanted.announced());
+    read_within(patience.clone(), move || {
+        read_now(&wanted, &places, &patience, settled)
+    })
+    .await
+    .unwrap_or_else(|| Media {
+        warnings: vec![format!(
+            "virtual media could not be read within {} s; continuing without them",
+            start.elapsed().as_secs()
+        )],
+        ..Media::default()
+    })
+}
+
+/// The result of `read`; `None` if the agent gives up before. `read` stores what it reads by
+/// [`Patience::store`].
+async fn read_within(
+    patience: Patience,
+    read: impl FnOnce() -> Option<Media> + Send + 'static,
+) -> Option<Media> {
+    let (done, mut reading) = oneshot::channel();
+    // Reads the media on a separate thread. A thread of the runtime that hangs in
+    // the kernel would also keep the runtime from ending.
+    std::thread::spawn(move || {
+        let _ = done.send(read());
+    });
+    loop {
+        match tokio::time::timeout_at(patience.end().into(), &mut reading).await {
+            Ok(media) => return media.ok().flatten(),
+            // There was progress.
+            Err(_) if patience.end() > Instant::now() => {}
+            Err(_) if patience.give_up() => return None,
+            // The media are stored already, so they come at once.
+            Err(_) => return reading.await.ok().flatten(),
+        }
+    }
+}
+
+/// `None` if the agent has given up. Then nothing is stored.
+fn read_now(
+    wanted: &Wanted,
+    places: &Places,
+    patience: &Patience,
+    settled: impl Fn() -> bool,
+) -> Option<Media> {
     if let Ok(Some(bytes)) = places.state.load()
         && let Ok(media) = serde_json::from_slice(&bytes)
     {
-        return media;
+        return Some(media);
     }
-    let mut search = search::for_volumes(wanted, places, settled);
+    let search = search::for_volumes(wanted, places, patience, settled);
     let mut media = Media {
         warnings: search.warnings,
         ..Media::default()
     };
-    read_volumes(wanted, places, &mut search.volumes, &mut media);
-    if let Ok(bytes) = serde_json::to_vec(&media) {
-        places.state.store_or_warn(&bytes);
-    }
-    media
-}
-
-fn read_volumes(wanted: &Wanted, places: &Places, volumes: &mut [Volume], media: &mut Media) {
-    let publisher = wanted.publisher();
-    if wanted.virtual_media {
-        if let Some(at) = volumes::for_configuration(volumes, publisher) {
-            let volume = &mut volumes[at];
-            let (copied, faults) = contents::copy_configuration(volume, &places.root);
-            for file in copied {
-                tracing::info!("{file} copied from {}", volume.node.display());
-            }
-            media.warnings.extend(faults);
+    let configuration = volume_content::read(wanted, search.volumes, patience, &mut media);
+    patience.store(|| {
+        media.warnings.extend(configuration.write(&places.root));
+        if let Ok(bytes) = serde_json::to_vec(&media) {
+            places.state.store_or_warn(&bytes);
         }
-        media.parameters = read_parameters(volumes, &mut media.warnings);
-    }
-    if wanted.network_data()
-        && let Some(at) = volumes::for_network_data(volumes, publisher)
-    {
-        let volume = &mut volumes[at];
-        match contents::network_data(volume) {
-            Ok(Some(text)) => media.network_data = Some(volume.says(text)),
-            // A config drive without network data is valid.
-            Ok(None) => {}
-            Err(fault) => media.warnings.push(fault),
-        }
-    }
-}
-
-fn read_parameters(volumes: &mut [Volume], warnings: &mut Vec<String>) -> Option<MediaText> {
-    for at in volumes::for_parameters(volumes) {
-        let volume = &mut volumes[at];
-        match contents::parameters(volume) {
-            Ok(Some(text)) => return Some(volume.says(text)),
-            Ok(None) if volume.holds_parameters() => {
-                warnings.push(
-                    volume.fault("parameters.txt is missing, although the label announces it"),
-                );
-            }
-            Ok(None) => {}
-            Err(fault) => warnings.push(fault),
-        }
-    }
-    None
+        media
+    })
 }

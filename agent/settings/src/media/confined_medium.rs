@@ -94,7 +94,7 @@ impl Parser for MediumParser {
     /// (`SD_TIMEOUT` and `SD_MAX_RETRIES` of Linux' drivers/scsi/sd.h). So a slow medium is read
     /// as it would be without a child.
     const LIMIT: Duration = Duration::from_secs(300);
-    /// For 128 files of 1 MiB at the 100 kB/s of a slow BMC it is 1340 s.
+    /// Longer than the agent waits for media in all (`patience.rs`).
     const TOTAL: Duration = Duration::from_secs(1800);
     /// A file of 1 MiB, or the longest list of names.
     const LARGEST_ANSWER: usize = 4 << 20;
@@ -138,12 +138,17 @@ pub enum NoMedium {
 }
 
 impl ConfinedMedium {
-    /// Detects the file system; `None` if it is neither ISO 9660 nor FAT.
+    /// Detects the file system; `None` if it is neither ISO 9660 nor FAT. Calls `on_progress`
+    /// each time that a part of the medium was read, now and later.
     ///
     /// # Errors
     /// If the medium cannot be read.
-    pub fn open(image: File) -> Result<Option<Self>, NoMedium> {
-        Self::of(Session::start(image).map_err(|fault| NoMedium::Parser(text(fault)))?)
+    pub fn open(
+        image: File,
+        on_progress: impl FnMut() + Send + 'static,
+    ) -> Result<Option<Self>, NoMedium> {
+        let session = Session::start(image).map_err(|fault| NoMedium::Parser(text(fault)))?;
+        Self::of(session.on_progress(on_progress))
     }
 
     /// The medium of a session that has been started for it.

@@ -1,6 +1,6 @@
 //! Reads the wanted files of a medium, up to a size limit.
 
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use landfall_boot_params::agent_args::MAX_PARAMETERS;
 use landfall_sys::private_file;
@@ -16,6 +16,9 @@ const NETWORK_DATA: &str = "openstack/latest/network_data.json";
 const FILE_LIMIT: u32 = 1 << 20;
 /// At most this many files are copied from one directory.
 const FILES: usize = 64;
+/// In bytes: all copied files together, because they are in memory until they are written.
+/// Ironic's are a few KiB.
+const TOTAL_LIMIT: usize = 16 << 20;
 /// In bytes: the size limit of the network data.
 const NETWORK_DATA_LIMIT: u32 = 1 << 20;
 
@@ -36,39 +39,85 @@ pub(super) fn network_data(volume: &mut Volume) -> Result<Option<String>, String
         .map_err(|_| volume.fault(&format!("{NETWORK_DATA}: expected UTF-8")))
 }
 
-/// Copies the files of the two directories to the same paths below `to`. Returns
-/// the paths of the copied files, and the faults.
-pub(super) fn copy_configuration(volume: &mut Volume, to: &Path) -> (Vec<String>, Vec<String>) {
-    let (mut copied, mut faults) = (Vec::new(), Vec::new());
+/// The configuration files of a medium.
+#[derive(Debug, Default)]
+pub(super) struct Configuration {
+    files: Vec<ConfigurationFile>,
+    pub(super) faults: Vec<String>,
+}
+
+#[derive(Debug)]
+struct ConfigurationFile {
+    /// Without the slash at its beginning.
+    path: String,
+    bytes: Vec<u8>,
+    node: PathBuf,
+}
+
+/// Reads the files of the two directories.
+pub(super) fn configuration(volume: &mut Volume) -> Configuration {
+    let mut configuration = Configuration::default();
     for directory in CONFIGURATION {
-        let mut names = match volume.files(directory) {
-            Ok(names) => names,
-            Err(fault) => {
-                faults.push(fault);
-                continue;
-            }
-        };
+        if let Err(fault) = configuration.read(volume, directory) {
+            configuration.faults.push(fault);
+        }
+    }
+    // A parser that has failed gives the same fault for each file.
+    configuration.faults.dedup();
+    configuration
+}
+
+impl Configuration {
+    fn read(&mut self, volume: &mut Volume, directory: &str) -> Result<(), String> {
+        let mut names = volume.files(directory)?;
         names.sort();
         if names.len() > FILES {
-            faults.push(volume.fault(&format!(
+            self.faults.push(volume.fault(&format!(
                 "{directory}: expected at most {FILES} files, found {}; the rest is ignored",
                 names.len()
             )));
             names.truncate(FILES);
         }
         for name in names {
-            match copy(volume, directory, &name, to) {
-                Ok(()) => copied.push(format!("/{directory}/{name}")),
-                Err(fault) => faults.push(fault),
+            match file(volume, directory, &name) {
+                Ok(file) if self.length() + file.bytes.len() > TOTAL_LIMIT => {
+                    return Err(volume.fault(&format!(
+                        "{directory}: expected at most {} MiB of configuration files, found more at {name}; the rest is ignored",
+                        TOTAL_LIMIT >> 20
+                    )));
+                }
+                Ok(file) => self.files.push(file),
+                Err(fault) => self.faults.push(fault),
             }
         }
+        Ok(())
     }
-    // A parser that has failed gives the same fault for each file.
-    faults.dedup();
-    (copied, faults)
+
+    fn length(&self) -> usize {
+        self.files.iter().map(|file| file.bytes.len()).sum()
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.files.extend(other.files);
+        self.faults.extend(other.faults);
+    }
+
+    /// Writes the files to the same paths below `to`. Returns the faults.
+    pub(super) fn write(&self, to: &Path) -> Vec<String> {
+        let mut faults = Vec::new();
+        for ConfigurationFile { path, bytes, node } in &self.files {
+            // Only root may read the copy, because the file may hold a client's private
+            // key.
+            match private_file::write(&to.join(path), bytes) {
+                Ok(()) => tracing::info!("/{path} copied from {}", node.display()),
+                Err(error) => faults.push(format!("cannot write /{path}: {error}")),
+            }
+        }
+        faults
+    }
 }
 
-fn copy(volume: &mut Volume, directory: &str, name: &str, to: &Path) -> Result<(), String> {
+fn file(volume: &mut Volume, directory: &str, name: &str) -> Result<ConfigurationFile, String> {
     // A name on the medium may contain any bytes, so it must not lead to another
     // directory.
     let mut parts = Path::new(name).components();
@@ -85,8 +134,9 @@ fn copy(volume: &mut Volume, directory: &str, name: &str, to: &Path) -> Result<(
     let Some(bytes) = volume.read(&path, FILE_LIMIT)? else {
         return Err(volume.fault(&format!("{path} is missing")));
     };
-    // Only root may read the copy, because the file may hold a client's private
-    // key.
-    private_file::write(&to.join(&path), &bytes)
-        .map_err(|error| format!("cannot write /{path}: {error}"))
+    Ok(ConfigurationFile {
+        path,
+        bytes,
+        node: volume.node.clone(),
+    })
 }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use landfall_media_formats::coreos_image::CoreosImage;
 use landfall_sys::uevent::UeventSocket;
 
-use super::volumes::{self, Volume};
+use super::drives::Drives;
+use super::patience::Patience;
+use super::volumes::Volume;
 use super::{Places, search};
 
 /// How long to wait for a drive that must exist: a BMC may take this long to
@@ -55,8 +57,9 @@ pub fn find(places: &Places, timeout: Duration) -> Result<ImageInDrive, NoImage>
     // Open the socket before the first look, so that no event is missed.
     let events = UeventSocket::open().ok();
     let end = Instant::now() + timeout;
+    let mut drives = Drives::and_sticks(places, &Patience::new(false));
     loop {
-        let found = look(places);
+        let found = look(&mut drives);
         let left = end.saturating_duration_since(Instant::now());
         if found.is_ok() || left.is_zero() {
             return found;
@@ -65,11 +68,10 @@ pub fn find(places: &Places, timeout: Duration) -> Result<ImageInDrive, NoImage>
     }
 }
 
-fn look(places: &Places) -> Result<ImageInDrive, NoImage> {
+fn look(drives: &mut Drives<'_>) -> Result<ImageInDrive, NoImage> {
     let mut found: Option<ImageInDrive> = None;
-    let mut faults = Vec::new();
-    let mut volumes = volumes::in_drives_and_sticks(&places.sys, &places.dev, &mut faults);
-    for volume in &mut volumes {
+    let mut look = drives.look();
+    for volume in &mut look.volumes {
         let Some(image) = volume.coreos_image().map_err(NoImage::Unfit)? else {
             continue;
         };
@@ -88,7 +90,7 @@ fn look(places: &Places) -> Result<ImageInDrive, NoImage> {
             None => found = Some(ImageInDrive { device, image }),
         }
     }
-    found.ok_or_else(|| NoImage::Missing(nothing(&volumes, &faults)))
+    found.ok_or_else(|| NoImage::Missing(nothing(&look.volumes, &look.all_faults())))
 }
 
 fn nothing(volumes: &[Volume], faults: &[String]) -> String {

@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use landfall_sys::uevent::{Received, UeventSocket};
 
+use super::drives::Drives;
+use super::patience::Patience;
+use super::side_by_side::in_words;
 use super::volumes::{self, Volume};
 use super::{Places, Wanted};
 
@@ -30,50 +33,78 @@ pub(super) struct Search {
 }
 
 /// Looks into the drives until they contain what is wanted, at most for
-/// [`LIMIT`] or [`UNANNOUNCED_LIMIT`].
-pub(super) fn for_volumes(wanted: &Wanted, places: &Places, settled: impl Fn() -> bool) -> Search {
+/// [`LIMIT`] or [`UNANNOUNCED_LIMIT`]. If there is nothing but a drive that does not answer,
+/// it looks until the agent gives up, because a slow medium may be the wanted one.
+pub(super) fn for_volumes(
+    wanted: &Wanted,
+    places: &Places,
+    patience: &Patience,
+    settled: impl Fn() -> bool,
+) -> Search {
     let announced = wanted.announced();
     let limit = if announced { LIMIT } else { UNANNOUNCED_LIMIT };
     // Open the socket before the first look, so that no event is missed.
     let events = UeventSocket::open().ok();
     let start = Instant::now();
     let mut first_seen = None;
-    let mut logged = false;
+    let (mut logged, mut silence_logged) = (false, false);
+    let mut drives = Drives::new(places, patience);
     loop {
         // Call this before the look into the drives. If it returns true, the look sees
         // every device.
         let all_there = settled();
-        let mut warnings = Vec::new();
-        let volumes = volumes::in_drives(&places.sys, &places.dev, &mut warnings);
+        let look = drives.look();
         let now = Instant::now();
-        let state = state(&volumes, wanted);
+        let state = state(&look.volumes, wanted);
         if state != State::Nothing {
             first_seen.get_or_insert(now);
         }
         let over = match state {
             State::Complete => true,
             State::Partial => first_seen.is_some_and(|seen| now - seen > SECOND_MEDIUM),
-            State::Nothing => !announced && all_there,
+            State::Nothing => !announced && all_there && look.silent.is_empty(),
         };
         if over {
-            return Search { volumes, warnings };
+            return Search {
+                warnings: look.all_faults(),
+                volumes: look.volumes,
+            };
         }
         let elapsed = now - start;
         if announced && !logged && elapsed > LOG_AFTER {
             logged = true;
             tracing::info!("waiting for virtual media, at most {} s", limit.as_secs());
         }
-        if elapsed >= limit {
+        let may_answer = state == State::Nothing && !look.silent.is_empty();
+        let left = if may_answer {
+            let left = patience.left_to_reader();
+            if !silence_logged {
+                silence_logged = true;
+                let drives = in_words(&look.silent);
+                tracing::info!(
+                    "waiting for {drives} to answer, at most {} s",
+                    left.as_secs()
+                );
+            }
+            left
+        } else {
+            limit.saturating_sub(elapsed)
+        };
+        if left.is_zero() {
+            let mut warnings = look.all_faults();
             if announced && state == State::Nothing {
                 warnings.push(format!(
                     "no virtual media within {} s, although the kernel command line mentions them{}",
-                    limit.as_secs(),
-                    seen(&volumes)
+                    if may_answer { elapsed } else { limit }.as_secs(),
+                    seen(&look.volumes)
                 ));
             }
-            return Search { volumes, warnings };
+            return Search {
+                volumes: look.volumes,
+                warnings,
+            };
         }
-        wait(events.as_ref(), LOOK_AGAIN.min(limit - elapsed));
+        wait(events.as_ref(), LOOK_AGAIN.min(left));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Tests with a simulated /sys whose drives hold real images: CDs made by
 //! genisoimage with Ironic's options, and floppies made by mkfs.vfat like Ironic's.
 
+mod slow_drives;
+
 use std::cell::Cell;
 use std::fs;
 use std::path::Path;
@@ -35,6 +37,7 @@ impl Host {
             dev: self.path("dev"),
             root: self.path("root"),
             state: StateFile::new(&self.path("run"), "media.json"),
+            silence: drives::SILENCE,
         }
     }
 
@@ -117,6 +120,11 @@ fn floppy(out: &Path, label: &str, parameters: Option<&str>) {
             .args([out, file.path()])
             .arg("::parameters.txt"));
     }
+}
+
+fn read(wanted: &Wanted, places: &Places, settled: impl Fn() -> bool) -> Media {
+    let patience = Patience::new(wanted.announced());
+    read_now(wanted, places, &patience, settled).unwrap()
 }
 
 /// A boot from virtual media, with Ironic's command line.

@@ -1,4 +1,4 @@
-//! Lists the media in the drives of a host and decides what each is used for.
+//! The media in the drives of a host, and what each is used for.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,13 +7,7 @@ use landfall_media_formats::coreos_image::{self, CoreosImage};
 
 use super::MediaText;
 use super::confined_medium::{ConfinedMedium, NoMedium};
-
-/// In bytes. BMCs present small images as USB disks; a USB disk of this size or
-/// more is an ordinary disk.
-const USB_DISK_LIMIT: u64 = 4 << 30;
-
-/// SCSI's peripheral device type of CD and DVD drives (SPC-4, table 138).
-const CD_TYPE: &str = "5";
+use super::side_by_side::Progress;
 
 /// Labels of the ISOs that Ironic builds: with and without the host's network
 /// data.
@@ -32,6 +26,7 @@ pub(super) struct Volume {
     /// The drive's model name.
     model: String,
     medium: ConfinedMedium,
+    pub(super) progress: Progress,
 }
 
 impl Volume {
@@ -133,79 +128,33 @@ pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
     }
 }
 
-/// Every medium with a file system in a drive that may present virtual media, in
-/// the order of the drives' names. Adds a line to `faults` for each medium whose parser
-/// failed.
-pub(super) fn in_drives(sys: &Path, dev: &Path, faults: &mut Vec<String>) -> Vec<Volume> {
-    in_drives_up_to(sys, dev, USB_DISK_LIMIT, faults)
-}
+/// The medium in a drive; `None` if the drive is empty or unreadable. The error says how
+/// the medium's parser has failed.
+pub(super) type Opened = Result<Option<Volume>, String>;
 
-/// Like [`in_drives`], with USB disks of any size: an ISO may have been written to
-/// a USB stick.
-pub(super) fn in_drives_and_sticks(
-    sys: &Path,
-    dev: &Path,
-    faults: &mut Vec<String>,
-) -> Vec<Volume> {
-    in_drives_up_to(sys, dev, u64::MAX, faults)
-}
-
-fn in_drives_up_to(sys: &Path, dev: &Path, limit: u64, faults: &mut Vec<String>) -> Vec<Volume> {
-    let Ok(entries) = fs::read_dir(sys.join("block")) else {
-        return Vec::new();
-    };
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names
-        .iter()
-        .filter_map(|name| {
-            let drive = sys.join("block").join(name);
-            may_show_media(&drive, limit).then(|| volume(&drive, &dev.join(name), faults))?
-        })
-        .collect()
-}
-
-/// Whether this is a CD drive, or a USB disk smaller than `limit` bytes.
-fn may_show_media(drive: &Path, limit: u64) -> bool {
-    if attribute(drive, "device/type") == CD_TYPE {
-        return true;
-    }
-    let on_usb = fs::canonicalize(drive).is_ok_and(|path| {
-        path.iter().any(|part| {
-            let bus = part.to_str().and_then(|part| part.strip_prefix("usb"));
-            bus.is_some_and(|bus| bus.parse::<u32>().is_ok())
-        })
-    });
-    // The unit is 512 bytes, whatever the sector size.
-    let sectors: u64 = attribute(drive, "size").parse().unwrap_or(0);
-    on_usb && sectors > 0 && sectors < limit / 512
-}
-
-/// The file system on the medium; `None` if the drive is empty or unreadable.
-fn volume(drive: &Path, node: &Path, faults: &mut Vec<String>) -> Option<Volume> {
+/// Opens the medium in a drive. Tells `progress` when the drive delivers something.
+pub(super) fn open(drive: &Path, node: &Path, progress: Progress) -> Opened {
+    let of_session = progress.clone();
     let medium = File::open(node)
         .map_err(|error| NoMedium::Unreadable(error.to_string()))
-        .and_then(ConfinedMedium::open)
-        .inspect_err(|error| match error {
-            NoMedium::Unreadable(error) => {
-                tracing::debug!("cannot read the medium in {}: {error}", node.display());
-            }
-            NoMedium::Parser(fault) => {
-                let node = node.display();
-                faults.push(format!("{node}: {fault}; the medium is ignored"));
-            }
-        })
-        .ok()??;
-    Some(Volume {
-        node: node.to_owned(),
-        model: attribute(drive, "device/model"),
-        medium,
-    })
+        .and_then(|image| ConfinedMedium::open(image, move || of_session.made()));
+    match medium {
+        Ok(medium) => Ok(medium.map(|medium| Volume {
+            node: node.to_owned(),
+            model: attribute(drive, "device/model"),
+            medium,
+            progress,
+        })),
+        Err(NoMedium::Unreadable(error)) => {
+            tracing::debug!("cannot read the medium in {}: {error}", node.display());
+            Ok(None)
+        }
+        Err(NoMedium::Parser(fault)) => Err(fault),
+    }
 }
 
-fn attribute(drive: &Path, name: &str) -> String {
+/// The content of a file of the drive in /sys.
+pub(super) fn attribute(drive: &Path, name: &str) -> String {
     let text = fs::read_to_string(drive.join(name)).unwrap_or_default();
     text.trim().to_owned()
 }

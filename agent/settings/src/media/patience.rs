@@ -1,0 +1,146 @@
+//! How long the agent waits for virtual media, and its agreement with the thread that reads
+//! them: once the agent continues without the media, that thread stores nothing.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long the agent waits without any progress. A drive that does not answer blocks its
+/// reader in the kernel.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// How long the agent waits while media that the kernel command line mentions make progress.
+/// The largest content is 18 MB ([`super::contents`]); a BMC that delivers 100 kB/s needs
+/// 180 s for it. The rest is for the drives: 30 s until they appear, 40 s for one that does not
+/// answer (`drives.rs`), and what the file systems need for their directories.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// The reader ends this much earlier, to hand over what it has.
+const HANDOVER: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone)]
+pub(super) struct Patience(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    outcome: Outcome,
+    /// Progress makes the agent wait longer.
+    is_extended: bool,
+    /// The last moment at which anything was read.
+    progress: Instant,
+    /// The agent waits no longer than this.
+    latest: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Open,
+    Stored,
+    GivenUp,
+}
+
+impl Patience {
+    /// `announced` means that the kernel command line mentions virtual media.
+    pub(super) fn new(announced: bool) -> Self {
+        let limit = if announced { LONGEST } else { LIMIT };
+        Self::with(announced, Instant::now(), limit)
+    }
+
+    pub(super) fn with(is_extended: bool, start: Instant, longest: Duration) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            outcome: Outcome::Open,
+            is_extended,
+            progress: start,
+            latest: start + longest,
+        })))
+    }
+
+    /// The agent gives up after this time, if there is no progress.
+    #[cfg(test)]
+    pub(super) fn almost_over(left: Duration) -> Self {
+        let patience = Self::new(true);
+        patience.lock().progress = Instant::now().checked_sub(LIMIT - left).unwrap();
+        patience
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something was read from a medium.
+    pub(super) fn progress(&self) {
+        let mut state = self.lock();
+        if state.is_extended {
+            state.progress = Instant::now();
+        }
+    }
+
+    /// When the agent gives up, without further progress.
+    pub(super) fn end(&self) -> Instant {
+        let state = self.lock();
+        state.latest.min(state.progress + LIMIT)
+    }
+
+    /// How long the reader may go on, without further progress.
+    pub(super) fn left_to_reader(&self) -> Duration {
+        let end = self.end() - HANDOVER;
+        end.saturating_duration_since(Instant::now())
+    }
+
+    /// Gives up, so that [`Self::store`] stores nothing. False if it has stored the media
+    /// already.
+    pub(super) fn give_up(&self) -> bool {
+        let mut state = self.lock();
+        if state.outcome == Outcome::Open {
+            state.outcome = Outcome::GivenUp;
+        }
+        state.outcome == Outcome::GivenUp
+    }
+
+    /// Calls `store`, unless the agent has given up. It does not give up meanwhile, so `store`
+    /// must not wait for a drive.
+    pub(super) fn store<T>(&self, store: impl FnOnce() -> T) -> Option<T> {
+        let mut state = self.lock();
+        (state.outcome != Outcome::GivenUp).then(|| {
+            state.outcome = Outcome::Stored;
+            store()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_announced_media_that_make_progress_are_waited_for_longer() {
+        let start = Instant::now().checked_sub(LIMIT).unwrap();
+        for (announced, makes_progress, goes_on) in [
+            (true, true, true),
+            (true, false, false),
+            (false, true, false),
+        ] {
+            let patience = Patience::with(announced, start, LONGEST);
+            if makes_progress {
+                patience.progress();
+            }
+            let left = patience.left_to_reader();
+            assert_eq!(!left.is_zero(), goes_on, "{announced} {makes_progress}");
+            assert!(left <= LIMIT);
+        }
+        let start = Instant::now().checked_sub(LONGEST).unwrap();
+        let patience = Patience::with(true, start, LONGEST);
+        patience.progress();
+        assert!(patience.left_to_reader().is_zero(), "the longest wait");
+    }
+
+    #[test]
+    fn nothing_is_stored_after_the_agent_has_given_up() {
+        let patience = Patience::new(true);
+        assert!(patience.give_up());
+        assert_eq!(patience.store(|| "stored"), None);
+
+        let patience = Patience::new(true);
+        assert_eq!(patience.store(|| "stored"), Some("stored"));
+        assert!(!patience.give_up(), "the agent must use what is stored");
+    }
+}

@@ -1,0 +1,170 @@
+//! Works on several drives at the same time, each in a thread of its own. A drive that does
+//! not answer blocks only its own thread, in the kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::patience::Patience;
+
+/// A wait is logged only if it takes longer than this.
+const LOG_AFTER: Duration = Duration::from_secs(2);
+
+/// The drives that a thread of this process works on. A drive that does not answer must not
+/// get another thread with each new search.
+static BUSY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// When a drive has last delivered something.
+#[derive(Debug, Clone)]
+pub(super) struct Progress {
+    last: Arc<Mutex<Instant>>,
+    patience: Patience,
+}
+
+impl Progress {
+    pub(super) fn new(patience: &Patience) -> Self {
+        Self {
+            last: Arc::new(Mutex::new(Instant::now())),
+            patience: patience.clone(),
+        }
+    }
+
+    pub(super) fn made(&self) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.patience.progress();
+    }
+
+    fn silence(&self) -> Duration {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.elapsed()
+    }
+}
+
+/// Works on drives, each with a result.
+#[derive(Debug)]
+pub(super) struct SideBySide<T> {
+    patience: Patience,
+    /// After this time without progress a drive is not waited for.
+    silence: Duration,
+    /// What the threads do, for the console.
+    what: &'static str,
+    is_logged: bool,
+    sender: Sender<(PathBuf, T)>,
+    results: Receiver<(PathBuf, T)>,
+    pending: BTreeMap<PathBuf, Progress>,
+}
+
+impl<T: Send + 'static> SideBySide<T> {
+    pub(super) fn new(patience: &Patience, silence: Duration, what: &'static str) -> Self {
+        let (sender, results) = channel();
+        Self {
+            patience: patience.clone(),
+            silence,
+            what,
+            is_logged: false,
+            sender,
+            results,
+            pending: BTreeMap::new(),
+        }
+    }
+
+    /// Starts work on this drive; it tells `progress` what it has read. Does nothing while a
+    /// thread still works on the drive. Returns false if that is a thread of an earlier search.
+    pub(super) fn start(
+        &mut self,
+        node: PathBuf,
+        progress: Progress,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> bool {
+        if self.pending.contains_key(&node) {
+            return true;
+        }
+        let Some(busy) = Busy::with(&node) else {
+            return false;
+        };
+        self.pending.insert(node.clone(), progress);
+        let sender = self.sender.clone();
+        std::thread::spawn(move || {
+            let result = work();
+            // Before the result: the receiver may start the next work at once.
+            drop(busy);
+            // Nobody listens after the end of the search.
+            let _ = sender.send((node, result));
+        });
+        true
+    }
+
+    /// Waits until each drive has a result, or is not waited for any longer. Returns the new
+    /// results, in the order of the drives' names.
+    pub(super) fn wait(&mut self) -> BTreeMap<PathBuf, T> {
+        let start = Instant::now();
+        let mut results = BTreeMap::new();
+        loop {
+            let left = self.left();
+            let may_log = !self.is_logged && !left.is_zero();
+            let until_log = LOG_AFTER.saturating_sub(start.elapsed());
+            if may_log && until_log.is_zero() {
+                self.is_logged = true;
+                let (what, drives) = (self.what, in_words(self.pending.keys()));
+                tracing::info!("{what}: waiting for {drives}, at most {} s", left.as_secs());
+                continue;
+            }
+            let timeout = if may_log { left.min(until_log) } else { left };
+            match self.results.recv_timeout(timeout) {
+                Ok((node, result)) => {
+                    self.pending.remove(&node);
+                    results.insert(node, result);
+                }
+                // Progress may have made it longer.
+                Err(_) if self.left().is_zero() => return results,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// How long to wait for the pending drives, without further progress.
+    fn left(&self) -> Duration {
+        let of_drives = self.pending.values();
+        let of_drives = of_drives.map(|drive| self.silence.saturating_sub(drive.silence()));
+        let longest = of_drives.max().unwrap_or_default();
+        longest.min(self.patience.left_to_reader())
+    }
+
+    /// The drives that have no result yet.
+    pub(super) fn pending(&self) -> impl Iterator<Item = &PathBuf> {
+        self.pending.keys()
+    }
+}
+
+/// A drive in [`BUSY`] until this is dropped.
+struct Busy(PathBuf);
+
+impl Busy {
+    /// `None` if it is there already.
+    fn with(node: &Path) -> Option<Self> {
+        let node = node.to_owned();
+        let is_free = busy().insert(node.clone());
+        // Not made if the drive is busy: dropping it would end that.
+        is_free.then(|| Self(node))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        busy().remove(&self.0);
+    }
+}
+
+fn busy() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    BUSY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn in_words<'a>(nodes: impl IntoIterator<Item = &'a PathBuf>) -> String {
+    let nodes: Vec<String> = nodes
+        .into_iter()
+        .map(|node| node.display().to_string())
+        .collect();
+    nodes.join(", ")
+}

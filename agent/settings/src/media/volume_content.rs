@@ -1,0 +1,135 @@
+//! Reads what is wanted from each volume, all volumes at the same time.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::contents::{self, Configuration};
+use super::drives::push_silent;
+use super::patience::Patience;
+use super::side_by_side::SideBySide;
+use super::volumes::{self, Volume};
+use super::{Media, MediaText, Wanted};
+
+type Text = Result<Option<MediaText>, String>;
+
+/// What to read from one volume.
+#[derive(Debug, Clone, Copy, Default)]
+struct Parts {
+    configuration: bool,
+    parameters: bool,
+    network_data: bool,
+}
+
+/// What was read from one volume.
+#[derive(Debug, Default)]
+struct Content {
+    configuration: Configuration,
+    parameters: Option<Text>,
+    network_data: Option<Text>,
+}
+
+/// The content of all volumes. The order of the volumes decides which one takes precedence.
+pub(super) fn read(
+    wanted: &Wanted,
+    volumes: Vec<Volume>,
+    patience: &Patience,
+    media: &mut Media,
+) -> Configuration {
+    let parts = choose(wanted, &volumes);
+    // Nothing else can be done meanwhile, so a volume is waited for until the agent gives up.
+    let mut readers = SideBySide::new(patience, Duration::MAX, "reading virtual media");
+    for (volume, parts) in volumes.into_iter().zip(parts) {
+        if !parts.any() {
+            continue;
+        }
+        let (node, progress) = (volume.node.clone(), volume.progress.clone());
+        if !readers.start(node.clone(), progress, move || parts.read(volume)) {
+            push_silent(&mut media.warnings, &node);
+        }
+    }
+    let contents = readers.wait();
+    for node in readers.pending() {
+        push_silent(&mut media.warnings, node);
+    }
+    merge(contents, media)
+}
+
+fn choose(wanted: &Wanted, volumes: &[Volume]) -> Vec<Parts> {
+    let publisher = wanted.publisher();
+    let mut parts = vec![Parts::default(); volumes.len()];
+    if wanted.virtual_media {
+        if let Some(at) = volumes::for_configuration(volumes, publisher) {
+            parts[at].configuration = true;
+        }
+        for at in volumes::for_parameters(volumes) {
+            parts[at].parameters = true;
+        }
+    }
+    if wanted.network_data()
+        && let Some(at) = volumes::for_network_data(volumes, publisher)
+    {
+        parts[at].network_data = true;
+    }
+    parts
+}
+
+/// Of several `parameters.txt` the first takes effect.
+fn merge(contents: BTreeMap<PathBuf, Content>, media: &mut Media) -> Configuration {
+    let mut contents: Vec<Content> = contents.into_values().collect();
+    let mut configuration = Configuration::default();
+    for content in &mut contents {
+        configuration.add(std::mem::take(&mut content.configuration));
+    }
+    media.warnings.append(&mut configuration.faults);
+    for content in &mut contents {
+        match content.parameters.take() {
+            Some(Ok(Some(text))) => {
+                media.parameters = Some(text);
+                break;
+            }
+            Some(Ok(None)) | None => {}
+            Some(Err(fault)) => media.warnings.push(fault),
+        }
+    }
+    for content in contents {
+        match content.network_data {
+            Some(Ok(Some(text))) => media.network_data = Some(text),
+            // A config drive without network data is valid.
+            Some(Ok(None)) | None => {}
+            Some(Err(fault)) => media.warnings.push(fault),
+        }
+    }
+    configuration
+}
+
+impl Parts {
+    fn any(self) -> bool {
+        self.configuration || self.parameters || self.network_data
+    }
+
+    fn read(self, mut volume: Volume) -> Content {
+        let mut content = Content::default();
+        if self.configuration {
+            content.configuration = contents::configuration(&mut volume);
+        }
+        if self.parameters {
+            content.parameters = Some(parameters(&mut volume));
+        }
+        if self.network_data {
+            let text = contents::network_data(&mut volume);
+            content.network_data = Some(text.map(|text| text.map(|text| volume.says(text))));
+        }
+        content
+    }
+}
+
+fn parameters(volume: &mut Volume) -> Text {
+    match contents::parameters(volume)? {
+        Some(text) => Ok(Some(volume.says(text))),
+        None if volume.holds_parameters() => {
+            Err(volume.fault("parameters.txt is missing, although the label announces it"))
+        }
+        None => Ok(None),
+    }
+}
