@@ -31,12 +31,9 @@ use std::path::{Path, PathBuf};
 use landfall_report::failure::{Class, Failure, Result};
 use landfall_sys::system_path::SystemPath;
 use landfall_sys::{block_ioctl, sysfs};
-use nix::sys::stat::{major, makedev, minor};
+use nix::sys::stat::{major, minor};
 
 use crate::devices_below;
-
-/// The unit of `size` in sysfs in bytes, whatever the disk's sector size is.
-const SIZE_UNIT: u64 = 512;
 
 const HINT: &str = "a disk went away, and another one got its name: check the cables, the power and the controller, then try again";
 
@@ -88,11 +85,9 @@ impl Identity {
         // The sequence is first: if the disk is exchanged in between, the identity
         // is that of no disk.
         let sequence = sysfs::number(&disk.join("diskseq"));
-        let number = sysfs::text(&disk.join("dev"))?;
-        let (major, minor) = number.split_once(':')?;
         Some(Self {
-            number: makedev(major.parse().ok()?, minor.parse().ok()?),
-            size: sysfs::number::<u64>(&disk.join("size"))?.checked_mul(SIZE_UNIT)?,
+            number: sysfs::device_number(disk)?,
+            size: sysfs::block_size(disk)?,
             sequence,
         })
     }

@@ -14,9 +14,6 @@ use super::disk_kind::{NoDisk, why_no_disk};
 use super::report_types::{Disk, DiskTraits, OtherPath, PartitionNode};
 use super::transport::transport;
 
-/// The unit of /sys/block/X/size in bytes, whatever the disk's sector size is.
-pub const SIZE_UNIT: u64 = 512;
-
 /// All disks, sorted by device number. That is lsblk's order, and it decides
 /// between several disks that match the same hints. The list includes disks that
 /// the agent never writes to, see [`DiskTraits::why_untouchable`].
@@ -89,11 +86,10 @@ pub fn devices(root: &SystemPath) -> Vec<Device> {
         .filter_map(|name| {
             let block = directory.join(&name).resolved()?;
             let identity = Identity::in_sysfs(&block);
-            // The hidden paths of a multipath NVMe disk have no device number.
-            let number = sysfs::text(&block.join("dev"))
-                .and_then(|text| device_number(&text))
-                .unwrap_or(u64::MAX);
-            let size = sysfs::number::<u64>(&block.join("size"))?.checked_mul(SIZE_UNIT)?;
+            // lsblk sorts by this number, in which minor numbers above 255 weigh more than
+            // the major number. The hidden paths of a multipath NVMe disk have none.
+            let number = sysfs::device_number(&block).unwrap_or(u64::MAX);
+            let size = sysfs::block_size(&block)?;
             let no_disk = why_no_disk(&block, &name, size);
             let device = Device {
                 name,
@@ -107,19 +103,6 @@ pub fn devices(root: &SystemPath) -> Vec<Device> {
         .collect();
     devices.sort_by_key(|(number, _)| *number);
     devices.into_iter().map(|(_, device)| device).collect()
-}
-
-/// Converts `8:16` to the number that lsblk sorts by. It is that of glibc's
-/// makedev, in which minor numbers above 255 weigh more than the major number.
-fn device_number(text: &str) -> Option<u64> {
-    let (major, minor) = text.split_once(':')?;
-    let (major, minor): (u64, u64) = (major.parse().ok()?, minor.parse().ok()?);
-    Some(
-        (major & 0xfffff000) << 32
-            | (major & 0xfff) << 8
-            | (minor & 0xffffff00) << 12
-            | minor & 0xff,
-    )
 }
 
 fn disk(device: &Device) -> Disk {
@@ -164,7 +147,7 @@ pub fn partitions(block: &SystemPath) -> Vec<PartitionNode> {
             let directory = block.join(&name);
             Some(PartitionNode {
                 number: sysfs::number(&directory.join("partition"))?,
-                size: sysfs::number::<u64>(&directory.join("size"))?.checked_mul(SIZE_UNIT)?,
+                size: sysfs::block_size(&directory)?,
                 name: format!("/dev/{name}"),
             })
         })

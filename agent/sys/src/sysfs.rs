@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::str::FromStr;
 
+use nix::sys::stat::makedev;
+
 use crate::system_path::SystemPath;
 
 /// The maximum size of a file in bytes. A sysfs attribute is at most one page,
@@ -47,6 +49,20 @@ pub fn number<T: FromStr>(path: &SystemPath) -> Option<T> {
 /// Whether the content is the number 1.
 pub fn flag(path: &SystemPath) -> bool {
     number::<u64>(path) == Some(1)
+}
+
+/// The number of a block device, as in `st_rdev`. `device` is its directory in /sys/block.
+pub fn device_number(device: &SystemPath) -> Option<u64> {
+    let text = text(&device.join("dev"))?;
+    let (major, minor) = text.split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The size of a block device in bytes. `device` is its directory in /sys/block.
+pub fn block_size(device: &SystemPath) -> Option<u64> {
+    /// In bytes, whatever the disk's sector size is.
+    const UNIT: u64 = 512;
+    number::<u64>(&device.join("size"))?.checked_mul(UNIT)
 }
 
 /// The last component of a link's target: `device/driver` -> `virtio_net`.
