@@ -11,7 +11,7 @@ mod confined_medium;
 mod contents;
 mod coreos_image;
 mod drives;
-mod patience;
+mod media_wait;
 mod search;
 mod side_by_side;
 mod volume_content;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use landfall_sys::state_file::{STATE_DIRECTORY, StateFile};
-use patience::Patience;
+use media_wait::MediaWait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -131,9 +131,9 @@ pub async fn read(
     settled: impl Fn() -> bool + Send + 'static,
 ) -> Media {
     let start = Instant::now();
-    let patience = Patience::new(wanted.announced());
-    read_within(patience.clone(), move || {
-        read_now(&wanted, &places, &patience, settled)
+    let media_wait = MediaWait::new(wanted.announced());
+    read_within(media_wait.clone(), move || {
+        read_now(&wanted, &places, &media_wait, settled)
     })
     .await
     .unwrap_or_else(|| Media {
@@ -146,9 +146,9 @@ pub async fn read(
 }
 
 /// The result of `read`; `None` if the agent gives up before. `read` stores what it reads by
-/// [`Patience::store`].
+/// [`MediaWait::store`].
 async fn read_within(
-    patience: Patience,
+    media_wait: MediaWait,
     read: impl FnOnce() -> Option<Media> + Send + 'static,
 ) -> Option<Media> {
     let (done, mut reading) = oneshot::channel();
@@ -158,11 +158,11 @@ async fn read_within(
         let _ = done.send(read());
     });
     loop {
-        match tokio::time::timeout_at(patience.end().into(), &mut reading).await {
+        match tokio::time::timeout_at(media_wait.end().into(), &mut reading).await {
             Ok(media) => return media.ok().flatten(),
             // There was progress.
-            Err(_) if patience.end() > Instant::now() => {}
-            Err(_) if patience.give_up() => return None,
+            Err(_) if media_wait.end() > Instant::now() => {}
+            Err(_) if media_wait.give_up() => return None,
             // The media are stored already, so they come at once.
             Err(_) => return reading.await.ok().flatten(),
         }
@@ -173,7 +173,7 @@ async fn read_within(
 fn read_now(
     wanted: &Wanted,
     places: &Places,
-    patience: &Patience,
+    media_wait: &MediaWait,
     settled: impl Fn() -> bool,
 ) -> Option<Media> {
     if let Ok(Some(bytes)) = places.state.load()
@@ -181,13 +181,13 @@ fn read_now(
     {
         return Some(media);
     }
-    let search = search::for_volumes(wanted, places, patience, settled);
+    let search = search::for_volumes(wanted, places, media_wait, settled);
     let mut media = Media {
         warnings: search.warnings,
         ..Media::default()
     };
-    let configuration = volume_content::read(wanted, search.volumes, patience, &mut media);
-    patience.store(|| {
+    let configuration = volume_content::read(wanted, search.volumes, media_wait, &mut media);
+    media_wait.store(|| {
         media.warnings.extend(configuration.write(&places.root));
         if let Ok(bytes) = serde_json::to_vec(&media) {
             places.state.store_or_warn(&bytes);

@@ -94,7 +94,7 @@ impl Parser for MediumParser {
     /// (`SD_TIMEOUT` and `SD_MAX_RETRIES` of Linux' drivers/scsi/sd.h). So a slow medium is read
     /// as it would be without a child.
     const LIMIT: Duration = Duration::from_secs(300);
-    /// Longer than the agent waits for media in all (`patience.rs`).
+    /// Longer than the agent waits for media in all (`media_wait.rs`).
     const TOTAL: Duration = Duration::from_secs(1800);
     /// A file of 1 MiB, or the longest list of names.
     const LARGEST_ANSWER: usize = 4 << 20;

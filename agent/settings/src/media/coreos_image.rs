@@ -12,7 +12,7 @@ use landfall_media_formats::coreos_image::CoreosImage;
 use landfall_sys::uevent::UeventSocket;
 
 use super::drives::Drives;
-use super::patience::Patience;
+use super::media_wait::MediaWait;
 use super::volumes::Volume;
 use super::{Places, search};
 
@@ -57,7 +57,7 @@ pub fn find(places: &Places, timeout: Duration) -> Result<ImageInDrive, NoImage>
     // Open the socket before the first look, so that no event is missed.
     let events = UeventSocket::open().ok();
     let end = Instant::now() + timeout;
-    let mut drives = Drives::and_sticks(places, &Patience::new(false));
+    let mut drives = Drives::and_sticks(places, &MediaWait::new(false));
     loop {
         let found = look(&mut drives);
         let left = end.saturating_duration_since(Instant::now());

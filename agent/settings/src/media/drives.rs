@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Places;
-use super::patience::Patience;
+use super::media_wait::MediaWait;
 use super::side_by_side::{Progress, SideBySide};
 use super::volumes::{self, Opened, Volume};
 
@@ -28,7 +28,7 @@ pub(super) struct Drives<'a> {
     places: &'a Places,
     /// In bytes: a USB disk of this size or more is no drive.
     limit: u64,
-    patience: Patience,
+    media_wait: MediaWait,
     readers: SideBySide<Opened>,
 }
 
@@ -65,22 +65,22 @@ pub(super) fn push_silent(faults: &mut Vec<String>, node: &Path) {
 
 impl<'a> Drives<'a> {
     /// Those whose media Ironic or an operator inserts.
-    pub(super) fn new(places: &'a Places, patience: &Patience) -> Self {
-        Self::up_to(USB_DISK_LIMIT, places, patience)
+    pub(super) fn new(places: &'a Places, media_wait: &MediaWait) -> Self {
+        Self::up_to(USB_DISK_LIMIT, places, media_wait)
     }
 
     /// Also USB disks of any size: an ISO may have been written to a USB stick.
-    pub(super) fn and_sticks(places: &'a Places, patience: &Patience) -> Self {
-        Self::up_to(u64::MAX, places, patience)
+    pub(super) fn and_sticks(places: &'a Places, media_wait: &MediaWait) -> Self {
+        Self::up_to(u64::MAX, places, media_wait)
     }
 
-    fn up_to(limit: u64, places: &'a Places, patience: &Patience) -> Self {
+    fn up_to(limit: u64, places: &'a Places, media_wait: &MediaWait) -> Self {
         let what = "looking for virtual media";
         Self {
             places,
             limit,
-            patience: patience.clone(),
-            readers: SideBySide::new(patience, places.silence, what),
+            media_wait: media_wait.clone(),
+            readers: SideBySide::new(media_wait, places.silence, what),
         }
     }
 
@@ -91,7 +91,7 @@ impl<'a> Drives<'a> {
         for name in self.names() {
             let drive = self.places.sys.join("block").join(&name);
             let node = self.places.dev.join(&name);
-            let progress = Progress::new(&self.patience);
+            let progress = Progress::new(&self.media_wait);
             let (of_drive, at) = (progress.clone(), node.clone());
             let work = move || volumes::open(&drive, &at, of_drive);
             if !self.readers.start(node.clone(), progress, work) {

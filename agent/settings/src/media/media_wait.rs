@@ -4,21 +4,22 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the agent waits without any progress. A drive that does not answer blocks its
-/// reader in the kernel.
+/// The agent gives up when nothing has been read for this long. A drive that does not answer
+/// blocks its reader in the kernel.
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// How long the agent waits while media that the kernel command line mentions make progress.
 /// The largest content is 18 MB ([`super::contents`]); a BMC that delivers 100 kB/s needs
-/// 180 s for it. The rest is for the drives: 30 s until they appear, 40 s for one that does not
-/// answer (`drives.rs`), and what the file systems need for their directories.
+/// 180 s for it. The other 120 s are enough for drives that appear after 30 s, for one that does
+/// not answer for 40 s (`drives.rs`), and for reading the directories.
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// The reader ends this much earlier, to hand over what it has.
 const HANDOVER: Duration = Duration::from_secs(2);
 
+/// Shared by the agent, the thread that reads, and the threads of the drives.
 #[derive(Debug, Clone)]
-pub(super) struct Patience(Arc<Mutex<State>>);
+pub(super) struct MediaWait(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -38,7 +39,7 @@ enum Outcome {
     GivenUp,
 }
 
-impl Patience {
+impl MediaWait {
     /// `announced` means that the kernel command line mentions virtual media.
     pub(super) fn new(announced: bool) -> Self {
         let limit = if announced { LONGEST } else { LIMIT };
@@ -54,12 +55,12 @@ impl Patience {
         })))
     }
 
-    /// The agent gives up after this time, if there is no progress.
+    /// A wait that ends after this time if nothing is read.
     #[cfg(test)]
     pub(super) fn almost_over(left: Duration) -> Self {
-        let patience = Self::new(true);
-        patience.lock().progress = Instant::now().checked_sub(LIMIT - left).unwrap();
-        patience
+        let media_wait = Self::new(true);
+        media_wait.lock().progress = Instant::now().checked_sub(LIMIT - left).unwrap();
+        media_wait
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -74,13 +75,13 @@ impl Patience {
         }
     }
 
-    /// When the agent gives up, without further progress.
+    /// The moment at which the agent gives up if nothing more is read.
     pub(super) fn end(&self) -> Instant {
         let state = self.lock();
         state.latest.min(state.progress + LIMIT)
     }
 
-    /// How long the reader may go on, without further progress.
+    /// How long the reader may still work if nothing more is read.
     pub(super) fn left_to_reader(&self) -> Duration {
         let end = self.end() - HANDOVER;
         end.saturating_duration_since(Instant::now())
@@ -119,28 +120,28 @@ mod tests {
             (true, false, false),
             (false, true, false),
         ] {
-            let patience = Patience::with(announced, start, LONGEST);
+            let media_wait = MediaWait::with(announced, start, LONGEST);
             if makes_progress {
-                patience.progress();
+                media_wait.progress();
             }
-            let left = patience.left_to_reader();
+            let left = media_wait.left_to_reader();
             assert_eq!(!left.is_zero(), goes_on, "{announced} {makes_progress}");
             assert!(left <= LIMIT);
         }
         let start = Instant::now().checked_sub(LONGEST).unwrap();
-        let patience = Patience::with(true, start, LONGEST);
-        patience.progress();
-        assert!(patience.left_to_reader().is_zero(), "the longest wait");
+        let media_wait = MediaWait::with(true, start, LONGEST);
+        media_wait.progress();
+        assert!(media_wait.left_to_reader().is_zero(), "the longest wait");
     }
 
     #[test]
     fn nothing_is_stored_after_the_agent_has_given_up() {
-        let patience = Patience::new(true);
-        assert!(patience.give_up());
-        assert_eq!(patience.store(|| "stored"), None);
+        let media_wait = MediaWait::new(true);
+        assert!(media_wait.give_up());
+        assert_eq!(media_wait.store(|| "stored"), None);
 
-        let patience = Patience::new(true);
-        assert_eq!(patience.store(|| "stored"), Some("stored"));
-        assert!(!patience.give_up(), "the agent must use what is stored");
+        let media_wait = MediaWait::new(true);
+        assert_eq!(media_wait.store(|| "stored"), Some("stored"));
+        assert!(!media_wait.give_up(), "the agent must use what is stored");
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use landfall_sys::uevent::{Received, UeventSocket};
 
 use super::drives::Drives;
-use super::patience::Patience;
+use super::media_wait::MediaWait;
 use super::side_by_side::in_words;
 use super::volumes::{self, Volume};
 use super::{Places, Wanted};
@@ -38,7 +38,7 @@ pub(super) struct Search {
 pub(super) fn for_volumes(
     wanted: &Wanted,
     places: &Places,
-    patience: &Patience,
+    media_wait: &MediaWait,
     settled: impl Fn() -> bool,
 ) -> Search {
     let announced = wanted.announced();
@@ -48,7 +48,7 @@ pub(super) fn for_volumes(
     let start = Instant::now();
     let mut first_seen = None;
     let (mut logged, mut silence_logged) = (false, false);
-    let mut drives = Drives::new(places, patience);
+    let mut drives = Drives::new(places, media_wait);
     loop {
         // Call this before the look into the drives. If it returns true, the look sees
         // every device.
@@ -77,7 +77,7 @@ pub(super) fn for_volumes(
         }
         let may_answer = state == State::Nothing && !look.silent.is_empty();
         let left = if may_answer {
-            let left = patience.left_to_reader();
+            let left = media_wait.left_to_reader();
             if !silence_logged {
                 silence_logged = true;
                 let drives = in_words(&look.silent);

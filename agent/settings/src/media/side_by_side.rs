@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::patience::Patience;
+use super::media_wait::MediaWait;
 
 /// A wait is logged only if it takes longer than this.
 const LOG_AFTER: Duration = Duration::from_secs(2);
@@ -20,20 +20,20 @@ static BUSY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 #[derive(Debug, Clone)]
 pub(super) struct Progress {
     last: Arc<Mutex<Instant>>,
-    patience: Patience,
+    media_wait: MediaWait,
 }
 
 impl Progress {
-    pub(super) fn new(patience: &Patience) -> Self {
+    pub(super) fn new(media_wait: &MediaWait) -> Self {
         Self {
             last: Arc::new(Mutex::new(Instant::now())),
-            patience: patience.clone(),
+            media_wait: media_wait.clone(),
         }
     }
 
     pub(super) fn made(&self) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        self.patience.progress();
+        self.media_wait.progress();
     }
 
     fn silence(&self) -> Duration {
@@ -45,7 +45,7 @@ impl Progress {
 /// Works on drives, each with a result.
 #[derive(Debug)]
 pub(super) struct SideBySide<T> {
-    patience: Patience,
+    media_wait: MediaWait,
     /// After this time without progress a drive is not waited for.
     silence: Duration,
     /// What the threads do, for the console.
@@ -57,10 +57,10 @@ pub(super) struct SideBySide<T> {
 }
 
 impl<T: Send + 'static> SideBySide<T> {
-    pub(super) fn new(patience: &Patience, silence: Duration, what: &'static str) -> Self {
+    pub(super) fn new(media_wait: &MediaWait, silence: Duration, what: &'static str) -> Self {
         let (sender, results) = channel();
         Self {
-            patience: patience.clone(),
+            media_wait: media_wait.clone(),
             silence,
             what,
             is_logged: false,
@@ -124,12 +124,12 @@ impl<T: Send + 'static> SideBySide<T> {
         }
     }
 
-    /// How long to wait for the pending drives, without further progress.
+    /// How long to wait for the pending drives if nothing more is read.
     fn left(&self) -> Duration {
         let of_drives = self.pending.values();
         let of_drives = of_drives.map(|drive| self.silence.saturating_sub(drive.silence()));
         let longest = of_drives.max().unwrap_or_default();
-        longest.min(self.patience.left_to_reader())
+        longest.min(self.media_wait.left_to_reader())
     }
 
     /// The drives that have no result yet.

@@ -123,8 +123,8 @@ fn floppy(out: &Path, label: &str, parameters: Option<&str>) {
 }
 
 fn read(wanted: &Wanted, places: &Places, settled: impl Fn() -> bool) -> Media {
-    let patience = Patience::new(wanted.announced());
-    read_now(wanted, places, &patience, settled).unwrap()
+    let media_wait = MediaWait::new(wanted.announced());
+    read_now(wanted, places, &media_wait, settled).unwrap()
 }
 
 /// A boot from virtual media, with Ironic's command line.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::contents::{self, Configuration};
 use super::drives::push_silent;
-use super::patience::Patience;
+use super::media_wait::MediaWait;
 use super::side_by_side::SideBySide;
 use super::volumes::{self, Volume};
 use super::{Media, MediaText, Wanted};
@@ -33,12 +33,12 @@ struct Content {
 pub(super) fn read(
     wanted: &Wanted,
     volumes: Vec<Volume>,
-    patience: &Patience,
+    media_wait: &MediaWait,
     media: &mut Media,
 ) -> Configuration {
     let parts = choose(wanted, &volumes);
     // Nothing else can be done meanwhile, so a volume is waited for until the agent gives up.
-    let mut readers = SideBySide::new(patience, Duration::MAX, "reading virtual media");
+    let mut readers = SideBySide::new(media_wait, Duration::MAX, "reading virtual media");
     for (volume, parts) in volumes.into_iter().zip(parts) {
         if !parts.any() {
             continue;

@@ -63,10 +63,10 @@ fn a_drive_that_does_not_answer_hides_no_other() {
 /// A fast drive must not take precedence because it is fast.
 #[test]
 fn the_results_come_in_the_order_of_the_drives() {
-    let patience = Patience::new(true);
-    let mut drives = SideBySide::new(&patience, Duration::from_secs(20), "a test");
+    let media_wait = MediaWait::new(true);
+    let mut drives = SideBySide::new(&media_wait, Duration::from_secs(20), "a test");
     for (name, pause) in [("/test/sr0", 4), ("/test/sr1", 0), ("/test/sr2", 2)] {
-        let progress = Progress::new(&patience);
+        let progress = Progress::new(&media_wait);
         let work = move || std::thread::sleep(A_MOMENT * pause);
         assert!(drives.start(name.into(), progress, work));
     }
@@ -78,9 +78,9 @@ fn the_results_come_in_the_order_of_the_drives() {
 
 #[test]
 fn a_drive_that_makes_progress_is_waited_for() {
-    let patience = Patience::new(true);
-    let mut drives = SideBySide::new(&patience, SILENCE, "a test");
-    let progress = Progress::new(&patience);
+    let media_wait = MediaWait::new(true);
+    let mut drives = SideBySide::new(&media_wait, SILENCE, "a test");
+    let progress = Progress::new(&media_wait);
     let of_drive = progress.clone();
     let work = move || {
         for _ in 0..10 {
@@ -97,9 +97,9 @@ fn a_drive_that_makes_progress_is_waited_for() {
 fn what_is_read_after_the_agent_has_given_up_is_not_stored() {
     let host = Host::new();
     boot_iso(&host.cd_drive("sr0"), "config-2", ID);
-    let patience = Patience::new(true);
-    let gives_up = || patience.give_up();
-    let media = read_now(&wanted(), &host.places(), &patience, gives_up);
+    let media_wait = MediaWait::new(true);
+    let gives_up = || media_wait.give_up();
+    let media = read_now(&wanted(), &host.places(), &media_wait, gives_up);
     assert_eq!(media, None);
     assert_eq!(host.copied("ironic-python-agent/ironic.crt"), None);
     assert!(!host.path("run/media.json").exists());
@@ -112,21 +112,21 @@ fn what_is_read_after_the_agent_has_given_up_is_not_stored() {
 
 #[tokio::test]
 async fn the_agent_gives_up_a_reader_that_does_not_end() {
-    let patience = Patience::with(true, Instant::now(), SILENCE);
+    let media_wait = MediaWait::with(true, Instant::now(), SILENCE);
     let (_hold, held): (_, Receiver<()>) = channel();
     let reader = move || {
         let _ = held.recv();
         None
     };
-    assert_eq!(read_within(patience.clone(), reader).await, None);
-    assert_eq!(patience.store(|| ()), None);
+    assert_eq!(read_within(media_wait.clone(), reader).await, None);
+    assert_eq!(media_wait.store(|| ()), None);
 }
 
 #[tokio::test]
 async fn progress_makes_the_agent_wait_longer() {
     for makes_progress in [true, false] {
-        let patience = Patience::almost_over(SILENCE);
-        let of_reader = patience.clone();
+        let media_wait = MediaWait::almost_over(SILENCE);
+        let of_reader = media_wait.clone();
         let reader = move || {
             for _ in 0..10 {
                 std::thread::sleep(SILENCE / 5);
@@ -136,7 +136,7 @@ async fn progress_makes_the_agent_wait_longer() {
             }
             of_reader.store(Media::default)
         };
-        let media = read_within(patience, reader).await;
+        let media = read_within(media_wait, reader).await;
         assert_eq!(media.is_some(), makes_progress);
     }
 }
