@@ -87,8 +87,8 @@ pub fn listen(
     server.start(address)
 }
 
-/// Serves the routes of another service with the limits of this one: on time and size of a
-/// request, and on connections. Must be called in a Tokio runtime.
+/// Serves the routes of another service, under limits for the connections and for the time and
+/// size of a request. Must be called in a Tokio runtime.
 ///
 /// # Errors
 /// If the address is not available.
