@@ -12,12 +12,13 @@ use base64::prelude::BASE64_STANDARD;
 use landfall_tests::artifacts;
 use landfall_tests::conductor::script::{Finish, Image, Method, Script};
 use landfall_tests::conductor::{self, Conductor};
+use landfall_tests::ignition::{INSTALLED_SYSTEM_OK, Proof};
 use landfall_tests::image_server::{self, ImageServer, ServedFile};
-use landfall_tests::installation::{BOOT, DEPLOYMENT, POWER_OFF};
+use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF, check_applied};
 use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::{Family, GUEST_V4, HOST_V4, Lab};
 use landfall_tests::program;
-use landfall_tests::site::{MAC, TEST_ARGUMENTS};
+use landfall_tests::site::{MAC, TEST_ARGUMENTS, meta_data};
 use landfall_tests::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
 use serde_json::{Value, json};
 
@@ -30,6 +31,8 @@ const HOST_NAME: &str = "container-host-1";
 const IP_OPTIONS: &str = "ip=dhcp";
 /// The name of the image's archive on the HTTP server.
 const ARCHIVE: &str = "landfall-agent.tar";
+/// The name of the image on the HTTP server.
+const IMAGE: &str = "coreos.raw.gz";
 /// What a disk of an earlier installation begins with, in its second sector.
 const TABLE: &[u8] = b"EFI PART";
 
@@ -105,7 +108,8 @@ StandardOutput=journal+console
 #[ignore = "the release has to be built"]
 fn assisted_install_from_the_agent_container() {
     host_test("assisted_install_from_the_agent_container", async |lab| {
-        let started = Started::start(lab, Method::AssistedInstall { failures: 1 }).await?;
+        let method = Method::AssistedInstall { failures: 1 };
+        let started = Started::start(lab, script(method), Vec::new()).await?;
         started.ends().await?;
         for text in ["INSTALLER: active", "System is rebooting"] {
             lab.journal.said(&[text])?;
@@ -125,7 +129,7 @@ fn assisted_install_from_the_agent_container() {
 fn cleaning_from_the_agent_container() {
     host_test("cleaning_from_the_agent_container", async |lab| {
         let step = "erase_devices_metadata";
-        let started = Started::start(lab, Method::Clean { step }).await?;
+        let started = Started::start(lab, script(Method::Clean { step }), Vec::new()).await?;
         started.ends().await?;
         let mut start = [0; 1024];
         File::open(lab.path("disk.raw"))?.read_exact(&mut start)?;
@@ -134,20 +138,61 @@ fn cleaning_from_the_agent_container() {
     });
 }
 
+/// What metal3 orders in OpenShift: the image and the Ignition config are on the disk,
+/// and with them the network of the live system, because of `IPA_COREOS_COPY_NETWORK`.
+#[test]
+#[ignore = "the release has to be built"]
+fn install_coreos_from_the_agent_container() {
+    host_test("install_coreos_from_the_agent_container", async |lab| {
+        let (image, hash) = artifacts::network_manager_image()?;
+        // The name of the live system wins over that in the meta data, as it does with
+        // OpenShift's own hardware manager.
+        let proof = Proof::new(HOST_NAME);
+        let mut script = script(Method::InstallCoreos {
+            meta_data: meta_data(),
+            ignition: proof.config(),
+        });
+        script.image.url = image_server::url(Family::V4, IMAGE);
+        script.image.hash = hash;
+        let files = vec![ServedFile::read(IMAGE, &image)?];
+        let started = Started::start(lab, script, files).await?;
+        let machine = started.ends().await?;
+
+        let off = lab.journal.mark();
+        let machine = Machine {
+            boot: Boot::Disk,
+            ..machine
+        };
+        let guest = Guest::start(lab, &machine).await?;
+        guest.console(INSTALLED_SYSTEM_OK, FIRST_BOOT).await?;
+        guest.powered_off(POWER_OFF).await?;
+        check_applied(&lab.journal, off, &proof)?;
+        let profile = "/boot/coreos-firstboot-network/eth0.nmconnection";
+        let arguments = ["TEST-ROOT: cmdline: ", IP_OPTIONS];
+        for texts in [&[profile][..], &arguments] {
+            lab.journal.line(Source::Console, off, texts)?;
+        }
+        Ok(())
+    });
+}
+
 struct Started {
+    machine: Machine,
     guest: Guest,
     conductor: Conductor,
     _images: ImageServer,
 }
 
 impl Started {
-    async fn start(lab: &Lab, method: Method) -> Result<Self> {
-        let archive = artifacts::agent_container()?;
-        let images = ImageServer::start(lab, vec![ServedFile::read(ARCHIVE, &archive)?]).await?;
-        let conductor = Conductor::start(lab, script(method)).await?;
-        let guest = Guest::start(lab, &machine(lab).await?).await?;
+    async fn start(lab: &Lab, script: Script, mut files: Vec<ServedFile>) -> Result<Self> {
+        files.push(ServedFile::read(ARCHIVE, &artifacts::agent_container()?)?);
+        let images = ImageServer::start(lab, files).await?;
+        let conductor = Conductor::start(lab, script).await?;
+        let machine = machine(lab).await?;
+        let guest = Guest::start(lab, &machine).await?;
         guest.console("]: agent: landfall ", BOOT).await?;
         let started = Self {
+            machine,
             guest,
             conductor,
             _images: images,
@@ -184,9 +229,11 @@ impl Started {
         Ok(())
     }
 
-    async fn ends(self) -> Result<()> {
+    /// Waits for the end of the work and of the live system. Returns the machine.
+    async fn ends(self) -> Result<Machine> {
         self.conductor.deployed(BOOT + DEPLOYMENT).await?;
-        self.guest.powered_off(POWER_OFF).await
+        self.guest.powered_off(POWER_OFF).await?;
+        Ok(self.machine)
     }
 }
 
