@@ -43,11 +43,13 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Ironic forgets the token when the last clean step is done, and only then begins to
-/// switch the host off (`_do_next_clean_step` in ironic/conductor/cleaning.py): a
-/// heartbeat between the two is refused, also one of Ironic's agent.
+/// Ironic forgets the token when the last clean step is done, or when the node is
+/// undeployed, and only then begins to switch the host off (`_do_next_clean_step` in
+/// ironic/conductor/cleaning.py, `_do_node_tear_down` in manager.py): a heartbeat between
+/// the two is refused, also one of Ironic's agent.
 const CLEANED: &str = "Executing automated cleaning on node";
 const NOTHING_LEFT: &str = "remaining steps: []";
+const UNDEPLOYED: &str = "moved to provision state \"deleting\"";
 const POWERED_OFF: &str = "power state to power off";
 const TOKEN_FORGOTTEN: &str = "Invalid or missing agent_token received";
 
@@ -105,13 +107,14 @@ fn allowed_in(plan: &Plan) -> &'static [(&'static str, &'static str)] {
 /// The lines of a log that speak against the agent.
 pub fn complaints<'a>(lines: impl IntoIterator<Item = &'a str>, plan: &Plan) -> Vec<&'a str> {
     let allowed = [ALLOWED, allowed_in(plan)].concat();
-    let mut cleaned = false;
+    let mut forgotten = false;
     let speaks_against = |line: &&str| {
-        let ends = line.contains(CLEANED) && line.contains(NOTHING_LEFT);
-        cleaned = ends || (cleaned && !line.contains(POWERED_OFF));
+        let cleaned = line.contains(CLEANED) && line.contains(NOTHING_LEFT);
+        let ends = cleaned || line.contains(UNDEPLOYED);
+        forgotten = ends || (forgotten && !line.contains(POWERED_OFF));
         is_serious(line)
             && !allowed.iter().any(|(text, _)| line.contains(text))
-            && !(cleaned && line.contains(TOKEN_FORGOTTEN))
+            && !(forgotten && line.contains(TOKEN_FORGOTTEN))
     };
     lines.into_iter().filter(speaks_against).collect()
 }
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_cleaned_host_that_is_still_on_may_have_no_token() {
+    fn only_a_host_that_is_about_to_be_switched_off_may_have_no_token() {
         let refused = "2026-11-24 02:57:48.550 8 ERROR ironic.conductor.manager [-] \
                        Invalid or missing agent_token received for node 1";
         let info =
@@ -147,7 +150,10 @@ mod tests {
         let left = info("Executing automated cleaning on node 1, remaining steps: [{'step': 1}]");
         let cleaned = info("Executing automated cleaning on node 1, remaining steps: []");
         let off = info("Successfully set node 1 power state to power off by power off.");
-        let log = [&*left, refused, &cleaned, refused, &off, refused];
-        assert_eq!(complaints(log, &Plan::default()), [refused, refused]);
+        let deleting = info("Node 1 moved to provision state \"deleting\" from state \"wait\"");
+        for ended in [&*cleaned, &deleting] {
+            let log = [&*left, refused, ended, refused, &off, refused];
+            assert_eq!(complaints(log, &Plan::default()), [refused, refused]);
+        }
     }
 }
