@@ -17,7 +17,7 @@ use crate::ignition::{INSTALLED_SYSTEM_AGAIN, INSTALLED_SYSTEM_OK, Proof};
 use crate::image_server;
 use crate::installation::{FIRST_BOOT, check_applied};
 use crate::journal::{Event, Mark, Source};
-use crate::lab::{Family, Lab};
+use crate::lab::{Family, GUEST_V4, Lab};
 use crate::site::MAC;
 
 /// Enrols a node and runs the plan's story on it. The disk must boot after each
@@ -209,6 +209,11 @@ impl Place {
 fn nothing_held_against_the_agent(lab: &Lab, plan: &Plan) -> Result<()> {
     let events = lab.journal.events();
     let log = events
+        if plan.addresses == Addresses::Secret {
+            let address = format!(" {GUEST_V4}/24;");
+            let text = ["net: addresses: ", &address];
+            lab.journal.line(Source::Console, mark, &text)?;
+        }
         .iter()
         .filter(|event| event.source == Source::Ironic)
         .map(|event| event.text.as_str());

@@ -199,7 +199,11 @@ impl Plan {
 
     async fn image(&self, lab: &Lab) -> Result<ServedFile> {
         let packing = self.packing();
-        let image = artifacts::coreos_image(packing)?;
+        let image = match self.addresses {
+            // Its own NetworkManager shows the network that it has.
+            Addresses::Secret => artifacts::network_manager_image()?.0,
+            _ => artifacts::coreos_image(packing)?,
+        };
         if self.deploy != Deploy::WriteQcow2 {
             return ServedFile::read(packing.file_name(), &image);
         }
