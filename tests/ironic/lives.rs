@@ -1,7 +1,7 @@
 //! Defines the scenarios. Every firmware, boot method, deploy method and source
 //! of addresses occurs in at least one of them.
 
-use landfall_tests::ironic::configuration::Configuration;
+use landfall_tests::ironic::configuration::{BootFiles, Configuration};
 use landfall_tests::ironic::plan::{Addresses, Boot, Deploy, Plan, Story};
 use landfall_tests::vm::Firmware;
 
@@ -113,12 +113,15 @@ lives! {
         story: Story::OneDeployment,
         ..Plan::default()
     };
-    /// Kernel and ramdisk are artefacts of the release in a container registry.
+    /// Kernel and ramdisk are artefacts of the release in a container registry, which also
+    /// has the image. The registry asks for tokens and redirects.
     #[ignore = "the release has to be built: make test-release"]
     registry: Plan {
         story: Story::OneDeployment,
+        deploy: Deploy::WriteRaw,
         configuration: Configuration {
             registry: true,
+            tls: true,
             ..Configuration::default()
         },
         ..Plan::default()
@@ -129,6 +132,19 @@ lives! {
         firmware: Firmware::Bios,
         boot: Boot::Ipxe,
         story: Story::Operations,
+        ..Plan::default()
+    };
+    /// Ironic refuses an inventory that is too large, then every agent. The arguments, and
+    /// where Ironic finds kernel, ramdisk and boot loaders, are those of metal3.
+    #[ignore = "no gate: make test-ironic"]
+    refusals: Plan {
+        story: Story::Refusals,
+        configuration: Configuration {
+            boot_files: BootFiles::ByArchitecture,
+            inspection_kib: Some(16),
+            more_arguments: "fips=1",
+            ..Configuration::default()
+        },
         ..Plan::default()
     };
     /// The conductor is killed during the inspection, then terminated and killed during

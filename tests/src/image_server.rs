@@ -84,6 +84,8 @@ pub struct Request {
     pub name: String,
     pub range: Option<String>,
     pub if_range: Option<String>,
+    /// Whether it had a header `Authorization`.
+    pub authorized: bool,
     pub status: u16,
 }
 
@@ -256,7 +258,7 @@ async fn listen(shared: Arc<Shared>, address: SocketAddr, mut listener: TcpListe
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -298,6 +300,7 @@ async fn serve(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
         name,
         range,
         if_range,
+        authorized: headers.contains_key("authorization"),
         status,
     });
     response

@@ -16,7 +16,9 @@ pub mod node;
 mod operations;
 pub mod plan;
 mod private_folders;
+mod refusals;
 mod registry;
+mod registry_tokens;
 mod rescue_login;
 mod restarts;
 pub(crate) mod services;
@@ -41,7 +43,7 @@ pub struct Ironic {
     /// The image server for Ironic and the hosts.
     pub images: ImageServer,
     services: Services,
-    _registry: Option<Registry>,
+    registry: Option<Registry>,
     _dhcp: Option<DhcpServer>,
     _fronts: Vec<TlsFront>,
 }
@@ -52,6 +54,9 @@ pub const KERNEL: &str = "landfall/vmlinuz";
 pub const RAMDISK: &str = "landfall/initrd.img";
 /// The path of the ramdisk with the rescue layer.
 pub const RESCUE_RAMDISK: &str = "landfall/rescue.img";
+
+/// The path of the image of the boot loaders.
+pub const BOOT_LOADERS: &str = "landfall/esp.img";
 
 /// The folder that `tests/ironic/environment.sh` fills. `LANDFALL_IRONIC` is the
 /// version of another release of Ironic than the pinned one.
@@ -100,16 +105,19 @@ impl Ironic {
                 fronts.push(TlsFront::start(made, port, server).await?);
             }
         }
-        let registry = match configuration.registry {
-            true => Some(Registry::start(lab).await?),
-            false => None,
+        let registry = match &authority {
+            Some(authority) if configuration.registry => {
+                let blobs = configuration.http_root(lab);
+                Some(Registry::start(lab, authority, &blobs).await?)
+            }
+            _ => None,
         };
         let services = Services::start(lab, configuration, authority.as_ref()).await?;
         Ok(Self {
             api: services.api.clone(),
             images,
             services,
-            _registry: registry,
+            registry,
             _dhcp: dhcp,
             _fronts: fronts,
         })

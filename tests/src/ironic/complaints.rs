@@ -91,11 +91,7 @@ fn allowed_in(plan: &Plan) -> &'static [(&'static str, &'static str)] {
                 "at the end of a service Ironic forgets the agent before it asks it for logs",
             ),
         ],
-        Story::Restarts => &[RESTARTED],
-        _ if plan.configuration.registry => &[(
-            "access an OCI registry utilizing HTTPS. Will retry with HTTP",
-            "the lab's registry has no TLS",
-        )],
+        Story::Restarts | Story::Refusals => &[RESTARTED],
         _ if plan.boot == Boot::Pxe => &[(
             "No IP addresses assigned for node",
             "the lab's dnsmasq is not Ironic's",

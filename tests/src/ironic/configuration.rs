@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use super::{KERNEL, RAMDISK, registry};
 use crate::artifacts;
 use crate::conductor;
 use crate::image_server;
@@ -25,9 +26,29 @@ pub struct Configuration {
     pub fast_track: bool,
     /// Announce the API by multicast DNS. The agent finds it there.
     pub mdns: bool,
-    /// Fetch kernel and ramdisk of the release from a container registry without TLS,
-    /// and make ISOs with the release's boot loaders.
+    /// Fetch kernel, ramdisk and image from a container registry, which asks for tokens
+    /// and sends the host elsewhere for each blob, and make ISOs with the release's boot
+    /// loaders. Needs `tls`.
     pub registry: bool,
+    /// Where Ironic finds the ramdisk and the boot loaders.
+    pub boot_files: BootFiles,
+    /// `[api]max_json_body_size_inspection`, in KiB, if not Ironic's default.
+    pub inspection_kib: Option<u32>,
+    /// Serve no agent: `[api]enable_ramdisk_endpoints` is off.
+    pub refuses_agents: bool,
+    /// Further kernel arguments for every ramdisk.
+    pub more_arguments: &'static str,
+}
+
+/// Where Ironic finds kernel, ramdisk and boot loaders.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BootFiles {
+    /// Kernel and ramdisk are in `driver_info`, the boot loaders in `[conductor]bootloader`.
+    #[default]
+    OfNode,
+    /// The other way round: `[conductor]deploy_kernel_by_arch`, `deploy_ramdisk_by_arch`,
+    /// and `driver_info/bootloader`.
+    ByArchitecture,
 }
 
 pub const IMAGES_TLS_PORT: u16 = 8443;
@@ -43,19 +64,26 @@ const CREDENTIALS: (&str, &str) = ("admin", "password");
 /// there is a private authority.
 const INSECURE: &str = "ipa-insecure=1";
 
-/// Kernel arguments as in metal3's Ironic image. They include a key that contains
-/// spaces, which the agent must parse correctly.
+/// Kernel arguments as in metal3's Ironic image (`inspector.ipxe.j2` and `ironic.conf.j2`
+/// there). They include a key that contains spaces, which the agent must parse correctly.
 const METAL3_ARGUMENTS: &str = "nofb nomodeset vga=normal \
      sshkey=\"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDm9 operator of the lab\" \
-     systemd.journald.forward_to_console=yes";
+     systemd.journald.forward_to_console=yes selinux=0 troubleshoot=0 text";
+
+/// The part of the key above that no line of the agent may show.
+pub(super) const SSH_KEY: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIDm9";
 
 /// Boot loaders under Ironic's names: shim and GRUB over TFTP, iPXE over HTTP.
 const LOADERS: &str = "bootx64.efi:/usr/lib/shim/shimx64.efi.signed,\
      grubx64.efi:/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed,\
      snponly.efi:/usr/lib/ipxe/snponly.efi";
 
+/// Ironic's default of `[api]max_json_body_size_inspection`.
+const INSPECTION_KIB: u32 = 16 * 1024;
+
 /// Kernel arguments that metal3 adds for an inspection.
-const INSPECTION_ARGUMENTS: &str = "ipa-inspection-collectors=default,logs";
+const INSPECTION_ARGUMENTS: &str = "ipa-inspection-collectors=default,logs \
+     ipa-enable-vlan-interfaces=all ipa-inspection-dhcp-all-interfaces=1 ipa-collect-lldp=1";
 
 impl Configuration {
     /// The folder for files that Ironic offers to hosts over HTTP.
@@ -103,11 +131,15 @@ impl Configuration {
     }
 
     /// The TLS ports, each with the plain server behind it.
-    pub(super) fn tls_fronts(&self) -> [(u16, SocketAddr); 2] {
-        [
+    pub(super) fn tls_fronts(&self) -> Vec<(u16, SocketAddr)> {
+        let mut all = vec![
             (conductor::PORT, (self.listens_at(), conductor::PORT).into()),
             (IMAGES_TLS_PORT, (HOST_V4, image_server::PORT).into()),
-        ]
+        ];
+        if self.registry {
+            all.extend(registry::tls_fronts());
+        }
+        all
     }
 
     #[must_use]
@@ -118,7 +150,8 @@ impl Configuration {
     /// The kernel arguments that Ironic adds to its own arguments.
     fn kernel_arguments(&self) -> String {
         let insecure = if self.tls { "" } else { INSECURE };
-        format!("{TEST_ARGUMENTS} {METAL3_ARGUMENTS} {insecure}")
+        let more = self.more_arguments;
+        format!("{TEST_ARGUMENTS} {METAL3_ARGUMENTS} {insecure} {more}")
     }
 
     /// Settings for authentication and for the verification of servers: one part
@@ -150,6 +183,21 @@ impl Configuration {
         Ok((super::environment().join("esp.img"), debian))
     }
 
+    /// The settings of the section conductor for what the ramdisk boots with.
+    fn boot_files(&self, esp: &str) -> String {
+        match self.boot_files {
+            BootFiles::OfNode => format!("bootloader = file://{esp}"),
+            BootFiles::ByArchitecture => {
+                let url = |name| image_server::url(Family::V4, name);
+                format!(
+                    "deploy_kernel_by_arch = x86_64:{}\ndeploy_ramdisk_by_arch = x86_64:{}",
+                    url(KERNEL),
+                    url(RAMDISK)
+                )
+            }
+        }
+    }
+
     /// The content of ironic.conf.
     ///
     /// # Errors
@@ -159,15 +207,18 @@ impl Configuration {
         let http_root = self.http_root(lab).display().to_string();
         let (esp, menu) = self.loaders()?;
         let readable = esp.parent().unwrap_or(&esp).display();
-        let esp = esp.display();
+        let boot_files = self.boot_files(&esp.display().to_string());
+        let oci = match self.registry {
+            true => registry::settings(lab),
+            false => String::new(),
+        };
+        let inspection_kib = self.inspection_kib.unwrap_or(INSPECTION_KIB);
+        let serves_agents = !self.refuses_agents;
         let api = self.api_url();
         let http = Family::V4.url(image_server::PORT);
         let arguments = self.kernel_arguments();
         let Self {
-            fast_track,
-            mdns,
-            registry,
-            ..
+            fast_track, mdns, ..
         } = *self;
         let listens_at = self.listens_at();
         let [trust, agent_trust] = self.trust(lab);
@@ -215,6 +266,8 @@ host_ip = {listens_at}
 port = {port}
 public_endpoint = {api}
 ramdisk_heartbeat_timeout = 30
+enable_ramdisk_endpoints = {serves_agents}
+max_json_body_size_inspection = {inspection_kib}
 [database]
 connection = sqlite:///{state}/ironic.sqlite
 sqlite_retries = true
@@ -232,7 +285,7 @@ deploy_callback_timeout = 900
 clean_callback_timeout = 900
 inspect_wait_timeout = 900
 rescue_callback_timeout = 900
-bootloader = file://{esp}
+{boot_files}
 file_url_allowed_paths = {readable}
 [mdns]
 interfaces = {HOST_V4}
@@ -265,7 +318,7 @@ tftp_root = {state}/tftp
 tftp_master_path = {state}/tftp-masters
 loader_file_paths = {LOADERS}
 [oci]
-permit_fallback_to_http_transport = {registry}
+{oci}
 [inspector]
 require_managed_boot = true
 extra_kernel_params = {INSPECTION_ARGUMENTS}

@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::configuration::SSH_KEY;
 use super::controller::Controller;
 use super::guest::{Guest, POWER_ON};
 use super::node::Node;
@@ -33,6 +34,7 @@ pub async fn whole_life(lab: &Lab, plan: &Plan) -> Result<()> {
         keep::until_interrupted(lab, &plan.configuration).await?;
     }
     result?;
+    no_key_on_the_console(lab)?;
     nothing_held_against_the_agent(lab, plan)
 }
 
@@ -52,11 +54,12 @@ impl Place {
     /// Starts all services and enrols the node.
     pub async fn start(lab: &Lab, plan: &Plan) -> Result<Self> {
         let files = plan.files(lab).await?;
-        let instance_info = plan.instance_info(&files[0]);
         let has_dhcp = plan.addresses == Addresses::Dhcp;
         let dhcp_for = has_dhcp.then(|| (MAC, plan.network_boot(lab)));
         let clock = Instant::now();
+        let image = files[0].clone();
         let ironic = Ironic::start(lab, &plan.configuration, files, dhcp_for).await?;
+        let instance_info = plan.instance_info(lab, &image)?;
         note(lab, "start of the services", clock);
         let guest = plan.guest(lab);
         let system = guest.define(lab).await?;
@@ -86,9 +89,13 @@ impl Place {
             Story::TwoDeployments | Story::OneDeployment => self.deployments(lab, plan).await?,
             Story::Operations => self.operations(lab, plan).await?,
             Story::Restarts => self.restarts(lab, plan).await?,
+            Story::Refusals => self.refusals(lab, plan).await?,
         }
         if plan.rescue {
             self.rescue(lab).await?;
+        }
+        if let Some(registry) = &self.ironic.registry {
+            registry.check_redirection(&self.ironic.images)?;
         }
         Ok(())
     }
@@ -202,18 +209,29 @@ impl Place {
         if plan.deploy == Deploy::InstallCoreos {
             check_applied(&lab.journal, mark, &proof)?;
         }
-        Ok(())
-    }
-}
-
-fn nothing_held_against_the_agent(lab: &Lab, plan: &Plan) -> Result<()> {
-    let events = lab.journal.events();
-    let log = events
         if plan.addresses == Addresses::Secret {
             let address = format!(" {GUEST_V4}/24;");
             let text = ["net: addresses: ", &address];
             lab.journal.line(Source::Console, mark, &text)?;
         }
+        Ok(())
+    }
+}
+
+/// The key of `sshkey=` is only in the kernel's own lines, which show its command line.
+fn no_key_on_the_console(lab: &Lab) -> Result<()> {
+    let shown = lab.journal.find(lab.journal.start(), |event| {
+        event.source == Source::Console
+            && event.text.contains(SSH_KEY)
+            && !event.text.contains("ommand line")
+    });
+    ensure!(shown.is_none(), "the console shows the key: {shown:?}");
+    Ok(())
+}
+
+fn nothing_held_against_the_agent(lab: &Lab, plan: &Plan) -> Result<()> {
+    let events = lab.journal.events();
+    let log = events
         .iter()
         .filter(|event| event.source == Source::Ironic)
         .map(|event| event.text.as_str());

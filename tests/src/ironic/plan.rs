@@ -4,10 +4,10 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::configuration::Configuration;
+use super::configuration::{BootFiles, Configuration};
 use super::guest::{Guest, NetworkProtocol};
 use super::node::Enrolment;
-use super::{KERNEL, RAMDISK, RESCUE_RAMDISK, registry};
+use super::{BOOT_LOADERS, KERNEL, RAMDISK, RESCUE_RAMDISK, registry, registry_tokens};
 use crate::artifacts::{self, Packing};
 use crate::dhcp_server::{self, NetworkBoot, TftpFile};
 use crate::ignition::Proof;
@@ -49,6 +49,8 @@ pub enum Story {
     Operations,
     /// Deploy while the conductor is away: see `restarts.rs`.
     Restarts,
+    /// Ironic refuses the inventory, then the agent: see `refusals.rs`.
+    Refusals,
 }
 
 /// How the image gets onto the disk.
@@ -169,6 +171,10 @@ impl Plan {
             let ramdisk = artifacts::rescue_ramdisk()?;
             files.push(ServedFile::read(RESCUE_RAMDISK, &ramdisk)?);
         }
+        if self.configuration.boot_files == BootFiles::ByArchitecture {
+            let esp = super::environment().join("esp.img");
+            files.push(ServedFile::read(BOOT_LOADERS, &esp)?);
+        }
         if self.story == Story::Restarts {
             // The server is so slow that the write lasts longer than the conductor's
             // absence of half a minute.
@@ -269,6 +275,9 @@ impl Plan {
             let [kernel, ramdisk] = registry::ARTEFACTS.map(|name| registry::url(lab, name));
             return Ok(json!({"deploy_kernel": kernel?, "deploy_ramdisk": ramdisk?}));
         }
+        if self.configuration.boot_files == BootFiles::ByArchitecture {
+            return Ok(json!({"bootloader": url(BOOT_LOADERS)}));
+        }
         let mut media = json!({
             "deploy_kernel": url(KERNEL), "deploy_ramdisk": url(RAMDISK),
             "rescue_kernel": url(KERNEL), "rescue_ramdisk": url(RAMDISK),
@@ -282,9 +291,19 @@ impl Plan {
         Ok(media)
     }
 
-    /// The `instance_info` for the image, the first of [`Plan::files`].
-    pub(super) fn instance_info(&self, image: &ServedFile) -> Value {
-        json!({
+    /// The `instance_info` for the image: that of the registry, or the first of
+    /// [`Plan::files`].
+    pub(super) fn instance_info(&self, lab: &Lab, image: &ServedFile) -> Result<Value> {
+        if self.configuration.registry {
+            return Ok(json!({
+                "image_source": registry::url(lab, registry::IMAGE)?,
+                "image_pull_secret": registry_tokens::SECRET,
+                // Ironic cannot know it, and forgets it for an `oci://` with a digest.
+                "image_disk_format": "raw",
+                "image_type": "whole-disk",
+            }));
+        }
+        Ok(json!({
             "image_source": format!("{}/{}", self.configuration.images_url(), image.name),
             "image_os_hash_algo": "sha512",
             "image_os_hash_value": image.sha512(),
@@ -293,7 +312,7 @@ impl Plan {
                 Deploy::WriteQcow2 => "qcow2",
             },
             "image_type": "whole-disk",
-        })
+        }))
     }
 
     /// The same `instance_info`, changed so that Ironic treats the image as a

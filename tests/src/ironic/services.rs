@@ -83,7 +83,7 @@ impl Services {
             lab.path("ironic/ironic.sqlite"),
         )
         .context("copying the empty database (make ironic makes it)")?;
-        std::fs::write(lab.path(IRONIC_CONF), configuration.ironic(lab)?)?;
+        write_configuration(lab, configuration)?;
         if configuration.tls {
             std::fs::write(lab.path(HTPASSWD), configuration::HTPASSWD_LINE)?;
         }
@@ -136,6 +136,12 @@ pub(super) enum Stop {
     Terminate,
     /// SIGKILL.
     Kill,
+}
+
+/// Writes ironic.conf. A running Ironic does not read it.
+pub(super) fn write_configuration(lab: &Lab, configuration: &Configuration) -> Result<()> {
+    let text = configuration.ironic(lab)?;
+    std::fs::write(lab.path(IRONIC_CONF), text).context("writing ironic.conf")
 }
 
 fn start_ironic(lab: &Lab) -> Result<Service> {
@@ -196,6 +202,10 @@ impl Service {
             .with_context(|| format!("opening {}", path.display()))?;
         let mut command = program::bound_with_its_children(program);
         command.args(arguments);
+        // Python's requests prefers these to the authority that Ironic sets for a session.
+        for variable in ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"] {
+            command.env_remove(variable);
+        }
         let process = match source {
             None => command
                 .stdout(log.try_clone()?)
