@@ -88,6 +88,18 @@ lives! {
         },
         ..Plan::default()
     };
+    /// The same authority as a second initrd, as metal3's iPXE menu loads it.
+    #[ignore = "no gate: make test-ironic"]
+    private_authority_by_ipxe: Plan {
+        boot: Boot::HttpIpxe,
+        story: Story::OneDeployment,
+        configuration: Configuration {
+            tls: true,
+            ca_bundle: true,
+            ..Configuration::default()
+        },
+        ..Plan::default()
+    };
     /// Includes a rescue. Not with virtual media: there Ironic switches the node off
     /// after the agent has handed it over (`RedfishVirtualMediaBoot.clean_up_ramdisk`).
     #[ignore = "no gate: make test-ironic"]

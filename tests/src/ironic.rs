@@ -6,6 +6,7 @@
 //! machine affect neither each other nor the machine's own libvirt.
 
 pub mod bare_metal_api;
+mod ca_bundle;
 pub mod complaints;
 pub mod configuration;
 mod controller;
@@ -104,6 +105,11 @@ impl Ironic {
             for (port, server) in configuration.tls_fronts() {
                 fronts.push(TlsFront::start(made, port, server).await?);
             }
+        }
+        if let Some(authority) = &authority
+            && configuration.ca_bundle
+        {
+            ca_bundle::write(lab, &configuration.http_root(lab), &authority.file).await?;
         }
         let registry = match &authority {
             Some(authority) if configuration.registry => {

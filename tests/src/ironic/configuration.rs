@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::{KERNEL, RAMDISK, registry};
+use super::{KERNEL, RAMDISK, ca_bundle, registry};
 use crate::artifacts;
 use crate::conductor;
 use crate::image_server;
@@ -22,6 +22,8 @@ pub struct Configuration {
     /// API and image server use TLS with certificates of a private authority, and
     /// the API requires a user and a password, except from agents.
     pub tls: bool,
+    /// The host gets the authority from iPXE, as a second initrd. Needs `tls`.
+    pub ca_bundle: bool,
     /// Keep the agent running from one operation to the next.
     pub fast_track: bool,
     /// Announce the API by multicast DNS. The agent finds it there.
@@ -212,6 +214,10 @@ impl Configuration {
             true => registry::settings(lab),
             false => String::new(),
         };
+        let menu_of_ipxe = match self.ca_bundle {
+            true => format!("ipxe_config_template = {}", ca_bundle::menu(lab).display()),
+            false => String::new(),
+        };
         let inspection_kib = self.inspection_kib.unwrap_or(INSPECTION_KIB);
         let serves_agents = !self.refuses_agents;
         let api = self.api_url();
@@ -317,6 +323,7 @@ tftp_server = {HOST_V4}
 tftp_root = {state}/tftp
 tftp_master_path = {state}/tftp-masters
 loader_file_paths = {LOADERS}
+{menu_of_ipxe}
 [oci]
 {oci}
 [inspector]

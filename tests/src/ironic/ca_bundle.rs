@@ -1,0 +1,68 @@
+//! `ipa-cacert-bundle`: the certificate authority as a second initrd, which metal3's iPXE
+//! menu loads after the ramdisk (`scripts/tls-common.sh` and
+//! `ironic-config/ipxe_config.template` of ironic-image).
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::python;
+use crate::image_server;
+use crate::lab::{Family, Lab};
+use crate::program;
+
+const BUNDLE: &str = "ipa-cacert-bundle";
+
+/// Where the parts of the bundle are in the ramdisk.
+const SETTINGS_FILE: &str = "etc/ironic-python-agent.d/ironic-tls.conf";
+const SETTINGS: &str = "[DEFAULT]\ncafile = /etc/ironic-python-agent/ironic.crt\n";
+const AUTHORITY_FILE: &str = "etc/ironic-python-agent/ironic.crt";
+
+/// Prints the menu that Ironic's default names.
+const PRINT_MENU: &str = "
+import importlib.resources
+modules = importlib.resources.files('ironic.drivers.modules')
+print(modules.joinpath('ipxe_config.template').read_text(), end='')
+";
+
+/// Ironic's own menu with the bundle, which [`write()`] makes.
+pub(super) fn menu(lab: &Lab) -> PathBuf {
+    lab.path("ipxe_config.template")
+}
+
+/// Writes the bundle into `folder`, whose files the image server serves, and the menu
+/// that loads it. `authority` is a PEM file.
+pub(super) async fn write(lab: &Lab, folder: &Path, authority: &Path) -> Result<()> {
+    let root = lab.path(BUNDLE);
+    for file in [SETTINGS_FILE, AUTHORITY_FILE] {
+        let path = root.join(file);
+        std::fs::create_dir_all(path.parent().context("no folder")?)?;
+    }
+    std::fs::write(root.join(SETTINGS_FILE), SETTINGS)?;
+    std::fs::copy(authority, root.join(AUTHORITY_FILE))?;
+    let pack = format!(
+        "cd {} && find . | cpio -o -H newc --quiet > {}",
+        root.display(),
+        folder.join(BUNDLE).display()
+    );
+    program::run("sh", &["-c", &pack]).await?;
+
+    let python = python().display().to_string();
+    let text = program::run(&python, &["-c", PRINT_MENU]).await?.stdout;
+    let text = String::from_utf8(text).context("Ironic's menu")?;
+    std::fs::write(menu(lab), with_bundle(&text)?)?;
+    Ok(())
+}
+
+/// The menu with the bundle after each deploy ramdisk.
+fn with_bundle(menu: &str) -> Result<String> {
+    let url = image_server::url(Family::V4, BUNDLE);
+    let name = "initrd={{ pxe_options.initrd_filename|default(\"deploy_ramdisk\", true) }}";
+    let fetch = "{{ pxe_options.deployment_ari_path }} || goto retry\n";
+    for part in [name, fetch] {
+        ensure!(menu.contains(part), "Ironic's menu has no {part:?}");
+    }
+    Ok(menu
+        .replace(name, &format!("{name} initrd={BUNDLE}"))
+        .replace(fetch, &format!("{fetch}initrd {url} || goto retry\n")))
+}
