@@ -39,14 +39,15 @@ pub fn logical_sector_size(device: &File) -> io::Result<u32> {
 
 /// A number that the kernel gives to a disk and does not reuse until the next boot.
 /// It distinguishes a device from a later one with the same name. `None` for
-/// kernels before 5.15, which have no such number.
+/// kernels before 5.15, which have no such number, and for QEMU's user mode, which does
+/// not know this call.
 pub fn disk_sequence(device: &File) -> io::Result<Option<u64>> {
     let mut number = 0;
     // SAFETY: the descriptor is open for the whole call and BLKGETDISKSEQ
     // writes one u64 to the given address.
     match unsafe { raw::blkgetdiskseq(device.as_raw_fd(), &raw mut number) } {
         Ok(_) => Ok(Some(number)),
-        Err(nix::errno::Errno::ENOTTY) => Ok(None),
+        Err(nix::errno::Errno::ENOTTY | nix::errno::Errno::ENOSYS) => Ok(None),
         Err(e) => Err(e.into()),
     }
 }
