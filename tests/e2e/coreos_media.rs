@@ -2,8 +2,8 @@
 //! `landfall-image customize`, and as image-customization-controller changes them.
 //!
 //! The built media know neither Ironic nor a network. The host reaches the conductor
-//! only with both changes: kernel arguments that name it, and a network plan from
-//! an additional ramdisk. The changes themselves, without a host:
+//! only with both changes: kernel arguments or an Ignition config that name it, and a
+//! network from the config or from an additional ramdisk. The changes themselves, without a host:
 //! image-build/tests/command_line/coreos_installer.rs.
 
 use std::fs::File;
@@ -23,7 +23,7 @@ use landfall_tests::lab::{Family, GUEST_V4, HOST_V4, Lab};
 use landfall_tests::site::{MAC, Network, Plan, Site, Way};
 use landfall_tests::vm::Firmware;
 use landfall_tests::{artifacts, conductor, embedded_hosts, media, program};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::host_test;
 
@@ -31,7 +31,8 @@ use crate::host_test;
 const BUILT: &str = "test.built=1";
 /// The source of the network with [`packed_plan`].
 const EMBEDDED: &str = "plan embedded in the ramdisk";
-const CONFIG: &[u8] = b"{\"ignition\": {\"version\": \"3.2.0\"}}";
+/// The source of the network with [`profile`].
+const KEYFILES: &str = "NetworkManager keyfiles in the ramdisk";
 
 fn plan(firmware: Firmware, way: Way) -> Plan {
     Plan {
@@ -58,38 +59,48 @@ async fn packed_plan(lab: &Lab) -> Result<Vec<u8>> {
     Ok(encoder.finish()?)
 }
 
-/// A config of image-customization-controller: the agent's configuration, which names the
-/// conductor, and NetworkManager's profile for the host's NIC.
-async fn packed_config(lab: &Lab) -> Result<Vec<u8>> {
-    let file = |path: &str, mode: u32, content: &str| {
-        let content = BASE64_STANDARD.encode(content);
-        json!({
-            "path": path,
-            "mode": mode,
-            "overwrite": true,
-            "contents": {"source": format!("data:;base64,{content}"), "verification": {}},
-        })
-    };
+/// A file in an Ignition config.
+fn file(path: &str, mode: u32, content: &str) -> Value {
+    let content = BASE64_STANDARD.encode(content);
+    json!({
+        "path": path,
+        "mode": mode,
+        "overwrite": true,
+        "contents": {"source": format!("data:;base64,{content}"), "verification": {}},
+    })
+}
+
+/// The agent's configuration, which names the conductor.
+fn configuration() -> Value {
     let api = Family::V4.url(conductor::PORT);
     let configuration = format!(
         "[DEFAULT]\napi_url = {api}\ninspection_callback_url = {api}/v1/continue_inspection\n\
          insecure = True\nenable_vlan_interfaces = \n"
     );
+    file("/etc/ironic-python-agent.conf", 0o644, &configuration)
+}
+
+/// NetworkManager's profile for the host's NIC.
+fn profile() -> Value {
     let profile = format!(
         "[connection]\nid=lan\ntype=ethernet\n\n[ethernet]\nmac-address={MAC}\n\n\
          [ipv4]\nmethod=manual\naddress1={GUEST_V4}/24,{HOST_V4}\n\n[ipv6]\nmethod=disabled\n"
     );
-    let connections = "/etc/NetworkManager/system-connections";
-    let config = json!({
-        "ignition": {"version": "3.2.0"},
-        "storage": {"files": [
-            file("/etc/ironic-python-agent.conf", 0o644, &configuration),
-            file(&format!("{connections}/lan.nmconnection"), 0o600, &profile),
-        ]},
-    });
+    let path = "/etc/NetworkManager/system-connections/lan.nmconnection";
+    file(path, 0o600, &profile)
+}
+
+/// An Ignition config with these files, as image-customization-controller makes it.
+fn config(files: &[Value]) -> String {
+    let config = json!({"ignition": {"version": "3.2.0"}, "storage": {"files": files}});
+    config.to_string()
+}
+
+async fn packed_config(lab: &Lab) -> Result<Vec<u8>> {
     let folder = lab.path("embedded");
     std::fs::create_dir_all(&folder)?;
-    std::fs::write(folder.join("config.ign"), config.to_string())?;
+    let config = config(&[configuration(), profile()]);
+    std::fs::write(folder.join("config.ign"), config)?;
     let pack = format!(
         "cd {} && echo config.ign | cpio -o -H newc --quiet | gzip",
         folder.display()
@@ -129,12 +140,12 @@ fn iso_of_image_customization_controller() {
         let site = plan.site(lab).await?;
         let iso = site.machine.boot.medium().context("no ISO")?;
         overlay(iso, &packed_config(lab).await?)?;
-        install(lab, &plan, &site, "NetworkManager keyfiles in the ramdisk").await
+        install(lab, &plan, &site, KEYFILES).await
     });
 }
 
 /// coreos-installer packs everything in the area again, in its own way (xz): here the
-/// plan and a config.
+/// plan, which has the network, and a config, which names the conductor.
 #[test]
 #[ignore = "coreos-installer has to be built"]
 fn iso_changed_by_coreos_installer() {
@@ -143,20 +154,24 @@ fn iso_changed_by_coreos_installer() {
         let site = plan.site(lab).await?;
         let iso = site.machine.boot.medium().context("no ISO")?;
         overlay(iso, &packed_plan(lab).await?)?;
-        let config = lab.path("config.ign");
-        std::fs::write(&config, CONFIG)?;
+        let path = lab.path("config.ign");
+        std::fs::write(&path, config(&[configuration()]))?;
         let installer = artifacts::coreos_installer()?.display().to_string();
-        let (iso, config) = (iso.display().to_string(), config.display().to_string());
-        let ironic = ironic();
+        let (iso, config) = (iso.display().to_string(), path.display().to_string());
+        let changed = "test.changed=1";
         for arguments in [
             &[
-                "iso", "kargs", "modify", "--delete", BUILT, "--append", &ironic, &iso,
+                "iso", "kargs", "modify", "--delete", BUILT, "--append", changed, &iso,
             ][..],
             &["iso", "ignition", "embed", "-i", &config, &iso],
         ] {
             program::run(&installer, arguments).await?;
         }
-        install(lab, &plan, &site, EMBEDDED).await
+        install(lab, &plan, &site, EMBEDDED).await?;
+        // The first line of the kernel that has all arguments.
+        let line = lab.journal.said(&["ommand line: ", changed])?;
+        ensure!(!line.text.contains(BUILT), "{BUILT} is in {}", line.text);
+        Ok(())
     });
 }
 
@@ -177,37 +192,44 @@ fn customized_stick() {
     });
 }
 
-/// The network boot tree's own kernel arguments name the conductor: no program of CoreOS
-/// changes them.
-async fn install_by_network(lab: &Lab, firmware: Firmware) -> Result<()> {
-    let plan = Plan {
-        unattended: Some(ironic()),
-        ..plan(firmware, Way::Pxe)
-    };
+async fn install_by_network(lab: &Lab, plan: &Plan, addition: Vec<u8>, source: &str) -> Result<()> {
     let mut site = plan.site(lab).await?;
-    let addition = packed_plan(lab).await?;
     // TFTP serves the file, HTTP what was read from it.
     std::fs::write(lab.path("pxe").join(media::ADDITION), &addition)?;
     let served = site.files.iter_mut();
     let served = served.filter(|file| file.name == media::ADDITION);
     served.for_each(|file| file.content = addition.clone().into());
-    install(lab, &plan, &site, EMBEDDED).await
+    install(lab, plan, &site, source).await
 }
 
-/// iPXE, by HTTP.
+/// iPXE, by HTTP. The network boot tree's own kernel arguments name the conductor: no
+/// program of CoreOS changes them.
 #[test]
 #[ignore = "as host_of_a_network_tree_for_many"]
 fn network_boot_with_an_addition_bios() {
     host_test("network_boot_with_an_addition_bios", async |lab| {
-        install_by_network(lab, Firmware::Bios).await
+        let plan = Plan {
+            unattended: Some(ironic()),
+            ..plan(Firmware::Bios, Way::Pxe)
+        };
+        let addition = packed_plan(lab).await?;
+        install_by_network(lab, &plan, addition, EMBEDDED).await
     });
 }
 
-/// shim and GRUB, by TFTP.
+/// shim and GRUB, by TFTP. coreos-installer has made the addition of a config, which has
+/// everything that this host knows of its site.
 #[test]
-#[ignore = "as host_of_a_network_tree_for_many"]
-fn network_boot_with_an_addition_uefi() {
-    host_test("network_boot_with_an_addition_uefi", async |lab| {
-        install_by_network(lab, Firmware::Uefi).await
+#[ignore = "coreos-installer has to be built"]
+fn network_boot_with_a_wrapped_config() {
+    host_test("network_boot_with_a_wrapped_config", async |lab| {
+        let (path, wrapped) = (lab.path("config.ign"), lab.path("wrapped.img"));
+        std::fs::write(&path, config(&[configuration(), profile()]))?;
+        let installer = artifacts::coreos_installer()?.display().to_string();
+        let (from, to) = (path.display().to_string(), wrapped.display().to_string());
+        let arguments = ["pxe", "ignition", "wrap", "-i", &from, "-o", &to];
+        program::run(&installer, &arguments).await?;
+        let plan = plan(Firmware::Uefi, Way::Pxe);
+        install_by_network(lab, &plan, std::fs::read(wrapped)?, KEYFILES).await
     });
 }
