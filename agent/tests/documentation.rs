@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use landfall_documentation::blocks;
+use landfall_documentation::options_page;
 use landfall_documentation::page::pages;
 use landfall_documentation::run::Reader;
 
@@ -29,4 +30,13 @@ fn the_agents_commands_run_as_the_pages_show_them() {
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     assert!(count >= 14, "found {count} commands");
+}
+
+#[test]
+fn the_page_of_options_is_the_help() {
+    let introduction = "The programs in the ramdisk read their settings from the kernel command \
+        line and from files: [kernel-arguments.md](kernel-arguments.md). What `install` does is \
+        on [a page of its own](install.md).";
+    let program = Path::new(env!("CARGO_BIN_EXE_landfall-agent"));
+    options_page::check("docs/landfall-agent.md", program, introduction).unwrap();
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use landfall_documentation::blocks;
+use landfall_documentation::options_page;
 use landfall_documentation::page::pages;
 use landfall_documentation::run::Reader;
 
@@ -67,4 +68,15 @@ fn the_builders_commands_run_as_the_pages_show_them() {
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     assert!(count >= 12, "found {count} commands");
+}
+
+/// Without the feature, the program has no command `controller`.
+#[cfg(feature = "controller")]
+#[test]
+fn the_page_of_options_is_the_help() {
+    let introduction = "The [guide](guide.md) shows the commands at work. The services have pages \
+        of their own: [serve](image-service.md), [controller](controller.md). So has \
+        [release](release.md).";
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_landfall-image"));
+    options_page::check("docs/landfall-image.md", program, introduction).unwrap();
 }

@@ -5,6 +5,7 @@ pub mod book;
 pub mod commands;
 mod links;
 pub mod messages;
+pub mod options_page;
 pub mod page;
 pub mod programs_texts;
 pub mod run;
