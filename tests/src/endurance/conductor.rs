@@ -22,7 +22,11 @@ pub const AWAY: Duration = Duration::from_secs(15);
 /// The reasons with which Ironic itself ends a deployment that it was working on when
 /// it was killed, during an outage of the image server, or when SQLite is too slow. An
 /// operator repeats it.
-pub const OUTAGES: [&str; 5] = [
+///
+/// The timeout is for nodes whose token it had deleted when it was killed, before it
+/// stored that the deployment has failed: it refuses the heartbeats of their agents.
+pub const OUTAGES: [&str; 6] = [
+    "Timeout reached while waiting for callback",
     "database is locked",
     "can't be resumed by conductor",
     "Validation of image href",
@@ -50,6 +54,8 @@ pub struct NodeState {
 fn settings(lab: &Lab, heartbeat_timeout: u32) -> String {
     let database = lab.path("ironic/ironic.sqlite");
     let database = database.display();
+    // In seconds. With few agents, short enough for another attempt within the test.
+    let callback_timeout = 10 * heartbeat_timeout;
     format!(
         "[DEFAULT]
 # The power of these nodes is in the hands of people, as Ironic sees it.
@@ -70,7 +76,7 @@ connection = sqlite:///{database}?timeout=60
 ramdisk_heartbeat_timeout = {heartbeat_timeout}
 [conductor]
 enable_mdns = false
-deploy_callback_timeout = 1200
+deploy_callback_timeout = {callback_timeout}
 clean_callback_timeout = 0
 max_concurrent_deploy = 250
 max_concurrent_clean = 250
