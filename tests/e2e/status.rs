@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use landfall_documentation::events_schema::{EventsSchema, Form};
 use landfall_tests::conductor::LookupFault;
 use landfall_tests::installation::BOOT;
 use landfall_tests::lab::Lab;
@@ -69,6 +70,8 @@ fn a_host_that_waits_shows_why() {
         let json = get("/status.json", "*/*").await?;
         let (_, body) = json.split_once("\r\n\r\n").context("no body")?;
         let status: serde_json::Value = serde_json::from_str(body)?;
+        let fault = EventsSchema::read()?.fault(Form::Status, &status);
+        ensure!(fault.is_none(), "{fault:?}");
         let way = status["network"]["nics"][0]["way"]
             .as_array()
             .context("no way")?;

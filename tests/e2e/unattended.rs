@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use flate2::read::GzDecoder;
+use landfall_documentation::events_schema::{EventsSchema, Form};
 use landfall_tests::conductor::script::Finish;
 use landfall_tests::ignition::INSTALLED_SYSTEM_OK;
 use landfall_tests::image_server::{self, Behaviour, ImageServer, ServedFile};
@@ -123,8 +124,18 @@ fn unattended_uefi() {
     });
 }
 
+fn fit_the_schema(reports: &[serde_json::Value]) -> Result<()> {
+    let schema = EventsSchema::read()?;
+    for report in reports {
+        let fault = schema.fault(Form::Report, report);
+        ensure!(fault.is_none(), "{fault:?}");
+    }
+    Ok(())
+}
+
 /// The reports of an installation without a fault.
 fn check_reports(reports: &[serde_json::Value]) -> Result<()> {
+    fit_the_schema(reports)?;
     let events: Vec<&str> = { reports.iter() }
         .filter_map(|report| report["event"].as_str())
         .collect();
@@ -185,6 +196,7 @@ async fn check_kept_logs(reports: &[serde_json::Value]) -> Result<()> {
         &logs,
         &["FAILED install failed", "kernel: Linux version", "ip_addr"],
     )?;
+    fit_the_schema(reports)?;
     let failed = reports.last().context("no report")?;
     let reason = failed["reason"]["text"].as_str().unwrap_or_default();
     ensure!(

@@ -1,6 +1,6 @@
 //! One event is one log line. Every output is made from events: the consoles, the
-//! journal, `--progress-json`, the status page, syslog. docs/events.md describes the
-//! JSON.
+//! journal, `--progress-json`, the status page, syslog. docs/events.md and
+//! docs/events.schema.json describe the JSON.
 
 use serde_json::{Value, json};
 use tracing::Level;

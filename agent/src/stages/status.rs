@@ -153,6 +153,9 @@ pub(super) fn serve_pages(settings: &Settings) -> Option<Listening> {
 
 #[cfg(test)]
 mod tests {
+    use landfall_documentation::events_schema::{EventsSchema, Form};
+    use landfall_network::reach::Step;
+
     use super::*;
 
     #[test]
@@ -165,5 +168,23 @@ mod tests {
         ] {
             assert_eq!(secure_boot(Some(bytes.to_vec())), expected);
         }
+    }
+
+    #[test]
+    fn the_schema_names_every_step_of_the_way_and_every_outcome() {
+        let fields = EventsSchema::read().unwrap().fields(Form::Status);
+        let steps = [
+            Step::Carrier,
+            Step::Address,
+            Step::Route,
+            Step::Dns,
+            Step::Tcp,
+            Step::Tls,
+            Step::Http,
+        ];
+        assert_eq!(fields["network.nics[].way[].step"], steps.map(Step::name));
+        let outcomes = [Outcome::Done, Outcome::Waiting, Outcome::Failed];
+        let names = outcomes.map(Outcome::name);
+        assert_eq!(fields["network.nics[].way[].outcome"], names);
     }
 }

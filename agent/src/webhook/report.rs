@@ -1,4 +1,4 @@
-//! A report as JSON. docs/events.md describes the form.
+//! A report as JSON. docs/events.md and docs/events.schema.json describe the form.
 
 use std::time::Duration;
 
@@ -114,7 +114,35 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use landfall_documentation::events_schema::{EventsSchema, Form, paths};
+
     use super::*;
+
+    #[test]
+    fn every_report_has_the_form_of_the_schema() {
+        let schema = EventsSchema::read().unwrap();
+        let failure = Failure::other("no disk found").hint("check the controller");
+        let mut events = BTreeSet::new();
+        let mut fields = BTreeSet::new();
+        for what in [
+            What::Started,
+            What::Progress,
+            What::retrying(&failure, Duration::from_secs(3)),
+            What::Done,
+            What::failed(&Failure::other("no disk found")),
+        ] {
+            let json = Report::new(what).json(7);
+            assert_eq!(schema.fault(Form::Report, &json), None);
+            events.insert(json["event"].as_str().unwrap().to_owned());
+            let is_own = |path: &String| !path.starts_with("status.");
+            fields.extend(paths(&json).into_iter().filter(is_own));
+        }
+        let described = schema.fields(Form::Report);
+        assert_eq!(fields, described.keys().cloned().collect());
+        assert_eq!(events, described["event"].iter().cloned().collect());
+    }
 
     #[test]
     fn a_failure_is_reported_with_its_reason_and_without_secrets() {

@@ -3,12 +3,14 @@
 mod blocks;
 pub mod book;
 pub mod commands;
+pub mod events_schema;
 mod links;
 pub mod messages;
 pub mod options_page;
 pub mod page;
 pub mod programs_texts;
 pub mod run;
+pub mod tables;
 
 pub use blocks::{Block, FORMS, Use, blocks};
 pub use links::{Link, anchors, links};

@@ -1,5 +1,6 @@
 mod browser;
 
+use landfall_documentation::events_schema::{EventsSchema, Form};
 use landfall_report::status::{Host, LastError, Network, Nic, Progress, Status, Step, WayStep};
 
 use super::*;
@@ -110,4 +111,17 @@ async fn the_logs_of_a_fatal_error_are_there_after_one() {
         .unwrap();
     let members = logs::unpack_tar_gz(&body);
     assert!(members.contains_key("status.json"), "{:?}", members.keys());
+}
+
+#[tokio::test]
+async fn the_status_has_the_form_of_the_schema() {
+    landfall_report::start(landfall_report::Output::Stderr, false);
+    tracing::warn!("a line of the log");
+    let answer = answer(Page::Json);
+    let body = axum::body::to_bytes(answer.into_body(), 8 << 20).await;
+    let status: serde_json::Value = serde_json::from_slice(&body.unwrap()).unwrap();
+    let schema = EventsSchema::read().unwrap();
+    assert_eq!(schema.fault(Form::Status, &status), None);
+    let events = status["events"].as_array().unwrap();
+    assert!(!events.is_empty() && status["time"].is_f64(), "{status:#}");
 }

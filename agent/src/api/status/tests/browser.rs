@@ -64,6 +64,7 @@ fn the_page_is_readable_in_a_browser_and_has_no_secrets() {
     let Some(mut browser) = Browser::start() else {
         return;
     };
+    let schema = EventsSchema::read().unwrap();
     for (what, expected) in [
         (
             "busy",
@@ -93,6 +94,11 @@ fn the_page_is_readable_in_a_browser_and_has_no_secrets() {
         for path in ["/", "/status.json", "/metrics", "/log.txt"] {
             let answer = server.get(path);
             assert!(answer.starts_with("HTTP/1.0 200"), "{path}: {answer}");
+            if path == "/status.json" {
+                let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+                let status = serde_json::from_str(body).unwrap();
+                assert_eq!(schema.fault(Form::Status, &status), None);
+            }
             shown += &answer;
         }
         let log = server.end();
