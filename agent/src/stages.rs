@@ -168,7 +168,8 @@ impl Boot {
             SyslogTransport::Tls => Some(Arc::new(http_options(&self.settings)?.tls()?)),
             SyslogTransport::Udp | SyslogTransport::Tcp => None,
         };
-        tokio::spawn(syslog::forward(server, tls, self.network.clone()));
+        let network = self.network.clone();
+        tokio::spawn(syslog::forward(server, tls, network, self.state));
         Ok(())
     }
 }

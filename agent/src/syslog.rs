@@ -1,11 +1,13 @@
 //! Sends the log lines to a syslog server, from the first line of init on.
 //!
 //! The agent keeps the lines until the network and the server are there (`report/ring`),
-//! and sends them again from where it stopped when a connection ends.
+//! and continues where it stopped when a connection ends, also after its own restart. The
+//! lines of init and of an agent before a restart come from the kernel's log.
 
 mod message;
+mod other_lines;
 
-use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -14,9 +16,10 @@ use landfall_http_client::why_no_tls;
 use landfall_inventory::host_name;
 use landfall_network::NetworkState;
 use landfall_report::failure::split_remedy;
-use landfall_report::{Event, events_after, kernel_log, newest_event};
+use landfall_report::{events_after, newest_event};
 use landfall_sys::backoff::Backoff;
 use message::{Counted, Header};
+use other_lines::OtherLines;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -33,21 +36,21 @@ const LIMIT: Duration = Duration::from_secs(15);
 /// How long a connection lasts that works. A load balancer without a server behind it
 /// accepts connections, and closes each at once.
 const STEADY: Duration = Duration::from_secs(60);
-/// How many of the kernel's records may be lines of init before the agent started.
-const INIT_LINES: usize = 1000;
 
 /// The number of the last event that was sent. `None` if nothing is sent.
 static SENT: LazyLock<watch::Sender<Option<u64>>> = LazyLock::new(watch::Sender::default);
 
-/// Sends the log lines for as long as the process runs. `tls` is only for TLS.
+/// Sends the log lines for as long as the process runs. `tls` is only for TLS, `state` is
+/// the directory with the state of this boot.
 pub async fn forward(
     server: SyslogServer,
     tls: Option<Arc<ClientConfig>>,
     mut network: watch::Receiver<NetworkState>,
+    state: &Path,
 ) {
     SENT.send_replace(Some(0));
     let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
-    let mut early = lines_of_init();
+    let mut others = OtherLines::of_this_boot(state, events_after(0).first());
     let mut sent = 0;
     let mut is_reported = false;
     loop {
@@ -55,7 +58,7 @@ pub async fn forward(
         let fault = match connect(&server, tls.as_ref()).await {
             Ok(mut connection) => {
                 let start = Instant::now();
-                let fault = connection.forward(&mut early, &mut sent).await;
+                let fault = connection.forward(&mut others, &mut sent).await;
                 if start.elapsed() >= STEADY {
                     backoff.reset();
                     is_reported = false;
@@ -85,28 +88,6 @@ pub async fn wait_until_sent(bound: Duration) {
     let all = sent.wait_for(|sent| sent.is_none_or(|sent| sent >= newest));
     // After the limit the machine stops all the same.
     let _ = timeout(bound, all).await;
-}
-
-/// The lines of init before the agent started, from the kernel's log.
-fn lines_of_init() -> VecDeque<Event> {
-    let records = kernel_log::records().into_iter();
-    let of_init = records.filter_map(|record| {
-        let line = record.text.strip_prefix("landfall init: ")?;
-        let (level, text) = match line.split_once(' ') {
-            Some(("FAILED", text)) => (tracing::Level::ERROR, text),
-            Some(("warning:", text)) => (tracing::Level::WARN, text),
-            _ => (tracing::Level::INFO, line),
-        };
-        Some(Event {
-            sequence: 0,
-            time: record.time,
-            stage: "init".to_owned(),
-            level,
-            text: text.to_owned(),
-            progress: None,
-        })
-    });
-    of_init.take(INIT_LINES).collect()
 }
 
 async fn connect(
@@ -166,32 +147,45 @@ enum Connection {
 }
 
 impl Connection {
-    /// Sends the early lines, then every event after the one with the number `sent`,
-    /// until the connection fails. Returns why. Lines that are sent leave `early`.
-    async fn forward(&mut self, early: &mut VecDeque<Event>, sent: &mut u64) -> String {
+    /// Sends the lines of others and every event after the one with the number `sent`,
+    /// by their times, until the connection fails. Returns why. Lines that are sent leave
+    /// `others`.
+    async fn forward(&mut self, others: &mut OtherLines, sent: &mut u64) -> String {
         let mut newest = newest_event();
         loop {
             newest.mark_unchanged();
-            let header = Header::of_this_process(host_name::given());
-            while let Some(event) = early.front() {
-                if let Err(fault) = self.send(&header.message(event)).await {
-                    return fault;
-                }
-                early.pop_front();
+            // Before the events, so that it has no line of this process that is not yet
+            // among them.
+            others.take_new();
+            if let Err(fault) = self.send_all(others, sent).await {
+                return fault;
             }
-            for event in events_after(*sent) {
-                if let Err(fault) = self.send(&header.message(&event)).await {
-                    return fault;
-                }
-                *sent = event.sequence;
-                SENT.send_replace(Some(*sent));
-            }
+            others.all_sent();
             tokio::select! {
                 changed = newest.changed() => if changed.is_err() {
                     // The sender lives as long as the process.
                     std::future::pending().await
                 },
+                () = others.changed() => {}
                 () = self.closed() => return "the server has closed the connection".to_owned(),
+            }
+        }
+    }
+
+    async fn send_all(&mut self, others: &mut OtherLines, sent: &mut u64) -> Result<(), String> {
+        let header = Header::of_this_process(host_name::given());
+        let mut events = events_after(*sent).into_iter().peekable();
+        loop {
+            let next = events.peek().map_or(f64::INFINITY, |event| event.time);
+            if let Some(other) = others.first().filter(|other| other.time <= next) {
+                self.send(&header.message(other)).await?;
+                others.remove_first();
+            } else if let Some(event) = events.next() {
+                self.send(&header.message(&event)).await?;
+                *sent = event.sequence;
+                SENT.send_replace(Some(*sent));
+            } else {
+                return Ok(());
             }
         }
     }

@@ -1,20 +1,24 @@
 //! Reads the kernel's ring buffer, which also has the lines of init and of an agent
 //! before a restart.
 
-use std::fs::OpenOptions;
-use std::io::Read;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::thread;
 
 use nix::libc::O_NONBLOCK;
 
 use crate::Said;
 
+const PATH: &str = "/dev/kmsg";
 /// The maximum size of a record in bytes (`PRINTK_MESSAGE_MAX`).
 const RECORD_LIMIT: usize = 8192;
 /// The maximum number of records, far more than the largest ring buffer holds. It
 /// protects against a log that grows as fast as it is read.
 const RECORDS: usize = 100_000;
 
+/// The most characters of a line in one of our own records. A longer line has several.
+pub const PART: usize = 900;
 /// How our own records begin (`Sinks::put`).
 const OURS: &str = "landfall ";
 
@@ -34,11 +38,53 @@ fn all() -> Vec<Record> {
     let log = OpenOptions::new()
         .read(true)
         .custom_flags(O_NONBLOCK)
-        .open("/dev/kmsg");
+        .open(PATH);
     log.map(read_all).unwrap_or_default()
 }
 
+/// A line of init or of an agent in the kernel's log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OurRecord {
+    /// The kernel's number of the record in this boot.
+    pub number: u64,
+    /// The time in seconds since boot, by a clock of the kernel that differs from the one
+    /// of events by some hundredths of a second.
+    pub time: f64,
+    pub stage: String,
+    /// The text with its level: `warning: ...`.
+    pub text: String,
+}
+
+/// The lines of init and of agents so far, oldest first. Empty if the log cannot be read.
+pub fn our_records() -> Vec<OurRecord> {
+    all().into_iter().filter_map(Record::into_ours).collect()
+}
+
+/// Starts a thread that calls `each` for every line of init and of agents after the record
+/// with the number `after`, as they are written, until `each` returns false. If the log
+/// cannot be read, nothing happens.
+pub fn follow(after: Option<u64>, mut each: impl FnMut(OurRecord) -> bool + Send + 'static) {
+    // Without O_NONBLOCK a read waits for the next record.
+    let Ok(mut log) = File::open(PATH) else {
+        return;
+    };
+    let follow = move || {
+        while let Some(read) = next(&mut log) {
+            let ours = read.and_then(Record::into_ours);
+            let new = ours.filter(|record| after.is_none_or(|after| record.number > after));
+            if new.is_some_and(|record| !each(record)) {
+                return;
+            }
+        }
+    };
+    // If the thread cannot be started, only the lines are missing.
+    let _ = thread::Builder::new()
+        .name("kernel-log".into())
+        .spawn(follow);
+}
+
 struct Record {
+    number: u64,
     /// Zero for the kernel's own records. The kernel gives another facility to the
     /// records of programs (Documentation/ABI/testing/dev-kmsg).
     facility: u32,
@@ -52,22 +98,43 @@ impl Record {
         let text = &self.said.text;
         self.facility == 0 && !text.starts_with("audit:") || text.starts_with(OURS)
     }
+
+    fn into_ours(self) -> Option<OurRecord> {
+        let line = self.said.text.strip_prefix(OURS)?;
+        let (stage, text) = line.split_once(": ")?;
+        Some(OurRecord {
+            number: self.number,
+            time: self.said.time,
+            stage: stage.to_owned(),
+            text: text.to_owned(),
+        })
+    }
 }
 
-/// Each read returns one record. `EPIPE` means that some records were overwritten
-/// meanwhile, `EAGAIN` that there are no more.
 fn read_all(mut log: impl Read) -> Vec<Record> {
-    let mut record = vec![0; RECORD_LIMIT];
     let mut records = Vec::new();
     for _ in 0..RECORDS {
-        match log.read(&mut record) {
-            Ok(0) => break,
-            Ok(length) => records.extend(parse(&String::from_utf8_lossy(&record[..length]))),
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-            Err(_) => break,
+        match next(&mut log) {
+            Some(record) => records.extend(record),
+            None => break,
         }
     }
     records
+}
+
+/// Each read returns one record. `EPIPE` means that some records were overwritten
+/// meanwhile, `EAGAIN` that there are no more. Returns `None` at the end, and `Some(None)`
+/// if a record cannot be parsed.
+fn next(log: &mut impl Read) -> Option<Option<Record>> {
+    let mut record = [0; RECORD_LIMIT];
+    match log.read(&mut record) {
+        Ok(0) => None,
+        Ok(length) => Some(parse(&String::from_utf8_lossy(&record[..length]))),
+        Err(error) => match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::Interrupted => Some(None),
+            _ => None,
+        },
+    }
 }
 
 /// Parses `6,339,5140900,-;text`, which may be followed by lines of `KEY=value`
@@ -76,8 +143,10 @@ fn parse(record: &str) -> Option<Record> {
     let (head, text) = record.split_once(';')?;
     let mut numbers = head.split(',');
     let prefix: u32 = numbers.next()?.parse().ok()?;
-    let microseconds: u64 = numbers.nth(1)?.parse().ok()?;
+    let number: u64 = numbers.next()?.parse().ok()?;
+    let microseconds: u64 = numbers.next()?.parse().ok()?;
     Some(Record {
+        number,
         // The lowest three bits are the level.
         facility: prefix >> 3,
         said: Said {
@@ -131,6 +200,28 @@ mod tests {
                     "audit: type=1123 msg=audit(1.2:3): cmd=7375646F",
                     false
                 ),
+            ]
+        );
+    }
+
+    #[test]
+    fn lines_of_init_and_agents_have_their_stage() {
+        let log = Records(vec![
+            Ok("6,339,5140900,-;NET: Registered PF_INET6\n"),
+            Ok("15,340,5690716,-;landfall init: landfall 0.1.0 on Linux 6.1\n"),
+            Ok("15,341,5790716,-;landfall disk: warning: http://h: late\n"),
+            Ok("15,342,5790717,-;landfall\n"),
+        ]);
+        let found = read_all(log).into_iter().filter_map(Record::into_ours);
+        let found: Vec<_> = { found }
+            .map(|record| (record.number, record.stage, record.text))
+            .collect();
+        let line = |number, stage: &str, text: &str| (number, stage.to_owned(), text.to_owned());
+        assert_eq!(
+            found,
+            [
+                line(340, "init", "landfall 0.1.0 on Linux 6.1"),
+                line(341, "disk", "warning: http://h: late"),
             ]
         );
     }

@@ -143,7 +143,10 @@ async fn in_ramdisk(settings: Settings) -> Result<Option<Ending>> {
         close_critical_section().await
     };
     tokio::select! {
-        outcome = boot(settings, None, Some(try_them.clone())) => outcome.map(Some),
+        outcome = boot(settings, None, Some(try_them.clone())) => {
+            // For the syslog server. Init's line about the end comes too late for it.
+            outcome.inspect(|ending| tracing::info!("{}", ending.in_words())).map(Some)
+        }
         // Init knows which ending was ordered, and overrides the one here.
         asked = asked_to_end() => asked.map(|()| Some(Ending::PowerOff)),
         changed = changed => changed.map(|()| None),

@@ -6,6 +6,7 @@ use std::process::{Child, Command};
 use landfall_boot_params::argument_value::ArgumentValue as _;
 use landfall_http_client::HttpOptions;
 use landfall_http_client::fixtures::Certificate;
+use landfall_report::Event;
 use landfall_sys::skip::skip;
 use tokio::net::TcpListener;
 
@@ -27,6 +28,11 @@ fn online() -> watch::Receiver<NetworkState> {
         ..NetworkState::default()
     };
     watch::channel(state).1
+}
+
+/// A directory that keeps no state.
+fn nowhere() -> &'static Path {
+    Path::new("/nonexistent")
 }
 
 /// Reads one counted message.
@@ -55,7 +61,7 @@ async fn lines_arrive_also_those_of_the_time_before_and_after_an_outage() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("tcp://{}", listener.local_addr().unwrap());
     let server = SyslogServer::parse(&url).unwrap();
-    tokio::spawn(forward(server, None, online()));
+    tokio::spawn(forward(server, None, online(), nowhere()));
     let (mut stream, _) = listener.accept().await.unwrap();
     read_until(&mut stream, "before the server was there").await;
     drop(stream);
@@ -77,7 +83,7 @@ async fn a_server_that_closes_each_connection_is_reported_once() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = SyslogServer::parse(&format!("tcp://127.0.0.1:{port}")).unwrap();
-    let forwarding = tokio::spawn(forward(server, None, online()));
+    let forwarding = tokio::spawn(forward(server, None, online(), nowhere()));
     // With a second between them the fourth would come after 4 s: here after 7 s at most.
     for _ in 0..4 {
         drop(listener.accept().await.unwrap());
@@ -102,7 +108,7 @@ async fn early_lines_are_not_sent_again_after_the_server_has_closed() {
         text: format!("line {number} {filler}"),
         progress: None,
     };
-    let mut early: VecDeque<Event> = (0..300).map(line).collect();
+    let mut early = OtherLines::of((0..300).map(line).collect());
     let mut sent = *newest_event().borrow();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("tcp://{}", listener.local_addr().unwrap());
@@ -126,6 +132,50 @@ async fn early_lines_are_not_sent_again_after_the_server_has_closed() {
             _ => assert!(lines[0] >= 3, "sent again: {lines:?}"),
         }
     }
+}
+
+/// Init writes its lines at the same time as the agent.
+#[tokio::test]
+async fn lines_of_init_are_sent_in_the_order_of_their_times() {
+    landfall_report::start(landfall_report::Output::Stderr, false);
+    let line = |time, text: &str| Event {
+        sequence: 0,
+        time,
+        stage: "init".to_owned(),
+        level: tracing::Level::INFO,
+        text: text.to_owned(),
+        progress: None,
+    };
+    let lines = [
+        line(0.0, "the first of init"),
+        line(1e9, "the last of init"),
+    ];
+    let mut others = OtherLines::of(lines.into());
+    let mut sent = *newest_event().borrow();
+    tracing::info!("one of the agent");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("tcp://{}", listener.local_addr().unwrap());
+    let server = SyslogServer::parse(&url).unwrap();
+    let mut client = connect(&server, None).await.ok().unwrap();
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let reader = async move {
+        let mut messages = vec![read(&mut stream).await];
+        while !messages
+            .iter()
+            .any(|message| message.contains("the last of init"))
+        {
+            messages.push(read(&mut stream).await);
+        }
+        messages
+    };
+    let (messages, _) = tokio::join!(reader, client.forward(&mut others, &mut sent));
+    let at = |text: &str| messages.iter().position(|message| message.contains(text));
+    assert_eq!(at("the first of init"), Some(0), "{messages:?}");
+    let own = at("one of the agent");
+    assert!(
+        own.is_some() && own < at("the last of init"),
+        "{messages:?}"
+    );
 }
 
 /// The real rsyslogd. It ends when this is dropped.
@@ -215,7 +265,7 @@ async fn rsyslog_understands_every_field() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let server = SyslogServer::parse(&format!("{scheme}://127.0.0.1:{port}")).unwrap();
-        let task = tokio::spawn(forward(server, None, online()));
+        let task = tokio::spawn(forward(server, None, online(), nowhere()));
         tracing::warn!("a warning over {scheme}");
         let expected = format!("user.warning landfall syslog a warning over {scheme}\n");
         wait_for_line(&log, &expected).await;
@@ -258,7 +308,7 @@ async fn rsyslog_gets_the_lines_over_tls_and_an_unknown_authority_is_named() {
 
     let other = Certificate::named([127, 0, 0, 1], "another authority");
     let tls = trusting(&other, directory.path());
-    let refused = tokio::spawn(forward(server.clone(), tls, online()));
+    let refused = tokio::spawn(forward(server.clone(), tls, online(), nowhere()));
     let warning = format!("no syslog at tls://127.0.0.1:{port}: TLS: ");
     let said = async {
         loop {
@@ -278,7 +328,7 @@ async fn rsyslog_gets_the_lines_over_tls_and_an_unknown_authority_is_named() {
     refused.abort();
 
     let tls = trusting(&own, directory.path());
-    let task = tokio::spawn(forward(server, tls, online()));
+    let task = tokio::spawn(forward(server, tls, online(), nowhere()));
     tracing::warn!("a warning over TLS");
     wait_for_line(&log, "user.warning landfall syslog a warning over TLS\n").await;
     task.abort();
