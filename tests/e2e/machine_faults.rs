@@ -195,14 +195,14 @@ fn power_cut_while_writing() {
 }
 
 /// Waits until the agent reports progress of the write.
-async fn writing(guest: &Guest) -> Result<()> {
+pub(crate) async fn writing(guest: &Guest) -> Result<()> {
     guest.console("disk: writing the image: ", BOOT).await?;
     Ok(())
 }
 
 /// Makes the kernel kill the agent as it would when memory runs out: the agent is
 /// the largest process other than PID 1.
-async fn kill_agent(lab: &Lab, guest: &mut Guest) -> Result<()> {
+pub(crate) async fn kill_agent(lab: &Lab, guest: &mut Guest) -> Result<()> {
     let mark = lab.journal.mark();
     guest.sysrq(b'f').await?;
     guest

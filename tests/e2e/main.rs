@@ -30,6 +30,7 @@ mod reaching_the_service;
 mod secrets;
 mod stacked_links;
 mod status;
+mod syslog;
 mod three_hosts;
 mod two_guests;
 mod unattended;

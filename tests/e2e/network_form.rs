@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use landfall_tests::installation::{BOOT, deploy_and_boot};
 use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::Lab;
 use landfall_tests::peer::{Peer, host_ends, host_mac};
 use landfall_tests::site::{MAC, Network, Plan};
+use landfall_tests::syslog_server::SyslogServer;
 use landfall_tests::vm::{Boot, Extra, Guest};
 use landfall_tests::{artifacts, media};
 
@@ -24,10 +25,12 @@ fn a_wrong_vlan_is_corrected_and_the_host_installs() {
         "a_wrong_vlan_is_corrected_and_the_host_installs",
         async |lab| {
             let _peer = Peer::vlan(lab).await?;
+            let log = SyslogServer::start(lab).await?;
             let plan = Plan {
                 network: Network::Given(
                     "vlan=enp0s3.60:enp0s3 ip=192.0.2.10::192.0.2.1:24::enp0s3.60:none",
                 ),
+                more_arguments: "landfall.syslog=tcp://192.0.2.1:514",
                 ..Plan::default()
             };
             let mut site = plan.site(lab).await?;
@@ -52,7 +55,18 @@ fn a_wrong_vlan_is_corrected_and_the_host_installs() {
             let given = "the form on the console gives: vlan=vlan50:enp0s3 \
                      ip=192.0.2.10::192.0.2.1:24::vlan50:none";
             guest.console(given, DRAWING).await?;
-            deploy_and_boot(lab, &plan, &site, &services, guest).await
+            deploy_and_boot(lab, &plan, &site, &services, guest).await?;
+            // The syslog server was not reachable before.
+            let lines = log.lines()?;
+            let before = lines.iter().position(|line| {
+                line.text.starts_with("no answer from") && line.text.contains("enp0s3.60")
+            });
+            let after = lines.iter().position(|line| line.text == given);
+            ensure!(
+                lines[0].stage == "init" && before.is_some() && before < after,
+                "the lines of the agent before the correction are missing: {lines:#?}"
+            );
+            Ok(())
         },
     );
 }
@@ -112,7 +126,7 @@ fn a_bond_with_a_vlan_is_made_in_the_form() {
         guest.press(&["ret", "ret", "ret", "ret", "ret"]).await?;
         let given = "the form on the console gives: bond=bond0:";
         let given = guest.console(given, DRAWING).await?.text;
-        anyhow::ensure!(
+        ensure!(
             given.contains("vlan=vlan50:bond0 ip=192.0.2.10:::24::vlan50:none"),
             "{given}"
         );

@@ -33,6 +33,7 @@ pub mod old_disk;
 pub mod peer;
 pub mod program;
 pub mod site;
+pub mod syslog_server;
 pub mod timeline;
 pub mod tls_front;
 pub mod uefi_variables;

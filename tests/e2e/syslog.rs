@@ -1,0 +1,139 @@
+//! The whole log of a machine arrives at a real syslog server.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use landfall_tests::installation::{BOOT, DEPLOYMENT, POWER_OFF};
+use landfall_tests::journal::Source;
+use landfall_tests::lab::Lab;
+use landfall_tests::site::Plan;
+use landfall_tests::syslog_server::{Line, SyslogServer};
+
+use crate::host_test;
+use crate::machine_faults::{kill_agent, writing};
+
+/// The stage of the lines of PID 1.
+const INIT: &str = "init";
+
+/// A line on the console, and the same line as it arrives by syslog: its stage, and its
+/// text with the level.
+#[derive(Debug, PartialEq, Eq)]
+struct Said {
+    stage: String,
+    text: String,
+}
+
+impl Said {
+    /// `None` for lines of the kernel, whose times have six decimals.
+    fn on_console(line: &str) -> Option<Self> {
+        let (time, line) = line.trim_start().strip_prefix('[')?.split_once("] ")?;
+        let (_, decimals) = time.split_once('.')?;
+        let (stage, text) = line.split_once(": ")?;
+        (decimals.len() == 3).then(|| Self {
+            stage: stage.to_owned(),
+            text: text.trim_end().to_owned(),
+        })
+    }
+
+    fn by_syslog(line: &Line) -> Self {
+        let level = match line.severity.as_str() {
+            "err" => "FAILED ",
+            "warning" => "warning: ",
+            _ => "",
+        };
+        Self {
+            stage: line.stage.clone(),
+            text: format!("{level}{}", line.text.trim_end()),
+        }
+    }
+
+    fn is_of_init(&self) -> bool {
+        self.stage == INIT
+    }
+}
+
+/// The lines of init and of the agents on the console, up to the last one of an agent: no
+/// process sends what init says after that.
+fn on_console(lab: &Lab) -> Result<Vec<Said>> {
+    let events = lab.journal.events().into_iter();
+    let of_console = events.filter(|event| event.source == Source::Console);
+    let mut lines: Vec<Said> = of_console
+        .filter_map(|event| Said::on_console(&event.text))
+        .collect();
+    let last = lines.iter().rposition(|line| !line.is_of_init());
+    lines.truncate(last.context("the agent has said nothing")? + 1);
+    Ok(lines)
+}
+
+/// Fails if one of the two lacks a line, or has the lines in another order.
+fn ensure_same(console: &[Said], syslog: &[Said]) -> Result<()> {
+    // Two processes print on the console, each as fast as it can.
+    for is_of_init in [true, false] {
+        let of = |lines: &'_ [Said]| -> Vec<String> {
+            { lines.iter() }
+                .filter(|line| line.is_of_init() == is_of_init)
+                .map(|line| format!("{}: {}", line.stage, line.text))
+                .collect()
+        };
+        let (console, syslog) = (of(console), of(syslog));
+        let differs = console
+            .iter()
+            .zip(&syslog)
+            .find(|(one, other)| one != other);
+        ensure!(
+            console == syslog,
+            "{} lines on the console, {} by syslog; first difference: {differs:?}\n{console:#?}\n{syslog:#?}",
+            console.len(),
+            syslog.len()
+        );
+    }
+    Ok(())
+}
+
+/// From the first line of init to the last one of the agent, although the kernel kills the
+/// agent while it writes the image: each line once, in order.
+#[test]
+fn every_line_from_the_first_of_init_to_the_last_arrives_by_syslog() {
+    host_test("every_line_arrives_by_syslog", async |lab| {
+        let server = SyslogServer::start(lab).await?;
+        let plan = Plan {
+            // The kernel's own lines could fall into those of the agent. The block of the
+            // status is no line of the log.
+            more_arguments: "landfall.syslog=tcp://192.0.2.1:514 landfall.console=lines \
+                             loglevel=3 sysrq_always_enabled",
+            ..Plan::default()
+        };
+        ensure!(plan.more_arguments.contains(&SyslogServer::url()));
+        let mut site = plan.site(lab).await?;
+        site.files[0].behaviour.bytes_per_second = Some(2 << 20);
+        let services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        writing(&guest).await?;
+        // A line that is being sent when the agent is killed may arrive twice.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        kill_agent(lab, &mut guest).await?;
+        services.conductor.deployed(BOOT + DEPLOYMENT).await?;
+        guest.powered_off(POWER_OFF).await?;
+        let console = on_console(lab)?;
+        let last = console.last().context("no line")?;
+        let syslog = server
+            .lines_until(|line| Said::by_syslog(line) == *last)
+            .await?;
+        let syslog: Vec<Said> = syslog.iter().map(Said::by_syslog).collect();
+        let (first, end) = (&syslog[0], &syslog[syslog.len() - 1]);
+        ensure!(
+            first.is_of_init() && first.text.starts_with("landfall "),
+            "the first line is {first:?}"
+        );
+        ensure!(
+            end == last && end.text == "done: this machine is switched off now",
+            "the last line is {end:?}"
+        );
+        let killed = |line: &&Said| line.is_of_init() && line.text.contains("SIGKILL");
+        ensure!(
+            syslog.iter().find(killed).is_some(),
+            "init's line about the killed agent is missing"
+        );
+        ensure_same(&console, &syslog)
+    });
+}
