@@ -80,6 +80,40 @@ fn what_cannot_work_is_refused_in_its_field() {
     );
 }
 
+#[test]
+fn the_inventory_goes_to_the_given_service() {
+    let values = |url: &str, path: Option<&str>| Values {
+        nic: "eth0".into(),
+        url: url.into(),
+        inspection_path: path.map(str::to_owned),
+        ..Values::default()
+    };
+    let path = Some("/v1/continue_inspection");
+    for (url, path, arguments) in [
+        (
+            "http://h:6385",
+            None,
+            "ip=eth0:auto ipa-api-url=http://h:6385",
+        ),
+        (
+            "http://h:6385",
+            path,
+            "ip=eth0:auto ipa-api-url=http://h:6385 \
+             ipa-inspection-callback-url=http://h:6385/v1/continue_inspection",
+        ),
+        (
+            "http://a,https://b",
+            path,
+            "ip=eth0:auto ipa-api-url=http://a,https://b \
+             ipa-inspection-callback-url=http://a/v1/continue_inspection,https://b/v1/continue_inspection",
+        ),
+        ("mdns", path, "ip=eth0:auto ipa-api-url=mdns"),
+        ("", path, "ip=eth0:auto"),
+    ] {
+        assert_eq!(values(url, path).arguments().as_deref(), Ok(arguments));
+    }
+}
+
 fn type_text(form: &mut NetworkForm, text: &str) {
     for character in text.chars() {
         assert!(form.press(Key::Char(character)));

@@ -84,6 +84,9 @@ pub struct Values {
     /// Addresses, separated by commas.
     pub dns: String,
     pub url: String,
+    /// The path behind the provisioning URL to which the inventory goes, if the boot
+    /// arguments name it: the operator gives the URL, and both must follow.
+    pub inspection_path: Option<String>,
 }
 
 impl Values {
@@ -192,6 +195,7 @@ impl Values {
                 return Err(expected(Field::Url, ServiceUrls::EXPECTED, &self.url));
             }
             arguments.push(format!("ipa-api-url={}", self.url));
+            arguments.extend(self.inspection_argument());
         }
         let arguments = arguments.join(" ");
         let plan = NetworkPlan::from_boot_args(&NetArgs::parse(&arguments));
@@ -202,6 +206,15 @@ impl Values {
                 text,
             }),
         }
+    }
+
+    fn inspection_argument(&self) -> Option<String> {
+        let path = self.inspection_path.as_ref()?;
+        let Some(ServiceUrls::Urls(urls)) = ServiceUrls::parse(&self.url) else {
+            return None;
+        };
+        let urls: Vec<String> = urls.iter().map(|url| format!("{url}{path}")).collect();
+        Some(format!("ipa-inspection-callback-url={}", urls.join(",")))
     }
 
     fn ip_argument(&self, device: &str) -> Result<String, Fault> {
