@@ -4,8 +4,10 @@
 //! also shows them: the operator can add them to the boot configuration, to keep the
 //! network after a reset.
 
+mod hidden_password;
 mod values;
 
+use hidden_password::hide_password;
 use landfall_report::form::{Form, Key};
 use landfall_report::wrap::wrapped;
 use landfall_report::{ScreenLine, Tone};
@@ -115,7 +117,10 @@ impl NetworkForm {
             ),
             Field::Gateway => format!("[{}]", self.values.gateway),
             Field::Dns => format!("[{}]", self.values.dns),
-            Field::Url => format!("[{}]  empty: as given at boot", self.values.url),
+            Field::Url => {
+                let url = hide_password(&self.values.url);
+                format!("[{url}]  empty: as given at boot")
+            }
             Field::Try => "[ Try these values ]".to_owned(),
         }
     }
@@ -186,7 +191,7 @@ impl Form for NetworkForm {
             }
         }
         put(Tone::Plain, String::new());
-        match self.values.arguments() {
+        match self.values.with_hidden_password().arguments() {
             Ok(arguments) => {
                 for line in wrapped("", "Kernel arguments that do the same:", 2, width) {
                     put(Tone::Plain, line);

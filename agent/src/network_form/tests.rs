@@ -114,6 +114,42 @@ fn the_inventory_goes_to_the_given_service() {
     }
 }
 
+/// What the form shows is in the log of a serial console and on a screen that others see.
+#[test]
+fn a_password_in_the_url_is_tried_but_never_shown() {
+    let (tried, arguments) = channel();
+    let try_arguments = move |text: &str| {
+        tried.send(text.to_owned()).unwrap();
+        Err("the disk is being written".to_owned())
+    };
+    let mut form = NetworkForm::new(nics(), Values::default(), Box::new(try_arguments));
+    form.press(Key::Up);
+    form.press(Key::Up);
+    for (typed, others) in [
+        ("http://user:S3CRET@ironic.example.org/", ""),
+        ("ftp://u:S3CRET@h", "expected"),
+    ] {
+        form.press(Key::Clear);
+        for character in typed.chars() {
+            form.press(Key::Char(character));
+            let shown = text(&form);
+            assert!(!shown.contains("S3") && !shown.contains("CRET"), "{shown}");
+        }
+        form.press(Key::Enter);
+        form.press(Key::Enter);
+        let shown = text(&form);
+        assert!(!shown.contains("S3") && !shown.contains("CRET"), "{shown}");
+        assert!(
+            shown.contains(others) && shown.contains("not tried: "),
+            "{shown}"
+        );
+        form.press(Key::Up);
+    }
+    let tried = arguments.recv().unwrap();
+    let expected = "ip=eth0:auto ipa-api-url=http://user:S3CRET@ironic.example.org/";
+    assert_eq!(tried, expected);
+}
+
 fn type_text(form: &mut NetworkForm, text: &str) {
     for character in text.chars() {
         assert!(form.press(Key::Char(character)));

@@ -7,6 +7,8 @@ use landfall_boot_params::dracut_net::{ControllerKind, DeviceSpec, InterfaceArgu
 use landfall_boot_params::{IpPrefix, NetArgs};
 use landfall_network_plan::NetworkPlan;
 
+use super::hidden_password::hide_password;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     Nic,
@@ -153,6 +155,14 @@ impl Values {
         }
     }
 
+    /// These values, to be shown.
+    pub(super) fn with_hidden_password(&self) -> Self {
+        Self {
+            url: hide_password(&self.url),
+            ..self.clone()
+        }
+    }
+
     /// The kernel arguments that configure the network like this.
     pub(super) fn arguments(&self) -> Result<String, Fault> {
         if self.nic.is_empty() {
@@ -192,7 +202,8 @@ impl Values {
         }
         if !self.url.is_empty() {
             if ServiceUrls::parse(&self.url).is_none() || self.url.contains('"') {
-                return Err(expected(Field::Url, ServiceUrls::EXPECTED, &self.url));
+                let found = hide_password(&self.url);
+                return Err(expected(Field::Url, ServiceUrls::EXPECTED, &found));
             }
             arguments.push(format!("ipa-api-url={}", self.url));
             arguments.extend(self.inspection_argument());
