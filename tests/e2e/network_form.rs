@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use landfall_tests::dhcp_server::DhcpServer;
 use landfall_tests::installation::{BOOT, deploy_and_boot};
 use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::Lab;
@@ -87,6 +88,8 @@ async fn type_text(guest: &mut Guest, text: &str) -> Result<()> {
         let name = match character {
             '.' => "dot".to_owned(),
             '/' => "slash".to_owned(),
+            ':' => "shift-semicolon".to_owned(),
+            '@' => "shift-2".to_owned(),
             other => other.to_string(),
         };
         guest.press(&[&name]).await?;
@@ -170,5 +173,123 @@ fn a_usb_keyboard_opens_the_form() {
         guest.press(&["ret", "ret", "ret", "ret", "ret"]).await?;
         heartbeat(lab).await?;
         guest.cut_power().await
+    });
+}
+
+/// Where the operator types.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Console {
+    Screen,
+    Serial,
+}
+
+impl Console {
+    /// Presses a key: `ret`, `down` or `ctrl-u`.
+    async fn press(self, guest: &mut Guest, key: &str) -> Result<()> {
+        let characters = match (self, key) {
+            (Self::Screen, key) => return guest.press(&[key]).await,
+            (Self::Serial, "ret") => "\r",
+            (Self::Serial, "down") => "\x1b[B",
+            (Self::Serial, "ctrl-u") => "\x15",
+            (Self::Serial, other) => anyhow::bail!("no characters for {other}"),
+        };
+        guest.type_on_serial(characters).await
+    }
+
+    async fn type_text(self, guest: &mut Guest, text: &str) -> Result<()> {
+        match self {
+            Self::Screen => type_text(guest, text).await,
+            Self::Serial => guest.type_on_serial(text).await,
+        }
+    }
+
+    /// Waits until the form shows the text.
+    async fn shows(self, lab: &Lab, guest: &mut Guest, text: &str) -> Result<()> {
+        match self {
+            Self::Screen => {
+                let picture = lab.log_path("service").with_extension("png");
+                guest.until_screen(&picture, text, DRAWING).await
+            }
+            Self::Serial => guest.console(text, DRAWING).await.map(drop),
+        }
+    }
+}
+
+/// A part of the password in the URL.
+const SECRET: &str = "s3cret";
+
+/// Neither the name server nor the name of the service is right. The operator gives both,
+/// with a password, and the agent reaches the service.
+async fn service_is_corrected(lab: &Lab, console: Console) -> Result<()> {
+    let _names = DhcpServer::with(lab, &["--host-record=ironic.example.org,192.0.2.1"]).await?;
+    let wrong = "http://wrong.example.org:6385";
+    let plan = Plan {
+        network: Network::Given(
+            "ip=192.0.2.10::192.0.2.1:24::52-54-00-c0-ff-01:none nameserver=192.0.2.99",
+        ),
+        unattended: Some(format!(
+            "ipa-api-url={wrong} ipa-inspection-callback-url={wrong}/v1/continue_inspection"
+        )),
+        ..Plan::default()
+    };
+    let mut site = plan.site(lab).await?;
+    site.script.hold = true;
+    let _services = site.serve(lab).await?;
+    let mut guest = site.power_on(lab).await?;
+    guest
+        .console(&format!("no answer from {wrong}"), BOOT)
+        .await?;
+    console.press(&mut guest, "ret").await?;
+    console.shows(lab, &mut guest, "[192.0.2.99]").await?;
+    for _ in 0..6 {
+        console.press(&mut guest, "down").await?;
+    }
+    console.press(&mut guest, "ctrl-u").await?;
+    console.type_text(&mut guest, "192.0.2.1").await?;
+    console.press(&mut guest, "down").await?;
+    let url = format!("http://user:{SECRET}@ironic.example.org:6385");
+    console.type_text(&mut guest, &url).await?;
+    let shown = "[http://user:******@ironic.example.org:6385]";
+    console.shows(lab, &mut guest, shown).await?;
+    console.press(&mut guest, "ret").await?;
+    console.press(&mut guest, "ret").await?;
+    let given = guest.console("the form on the console gives: ip=", DRAWING);
+    let given = given.await?.text;
+    let expected = "nameserver=192.0.2.1 ipa-api-url=http://***@ironic.example.org:6385 \
+                    ipa-inspection-callback-url=http://***@ironic.example.org:6385/v1/continue_inspection";
+    ensure!(given.ends_with(expected), "{given}");
+    let is_inventory = |event: &Event| {
+        event.source == Source::Conductor && event.text.starts_with("continue_inspection 202")
+    };
+    let start = lab.journal.start();
+    lab.journal
+        .wait_for("the inventory", start, BOOT, is_inventory)
+        .await?;
+    heartbeat(lab).await?;
+    let picture = lab.log_path("after").with_extension("png");
+    let mut seen = vec![guest.vga_text(&picture).await?];
+    let events = lab.journal.events().into_iter();
+    seen.extend(
+        events
+            .filter(|event| event.source == Source::Console)
+            .map(|event| event.text),
+    );
+    for text in seen {
+        ensure!(!text.contains(SECRET), "the password is shown: {text}");
+    }
+    guest.cut_power().await
+}
+
+#[test]
+fn a_wrong_url_and_dns_server_are_corrected_on_the_screen() {
+    host_test("a_wrong_url_is_corrected_on_the_screen", async |lab| {
+        service_is_corrected(lab, Console::Screen).await
+    });
+}
+
+#[test]
+fn a_wrong_url_and_dns_server_are_corrected_on_a_serial_line() {
+    host_test("a_wrong_url_is_corrected_on_a_serial_line", async |lab| {
+        service_is_corrected(lab, Console::Serial).await
     });
 }

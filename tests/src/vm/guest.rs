@@ -160,9 +160,12 @@ impl Guest {
 
     /// Types a line on the serial console.
     pub(crate) async fn type_line(&mut self, line: &str) -> Result<()> {
-        self.serial
-            .write_all(format!("{line}\n").as_bytes())
-            .await?;
+        self.type_on_serial(&format!("{line}\n")).await
+    }
+
+    /// Sends the characters of a terminal to the serial console.
+    pub async fn type_on_serial(&mut self, characters: &str) -> Result<()> {
+        self.serial.write_all(characters.as_bytes()).await?;
         Ok(self.serial.flush().await?)
     }
 
@@ -348,12 +351,14 @@ impl Guest {
     }
 
     /// Presses keys, one after the other, on the emulated PS/2 keyboard. A key is a
-    /// `QKeyCode` of QEMU: `ret`, `down`, `a`.
+    /// `QKeyCode` of QEMU (`ret`, `down`, `a`), or several at once: `ctrl-u`.
     pub async fn press(&mut self, keys: &[&str]) -> Result<()> {
         self.journal
             .record(self.voice.machine, format!("keys: {}", keys.join(" ")));
         for name in keys {
-            let keys = json!({"keys": [{"type": "qcode", "data": name}]});
+            let codes = name.split('-');
+            let keys = codes.map(|code| json!({"type": "qcode", "data": code}));
+            let keys = json!({"keys": keys.collect::<Vec<_>>()});
             self.qmp.execute("send-key", keys).await?;
             // QEMU holds a key for 100 ms, and drops keys that come faster than the guest
             // reads them.
