@@ -16,8 +16,9 @@ use landfall_tests::config_drive::ConfigDrive;
 use landfall_tests::image_server;
 use landfall_tests::installation::{BOOT, DEPLOYMENT};
 use landfall_tests::journal::Source;
-use landfall_tests::lab::{HOST_V4, Lab};
+use landfall_tests::lab::{GUEST_V4, HOST_V4, Lab};
 use landfall_tests::site::{Deploy, META_DATA_NAME, Plan, Site};
+use landfall_tests::syslog_server::SyslogServer;
 use landfall_tests::vm::{Boot, Bus, Disk, Guest};
 use landfall_tests::{artifacts, conductor, media, program, site};
 
@@ -77,7 +78,9 @@ fn plan(deploy: Deploy) -> Plan {
         deploy,
         unattended: Some(format!(
             "ipa-api-url={api} ipa-inspection-callback-url={api}/v1/continue_inspection \
-             HTTPS_PROXY=http://user:s3cret,Proxy@{HOST_V4}:3128 ipa-debug=1"
+             HTTPS_PROXY=http://user:s3cret,Proxy@{HOST_V4}:3128 ipa-debug=1 \
+             landfall.syslog={}",
+            SyslogServer::url()
         )),
         ..Plan::default()
     }
@@ -139,8 +142,67 @@ fn has_secret(text: &str) -> bool {
     text.contains(TRACE)
 }
 
+/// The status pages, by their paths.
+async fn pages() -> Result<Vec<(&'static str, String)>> {
+    // As in conductor.rs.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .tls_danger_accept_invalid_certs(true)
+        .build()?;
+    let mut pages = Vec::new();
+    for path in ["/", "/status.json", "/metrics", "/log.txt"] {
+        let url = format!("https://{GUEST_V4}:9999{path}");
+        let answer = client.get(url).header("Accept", "text/html").send().await?;
+        pages.push((path, answer.error_for_status()?.text().await?));
+    }
+    Ok(pages)
+}
+
+/// The rows of the status screen, then the same without line breaks, which may be within a
+/// secret. Above it in the memory are messages of the kernel with its command line.
+fn agent_screen(memory: &str) -> Result<String> {
+    let start = memory.rfind(" Landfall ").context("no status screen")?;
+    let characters: Vec<char> = memory[start..].chars().take(80 * 25).collect();
+    let rows: Vec<String> = { characters.chunks(80) }
+        .map(|row| row.iter().collect::<String>().trim().to_owned())
+        .collect();
+    Ok(format!("{}\n{}", rows.join("\n"), rows.concat()))
+}
+
+/// What others can see of the host: its status pages, its screen and its syslog. Each shows
+/// the failed deployment, so it is not empty.
+async fn seen_by_others(
+    lab: &Lab,
+    guest: &mut Guest,
+    syslog: &SyslogServer,
+) -> Result<Vec<(&'static str, String)>> {
+    let mut seen = pages().await?;
+    let picture = lab.log_path("screen").with_extension("png");
+    seen.push((
+        "the screen",
+        agent_screen(&guest.vga_text(&picture).await?)?,
+    ));
+    let lines = syslog.lines()?;
+    let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    seen.push(("syslog", texts.join("\n")));
+    for (what, text) in &seen {
+        let expected = if *what == "/metrics" {
+            "\nlandfall_"
+        } else {
+            "checksum"
+        };
+        ensure!(
+            text.contains(expected),
+            "{what} has no {expected:?}: {text}"
+        );
+    }
+    Ok(seen)
+}
+
 async fn stay_secret(lab: &Lab, deploy: Deploy) -> Result<()> {
     let plan = plan(deploy);
+    let syslog = SyslogServer::start(lab).await?;
     let mut site = spied_on(lab, &plan).await?;
     let name = plan.packing.file_name();
     let half = site.files[0].content.len() / 2;
@@ -165,10 +227,11 @@ async fn stay_secret(lab: &Lab, deploy: Deploy) -> Result<()> {
         },
     };
     let services = site.serve(lab).await?;
-    let guest = Guest::start(lab, &site.machine).await?;
+    let mut guest = Guest::start(lab, &site.machine).await?;
     let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
     ensure!(last_error.contains("***"), "last_error: {last_error}");
     tokio::time::sleep(SPY_PAUSE).await;
+    let seen = seen_by_others(lab, &mut guest, &syslog).await?;
     guest.cut_power().await?;
 
     let token = services.conductor.token().context("no token was given")?;
@@ -176,6 +239,12 @@ async fn stay_secret(lab: &Lab, deploy: Deploy) -> Result<()> {
     let is_secret =
         |text: &str| has_secret(text) || text.contains(&token) || text.contains(&drive_text);
     ensure!(!is_secret(&last_error), "last_error: {last_error}");
+    for (what, text) in &seen {
+        let secret = text
+            .lines()
+            .find(|line| is_secret(line) && !is_of_kernel(line));
+        ensure!(secret.is_none(), "{what}: {secret:?}");
+    }
     let lines: Vec<_> = lab
         .journal
         .events()
@@ -210,8 +279,8 @@ async fn stay_secret(lab: &Lab, deploy: Deploy) -> Result<()> {
     }
     // The files with the state that the agent needs after a crash. Only these may
     // contain secrets, and only root may read them.
-    let seen = holders(lab, &site.machine.disks[1].path).await?;
-    for (path, mode) in &seen {
+    let holders = holders(lab, &site.machine.disks[1].path).await?;
+    for (path, mode) in &holders {
         ensure!(
             path.starts_with("run/landfall/") && *mode == 0o600,
             "a secret is in {path} (mode {mode:o})"
