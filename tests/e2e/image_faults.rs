@@ -187,6 +187,32 @@ fn image_server_dies_in_the_middle() {
     });
 }
 
+/// The image server dies in the middle of the image, and does not come back. Either firmware
+/// finds nothing to boot: neither a part of the new system nor the old one.
+#[test]
+fn image_server_that_stays_away_leaves_no_disk_that_boots() {
+    host_test("image_server_stays_away", async |lab| {
+        let plan = Plan {
+            disk_before: OldDisk::Bootable,
+            more_arguments: "ipa-image-download-connection-retries=3 \
+                             ipa-image-download-connection-retry-interval=1",
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        let half = site.files[0].content.len() / 2;
+        site.files[0].behaviour.dies_after = Some(half);
+        site.files[0].behaviour.stays_dark = Duration::from_secs(3600);
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
+        ensure_contains(&last_error, &[&site.script.image.url])?;
+        // It had begun to write.
+        guest.console("connection lost at byte", BOOT).await?;
+        guest.cut_power().await?;
+        does_not_boot(lab, &site).await
+    });
+}
+
 #[test]
 fn image_larger_than_the_disk() {
     host_test("image_larger_than_the_disk", async |lab| {
