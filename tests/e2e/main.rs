@@ -25,6 +25,7 @@ mod lldp_vlans;
 mod machine_faults;
 mod multipath;
 mod network_form;
+mod old_config_drive;
 mod original_inventory;
 mod reaching_the_service;
 mod secrets;

@@ -246,6 +246,38 @@ fn disks_are_not_looked_at() {
     assert_eq!(certificate, None, "not booted from virtual media");
 }
 
+/// As a deployment leaves it on the disk of the machine: a partition, here of a disk that
+/// could also be virtual media.
+#[test]
+fn a_config_drive_in_a_partition_is_not_looked_at() {
+    const PARTITION: usize = 1 << 20;
+    for publisher in ["", ID] {
+        let host = Host::new();
+        let disk = host.usb_disk("sda", 100_000);
+        let partition = host.path("dev/sda1");
+        boot_iso(&partition, "config-2", publisher);
+        let mut whole = vec![0; PARTITION];
+        whole.extend(fs::read(&partition).unwrap());
+        fs::write(&disk, whole).unwrap();
+        let of_disk = fs::canonicalize(host.path("sys/block/sda")).unwrap();
+        fs::create_dir(of_disk.join("sda1")).unwrap();
+        fs::write(of_disk.join("sda1/partition"), "1\n").unwrap();
+        if publisher.is_empty() {
+            let wanted = Wanted {
+                virtual_media: false,
+                publisher: None,
+                ..wanted()
+            };
+            assert_eq!(read(&wanted, &host.places(), || true), Media::default());
+        } else {
+            // The one that the agent waits for.
+            boot_iso(&host.cd_drive("sr0"), "config-2", publisher);
+            let media = read(&wanted(), &host.places(), || true);
+            assert!(media.network_data.unwrap().device.ends_with("sr0"));
+        }
+    }
+}
+
 #[test]
 fn a_medium_that_shows_up_late_is_waited_for() {
     let host = Host::new();
