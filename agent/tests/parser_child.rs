@@ -166,13 +166,23 @@ fn a_config_in_a_child_is_the_same() {
 fn frames_in_a_child_are_the_same() {
     let mut there = in_child::<LldpParser>(nothing());
     let mut here = here::<LldpParser>(nothing());
-    for frame in [
+    let mut frames = vec![
         vec![],
         vec![0x02, 0x03, 4, 5, 6, 0, 0],
         vec![0xff; 1600],
         vec![0; 1600],
-    ] {
-        assert_eq!(there.ask(frame.clone()).unwrap(), here.ask(frame).unwrap());
+    ];
+    // The frame of a real lldpd is among them, and those of switches.
+    let seeds = fs::read_dir(repository("tests/fuzz/seeds/lldp")).unwrap();
+    frames.extend(seeds.map(|seed| fs::read(seed.unwrap().path()).unwrap()));
+    let mut named = Vec::new();
+    for frame in frames {
+        let answer = there.ask(frame.clone()).unwrap();
+        assert_eq!(answer, here.ask(frame).unwrap());
+        named.extend(answer.switch);
+    }
+    for expected in ["vm port swp7", "switch3.example.org port Ethernet1/7"] {
+        assert!(named.iter().any(|switch| switch == expected), "{named:?}");
     }
 }
 
