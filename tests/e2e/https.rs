@@ -235,7 +235,7 @@ fn https_wrong_host_name_of_the_image_server() {
             ..ALL_GOOD
         };
         let reason = [
-            "not valid for name",
+            "its certificate is for elsewhere.example.org, not for 192.0.2.1",
             "-> use a name or address in the URL that is in the certificate",
         ];
         refused(lab, ports, Fault::OtherHost, true, reason).await

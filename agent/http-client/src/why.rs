@@ -1,6 +1,7 @@
 //! Describes why a request got no answer, in words that help an operator.
 
 use std::error::Error as StdError;
+use std::fmt::Write as _;
 use std::io;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -74,6 +75,10 @@ fn dates_are_wrong(error: &TlsError) -> bool {
 
 const DATES_REMEDY: &str = "if the clock is wrong, set it in the firmware setup or give ipa-ntp-server=; otherwise renew the certificate";
 
+const NAME_REMEDY: &str = "use a name or address in the URL that is in the certificate";
+/// A certificate of a large site can have a hundred names.
+const MOST_NAMES: usize = 4;
+
 fn in_words(error: &TlsError) -> Option<String> {
     let TlsError::InvalidCertificate(fault) = error else {
         return None;
@@ -96,13 +101,36 @@ fn in_words(error: &TlsError) -> Option<String> {
         _ if dates_are_wrong(error) => Some(format!(
             "{error} (by this machine's clock) -- {DATES_REMEDY}"
         )),
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            Some(format!(
-                "{error} -- use a name or address in the URL that is in the certificate"
-            ))
-        }
+        CertificateError::NotValidForName => Some(format!("{error} -- {NAME_REMEDY}")),
+        CertificateError::NotValidForNameContext {
+            expected,
+            presented,
+        } => Some(format!(
+            "its certificate is for {}, not for {} -- {NAME_REMEDY}",
+            names(presented),
+            expected.to_str()
+        )),
         _ => None,
     }
+}
+
+/// The names in a certificate. The TLS library has them in the debug form of their type:
+/// `DnsName("ironic.example.org")`, `IpAddress(192.0.2.1)`.
+fn names(presented: &[String]) -> String {
+    if presented.is_empty() {
+        return "no name at all".to_owned();
+    }
+    let plain = presented.iter().take(MOST_NAMES).map(|name| {
+        let inside = name.split_once('(').map_or(&**name, |(_, inside)| inside);
+        inside.trim_end_matches(')').trim_matches('"')
+    });
+    let mut list = plain.collect::<Vec<_>>().join(", ");
+    let more = presented.len().saturating_sub(MOST_NAMES);
+    if more > 0 {
+        // Writing to a String cannot fail.
+        let _ = write!(list, " and {more} more names");
+    }
+    list
 }
 
 fn date(time: UnixTime) -> String {
