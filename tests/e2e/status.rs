@@ -163,6 +163,13 @@ fn each_answer_of_ironic_has_its_screen() {
             rest.is_some_and(|rest| rest.starts_with(&" ".repeat(30))),
             "init's line is mixed with another one: {rest:?}"
         );
+        // The title is still there, above init's lines.
+        let last = [
+            "NOW locked down: ",
+            "init: locking down now",
+            "locked down: no link is up; reset the machine through its BMC to continue",
+        ];
+        guest.shows(lab, "locked-down", &last, BOOT).await?;
         guest.cut_power().await
     });
 }

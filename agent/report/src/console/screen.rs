@@ -17,6 +17,10 @@ use crate::{last_events, status};
 const REDRAW_ALL: Duration = Duration::from_secs(5);
 /// The size of a VT100, for a terminal that does not know its size: a serial line.
 const VT100_SIZE: (usize, usize) = (80, 24);
+/// How many lines stay free below the last status of the agent. Init prints at most three
+/// lines on them (see `lock_down` in init's shutdown.rs), and moves the cursor to the
+/// fourth. With fewer free lines they would scroll the title off the screen.
+const LINES_OF_INIT: usize = 4;
 /// More log lines than fit on a large screen.
 const LOG_LINES: usize = 80;
 
@@ -42,16 +46,25 @@ impl Screen {
     /// because the kernel prints on the same terminal.
     pub(super) fn draw(&mut self) {
         let size = self.size();
-        // The last line stays empty, for a line of the kernel or of init.
+        let status = status::now();
+        let free = match status.done {
+            None => 1,
+            Some(_) => LINES_OF_INIT,
+        };
         let lines = status_screen::screen(
-            &status::now(),
+            &status,
             &last_events(LOG_LINES),
             seconds_since_boot(),
             &calendar::shown(SystemTime::now()),
             form::hint(),
-            (size.0, size.1.saturating_sub(1)),
+            (size.0, size.1.saturating_sub(free)),
         );
-        self.show(lines, size);
+        // The agent ends soon, and init continues below its last status.
+        let cursor = match status.done {
+            None => size.1,
+            Some(_) => lines.len() + 1,
+        };
+        self.show(lines, size.1, cursor);
     }
 
     /// Draws a form in place of the status.
@@ -59,7 +72,7 @@ impl Screen {
         let size = self.size();
         let mut lines = form.lines(size.0);
         lines.truncate(size.1);
-        self.show(lines, size);
+        self.show(lines, size.1, size.1);
     }
 
     /// Clears the terminal, so that lines can be printed on it.
@@ -72,7 +85,9 @@ impl Screen {
         window_size(&self.file).unwrap_or(VT100_SIZE)
     }
 
-    fn show(&mut self, lines: Vec<ScreenLine>, size: (usize, usize)) {
+    /// Shows the lines on a terminal of this height, and leaves the cursor in the line of
+    /// the number `cursor`.
+    fn show(&mut self, lines: Vec<ScreenLine>, height: usize, cursor: usize) {
         let all = self.all_drawn.is_none_or(|at| at.elapsed() >= REDRAW_ALL);
         let mut drawing = String::new();
         if self.all_drawn.is_none() {
@@ -83,7 +98,7 @@ impl Screen {
             self.drawn.clear();
             self.all_drawn = Some(Instant::now());
         }
-        drawing.push_str(&changes(&self.drawn, &lines, size.1));
+        drawing.push_str(&changes(&self.drawn, &lines, height, cursor));
         // If the terminal has disappeared, the error cannot be shown anywhere.
         let _ = self.file.write_all(drawing.as_bytes());
         self.drawn = lines;
@@ -91,10 +106,11 @@ impl Screen {
 }
 
 /// Returns the control sequences of the Linux console (console_codes(4)) that change
-/// `drawn` into `lines` on a terminal of this height. The cursor stays in the last
-/// line, so that a later line of the kernel or of init scrolls the screen. The
-/// status leaves that line empty, so the later line does not mix with another one.
-fn changes(drawn: &[ScreenLine], lines: &[ScreenLine], height: usize) -> String {
+/// `drawn` into `lines` on a terminal of this height. The cursor stays in the line of the
+/// number `cursor`, where a later line of the kernel or of init begins. The status leaves
+/// that line empty, so the later line does not mix with another one. In the last line it
+/// scrolls the screen.
+fn changes(drawn: &[ScreenLine], lines: &[ScreenLine], height: usize, cursor: usize) -> String {
     let mut out = String::new();
     for (number, line) in lines.iter().enumerate() {
         if drawn.get(number) == Some(line) {
@@ -114,7 +130,7 @@ fn changes(drawn: &[ScreenLine], lines: &[ScreenLine], height: usize) -> String 
     if lines.len() < height && lines.len() != drawn.len() {
         let _ = write!(out, "\x1b[{};1H\x1b[J", lines.len() + 1);
     }
-    let _ = write!(out, "\x1b[{height};1H");
+    let _ = write!(out, "\x1b[{};1H", cursor.min(height));
     out
 }
 
@@ -130,17 +146,22 @@ mod tests {
         };
         let two = [line("a"), line("b")];
         assert_eq!(
-            changes(&[], &two, 2),
+            changes(&[], &two, 2, 2),
             "\x1b[1;1H\x1b[2Ka\x1b[0m\x1b[2;1H\x1b[2Kb\x1b[0m\x1b[2;1H"
         );
         assert_eq!(
-            changes(&two, &[line("a"), line("c")], 3),
+            changes(&two, &[line("a"), line("c")], 3, 3),
             "\x1b[2;1H\x1b[2Kc\x1b[0m\x1b[3;1H"
         );
         assert_eq!(
-            changes(&two, &two[..1], 3),
+            changes(&two, &two[..1], 3, 3),
             "\x1b[2;1H\x1b[J\x1b[3;1H",
             "the rest is erased"
+        );
+        assert_eq!(
+            changes(&two, &two[..1], 3, 2),
+            "\x1b[2;1H\x1b[J\x1b[2;1H",
+            "init continues below the status"
         );
     }
 }
