@@ -346,7 +346,7 @@ mod tests {
             let none = |_: &Disk| DiskSets::default();
             let chosen =
                 super::super::root_device::choose_for_node(Some(&node), &embedded, &disks, &none);
-            chosen.map(|disk| disk.name.clone())
+            chosen.map(|choice| choice.disk.name.clone())
         };
         assert_eq!(
             chosen("s== /dev/sde").unwrap(),

@@ -83,14 +83,19 @@ impl HintSource {
 
     /// Adds a hint that says where the operator can correct the root device hints.
     pub(super) fn corrected(&self, failure: Failure) -> Failure {
-        failure.hint(match self {
+        failure.hint(self.remedy())
+    }
+
+    /// How the operator can correct the root device hints.
+    pub fn remedy(&self) -> &'static str {
+        match self {
             Self::InstanceInfo | Self::Properties => {
                 "correct root_device in the node's properties or instance_info"
             }
             Self::Ramdisk(_) => {
                 "correct the host's rootDeviceHints and build the boot medium again, or give root_device in the node's properties"
             }
-        })
+        }
     }
 }
 

@@ -178,14 +178,11 @@ fn default(
     // root disk is inspected as well.
     let chosen = GivenHints::in_ramdisk(&circumstances.embedded).and_then(|hints| {
         let sets = sets_below(root);
-        choose(
-            &inventory.disks,
-            hints.as_ref(),
-            &SkipList::default(),
-            &sets,
-        )
+        let skip_list = SkipList::default();
+        let choice = choose(&inventory.disks, hints.as_ref(), &skip_list, &sets)?;
+        Ok(choice.disk.clone())
     });
-    body.root_disk = chosen.ok().cloned();
+    body.root_disk = chosen.ok();
     body.boot_interface = Some(inventory.boot.pxe_interface.clone());
     body.configuration = Some(Configuration {
         collectors: circumstances.collectors.clone(),

@@ -5,6 +5,9 @@
 //! agent can do, and an unexplained "no suitable device" is the most frequent
 //! question about Ironic's agent.
 
+mod choice;
+
+pub use choice::Choice;
 use landfall_devices::disk_sets::DiskSets;
 use landfall_network_plan::Embedded;
 use landfall_report::failure::{Failure, Result};
@@ -36,7 +39,7 @@ pub fn choose_for_node<'a>(
     embedded: &Embedded,
     disks: &'a [Disk],
     sets: &dyn Fn(&Disk) -> DiskSets,
-) -> Result<&'a Disk> {
+) -> Result<Choice<'a>> {
     let hints = GivenHints::for_node(node, embedded)?;
     let skipped = node.and_then(|node| node.get("properties")?.get("skip_block_devices"));
     let skip_list = SkipList::parse(skipped.unwrap_or(&Value::Null))?;
@@ -61,20 +64,20 @@ pub fn choose<'a>(
     hints: Option<&GivenHints>,
     skip_list: &SkipList,
     sets: &dyn Fn(&Disk) -> DiskSets,
-) -> Result<&'a Disk> {
+) -> Result<Choice<'a>> {
     if disks.is_empty() {
         return Err(Failure::device_not_found("no disk found: the kernel knows of no disk in this machine",
         )
         .hint("check the storage controller's mode (AHCI or HBA instead of RAID or VMD) and that the ramdisk has its driver"));
     }
     let mut losses = Vec::new();
-    for disk in disks {
+    for (index, disk) in disks.iter().enumerate() {
         let mut reason = loss(disk, hints, skip_list)?;
         if hints.is_some() && reason.is_none() {
             reason = loss_to_sets(&sets(disk), hints, skip_list);
             if reason.is_none() {
                 // As in Ironic's agent, the disks after this one are not compared.
-                return Ok(disk);
+                return Ok(Choice::first_match(disks, index, &losses));
             }
         }
         losses.push(reason);
@@ -87,7 +90,7 @@ pub fn choose<'a>(
     for index in candidates {
         let disk = &disks[index];
         match loss_to_sets(&sets(disk), hints, skip_list) {
-            None => return Ok(disk),
+            None => return Ok(Choice::smallest(disks, index, &losses)),
             Some(reason) => {
                 // The warning is needed because a larger disk may be chosen
                 // instead, which nobody expects.

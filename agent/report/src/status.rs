@@ -5,6 +5,7 @@
 //! ([`now`]), in this one place.
 
 mod disk_state;
+mod root_disk;
 
 use std::fmt::{self, Write as _};
 use std::sync::LazyLock;
@@ -21,6 +22,7 @@ use crate::failure::with_remedy;
 use crate::{in_words, mib, printable};
 
 pub use disk_state::{DiskChange, DiskState, report_complete_disk};
+pub use root_disk::{RejectedDisk, RootDisk, chose_root_disk};
 
 static STATUS: LazyLock<watch::Sender<Status>> = LazyLock::new(watch::Sender::default);
 
@@ -217,15 +219,6 @@ impl fmt::Display for Progress {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RootDisk {
-    /// `/dev/sda`
-    pub path: String,
-    /// Why this disk and no other.
-    pub why: String,
-}
-
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LastError {
@@ -296,15 +289,6 @@ pub fn retry_succeeded(stage: &str) {
             status.last_error = None;
         }
     });
-}
-
-/// Records the disk that the machine will be installed to.
-pub fn chose_root_disk(path: impl Into<String>, why: impl Into<String>) {
-    let disk = RootDisk {
-        path: path.into(),
-        why: why.into(),
-    };
-    update(|status| status.root_disk = Some(disk));
 }
 
 /// The status without secrets, and with only printable characters.

@@ -23,7 +23,7 @@ use landfall_http_client::{HttpOptions, ServiceClient};
 use landfall_init::Ending;
 use landfall_installation::{BootEntry, InstallOptions, Installation, OwnImage, Servers};
 use landfall_report::failure::{Class, Failure, Result};
-use landfall_report::status::{self, begin_step, chose_root_disk};
+use landfall_report::status::{self, begin_step};
 use landfall_settings::Settings;
 use landfall_sys::backoff::Backoff;
 use landfall_sys::state_file::StateFile;
@@ -192,14 +192,8 @@ impl Boot {
         }
         let named = options.dest_device.take();
         begin_step("choosing the disk");
-        let named_by = named.clone();
         let disk = self.disk(named, order.uses_hints()).await?;
         begin_step("installing");
-        let why = match &named_by {
-            Some(path) => format!("coreos.inst.install_dev={}", path.display()),
-            None => "matches the root device hints of this host in the ramdisk".to_owned(),
-        };
-        chose_root_disk(disk.path.display().to_string(), why);
         tracing::info!("installing to {}", disk.path.display());
         options.dest_device = Some(disk.path.clone());
         let choice = commands::choice_of_this_boot(&self.settings).await;

@@ -94,7 +94,7 @@ fn outcome_with(
     sets: &dyn Fn(&Disk) -> DiskSets,
 ) -> String {
     match choose_for_node(Some(node), embedded, disks, sets) {
-        Ok(disk) => disk.name.clone(),
+        Ok(choice) => choice.disk.name.clone(),
         Err(failure) => format!("{}: {failure}", failure.class.name()),
     }
 }
@@ -171,9 +171,56 @@ fn before_the_node_is_known_the_default_rule_holds() {
     assert_eq!(
         choose_for_node(None, &Embedded::default(), &disks, &|_| DiskSets::default())
             .unwrap()
+            .disk
             .name,
         "/dev/sdb"
     );
+}
+
+/// The screen shows why each other disk was not chosen.
+#[test]
+fn every_other_disk_has_a_reason() {
+    let disks = [
+        disk(&serde_json::json!({"name": "/dev/sda", "gib": 3})),
+        disk(&serde_json::json!({"name": "/dev/sdb", "gib": 8, "serial": "B"})),
+        disk(&serde_json::json!({"name": "/dev/sdc", "gib": 8, "serial": "B"})),
+        disk(&serde_json::json!({"name": "/dev/sdd", "gib": 30.5})),
+        disk(&serde_json::json!({"name": "/dev/sde", "gib": 5})),
+    ];
+    let sets = |disk: &Disk| DiskSets {
+        member_of: { (disk.name == "/dev/sde").then(|| Membership::VolumeGroup("data".into())) }
+            .into_iter()
+            .collect(),
+        ..DiskSets::default()
+    };
+    let reasons = |node: &Value| {
+        let choice = choose_for_node(Some(node), &Embedded::default(), &disks, &sets).unwrap();
+        let rejected = choice.rejected.iter();
+        let words = rejected.map(|disk| format!("{}: {}", disk.path, disk.why));
+        (choice.disk.name.clone(), words.collect::<Vec<_>>())
+    };
+    let small =
+        "/dev/sda: 3.00 GiB is below the 4 GiB that a root disk needs without root device hints";
+    let member = "/dev/sde: a member of the LVM volume group data, so only a hint that names this disk can choose it";
+    let (chosen, others) = reasons(&Value::Null);
+    assert_eq!(chosen, "/dev/sdb");
+    assert_eq!(
+        others,
+        [
+            small,
+            "/dev/sdc: 8.0 GiB, as much as /dev/sdb, whose name comes first",
+            "/dev/sdd: 30.5 GiB is more than the 8.0 GiB of /dev/sdb",
+            member,
+        ]
+    );
+    let hints = serde_json::json!({"properties": {"root_device": {"serial": "s== B"}}});
+    let (chosen, others) = reasons(&hints);
+    assert_eq!(chosen, "/dev/sdb");
+    let later = "not compared, because /dev/sdb matches and comes first";
+    assert_eq!(others[0], "/dev/sda: serial is not known");
+    for (other, name) in others[1..].iter().zip(["/dev/sdc", "/dev/sdd", "/dev/sde"]) {
+        assert_eq!(other, &format!("{name}: {later}"));
+    }
 }
 
 #[test]

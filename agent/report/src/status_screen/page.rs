@@ -3,8 +3,12 @@
 use super::{ScreenLine, Tone};
 use crate::failure::with_remedy;
 use crate::in_words;
-use crate::status::{Nic, Status, WayStep};
+use crate::status::{Nic, RootDisk, Status, WayStep};
 use crate::wrap::wrapped;
+
+/// How many disks that were not chosen are shown: the network and the log need room as
+/// well.
+const MOST_DISKS: usize = 3;
 
 /// How much of the way to the service is shown.
 #[derive(Clone, Copy, PartialEq)]
@@ -112,7 +116,7 @@ impl Page {
             self.fact(Tone::Plain, "NODE", node);
         }
         if let Some(disk) = &status.root_disk {
-            self.fact(Tone::Plain, "DISK", &format!("{}: {}", disk.path, disk.why));
+            self.disk(disk);
         }
         let network = &status.network;
         if let Some(source) = &network.source {
@@ -131,6 +135,16 @@ impl Page {
             }
         }
         self.nics(&network.nics, detail);
+    }
+
+    fn disk(&mut self, disk: &RootDisk) {
+        self.fact(Tone::Plain, "DISK", &format!("{}: {}", disk.path, disk.why));
+        if let Some(others) = disk.rejected_in_words(MOST_DISKS) {
+            self.fact(Tone::Plain, "", &format!("not chosen: {others}"));
+            if let Some(remedy) = &disk.remedy {
+                self.fact(Tone::Plain, "", &format!("-> {remedy}"));
+            }
+        }
     }
 
     /// With [`Detail::Brief`], the NICs that have completed most steps come first,

@@ -6,7 +6,9 @@ use serde_json::Value;
 use tracing::Level;
 
 use super::*;
-use crate::status::{Host, LastError, Network, Nic, Progress, RootDisk, Step, WayStep};
+use crate::status::{
+    Host, LastError, Network, Nic, Progress, RejectedDisk, RootDisk, Step, WayStep,
+};
 
 /// Each file below `test_data/status-screen` is a `/status.json` of a machine. Next to
 /// it are its screen and its block, as the operator sees them. `LANDFALL_UPDATE_SCREENS=1`
@@ -173,13 +175,19 @@ prop_compose! {
         host in prop::collection::vec(texts(), 4),
         memory: Option<u64>,
         facts in prop::collection::vec(prop::option::of(texts()), 6),
+        rejected in 0_usize..6,
         nics in prop::collection::vec(nics(), 0..12),
         progress: Option<(u64, Option<u64>, u64, Option<u64>)>,
         error in prop::option::of((texts(), texts(), prop::option::of(texts()))),
     ) -> Status {
         let [name, vendor, product, serial] = <[String; 4]>::try_from(host).unwrap();
         let [service, node, step, disk, done, source] = <[Option<String>; 6]>::try_from(facts).unwrap();
-        let disk = disk.map(|why| RootDisk { path: why.clone(), why });
+        let disk = disk.map(|why| RootDisk {
+            path: why.clone(),
+            rejected: vec![RejectedDisk { path: why.clone(), why: why.clone() }; rejected],
+            remedy: Some(why.clone()),
+            why,
+        });
         let error = error.map(|(stage, text, remedy)| LastError { time: 1e9, stage, text, remedy });
         let step = step.map(|name| Step { name, since: -1.0 });
         let progress = progress.map(|(done, total, rate, remaining)| Progress {

@@ -2,9 +2,12 @@
 
 use std::fmt::{self, Write as _};
 
-use landfall_report::status::{Nic, Status};
+use landfall_report::status::{Nic, RootDisk, Status};
 use landfall_report::{Event, mib};
 use landfall_status_page::{END, Head, Text};
+
+/// How many disks that were not chosen are listed. `/status.json` has all of them.
+const MOST_DISKS: usize = 20;
 
 /// The page. It loads itself again every five seconds.
 pub(super) fn page(status: &Status, events: &[Event], now: f64) -> String {
@@ -67,7 +70,7 @@ fn write_page(out: &mut String, status: &Status, events: &[Event], now: f64) -> 
         fact(out, "Memory", &format!("{memory} MiB"))?;
     }
     if let Some(disk) = &status.root_disk {
-        fact(out, "Root disk", &format!("{}: {}", disk.path, disk.why))?;
+        root_disk(out, disk)?;
     }
     out.push_str("</dl></section>\n<section><h2>Network</h2>");
     if let Some(source) = &status.network.source {
@@ -135,6 +138,18 @@ fn now_section(out: &mut String, status: &Status, now: f64) -> fmt::Result {
     }
     out.push_str("</dl></section>\n");
     Ok(())
+}
+
+fn root_disk(out: &mut String, disk: &RootDisk) -> fmt::Result {
+    fact(out, "Root disk", &format!("{}: {}", disk.path, disk.why))?;
+    let Some(others) = disk.rejected_in_words(MOST_DISKS) else {
+        return Ok(());
+    };
+    fact(out, "Not chosen", &others)?;
+    match &disk.remedy {
+        Some(remedy) => fact(out, "What to do", remedy),
+        None => Ok(()),
+    }
 }
 
 fn nic_table(out: &mut String, nic: &Nic) -> fmt::Result {

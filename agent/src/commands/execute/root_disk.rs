@@ -14,7 +14,7 @@ use landfall_inventory::root_device::{
 use landfall_inventory::wait_for_disk::{ALL_DISKS, DiskWait, wait_for_disk};
 use landfall_network_plan::Embedded;
 use landfall_report::failure::{Failure, Result};
-use landfall_report::status::chose_root_disk;
+use landfall_report::status::{RejectedDisk, RootDisk, chose_root_disk};
 use landfall_sys::system_path::SystemPath;
 
 use super::erasable;
@@ -63,22 +63,36 @@ pub(super) async fn wait_for_all(machine: &Machine, node: &Node) {
 pub(super) async fn find(machine: &Machine, node: &Node) -> Result<ChosenDisk> {
     report_hints(node, &machine.settings.embedded)?;
     let sets = sets_below(&SystemPath::live());
-    let disk = choose_when_there(machine, node, sets, report_untouchable).await?;
+    let (disk, rejected) = choose_when_there(machine, node, sets, report_untouchable).await?;
     tracing::info!(
         "root disk is {} ({}, {})",
         disk.name,
         disk.model.as_deref().unwrap_or("no model"),
         disk.serial.as_deref().unwrap_or("no serial number")
     );
-    let why = match GivenHints::for_node(Some(&node.0), &machine.settings.embedded)? {
-        Some(given) => format!("matches the {given}"),
-        None => format!(
-            "the smallest disk of at least {} GiB",
-            MIN_DEFAULT_SIZE >> 30
-        ),
-    };
-    chose_root_disk(&disk.name, why);
+    let given = GivenHints::for_node(Some(&node.0), &machine.settings.embedded)?;
+    let (why, remedy) = reason(given.as_ref());
+    chose_root_disk(RootDisk {
+        path: disk.name.clone(),
+        why,
+        rejected,
+        remedy: Some(format!("to choose another disk, {remedy}")),
+    });
     disk.chosen()
+}
+
+/// Why a disk was chosen, and how the operator can change the choice.
+fn reason(hints: Option<&GivenHints>) -> (String, &'static str) {
+    match hints {
+        Some(given) => (format!("matches the {given}"), given.source.remedy()),
+        None => (
+            format!(
+                "the smallest disk of at least {} GiB",
+                MIN_DEFAULT_SIZE >> 30
+            ),
+            "set root_device in the node's properties",
+        ),
+    }
 }
 
 /// The disk that would be chosen if all software RAID except the kept volumes were
@@ -91,7 +105,7 @@ pub(super) async fn find_without_arrays(machine: &Machine, node: &Node) -> Resul
     let volumes = erasable::skip_list(node)?.volumes().to_vec();
     let sets = sets_below(&SystemPath::live());
     let sets = move |disk: &Disk| without_arrays(sets(disk), &volumes);
-    let disk = choose_when_there(machine, node, sets, |_| {}).await?;
+    let (disk, _) = choose_when_there(machine, node, sets, |_| {}).await?;
     Ok(PathBuf::from(&disk.name))
 }
 
@@ -114,13 +128,14 @@ fn without_arrays(mut sets: DiskSets, keep: &[String]) -> DiskSets {
     sets
 }
 
-/// Chooses a disk as soon as one qualifies. First calls `tell` with all disks.
+/// Chooses a disk as soon as one qualifies. First calls `tell` with all disks. The other
+/// disks are in the result with the reason why they were not chosen.
 async fn choose_when_there(
     machine: &Machine,
     node: &Node,
     sets: impl Fn(&Disk) -> DiskSets + Send + 'static,
     tell: fn(&[Disk]),
-) -> Result<Disk> {
+) -> Result<(Disk, Vec<RejectedDisk>)> {
     let params = &machine.settings.params;
     let mut disk_wait = DiskWait::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
     let settled = devices_settled::wait(machine.devices_settled.clone(), disk_wait.timeout).await;
@@ -140,7 +155,8 @@ async fn choose_when_there(
             let details = format!("no disk found: {}", why.cause);
             return Err(Failure::device_not_found(details).hint(why.remedy));
         }
-        choose_for_node(Some(&node), &embedded, &disks, &sets).cloned()
+        let choice = choose_for_node(Some(&node), &embedded, &disks, &sets)?;
+        Ok((choice.disk.clone(), choice.rejected))
     })
     .await
 }

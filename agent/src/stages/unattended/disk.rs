@@ -11,6 +11,7 @@ use landfall_inventory::root_device::{choose, report_untouchable, sets_below};
 use landfall_inventory::root_device_hints::SkipList;
 use landfall_inventory::wait_for_disk::{DiskWait, wait_for_disk};
 use landfall_report::failure::{Failure, Result};
+use landfall_report::status::{RootDisk, chose_root_disk};
 use landfall_sys::system_path::SystemPath;
 
 use super::Boot;
@@ -18,7 +19,8 @@ use crate::commands::blocking;
 
 impl Boot {
     /// The disk of this name. Without a name, the disk that this host's root device
-    /// hints in the ramdisk choose, if the order `uses_hints`.
+    /// hints in the ramdisk choose, if the order `uses_hints`. The status gets the disk
+    /// and why it was chosen.
     pub(super) async fn disk(
         &self,
         named: Option<PathBuf>,
@@ -32,7 +34,13 @@ impl Boot {
                     path.display()
                 );
             }
-            return self.named_disk(&path).await;
+            let disk = self.named_disk(&path).await?;
+            chose_root_disk(RootDisk {
+                path: disk.path.display().to_string(),
+                why: format!("coreos.inst.install_dev={}", path.display()),
+                ..RootDisk::default()
+            });
+            return Ok(disk);
         }
         let given = match uses_hints {
             true => GivenHints::in_ramdisk(embedded)?,
@@ -69,7 +77,8 @@ impl Boot {
         if !given.hints.name_a_disk() {
             disk_wait = disk_wait.for_all_disks(settled);
         }
-        blocking(move || {
+        let remedy = given.source.remedy();
+        let (disk, rejected) = blocking(move || {
             let root = SystemPath::live();
             let sets = sets_below(&root);
             let keep = SkipList::default();
@@ -77,9 +86,17 @@ impl Boot {
             let disks = wait_for_disk(&root, disk_wait, is_there)
                 .map_err(|error| Failure::other(format!("cannot wait for a disk: {error}")))?;
             report_untouchable(&disks);
-            choose(&disks, Some(&given), &keep, &sets).and_then(Disk::chosen)
+            let choice = choose(&disks, Some(&given), &keep, &sets)?;
+            Ok((choice.disk.chosen()?, choice.rejected))
         })
-        .await
+        .await?;
+        chose_root_disk(RootDisk {
+            path: disk.path.display().to_string(),
+            why: "matches the root device hints of this host in the ramdisk".to_owned(),
+            rejected,
+            remedy: Some(format!("to choose another disk, {remedy}")),
+        });
+        Ok(disk)
     }
 
     fn disk_wait(&self) -> DiskWait {

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 use landfall_browser::{Browser, review};
-use landfall_report::status::{RootDisk, update};
+use landfall_report::status::{RejectedDisk, RootDisk, update};
 
 use super::*;
 
@@ -152,6 +152,11 @@ fn be_busy() {
     busy.root_disk = Some(RootDisk {
         path: "/dev/disk/by-id/nvme-eui.36344730528029720025384500000001".into(),
         why: format!("the only disk of at least 4 GiB; see {secret}"),
+        rejected: vec![RejectedDisk {
+            path: "/dev/sda".into(),
+            why: format!("in use; see {secret}"),
+        }],
+        remedy: Some(format!("to choose another disk, see {secret}")),
     });
     let nic = busy.network.nics[0].clone();
     busy.network.source = Some("kernel argument ip=".into());

@@ -1,0 +1,62 @@
+//! The disk that was chosen, and why each other disk was not.
+
+use landfall_report::status::RejectedDisk;
+
+use crate::hint_candidate::GIB;
+use crate::report_types::Disk;
+
+/// The result of [`super::choose`].
+#[derive(Debug, Clone)]
+pub struct Choice<'a> {
+    pub disk: &'a Disk,
+    /// All other disks, in their order.
+    pub rejected: Vec<RejectedDisk>,
+}
+
+impl<'a> Choice<'a> {
+    /// The first disk that matches the hints. `losses` has the reasons of the disks before
+    /// it.
+    pub(super) fn first_match(disks: &'a [Disk], index: usize, losses: &[Option<String>]) -> Self {
+        Self::of(disks, index, losses, |chosen, _| {
+            format!("not compared, because {chosen} matches and comes first")
+        })
+    }
+
+    /// The smallest disk. `losses` has the reasons of disks that cannot be chosen at all.
+    pub(super) fn smallest(disks: &'a [Disk], index: usize, losses: &[Option<String>]) -> Self {
+        let size = disks[index].size;
+        let gib = |size: u64| size as f64 / GIB;
+        Self::of(disks, index, losses, |chosen, other| {
+            if other.size == size {
+                return format!(
+                    "{:.1} GiB, as much as {chosen}, whose name comes first",
+                    gib(size)
+                );
+            }
+            format!(
+                "{:.1} GiB is more than the {:.1} GiB of {chosen}",
+                gib(other.size),
+                gib(size)
+            )
+        })
+    }
+
+    fn of(
+        disks: &'a [Disk],
+        index: usize,
+        losses: &[Option<String>],
+        otherwise: impl Fn(&str, &Disk) -> String,
+    ) -> Self {
+        let disk = &disks[index];
+        let others = { disks.iter().enumerate() }.filter(|(number, _)| *number != index);
+        let rejected = others.map(|(number, other)| RejectedDisk {
+            path: other.name.clone(),
+            why: { losses.get(number).cloned().flatten() }
+                .unwrap_or_else(|| otherwise(&disk.name, other)),
+        });
+        Self {
+            disk,
+            rejected: rejected.collect(),
+        }
+    }
+}
