@@ -6,6 +6,7 @@ use landfall_devices::permission::WritePermission;
 use landfall_disk::critical_section::CriticalSection;
 use landfall_handover::efi_entry::{self, NoEntry};
 use landfall_report::failure::{Failure, Result};
+use landfall_report::status::report_fault;
 
 /// What to do with the firmware's boot entries once a disk is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +97,13 @@ impl BootEntry {
             "{disk} is complete, continuing without a boot entry in the firmware: {} -- {hint}",
             failure.details
         );
+        report_fault(
+            "installation",
+            &format!(
+                "{disk} is complete, continuing without a boot entry in the firmware: {} -- {hint}",
+                failure.details
+            ),
+        );
         Ok(())
     }
 }
@@ -103,6 +111,7 @@ impl BootEntry {
 #[cfg(test)]
 mod tests {
     use landfall_report::failure::Class;
+    use landfall_report::status;
 
     use super::*;
 
@@ -116,7 +125,7 @@ mod tests {
             (BootEntry::Optional, false, false),
             (BootEntry::Optional, true, false),
         ] {
-            let failure = Failure::new(Class::DeploymentError, "no space");
+            let failure = Failure::new(Class::DeploymentError, "no space").hint("remove entries");
             let reason = NoEntry {
                 failure,
                 lacks_fallback,
@@ -127,6 +136,14 @@ mod tests {
                 let details = &failure.details;
                 assert!(details.contains("/dev/sda is complete"), "{details}");
                 assert!(details.contains("no space"), "{details}");
+                let hint = failure.hint.unwrap_or_default();
+                assert!(hint.starts_with("remove entries; with ipa-"), "{hint}");
+            } else {
+                // On the screen, although the log has only a warning.
+                let error = status::now().last_error.unwrap();
+                assert!(error.text.contains("without a boot entry"), "{error:?}");
+                assert_eq!(error.remedy.as_deref(), Some("remove entries"));
+                status::retry_succeeded("installation");
             }
         }
     }

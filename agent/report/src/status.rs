@@ -278,6 +278,13 @@ pub fn report_retry(stage: &str, text: &str, remedy: Option<String>) {
     update(|status| status.last_error = Some(error));
 }
 
+/// Records a fault in spite of which the work continues, and which the operator should
+/// remove. The log has it as a warning, which later lines push off the screen. If the
+/// text has a remedy, it is the text after ` -- `.
+pub fn report_fault(stage: &str, text: &str) {
+    report_retry(stage, text, None);
+}
+
 /// Removes the error that [`report_retry`] has recorded for this stage.
 pub fn retry_succeeded(stage: &str) {
     update(|status| {
