@@ -116,6 +116,18 @@ download_packages() {
     download ignition out/packages
   fi
   network_manager out/packages/network-manager
+  console_font out/packages/console-font
+}
+
+# console_font FOLDER: the font of the kernel's framebuffer console, with which the tests
+# read a guest's screen.  The package is not installed: it would change the console of
+# this machine.
+console_font() {
+  local font=Lat15-VGA16.psf.gz
+  [ ! -f "$1/$font" ] || return 0
+  download console-setup-linux "$1"
+  dpkg-deb --fsys-tarfile "$1"/console-setup-linux_*.deb | tar -xO "./usr/share/consolefonts/$font" > "$1/new"
+  mv "$1/new" "$1/$font"
 }
 
 # network_manager FOLDER: with the libraries that this machine lacks.  It is not

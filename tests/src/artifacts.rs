@@ -125,6 +125,15 @@ fn kernel_deb_in(folder: &Path) -> Result<PathBuf> {
     })
 }
 
+/// Debian's file of the font that the kernel draws on a framebuffer.
+pub fn console_font() -> Result<PathBuf> {
+    let path = out_dir().join("packages/console-font/Lat15-VGA16.psf.gz");
+    if !path.exists() {
+        bail!("{} is missing: run make setup first", path.display());
+    }
+    Ok(path)
+}
+
 /// The kernel image from [`kernel_deb`], for a boot without firmware.
 pub fn kernel() -> Result<PathBuf> {
     existing(out_dir().join("pxe/vmlinuz"))

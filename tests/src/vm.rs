@@ -3,8 +3,10 @@
 mod accelerator;
 mod arguments;
 mod console;
+mod framebuffer;
 mod guest;
 mod qmp;
+mod screen_text;
 
 pub use arguments::{OVMF_CODE, OVMF_VARIABLES};
 pub use console::record as record_console;

@@ -1,10 +1,11 @@
 //! Starts virtual machines and controls running ones.
 
-use std::path::Path;
+mod screen;
+
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -267,81 +268,6 @@ impl Guest {
             .map(drop)
     }
 
-    /// The characters in the memory of the VGA text screen, and a picture of the screen
-    /// beside the journal.
-    pub async fn vga_text(&mut self, picture: &Path) -> Result<String> {
-        let file = tempfile::NamedTempFile::new()?;
-        // The console driver scrolls by moving the screen within this memory.
-        let dump = json!({"val": 0xb_8000, "size": 0x8000, "filename": file.path()});
-        self.qmp.execute("pmemsave", dump).await?;
-        let png = json!({"filename": picture, "format": "png"});
-        self.qmp.execute("screendump", png).await?;
-        let memory = std::fs::read(file.path())?;
-        // Each character is followed by its colours.
-        Ok(memory
-            .iter()
-            .step_by(2)
-            .map(|byte| char::from(*byte))
-            .collect())
-    }
-
-    /// Keeps the picture `NAME.WHAT.png` of the screen next to the test's journal.
-    pub async fn keep_picture(&mut self, lab: &Lab, what: &str) -> Result<()> {
-        let picture = lab.log_path(what).with_extension("png");
-        std::fs::create_dir_all(picture.parent().unwrap_or(Path::new(".")))?;
-        let png = json!({"filename": picture, "format": "png"});
-        self.qmp.execute("screendump", png).await.map(drop)
-    }
-
-    /// Waits until the status screen shows all these texts, on which lines it may have
-    /// broken. The picture `NAME.WHAT.png` is kept next to the test's journal.
-    pub async fn shows(
-        &mut self,
-        lab: &Lab,
-        what: &str,
-        texts: &[&str],
-        limit: Duration,
-    ) -> Result<()> {
-        let picture = lab.log_path(what).with_extension("png");
-        std::fs::create_dir_all(picture.parent().unwrap_or(Path::new(".")))?;
-        let start = tokio::time::Instant::now();
-        loop {
-            let memory = self.vga_text(&picture).await?;
-            let screens: Vec<String> = { memory.match_indices(STATUS_TITLE) }
-                .map(|(at, _)| unbroken(&memory[at..]))
-                .collect();
-            let has_all = |screen: &String| texts.iter().all(|text| screen.contains(text));
-            if screens.iter().any(has_all) {
-                return Ok(());
-            }
-            ensure!(
-                start.elapsed() < limit,
-                "{texts:?} is not on the screen: {screens:#?}"
-            );
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
-    }
-
-    /// Waits until the VGA text screen shows the text.
-    pub async fn until_screen(
-        &mut self,
-        picture: &Path,
-        text: &str,
-        limit: Duration,
-    ) -> Result<()> {
-        let start = tokio::time::Instant::now();
-        loop {
-            let screen = self.vga_text(picture).await?;
-            if screen.contains(text) {
-                return Ok(());
-            }
-            if start.elapsed() > limit {
-                bail!("{text:?} is not on the screen: {screen}");
-            }
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
-    }
-
     /// Presses Ctrl-Alt-Del on the emulated PS/2 keyboard.
     pub async fn press_ctrl_alt_del(&mut self) -> Result<()> {
         self.journal.record(self.voice.machine, "Ctrl-Alt-Del");
@@ -405,24 +331,6 @@ impl Guest {
         self.serial.flush().await?;
         Ok(())
     }
-}
-
-/// The begin of the status screen.
-const STATUS_TITLE: &str = " Landfall ";
-
-/// The words of the screen that begins here, without its line breaks.
-fn unbroken(memory: &str) -> String {
-    const COLUMNS: usize = 80;
-    const ROWS: usize = 25;
-    // The title begins in the first column.
-    let characters: Vec<char> = memory.chars().take(COLUMNS * ROWS).collect();
-    let rows: Vec<String> = { characters.chunks(COLUMNS) }
-        .map(|row| row.iter().collect())
-        .collect();
-    let words: Vec<&str> = { rows.iter() }
-        .flat_map(|row| row.split_whitespace())
-        .collect();
-    words.join(" ")
 }
 
 /// Records the end of the process, after its console has been read to the end.

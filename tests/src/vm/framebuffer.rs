@@ -1,0 +1,195 @@
+//! Reads the text on the picture of a graphic console.
+//!
+//! With UEFI, and on most BMCs, the kernel draws characters on a framebuffer, so no memory
+//! holds them. Each character is a cell of 8 by 16 pixels of two colours, whose pattern
+//! is a glyph of the kernel's font.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::Read as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use flate2::read::GzDecoder;
+
+/// The size of a cell, in pixels.
+const WIDTH: usize = 8;
+const HEIGHT: usize = 16;
+
+/// Stands for a cell that has no glyph of the font, such as the one under the cursor.
+const UNKNOWN: char = '\u{fffd}';
+
+/// The rows of a character. The highest bit is the pixel on the left.
+type Glyph = [u8; HEIGHT];
+
+/// The glyphs in which the kernel's font (`lib/fonts/font_8x16.c`) differs from Debian's
+/// file of the same VGA font.
+const OF_THE_KERNEL: [(char, Glyph); 5] = [
+    ('\'', [0, 48, 48, 48, 96, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    ('`', [0, 48, 24, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    (
+        'f',
+        [0, 0, 28, 54, 50, 48, 120, 48, 48, 48, 48, 120, 0, 0, 0, 0],
+    ),
+    (
+        'v',
+        [0, 0, 0, 0, 0, 198, 198, 198, 198, 198, 108, 56, 0, 0, 0, 0],
+    ),
+    ('~', [0, 118, 220, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+];
+
+/// The printable ASCII characters of the console's font.
+pub(super) struct Font(HashMap<Glyph, char>);
+
+impl Font {
+    /// Reads a font of Debian's console-setup.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let packed = std::fs::read(path)
+            .with_context(|| format!("reading {} (make setup downloads it)", path.display()))?;
+        let mut psf = Vec::new();
+        GzDecoder::new(&packed[..]).read_to_end(&mut psf)?;
+        Self::parse(&psf).with_context(|| path.display().to_string())
+    }
+
+    /// Reads a PC screen font of version 1 (psf.h of kbd): a magic number, the mode, the
+    /// height of the glyphs, then the glyphs.
+    fn parse(psf: &[u8]) -> Result<Self> {
+        ensure!(
+            psf.len() >= 4 && psf[..2] == [0x36, 0x04] && usize::from(psf[3]) == HEIGHT,
+            "expected a PSF 1 font of {HEIGHT} lines, found {:02x?}",
+            &psf[..psf.len().min(4)]
+        );
+        let glyphs = psf[4..].chunks_exact(HEIGHT).zip('\0'..='~');
+        let printable = glyphs.filter(|(_, character)| *character >= ' ');
+        let mut characters: HashMap<Glyph, char> = HashMap::new();
+        for (rows, character) in printable {
+            if OF_THE_KERNEL.iter().all(|(own, _)| *own != character) {
+                characters.insert(rows.try_into()?, character);
+            }
+        }
+        characters.extend(OF_THE_KERNEL.map(|(character, glyph)| (glyph, character)));
+        ensure!(
+            characters.len() == usize::from(b'~' - b' ') + 1,
+            "expected a glyph for each ASCII character, found {}",
+            characters.len()
+        );
+        Ok(Self(characters))
+    }
+}
+
+/// A screen as pixels.
+pub(super) struct Picture {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    /// Red, green and blue, row by row.
+    pixels: Vec<[u8; 3]>,
+}
+
+impl Picture {
+    /// Reads a PPM file of the kind that QEMU writes (`P6`, 8 bits a colour).
+    pub(super) fn parse(ppm: &[u8]) -> Result<Self> {
+        let mut fields = ppm.splitn(4, u8::is_ascii_whitespace);
+        let mut field = || {
+            let field = fields.next().context("the file ends early")?;
+            Ok::<_, anyhow::Error>(std::str::from_utf8(field)?)
+        };
+        ensure!(field()? == "P6", "expected the magic number P6");
+        let (width, height): (usize, usize) = (field()?.parse()?, field()?.parse()?);
+        let rest = fields.next().context("the file ends early")?;
+        let pixels = rest
+            .strip_prefix(b"255\n")
+            .context("expected 8 bits a colour")?;
+        let pixels: Vec<[u8; 3]> = { pixels.chunks_exact(3) }
+            .map(|pixel| [pixel[0], pixel[1], pixel[2]])
+            .collect();
+        ensure!(
+            pixels.len() == width * height,
+            "expected {width}x{height} pixels, found {}",
+            pixels.len()
+        );
+        Ok(Self {
+            width,
+            height,
+            pixels,
+        })
+    }
+
+    /// The rows of characters.
+    pub(super) fn rows(&self, font: &Font) -> Vec<String> {
+        let row =
+            |row| (0..self.width / WIDTH).map(move |column| self.character(font, row, column));
+        (0..self.height / HEIGHT)
+            .map(|number| row(number).collect())
+            .collect()
+    }
+
+    fn character(&self, font: &Font, row: usize, column: usize) -> char {
+        let line = |y: usize| {
+            let start = (row * HEIGHT + y) * self.width + column * WIDTH;
+            &self.pixels[start..start + WIDTH]
+        };
+        let colours: BTreeSet<[u8; 3]> = (0..HEIGHT).flat_map(line).copied().collect();
+        match colours.len() {
+            1 => return ' ',
+            2 => {}
+            _ => return UNKNOWN,
+        }
+        let bit = |bits: u8, is_set: bool| bits << 1 | u8::from(is_set);
+        let glyph = |colour: [u8; 3]| -> Glyph {
+            std::array::from_fn(|y| {
+                line(y)
+                    .iter()
+                    .fold(0, |bits, pixel| bit(bits, *pixel == colour))
+            })
+        };
+        // Either colour may be the one of the character: the title is dark on light.
+        { colours.into_iter() }
+            .find_map(|colour| font.0.get(&glyph(colour)).copied())
+            .unwrap_or(UNKNOWN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::artifacts;
+
+    /// The screen of a host that was booted by UEFI.
+    const KEPT: &[u8] = include_bytes!("../../test_data/screens/uefi.ppm.gz");
+    const TEXT: &str = include_str!("../../test_data/screens/uefi.txt");
+
+    fn kept() -> Picture {
+        let mut ppm = Vec::new();
+        GzDecoder::new(KEPT).read_to_end(&mut ppm).unwrap();
+        Picture::parse(&ppm).unwrap()
+    }
+
+    #[test]
+    fn the_text_of_a_kept_picture_is_read() {
+        let font = Font::read(&artifacts::console_font().unwrap()).unwrap();
+        let rows = kept().rows(&font);
+        assert!(rows.iter().all(|row| row.chars().count() == 160));
+        let text: String = { rows.iter() }
+            .map(|row| row.trim_end().to_owned() + "\n")
+            .collect();
+        // The cursor is in the last line.
+        let text = text.trim_end().trim_end_matches(UNKNOWN).trim_end();
+        assert_eq!(text, TEXT.trim_end());
+    }
+
+    #[test]
+    fn a_picture_is_not_guessed() {
+        let font = Font::read(&artifacts::console_font().unwrap()).unwrap();
+        let mut picture = kept();
+        // One more pixel in the first letter of the title.
+        let at = 7 * picture.width + WIDTH;
+        picture.pixels[at] = if picture.pixels[at] == picture.pixels[0] {
+            [1, 2, 3]
+        } else {
+            picture.pixels[0]
+        };
+        assert!(picture.rows(&font)[0].starts_with(&format!(" {UNKNOWN}andfall ")));
+        for ppm in [&b"P6\n2 1\n255\nabcde"[..], b"P6\n2", b"P5\n1 1\n255\nabc"] {
+            assert!(Picture::parse(ppm).is_err(), "{ppm:?}");
+        }
+    }
+}
