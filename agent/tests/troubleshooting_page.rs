@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use landfall_documentation::programs_texts::ProgramsTexts;
+use serde_json::Value;
 
 /// The texts that stand before the first `|` of each row, between backquotes.
 fn quotes(page: &str) -> Vec<&str> {
@@ -33,6 +34,90 @@ fn every_quoted_text_is_in_the_source() {
     for quote in quotes {
         assert!(texts.contain(written(quote)), "no source prints {quote:?}");
     }
+}
+
+/// The rows that have an example: the quote, and the file of the screen.
+fn examples(page: &str) -> Vec<(&str, &str)> {
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    rows.filter_map(|row| {
+        let quote = row.split('`').nth(1)?;
+        let (_, link) = row.split_once("[screen](")?;
+        Some((quote, link.split(')').next()?))
+    })
+    .collect()
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_quoted_text_is_on_its_example() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let page = fs::read_to_string(docs.join("my-host-hangs.md")).unwrap();
+    let examples = examples(&page);
+    // The two other screens show a machine that works.
+    assert_eq!(examples.len(), 15);
+    for (quote, link) in examples {
+        let screen = words(&fs::read_to_string(docs.join(link)).unwrap());
+        assert!(screen.contains(&words(quote)), "{link} has no {quote:?}");
+    }
+}
+
+/// The texts that the example `status` shows for its cause.
+fn texts_of(status: &Value) -> Vec<String> {
+    let mut texts = vec![&status["done"], &status["step"]["name"]];
+    texts.extend([&status["network"]["no_nic"], &status["progress"]["what"]]);
+    let list = |value: &'static str| {
+        let nics = status["network"]["nics"].as_array().into_iter().flatten();
+        let ways = nics.filter_map(|nic| nic["way"].as_array()).flatten();
+        ways.filter(|step| step["outcome"] != "done")
+            .map(move |step| &step[value])
+    };
+    texts.extend(list("text").chain(list("remedy")));
+    for (object, fields) in [
+        (&status["last_error"], ["text", "remedy"]),
+        (&status["root_disk"], ["why", "remedy"]),
+    ] {
+        texts.extend(fields.map(|field| &object[field]));
+    }
+    let rejected = status["root_disk"]["rejected"].as_array();
+    texts.extend(rejected.into_iter().flatten().map(|disk| &disk["why"]));
+    let events = status["events"].as_array();
+    texts.extend(events.into_iter().flatten().map(|event| &event["text"]));
+    { texts.into_iter() }
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The end-to-end tests compare the examples with the screens of real boots. This takes a
+/// moment only, and finds the words that somebody has changed.
+#[test]
+fn every_text_of_an_example_is_in_the_source() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("report/test_data/status-screen");
+    let texts = ProgramsTexts::read().unwrap();
+    let mut unknown = Vec::new();
+    let paths = fs::read_dir(examples)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let is_json = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "json");
+    let mut count = 0;
+    for path in paths.filter(is_json) {
+        let status = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        for text in texts_of(&status) {
+            count += 1;
+            if !texts.contain_line(&text) {
+                unknown.push(format!("{}: {text}", path.display()));
+            }
+        }
+    }
+    assert!(
+        unknown.is_empty(),
+        "no source prints:\n{}",
+        unknown.join("\n")
+    );
+    assert!(count > 80, "{count}");
 }
 
 #[test]

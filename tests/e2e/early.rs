@@ -73,14 +73,7 @@ fn power_button_while_writing() {
         let mut guest = site.power_on(lab).await?;
         guest.console("disk: writing the image: ", BOOT).await?;
         // How far it is, and why this disk.
-        let texts = [
-            "NOW running the step install_coreos",
-            "writing the image: ",
-            "iB/s, ",
-            " left ",
-            "DISK /dev/vda: the smallest disk of at least 4 GiB",
-        ];
-        guest.shows(lab, "writing", &texts, BOOT).await?;
+        guest.shows_example(lab, "writing", BOOT).await?;
         guest.press_power_button().await?;
         guest.powered_off(SOFT_OFF).await?;
         does_not_boot(lab, &site).await
@@ -104,12 +97,7 @@ fn too_little_memory() {
         guest
             .console("init: FAILED the ramdisk does not fit into memory: ", BOOT)
             .await?;
-        let texts = [
-            "NOW stopped: the ramdisk is not complete",
-            "ERROR init: the ramdisk does not fit into memory:",
-            "-> give this machine at least 512 MiB",
-        ];
-        guest.shows(lab, "memory", &texts, BOOT).await?;
+        guest.shows_example(lab, "too-little-memory", BOOT).await?;
         guest.console("== status after", BLOCK).await?;
         guest.cut_power().await
     });

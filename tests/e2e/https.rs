@@ -272,3 +272,67 @@ fn https_unknown_authority_of_the_stream_server() {
         refused(lab, ports, Fault::None, false, reason).await
     });
 }
+
+/// A host that looks for a provisioning service on the port [`BAD`].
+async fn site_of_service(lab: &Lab, options: &[String]) -> Result<Site> {
+    let plan = Plan {
+        network: Network::Given(STATIC),
+        unattended: Some(format!("ipa-api-url={}", url(BAD, ""))),
+        ..Plan::default()
+    };
+    let mut site = plan.site(lab).await?;
+    if !options.is_empty() {
+        site.machine.boot = Boot::Direct {
+            kernel: artifacts::kernel()?,
+            ramdisk: media::ramdisk(lab, options, &[]).await?,
+            arguments: plan.kernel_arguments(),
+        };
+    }
+    Ok(site)
+}
+
+/// Ironic's certificate is from an authority that is not in the ramdisk. The host keeps
+/// looking, and the screen says what is missing.
+#[test]
+fn https_unknown_authority_of_the_service() {
+    host_test("https_unknown_authority_of_the_service", async |lab| {
+        let authority = Authority::new("Site CA")?;
+        let site = site_of_service(lab, &[]).await?;
+        let config = authority.server(Fault::None)?;
+        let _service = ImageServer::start_tls(lab, BAD, config, Vec::new()).await?;
+        let mut guest = site.power_on(lab).await?;
+        guest.shows_example(lab, "wrong-authority", BOOT).await?;
+        guest
+            .shows(lab, "wrong-authority", &["\"Site CA\""], BOOT)
+            .await?;
+        guest.cut_power().await
+    });
+}
+
+/// The hardware clock of the host is at 2025, and the certificate of Ironic is valid from
+/// 2026. The agent cannot correct the clock, because the service has the same fault.
+#[test]
+fn https_with_a_clock_that_nobody_corrects() {
+    host_test("https_with_a_clock_that_nobody_corrects", async |lab| {
+        let authority = Authority::new("Site CA")?;
+        let ca_file = put(lab, "site-ca.pem", &authority.pem)?;
+        let site = site_of_service(lab, &option("--ca-file", &ca_file)).await?;
+        let config = authority.server(Fault::None)?;
+        let date = "Tue, 04 Mar 2025 05:06:07 GMT";
+        let _service = ImageServer::start_tls_at(lab, BAD, config, date).await?;
+        let mut guest = Guest::start_at(lab, &site.machine, "2025-03-04T05:06:07").await?;
+        guest.shows_example(lab, "wrong-clock", BOOT).await?;
+        let texts = [
+            "valid from 2026-01-01 00:00:00 UTC, and this machine's clock says 2025-03-04 05:",
+            // The clock in the title is the same.
+            "2025-03-04 05:",
+        ];
+        guest.shows(lab, "wrong-clock", &texts, BOOT).await?;
+        let line = guest
+            .console("clock: warning: the Date header of", BOOT)
+            .await?;
+        let found = "expected a time from 2026 to 2099, found 2025-03-04 05:06:07 UTC";
+        ensure_contains(&line.text, &[found])?;
+        guest.cut_power().await
+    });
+}

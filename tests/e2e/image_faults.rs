@@ -106,12 +106,7 @@ fn wrong_checksum() {
             "the console does not say what was got: {}",
             line.text
         );
-        let texts = [
-            "ERROR commands: execute_deploy_step:",
-            "checksum mismatch:",
-            "-> the checksum belongs to a different file than the one on the server",
-        ];
-        guest.shows(lab, "checksum", &texts, BOOT).await?;
+        guest.shows_example(lab, "wrong-checksum", BOOT).await?;
         guest.cut_power().await?;
         does_not_boot(lab, &site).await
     });
@@ -132,12 +127,7 @@ fn image_server_is_down() {
         let mut guest = site.power_on(lab).await?;
         let last_error = conductor.failed(BOOT + DEPLOYMENT).await?;
         ensure_contains(&last_error, &[&site.script.image.url, "refused"])?;
-        let texts = [
-            "ERROR commands: execute_deploy_step:",
-            "connection refused",
-            "-> is the image server up and reachable from this host?",
-        ];
-        guest.shows(lab, "image-server", &texts, BOOT).await?;
+        guest.shows_example(lab, "image-server-down", BOOT).await?;
         guest.cut_power().await?;
         ensure_untouched(&site.machine.disks[0].path)
     });

@@ -9,7 +9,7 @@ use landfall_tests::journal::{Event, Source, ensure_contains};
 use landfall_tests::lab::Lab;
 use landfall_tests::old_disk::OldDisk;
 use landfall_tests::site::{Network, Plan, Services, Site};
-use landfall_tests::vm::{Bus, Disk, Guest};
+use landfall_tests::vm::{Bus, Disk, Firmware, Guest};
 use serde_json::json;
 
 use crate::host_test;
@@ -85,21 +85,56 @@ fn no_disk_matches_the_hints() {
         let mut guest = site.power_on(lab).await?;
         let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
         ensure_contains(&last_error, &["no disk matches", "/dev/vda", "/dev/vdb"])?;
-        let texts = [
-            "ERROR commands: execute_deploy_step: no disk matches the root device hints",
-            "/dev/vda: ",
-            "/dev/vdb: ",
-            "-> ",
-        ];
-        guest.shows(lab, "hints", &texts, BOOT).await?;
+        guest.shows_example(lab, "no-matching-disk", BOOT).await?;
         guest.cut_power().await
     });
 }
 
+/// A host with three disks and no hints, booted by UEFI: its screen is a framebuffer, as
+/// that of most servers. It says which disk was chosen and why, why each other disk was
+/// not, and how to choose another one.
+#[test]
+fn several_disks_and_which_was_chosen() {
+    host_test("several_disks_and_which_was_chosen", async |lab| {
+        let plan = Plan {
+            firmware: Firmware::Uefi,
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        let small = blank_disk(lab, "small.raw", 2)?;
+        site.machine.disks.extend([small, second_disk(lab)?]);
+        // The download is slow, so that the test sees the screen.
+        site.files[0].behaviour.bytes_per_second = Some(128 * 1024);
+        let _services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        guest.shows_example(lab, "several-disks", BOOT).await?;
+        let texts = [
+            "DISK /dev/vda: the smallest disk of at least 4 GiB",
+            "not chosen: /dev/vdb: 2.00 GiB is below the 4 GiB",
+            "/dev/vdc: 8.0 GiB is more than the 5.0 GiB of /dev/vda",
+            "-> to choose another disk, set root_device in the node's properties",
+        ];
+        guest.shows(lab, "several-disks", &texts, BOOT).await?;
+        // The same on a serial console.
+        guest
+            .console("not chosen: /dev/vdb: 2.00 GiB is below", BLOCK)
+            .await?;
+        guest.cut_power().await
+    });
+}
+
+/// A status block on a serial console comes at most every minute, and a busy machine is
+/// slow.
+const BLOCK: Duration = Duration::from_secs(120);
+
 /// A larger disk without content.
 pub(crate) fn second_disk(lab: &Lab) -> Result<Disk> {
-    let path = lab.path("second.raw");
-    std::fs::File::create(&path)?.set_len(8 << 30)?;
+    blank_disk(lab, "second.raw", 8)
+}
+
+fn blank_disk(lab: &Lab, name: &str, gib: u64) -> Result<Disk> {
+    let path = lab.path(name);
+    std::fs::File::create(&path)?.set_len(gib << 30)?;
     Ok(Disk {
         path,
         bus: Bus::VirtioBlk,

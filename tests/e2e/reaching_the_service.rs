@@ -118,12 +118,11 @@ fn nic_appears_late() {
         let services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         guest.console("no network device found", BOOT).await?;
-        let texts = [
-            "no NIC found: no driver for network card",
-            "(PCI ID 1011:0019)",
-            "-> build the ramdisk with --module-set server",
-        ];
-        guest.shows(lab, "no-driver", &texts, BOOT).await?;
+        let example = "no-driver-for-the-nic";
+        guest.shows_example(lab, example, BOOT).await?;
+        guest
+            .shows(lab, example, &["(PCI ID 1011:0019)"], BOOT)
+            .await?;
         guest.plug_nic(MAC).await?;
         heartbeat(lab, &services).await?;
         guest.cut_power().await
@@ -145,11 +144,9 @@ fn carrier_comes_late() {
         // The table on the serial console, as an operator reads it.
         let unplugged = guest.console("carrier FAILED: none", BOOT).await?.text;
         ensure!(unplugged.len() <= 80, "longer than a line: {unplugged}");
-        let texts = [
-            "no carrier",
-            "carrier FAILED: none -> check cable and switch port",
-        ];
-        guest.shows(lab, "no-carrier", &texts, BOOT).await?;
+        guest
+            .shows_example(lab, "waiting-for-carrier", BOOT)
+            .await?;
         guest.set_carrier(0, true).await?;
         heartbeat(lab, &services).await?;
         guest.cut_power().await

@@ -124,35 +124,29 @@ fn each_answer_of_ironic_has_its_screen() {
         let services = site.serve(lab).await?;
         services.conductor.fail_lookups(Some(LookupFault::NotFound));
         let mut guest = site.power_on(lab).await?;
-        let not_found = [
-            "NOW asking Ironic for this machine's node",
-            "Ironic has no node with these MAC addresses that waits for its agent",
-            "-> enrol a port with one of these MAC addresses",
-            "press Enter to change the network",
-        ];
-        guest.shows(lab, "404", &not_found, BOOT).await?;
-        let forbidden = [
-            "ERROR lookup: HTTP 403: ",
-            "this Ironic does not serve agents",
-            "-> check ipa-api-url, [api]enable_ramdisk_endpoints in ironic.conf, and the proxy",
-        ];
-        let locked = [
-            "ERROR lookup: HTTP 409: Node is locked by host conductor-1",
-            "(the node is locked)",
-            "-> Ironic works on the node",
-        ];
-        let token_sent = [
-            "Ironic has already given this node's token to an earlier boot of this machine",
-            "-> power the node off and on through Ironic",
-            "NOW locked down: without network, until the BMC resets this machine",
-        ];
-        for (fault, name, texts) in [
-            (LookupFault::Forbidden, "403", forbidden),
-            (LookupFault::Locked, "409", locked),
-            (LookupFault::TokenSent, "token", token_sent),
+        guest.shows_example(lab, "ironic-404", BOOT).await?;
+        let offer = ["HTTP 404: ", "press Enter to change the network"];
+        guest.shows(lab, "ironic-404", &offer, BOOT).await?;
+        for (fault, name, text) in [
+            (
+                LookupFault::Forbidden,
+                "ironic-403",
+                "ERROR lookup: HTTP 403: ",
+            ),
+            (
+                LookupFault::Locked,
+                "node-locked",
+                "ERROR lookup: HTTP 409: ",
+            ),
+            (
+                LookupFault::TokenSent,
+                "token-already-sent",
+                "NOW locked down: ",
+            ),
         ] {
             services.conductor.fail_lookups(Some(fault));
-            guest.shows(lab, name, &texts, BOOT).await?;
+            guest.shows_example(lab, name, BOOT).await?;
+            guest.shows(lab, name, &[text], BOOT).await?;
         }
         guest.console("locked down: no link is up", BOOT).await?;
         no_form(lab, &mut guest).await?;

@@ -309,10 +309,7 @@ fn unattended_full_variable_store() {
             .await?;
         let failed = lab.journal.said(&["install failed"]);
         ensure!(failed.is_err(), "it says {failed:?}");
-        // The screen of UEFI's framebuffer has no memory with characters, so nothing can
-        // tell whether it shows the last line. It is drawn after the serial console.
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        guest.keep_picture(lab, "boot-entry").await?;
+        guest.shows_example(lab, "nvram-full", POWER_OFF).await?;
         let mut requests = services.images.requests(IMAGE);
         // The agent fetches the first byte to check that it reaches the server.
         requests.retain(|request| request.range.as_deref() != Some("bytes=0-0"));
@@ -362,11 +359,7 @@ fn unattended_late_image_and_skip_reboot() {
         ensure!(line.text.contains("installed"), "it says: {}", line.text);
         let unverified = lab.journal.said(&["written unverified"]);
         ensure!(unverified.is_err(), "the digest was not looked at");
-        let texts = [
-            "NOW installed",
-            "reset this machine to boot the installed system",
-        ];
-        guest.shows(lab, "done", &texts, BOOT).await?;
+        guest.shows_example(lab, "done", BOOT).await?;
         guest.press_ctrl_alt_del().await?;
         // With a direct boot QEMU exits at a reset.
         guest.powered_off(POWER_OFF).await?;

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, Response, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 use futures_util::stream;
 use rustls::ServerConfig;
 use sha2::{Digest, Sha256, Sha512};
@@ -116,6 +116,8 @@ struct Shared {
     files: BTreeMap<String, Entry>,
     /// The folder from which files are served that `files` does not have.
     root: Option<PathBuf>,
+    /// The `Date` of each answer, if it is not that of this machine's clock.
+    date: Option<HeaderValue>,
     requests: Mutex<Vec<Request>>,
     /// Makes the listeners close for the time in `dark_for`.
     died: Notify,
@@ -131,6 +133,7 @@ impl Shared {
             journal: lab.journal.clone(),
             files: files.collect(),
             root,
+            date: None,
             requests: Mutex::default(),
             died: Notify::new(),
             dark_for: Mutex::default(),
@@ -196,7 +199,29 @@ impl ImageServer {
         config: Arc<ServerConfig>,
         files: Vec<ServedFile>,
     ) -> Result<Self> {
-        let shared = Arc::new(Shared::new(lab, files, None));
+        Self::start_tls_with(lab, port, config, Shared::new(lab, files, None)).await
+    }
+
+    /// Like [`Self::start_tls`], without files, on a machine whose clock has stopped at this
+    /// time (RFC 9110, 5.6.7).
+    pub async fn start_tls_at(
+        lab: &Lab,
+        port: u16,
+        config: Arc<ServerConfig>,
+        date: &'static str,
+    ) -> Result<Self> {
+        let mut shared = Shared::new(lab, Vec::new(), None);
+        shared.date = Some(HeaderValue::from_static(date));
+        Self::start_tls_with(lab, port, config, shared).await
+    }
+
+    async fn start_tls_with(
+        lab: &Lab,
+        port: u16,
+        config: Arc<ServerConfig>,
+        shared: Shared,
+    ) -> Result<Self> {
+        let shared = Arc::new(shared);
         let address = SocketAddr::from((HOST_V4, port));
         let listener = TcpListener::bind(address)
             .await
@@ -303,9 +328,11 @@ async fn serve(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
         authorized: headers.contains_key("authorization"),
         status,
     });
-    response
-        .headers_mut()
-        .insert("server", axum::http::HeaderValue::from_static("images"));
+    let headers = response.headers_mut();
+    headers.insert("server", HeaderValue::from_static("images"));
+    if let Some(date) = &shared.date {
+        headers.insert("date", date.clone());
+    }
     response
 }
 

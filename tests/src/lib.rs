@@ -17,6 +17,7 @@ pub mod dhcp_server;
 pub mod disk_comparison;
 pub mod embedded_hosts;
 pub mod endurance;
+mod example_screen;
 mod guest_slots;
 pub mod host_arguments;
 pub mod ignition;

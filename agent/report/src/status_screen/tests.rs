@@ -12,7 +12,8 @@ use crate::status::{
 
 /// Each file below `test_data/status-screen` is a `/status.json` of a machine. Next to
 /// it are its screen and its block, as the operator sees them. `LANDFALL_UPDATE_SCREENS=1`
-/// writes them again; review the difference.
+/// writes them again; review the difference. The end-to-end tests compare the screens with
+/// those of real boots (tests/src/example_screen.rs).
 #[test]
 fn the_screens_are_as_reviewed() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/status-screen");
@@ -32,8 +33,9 @@ fn the_screens_are_as_reviewed() {
             .iter()
             .map(event)
             .collect();
+        let own_clock = value["clock"].as_str().map(str::to_owned);
         let status: Status = serde_json::from_value(value).unwrap();
-        let clock = "2026-11-24 11:22:33 UTC";
+        let clock = own_clock.as_deref().unwrap_or("2026-11-24 11:22:33 UTC");
         let screen = screen(&status, &events, now, clock, "", (80, 25));
         assert!(screen.len() <= 25, "{}", path.display());
         let lines: Vec<_> = screen.iter().map(|line| line.text.as_str()).collect();
@@ -48,6 +50,12 @@ fn the_screens_are_as_reviewed() {
                 "{}: {line}",
                 path.display()
             );
+        }
+        let words = lines.iter().flat_map(|line| line.split_whitespace());
+        let all = words.collect::<Vec<_>>().join(" ");
+        if let Some((_, said)) = all.split_once("this machine's clock says ") {
+            let (title, said) = (lines[0], &said[..10]);
+            assert!(title.contains(said), "{said} is not the clock in {title}");
         }
         for (kind, lines) in [("screen", lines.join("\n")), ("block", block.join("\n"))] {
             let path = path.with_extension(kind);

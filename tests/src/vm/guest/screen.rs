@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::Guest;
 use crate::artifacts;
+use crate::example_screen::ExampleScreen;
 use crate::lab::Lab;
 use crate::vm::framebuffer::{Font, Picture};
 use crate::vm::screen_text::ScreenText;
@@ -54,11 +55,13 @@ impl Guest {
         })
     }
 
-    /// Keeps the picture `NAME.WHAT.png` of the screen next to the test's journal.
-    pub async fn keep_picture(&mut self, lab: &Lab, what: &str) -> Result<()> {
-        let picture = lab.log_path(what).with_extension("png");
-        std::fs::create_dir_all(picture.parent().unwrap_or(Path::new(".")))?;
-        self.screendump(&picture, "png").await
+    /// Waits until the status screen shows the same as the example `NAME.screen`, apart
+    /// from values that differ between two machines. The picture `TEST.NAME.png` is kept
+    /// next to the test's journal.
+    pub async fn shows_example(&mut self, lab: &Lab, name: &str, limit: Duration) -> Result<()> {
+        let example = ExampleScreen::read(name)?;
+        let missing = |screen: &str| example.missing_on(screen);
+        self.until_status(lab, name, &missing, limit).await
     }
 
     /// Waits until the status screen shows all these texts, on which lines it may have
