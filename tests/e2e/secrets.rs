@@ -242,7 +242,7 @@ async fn stay_secret(lab: &Lab, deploy: Deploy) -> Result<()> {
     for (what, text) in &seen {
         let secret = text
             .lines()
-            .find(|line| is_secret(line) && !is_of_kernel(line));
+            .find(|&line| is_secret(line) && !is_of_kernel(line));
         ensure!(secret.is_none(), "{what}: {secret:?}");
     }
     let lines: Vec<_> = lab

@@ -129,9 +129,9 @@ fn every_line_from_the_first_of_init_to_the_last_arrives_by_syslog() {
             end == last && end.text == "done: this machine is switched off now",
             "the last line is {end:?}"
         );
-        let killed = |line: &&Said| line.is_of_init() && line.text.contains("SIGKILL");
+        let is_about_kill = |line: &Said| line.is_of_init() && line.text.contains("SIGKILL");
         ensure!(
-            syslog.iter().find(killed).is_some(),
+            syslog.iter().any(is_about_kill),
             "init's line about the killed agent is missing"
         );
         ensure_same(&console, &syslog)

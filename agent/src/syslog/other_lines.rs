@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use landfall_report::Event;
 use landfall_report::kernel_log::{OurRecord, PART, follow, our_records};
 use landfall_sys::state_file::StateFile;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, channel};
 use tracing::Level;
 
@@ -29,6 +30,8 @@ pub(super) struct OtherLines {
     /// The number of the last record in the kernel's log, also of this process. Zero without
     /// any.
     newest: Arc<AtomicU64>,
+    /// Notified of every record, also of this process.
+    grown: Arc<Notify>,
     /// The numbers of the last record that was read, and of the last one that is stored.
     read: u64,
     stored: Option<u64>,
@@ -46,7 +49,8 @@ impl OtherLines {
         let last = records.last().map(|record| record.number);
         let newest = Arc::new(AtomicU64::new(last.unwrap_or(0)));
         let (written, new) = channel(MOST);
-        let newest_read = Arc::clone(&newest);
+        let grown = Arc::new(Notify::new());
+        let (newest_read, notified) = (Arc::clone(&newest), Arc::clone(&grown));
         follow(last, move |record| {
             let number = record.number;
             if record.stage == INIT {
@@ -55,12 +59,14 @@ impl OtherLines {
             }
             // Afterwards: who sees the number gets the line, too.
             newest_read.store(number, Ordering::Release);
+            notified.notify_one();
             !written.is_closed()
         });
         let mut lines = Self {
             new,
             waiting: VecDeque::new(),
             newest,
+            grown,
             read: 0,
             stored,
             state,
@@ -106,13 +112,10 @@ impl OtherLines {
         }
     }
 
-    /// Waits until init has written a line, and takes it.
-    pub(super) async fn changed(&mut self) {
-        match self.new.recv().await {
-            Some(record) => self.waiting.push_back(event(&record)),
-            // The log cannot be read.
-            None => std::future::pending().await,
-        }
+    /// Waits until init or this process has written a line. Also those of this process
+    /// count: with its record in the log, a line that is sent already can be remembered.
+    pub(super) async fn changed(&self) {
+        self.grown.notified().await;
     }
 }
 
@@ -151,6 +154,7 @@ impl OtherLines {
             new: channel(1).1,
             waiting,
             newest: Arc::default(),
+            grown: Arc::default(),
             read: 0,
             stored: None,
             state: StateFile::nowhere(),
@@ -256,8 +260,9 @@ mod tests {
         let text = format!("a line of the test {}", std::process::id());
         let is_mine = |event: &Event| event.text == text;
         assert!(!lines.waiting.iter().any(is_mine));
-        // Level debug: no console of this machine shows it.
-        writeln!(kmsg, "<15>landfall init: {text}").unwrap();
+        // Level debug: no console of this machine shows it. Each write is a record.
+        let record = format!("<15>landfall init: {text}\n");
+        kmsg.write_all(record.as_bytes()).unwrap();
         let limit = std::time::Duration::from_secs(30);
         let arrives = async {
             while !lines.waiting.iter().any(is_mine) {

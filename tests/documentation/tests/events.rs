@@ -109,7 +109,7 @@ fn every_event_of_the_webhook_is_described() {
 fn the_examples_fit_the_schema() {
     let schema = EventsSchema::read().unwrap();
     let page = page("docs/events.md").unwrap();
-    let examples: Vec<Value> = { blocks(&page).iter() }
+    let examples: Vec<Value> = { blocks(&page).into_iter() }
         .filter_map(|block| serde_json::from_str(&block.text).ok())
         .collect();
     let [event, report] = &examples[..] else {
