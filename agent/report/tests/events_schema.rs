@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use landfall_documentation::events_schema::{EventsSchema, Form, paths};
 use landfall_report::status::{
-    DiskState, Host, LastError, Network, Nic, Progress, RootDisk, Status, Step, WayStep,
+    DiskState, Host, LastError, Network, Nic, Progress, RejectedDisk, RootDisk, Status, Step,
+    WayStep,
 };
 use landfall_report::{ByteCount, Event};
 use serde_json::{Value, json};
@@ -89,7 +90,12 @@ fn whole(boot_mode: &str, disk_state: DiskState) -> Status {
         )),
         root_disk: Some(RootDisk {
             path: "/dev/sda".into(),
-            why: "the only disk".into(),
+            why: "the smallest disk of at least 4 GiB".into(),
+            rejected: vec![RejectedDisk {
+                path: "/dev/sdb".into(),
+                why: "larger".into(),
+            }],
+            remedy: Some("name another one".into()),
         }),
         disk_state: Some(disk_state),
         last_error: Some(LastError {
