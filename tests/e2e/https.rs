@@ -281,23 +281,22 @@ async fn site_of_service(lab: &Lab, options: &[String]) -> Result<Site> {
         ..Plan::default()
     };
     let mut site = plan.site(lab).await?;
-    if !options.is_empty() {
-        site.machine.boot = Boot::Direct {
-            kernel: artifacts::kernel()?,
-            ramdisk: media::ramdisk(lab, options, &[]).await?,
-            arguments: plan.kernel_arguments(),
-        };
-    }
+    site.machine.boot = Boot::Direct {
+        kernel: artifacts::kernel()?,
+        ramdisk: media::ramdisk(lab, options, &[]).await?,
+        arguments: plan.kernel_arguments(),
+    };
     Ok(site)
 }
 
-/// Ironic's certificate is from an authority that is not in the ramdisk. The host keeps
-/// looking, and the screen says what is missing.
+/// The certificate of Ironic is from an authority that is not in the ramdisk. The host
+/// keeps looking, and the screen says what is missing.
 #[test]
 fn https_unknown_authority_of_the_service() {
     host_test("https_unknown_authority_of_the_service", async |lab| {
         let authority = Authority::new("Site CA")?;
-        let site = site_of_service(lab, &[]).await?;
+        let public = put(lab, "bundle.pem", &Authority::new("Public CA")?.pem)?;
+        let site = site_of_service(lab, &option("--ca-bundle", &public)).await?;
         let config = authority.server(Fault::None)?;
         let _service = ImageServer::start_tls(lab, BAD, config, Vec::new()).await?;
         let mut guest = site.power_on(lab).await?;

@@ -80,9 +80,11 @@ impl Font {
 pub(super) struct Picture {
     pub(super) width: usize,
     pub(super) height: usize,
-    /// Red, green and blue, row by row.
-    pixels: Vec<[u8; 3]>,
+    /// Red, green and blue of each pixel, row by row.
+    bytes: Vec<u8>,
 }
+
+const COLOURS: usize = 3;
 
 impl Picture {
     /// Reads a PPM file of the kind that QEMU writes (`P6`, 8 bits a colour).
@@ -95,21 +97,18 @@ impl Picture {
         ensure!(field()? == "P6", "expected the magic number P6");
         let (width, height): (usize, usize) = (field()?.parse()?, field()?.parse()?);
         let rest = fields.next().context("the file ends early")?;
-        let pixels = rest
+        let bytes = rest
             .strip_prefix(b"255\n")
             .context("expected 8 bits a colour")?;
-        let pixels: Vec<[u8; 3]> = { pixels.chunks_exact(3) }
-            .map(|pixel| [pixel[0], pixel[1], pixel[2]])
-            .collect();
         ensure!(
-            pixels.len() == width * height,
-            "expected {width}x{height} pixels, found {}",
-            pixels.len()
+            bytes.len() == width * height * COLOURS,
+            "expected {width}x{height} pixels, found {} bytes",
+            bytes.len()
         );
         Ok(Self {
             width,
             height,
-            pixels,
+            bytes: bytes.to_owned(),
         })
     }
 
@@ -125,21 +124,17 @@ impl Picture {
     fn character(&self, font: &Font, row: usize, column: usize) -> char {
         let line = |y: usize| {
             let start = (row * HEIGHT + y) * self.width + column * WIDTH;
-            &self.pixels[start..start + WIDTH]
+            self.bytes[start * COLOURS..(start + WIDTH) * COLOURS].chunks_exact(COLOURS)
         };
-        let colours: BTreeSet<[u8; 3]> = (0..HEIGHT).flat_map(line).copied().collect();
+        let colours: BTreeSet<&[u8]> = (0..HEIGHT).flat_map(line).collect();
         match colours.len() {
             1 => return ' ',
             2 => {}
             _ => return UNKNOWN,
         }
         let bit = |bits: u8, is_set: bool| bits << 1 | u8::from(is_set);
-        let glyph = |colour: [u8; 3]| -> Glyph {
-            std::array::from_fn(|y| {
-                line(y)
-                    .iter()
-                    .fold(0, |bits, pixel| bit(bits, *pixel == colour))
-            })
+        let glyph = |colour: &[u8]| -> Glyph {
+            std::array::from_fn(|y| line(y).fold(0, |bits, pixel| bit(bits, pixel == colour)))
         };
         // Either colour may be the one of the character: the title is dark on light.
         { colours.into_iter() }
@@ -181,12 +176,14 @@ mod tests {
         let font = Font::read(&artifacts::console_font().unwrap()).unwrap();
         let mut picture = kept();
         // One more pixel in the first letter of the title.
-        let at = 7 * picture.width + WIDTH;
-        picture.pixels[at] = if picture.pixels[at] == picture.pixels[0] {
-            [1, 2, 3]
+        let at = (7 * picture.width + WIDTH) * COLOURS;
+        let background = picture.bytes[..COLOURS].to_owned();
+        let pixel = &mut picture.bytes[at..at + COLOURS];
+        if pixel == background {
+            pixel.copy_from_slice(&[1, 2, 3]);
         } else {
-            picture.pixels[0]
-        };
+            pixel.copy_from_slice(&background);
+        }
         assert!(picture.rows(&font)[0].starts_with(&format!(" {UNKNOWN}andfall ")));
         for ppm in [&b"P6\n2 1\n255\nabcde"[..], b"P6\n2", b"P5\n1 1\n255\nabc"] {
             assert!(Picture::parse(ppm).is_err(), "{ppm:?}");
