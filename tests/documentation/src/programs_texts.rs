@@ -87,12 +87,14 @@ impl ProgramsTexts {
                 collect(tokens, &mut literals);
             }
         }
-        let literals = literals.iter().map(|literal| {
-            // A text of several lines is printed in lines.
-            let lines = literal.lines().map(fixed_parts);
-            lines.collect::<Vec<_>>()
-        });
-        Ok(Self(literals.flatten().collect()))
+        Ok(Self::of(&literals))
+    }
+
+    fn of(literals: &[String]) -> Self {
+        // A text of several lines is printed in lines. Its remedy may be shown elsewhere.
+        let lines = literals.iter().flat_map(|literal| literal.lines());
+        let pieces = lines.flat_map(|line| line.split(" -- "));
+        Self(pieces.map(fixed_parts).collect())
     }
 
     /// Whether a program can print this text, as a line or as a part of one.
@@ -193,8 +195,20 @@ mod tests {
     fn contain(source: &str, text: &str) -> bool {
         let mut literals = Vec::new();
         collect(source.parse().unwrap(), &mut literals);
-        let parts = literals.iter().map(|literal| fixed_parts(literal));
-        ProgramsTexts(parts.collect()).contain_line(text)
+        ProgramsTexts::of(&literals).contain_line(text)
+    }
+
+    #[test]
+    fn a_remedy_in_the_same_literal_is_a_text_of_its_own() {
+        let source =
+            r#"fn a() { say(format!("{disk} is installed -- reset it to boot {system}")); }"#;
+        for text in [
+            "/dev/sda is installed",
+            "/dev/sda is installed -- reset it to boot CoreOS",
+            "reset it to boot CoreOS",
+        ] {
+            assert!(contain(source, text), "{text}");
+        }
     }
 
     #[test]

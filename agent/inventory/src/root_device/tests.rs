@@ -217,7 +217,8 @@ fn every_other_disk_has_a_reason() {
     let (chosen, others) = reasons(&hints);
     assert_eq!(chosen, "/dev/sdb");
     let later = "not compared, because /dev/sdb matches and comes first";
-    assert_eq!(others[0], "/dev/sda: serial is not known");
+    let unknown = r#"/dev/sda: serial is not known, wanted "s== B""#;
+    assert_eq!(others[0], unknown);
     for (other, name) in others[1..].iter().zip(["/dev/sdc", "/dev/sdd", "/dev/sde"]) {
         assert_eq!(other, &format!("{name}: {later}"));
     }
