@@ -102,12 +102,10 @@ mod tests {
         write(&path, &[], &["lab".to_owned()]).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "search lab\n");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-        let missing = write(Path::new("/nonexistent/resolv.conf"), &[], &[]).unwrap_err();
-        assert!(
-            missing
-                .to_string()
-                .starts_with("cannot write /nonexistent/resolv.conf: ")
-        );
+        let path = dir.path().join("missing/resolv.conf");
+        let missing = write(&path, &[], &[]).unwrap_err();
+        let expected = format!("cannot write {}: ", path.display());
+        assert!(missing.to_string().starts_with(&expected), "{missing}");
     }
 
     #[test]
