@@ -249,6 +249,22 @@ fn dhcp_server_that_is_dead() {
         guest
             .console("DHCP: no answer after ", Duration::from_secs(120))
             .await?;
+        let texts = [
+            "address FAILED: DHCP: no answer after",
+            "-> is there a DHCP server in this network?",
+        ];
+        guest.shows(lab, "no-dhcp", &texts, BOOT).await?;
+        guest.cut_power().await
+    });
+}
+
+/// There is no other NIC: the machine never reaches its service.
+#[test]
+fn no_dhcp_server() {
+    host_test("no_dhcp_server", async |lab| {
+        let site = host(lab, "ip=dhcp", &url_v4()).await?;
+        let mut guest = site.power_on(lab).await?;
+        guest.console("DHCP: no answer after ", BOOT).await?;
         guest
             .shows_example(lab, "dhcp-does-not-answer", BOOT)
             .await?;
