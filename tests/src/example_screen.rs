@@ -102,12 +102,10 @@ fn normal_word(word: &str) -> String {
     if let Some(at) = core.find("http") {
         return format!("{}URL{end}", &core[..at]);
     }
-    let core = match core.rsplit_once("/dev/") {
-        Some((start, name)) if name.chars().all(char::is_alphanumeric) => {
-            return format!("{}/dev/DISK{end}", normal_runs(start));
-        }
-        _ => core,
-    };
+    // A device node, or a link to one.
+    if let Some((start, _)) = core.split_once("/dev/") {
+        return format!("{}/dev/DISK{end}", normal_runs(start));
+    }
     let value = core.trim_start_matches(['(', '"', '[']);
     let start = &core[..core.len() - value.len()];
     let is_value = value.contains(|c: char| c.is_ascii_digit()) && { value.chars() }
@@ -154,6 +152,10 @@ mod tests {
                 "install_dev=/dev/DISK; # (# %)",
             ),
             ("HTTP 409: 2026-01-01 00:00:00 UTC", "HTTP #: # # UTC"),
+            (
+                "/dev/sda: install_dev=/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_disk0 and",
+                "/dev/DISK: install_dev=/dev/DISK and",
+            ),
             ("its certificate is bad", "its certificate is bad"),
             ("a\n  b", "a b"),
         ] {
