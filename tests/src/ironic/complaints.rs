@@ -91,7 +91,18 @@ fn allowed_in(plan: &Plan) -> &'static [(&'static str, &'static str)] {
                 "at the end of a service Ironic forgets the agent before it asks it for logs",
             ),
         ],
-        Story::Restarts | Story::Refusals => &[RESTARTED],
+        Story::Restarts => &[RESTARTED],
+        Story::Refusals => &[
+            RESTARTED,
+            (
+                "Rejected inspection data",
+                "the first inventory is larger than this Ironic accepts",
+            ),
+            (
+                "No logs were passed by the ramdisk",
+                "so the second one has none",
+            ),
+        ],
         _ if plan.boot == Boot::Pxe => &[(
             "No IP addresses assigned for node",
             "the lab's dnsmasq is not Ironic's",
