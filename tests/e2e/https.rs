@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 use landfall_tests::authority::{Authority, Fault};
 use landfall_tests::image_server::{Behaviour, ImageServer, ServedFile};
 use landfall_tests::installation::{BOOT, DEPLOYMENT};
+use landfall_tests::ironic::ca_bundle;
 use landfall_tests::journal::{Source, ensure_contains};
 use landfall_tests::lab::{HOST_V4, Lab};
 use landfall_tests::old_disk::{OldDisk, ensure_untouched};
@@ -60,14 +61,9 @@ enum Trust {
 }
 
 impl Trust {
-    /// `ipa-cacert-bundle`, as metal3's image makes it (`scripts/tls-common.sh` of
-    /// ironic-image).
+    /// `ipa-cacert-bundle`, as metal3's image makes it.
     fn cacert_bundle(pem: &str) -> Self {
-        let conf = "[DEFAULT]\ncafile = /etc/ironic-python-agent/ironic.crt\n";
-        Self::Files(vec![
-            ("etc/ironic-python-agent.d/ironic-tls.conf", conf.into()),
-            ("etc/ironic-python-agent/ironic.crt", pem.into()),
-        ])
+        Self::Files(ca_bundle::files(pem))
     }
 }
 

@@ -6,7 +6,7 @@
 //! machine affect neither each other nor the machine's own libvirt.
 
 pub mod bare_metal_api;
-mod ca_bundle;
+pub mod ca_bundle;
 pub mod complaints;
 pub mod configuration;
 mod controller;

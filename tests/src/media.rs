@@ -63,7 +63,7 @@ async fn ramdisk_of(
     options: &[String],
     files: &[(&str, Vec<u8>)],
 ) -> Result<PathBuf> {
-    let (path, folder) = (lab.path("initrd.img"), lab.path("behind-initrd"));
+    let path = lab.path("initrd.img");
     let builder = artifacts::builder()?.display().to_string();
     let to = path.display().to_string();
     let agent = artifacts::agent()?.display().to_string();
@@ -73,18 +73,26 @@ async fn ramdisk_of(
     arguments.extend(["--compress", "zstd:1", "-o", &to]);
     arguments.extend(options.iter().map(String::as_str));
     program::run(&builder, &arguments).await?;
+    if !files.is_empty() {
+        append_archive(lab, files, &path).await?;
+    }
+    Ok(path)
+}
+
+/// Appends an archive with `files` (path and content), all executable, to the file at
+/// `to`, which need not exist.
+pub(crate) async fn append_archive(lab: &Lab, files: &[(&str, Vec<u8>)], to: &Path) -> Result<()> {
+    const PACK: &str = r#"cd "$1" && find . -mindepth 1 | sort | cpio -o -H newc >> "$2""#;
+    let folder = lab.path("behind-initrd");
     for (name, content) in files {
         let file = folder.join(name);
         std::fs::create_dir_all(file.parent().unwrap_or(&folder))?;
         std::fs::write(&file, content)?;
         std::fs::set_permissions(&file, Permissions::from_mode(0o755))?;
     }
-    if !files.is_empty() {
-        const PACK: &str = r#"cd "$1" && find . -mindepth 1 | sort | cpio -o -H newc >> "$2""#;
-        let folder = folder.display().to_string();
-        program::run("sh", &["-c", PACK, "sh", &folder, &to]).await?;
-    }
-    Ok(path)
+    let (folder, to) = (folder.display().to_string(), to.display().to_string());
+    program::run("sh", &["-c", PACK, "sh", &folder, &to]).await?;
+    Ok(())
 }
 
 /// Builds an ISO. `options` are further options of the builder.

@@ -34,7 +34,7 @@ pub fn check(path: &str, program: &Path, introduction: &str) -> Result<()> {
     Ok(())
 }
 
-/// Adds the help of the command with these words, then that of its sub-commands.
+/// Adds the help of the command `words`, and that of each of its sub-commands.
 fn add_command(
     text: &mut String,
     program: &Path,

@@ -9,14 +9,21 @@ use anyhow::{Context as _, Result, ensure};
 use super::python;
 use crate::image_server;
 use crate::lab::{Family, Lab};
+use crate::media;
 use crate::program;
 
 const BUNDLE: &str = "ipa-cacert-bundle";
 
-/// Where the parts of the bundle are in the ramdisk.
-const SETTINGS_FILE: &str = "etc/ironic-python-agent.d/ironic-tls.conf";
-const SETTINGS: &str = "[DEFAULT]\ncafile = /etc/ironic-python-agent/ironic.crt\n";
-const AUTHORITY_FILE: &str = "etc/ironic-python-agent/ironic.crt";
+/// The files of the bundle, with their paths in the ramdisk. `pem` is the certificate of
+/// the authority.
+#[must_use]
+pub fn files(pem: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let conf = "[DEFAULT]\ncafile = /etc/ironic-python-agent/ironic.crt\n";
+    vec![
+        ("etc/ironic-python-agent.d/ironic-tls.conf", conf.into()),
+        ("etc/ironic-python-agent/ironic.crt", pem.into()),
+    ]
+}
 
 /// Prints the menu that Ironic's default names.
 const PRINT_MENU: &str = "
@@ -33,20 +40,8 @@ pub(super) fn menu(lab: &Lab) -> PathBuf {
 /// Writes the bundle into `folder`, whose files the image server serves, and the menu
 /// that loads it. `authority` is a PEM file.
 pub(super) async fn write(lab: &Lab, folder: &Path, authority: &Path) -> Result<()> {
-    let root = lab.path(BUNDLE);
-    for file in [SETTINGS_FILE, AUTHORITY_FILE] {
-        let path = root.join(file);
-        std::fs::create_dir_all(path.parent().context("no folder")?)?;
-    }
-    std::fs::write(root.join(SETTINGS_FILE), SETTINGS)?;
-    std::fs::copy(authority, root.join(AUTHORITY_FILE))?;
-    let pack = format!(
-        "cd {} && find . | cpio -o -H newc --quiet > {}",
-        root.display(),
-        folder.join(BUNDLE).display()
-    );
-    program::run("sh", &["-c", &pack]).await?;
-
+    let pem = std::fs::read_to_string(authority).context("reading the authority")?;
+    media::append_archive(lab, &files(&pem), &folder.join(BUNDLE)).await?;
     let python = python().display().to_string();
     let text = program::run(&python, &["-c", PRINT_MENU]).await?.stdout;
     let text = String::from_utf8(text).context("Ironic's menu")?;

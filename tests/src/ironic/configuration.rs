@@ -185,7 +185,7 @@ impl Configuration {
         Ok((super::environment().join("esp.img"), debian))
     }
 
-    /// The settings of the section conductor for what the ramdisk boots with.
+    /// The lines of the section conductor that name kernel, ramdisk or boot loaders.
     fn boot_files(&self, esp: &str) -> String {
         match self.boot_files {
             BootFiles::OfNode => format!("bootloader = file://{esp}"),

@@ -5,7 +5,6 @@
 //! ([`super::registry_tokens`]), and for each blob a redirection to a server that takes no
 //! token, here the image server.
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -69,7 +68,8 @@ impl Registry {
     /// server serves.
     pub(super) async fn start(lab: &Lab, authority: &Authority, blobs: &Path) -> Result<Self> {
         let tokens = Tokens::start(lab, TOKENS_BEHIND).await?;
-        // Ironic looks up its secret by the server of the tokens.
+        // Ironic finds its secret under the address of the server that gives out the tokens,
+        // not of the registry.
         let secrets = json!({"auths": {format!("{HOST_V4}:{TOKENS_PORT}"): {"auth": SECRET}}});
         std::fs::write(lab.path(SECRETS_FILE), secrets.to_string())?;
         let file = lab.path("registry.yml");
@@ -184,9 +184,7 @@ fn image_layout(lab: &Lab) -> Result<(PathBuf, String)> {
         "layers": [layer],
     });
     let mut described = add(manifest.to_string().as_bytes(), manifest_type)?;
-    described["annotations"] = BTreeMap::from([("org.opencontainers.image.ref.name", IMAGE)])
-        .into_iter()
-        .collect();
+    described["annotations"] = json!({"org.opencontainers.image.ref.name": IMAGE});
     let index = json!({"schemaVersion": 2, "manifests": [described]});
     std::fs::write(layout.join("index.json"), index.to_string())?;
     std::fs::write(
