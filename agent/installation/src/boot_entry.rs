@@ -93,6 +93,8 @@ impl BootEntry {
         let hint = failure.hint.as_deref().unwrap_or(
             "if this machine does not boot from the disk, choose it in the firmware's setup",
         );
+        // The text stands here twice, because docs/messages.md is made of the literals of
+        // such macros.
         tracing::warn!(
             "{disk} is complete, continuing without a boot entry in the firmware: {} -- {hint}",
             failure.details

@@ -169,7 +169,7 @@ impl Sinks {
 /// Splits a line for the kernel log: the kernel rejects a record of more than
 /// 1024 bytes as a whole (`PRINTKRB_RECORD_MAX`).
 fn kmsg_parts(text: &str) -> impl Iterator<Item = &str> {
-    const PART: usize = kernel_log::PART;
+    use kernel_log::PART;
     // The text is ASCII (see `printable`), so it can be split anywhere.
     (0..text.len().max(1))
         .step_by(PART)
