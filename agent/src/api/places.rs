@@ -137,9 +137,11 @@ impl Caller {
     /// Call this when the host has shown the token. From then on no other host can
     /// take its places.
     pub(super) fn has_shown_token(&self) {
-        if let Some(host) = self.places.lock().hosts.get_mut(&self.host) {
-            host.has_shown_token = true;
-        }
+        // The table has no entry for this host if another host took the place of this
+        // connection while its request was read. The answer may still go out, so the
+        // client has every reason to count on its places from now on.
+        let mut table = self.places.lock();
+        table.hosts.entry(self.host).or_default().has_shown_token = true;
     }
 }
 
@@ -213,6 +215,24 @@ mod tests {
         assert_eq!(held(&more), 10);
         drop((conductor, more));
         assert!(places.lock().hosts[&host(1)].has_shown_token, "remembered");
+    }
+
+    #[test]
+    fn a_host_is_remembered_that_lost_its_place_while_its_token_was_read() {
+        let places = Places::default();
+        let conductor = places.take(host(1));
+        let flood: Vec<Place> = (0..10_000_u32)
+            .map(|number| places.take(IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number))))
+            .collect();
+        assert_eq!(held([&conductor]), 0);
+        conductor.caller().has_shown_token();
+        drop(conductor);
+        let next = places.take(host(1));
+        let more: Vec<Place> = (0..10_000_u32)
+            .map(|number| places.take(IpAddr::V4(Ipv4Addr::from(0x0b00_0000 + number))))
+            .collect();
+        assert_eq!(held([&next]), 1);
+        drop((flood, more));
     }
 
     #[test]
