@@ -1,0 +1,132 @@
+use super::*;
+use std::collections::BTreeSet;
+use std::io::{Cursor, Write as _};
+use std::process::Command;
+
+use landfall_initramfs::compress::unpack_segments;
+
+/// An archive with one file, of a size that is no multiple of 4 after `extra`
+/// zeros.
+fn plain(extra: usize) -> Vec<u8> {
+    let file = HostFile {
+        path: "init".to_owned(),
+        bytes: Bytes::from_static(b"init"),
+    };
+    let mut bytes = archive::write(&[file], None, 0).unwrap();
+    bytes.resize(bytes.len() + extra, 0);
+    bytes
+}
+
+fn open(bytes: &[u8]) -> BaseRamdisk {
+    BaseRamdisk::open(&mut Cursor::new(bytes), 0..bytes.len() as u64).unwrap()
+}
+
+fn customized(bytes: &[u8], host: &HostVersion) -> Vec<u8> {
+    let image = open(bytes).of_host(&[], host, 0).unwrap();
+    image.to_vec(bytes).unwrap()
+}
+
+#[test]
+fn an_addition_is_found_replaced_and_removed() {
+    let host = HostVersion::default().with_file("etc/landfall/a", "1");
+    for base in [0, 1, 2, 3].map(plain) {
+        let one = customized(&base, &host);
+        assert!(one.starts_with(&base));
+        assert_eq!(open(&one).base(), 0..base.len() as u64);
+        assert_eq!(open(&one).files(), host.files());
+        // The same customization again gives the same bytes.
+        assert_eq!(customized(&one, &host), one);
+        assert_eq!(customized(&one, &HostVersion::default()), one);
+        let two = customized(&one, &HostVersion::default().with_file("b", "2"));
+        let both = host.clone().with_file("b", "2");
+        assert_eq!(two, customized(&base, &both));
+        assert_eq!(customized(&two, &HostVersion::default().reset()), base);
+        assert_eq!(customized(&two, &host.clone().reset()), one);
+        // The kernel finds the archive at a multiple of 4.
+        let files = archive::read(&one).unwrap();
+        let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(paths, ["etc/landfall/a", ADDITION_RECORD, "init"]);
+    }
+}
+
+/// Unpacks a whole file as Ironic does it.
+fn unpacked_by_zstd(bytes: &[u8]) -> Vec<u8> {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file.rewind().unwrap();
+    let mut zstd = Command::new("zstd");
+    let result = zstd.args(["-d", "-c"]).stdin(file).output().unwrap();
+    let errors = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "{errors}");
+    result.stdout
+}
+
+/// The files of a ramdisk. Each bare archive begins where the kernel finds it.
+fn files_for_the_kernel(ramdisk: &[u8]) -> Vec<HostFile> {
+    for segment in unpack_segments(ramdisk, 64 << 20).unwrap() {
+        let is_found = segment.packing != "none" || segment.offset.is_multiple_of(4);
+        assert!(is_found, "archive at byte {}", segment.offset);
+    }
+    archive::read(ramdisk).unwrap()
+}
+
+#[test]
+fn zstd_stays_readable_by_zstd() {
+    let mut remainders = BTreeSet::new();
+    for padding in 0..4 {
+        let mut packed = zstd_frame();
+        // The lengths of the padding frames give the file each remainder modulo 4
+        // once.
+        packed.extend(padding_after(Compression::Zstd { level: 1 }, padding));
+        remainders.insert(packed.len() % 4);
+        for len in [1, 300_000] {
+            let host = HostVersion::default().with_file("a", vec![b'x'; len]);
+            let one = customized(&packed, &host);
+            let files = files_for_the_kernel(&one);
+            let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+            assert_eq!(paths, ["a", ADDITION_RECORD, "init"]);
+            assert_eq!(files_for_the_kernel(&unpacked_by_zstd(&one)), files);
+            // A loader may append another archive without padding.
+            assert_eq!(one.len() % 4, 0);
+
+            assert_eq!(open(&one).base(), 0..packed.len() as u64);
+            assert_eq!(open(&one).files(), host.files());
+            assert_eq!(customized(&one, &host), one);
+            assert_eq!(customized(&one, &HostVersion::default().reset()), packed);
+        }
+    }
+    assert_eq!(remainders.len(), 4);
+}
+
+fn zstd_frame() -> Vec<u8> {
+    use landfall_initramfs::compress::Compressor;
+    let mut out = Compressor::new(Compression::Zstd { level: 1 }, Vec::new()).unwrap();
+    out.write_all(&plain(0)).unwrap();
+    out.finish().unwrap()
+}
+
+#[test]
+fn what_is_no_ramdisk() {
+    for bytes in [&b""[..], b"hello world", &[0; 1000]] {
+        let opened = BaseRamdisk::open(&mut Cursor::new(bytes), 0..bytes.len() as u64);
+        assert!(opened.is_err(), "{bytes:?}");
+    }
+    // A place behind the end of the file.
+    let bytes = plain(0);
+    let place = 0..bytes.len() as u64 + 1000;
+    assert!(BaseRamdisk::open(&mut Cursor::new(bytes), place).is_err());
+}
+
+#[test]
+fn a_record_that_lies_is_ignored() {
+    let base = plain(0);
+    let mut bytes = customized(&base, &HostVersion::default().with_file("a", "1"));
+    let text = format!("\"base_bytes\":{}", base.len());
+    let at = bytes
+        .windows(text.len())
+        .position(|part| part == text.as_bytes());
+    let at = at.unwrap() + text.len();
+    // Ten times the size is behind the end of the file.
+    bytes[at..at + 2].copy_from_slice(b"0}");
+    assert_eq!(open(&bytes).base(), 0..bytes.len() as u64);
+}
