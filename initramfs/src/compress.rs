@@ -2,6 +2,7 @@
 //! another.
 
 mod segments;
+mod whole;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,6 +10,7 @@ use std::num::NonZero;
 use std::str::FromStr;
 
 pub use segments::{Segment, UnpackError, unpack_segments};
+pub use whole::{Packing, WholeError, check_whole};
 
 /// The highest level. Above it zstd needs a window of more than 8 MiB, and the
 /// kernel must find that memory while it unpacks, even on the smallest host.

@@ -8,12 +8,13 @@
 mod reader;
 mod writer;
 
+pub(crate) use reader::sizes;
 pub use reader::{Entry, NewcError, Reader};
 pub use writer::{Header, WriteError, Writer};
 
 pub(crate) const MAGIC: &[u8; 6] = b"070701";
-const HEADER_LEN: usize = 110;
-const TRAILER: &str = "TRAILER!!!";
+pub(crate) const HEADER_LEN: usize = 110;
+pub(crate) const TRAILER: &str = "TRAILER!!!";
 /// The length limit of a name, NUL included (`PATH_MAX`). The kernel skips
 /// entries with a longer name.
 const MAX_NAME_LEN: usize = 4096;

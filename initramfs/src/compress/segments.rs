@@ -8,13 +8,13 @@ use liblzma::stream::Stream;
 
 use crate::newc;
 
-const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
-const XZ_MAGIC: &[u8] = b"\xfd7zXZ\0";
+pub(super) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+pub(super) const XZ_MAGIC: &[u8] = b"\xfd7zXZ\0";
 pub(super) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// In bytes: the memory that the xz decoder may use. The largest preset, which
 /// coreos-installer uses, needs 65 MiB.
-const XZ_MEMORY: u64 = 128 << 20;
+pub(super) const XZ_MEMORY: u64 = 128 << 20;
 
 /// One of the archives in a ramdisk file.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,13 +2,13 @@ use super::*;
 use crate::newc;
 use liblzma::stream::{Check, Stream};
 
-fn packed(compression: Compression, data: &[u8], workers: u32) -> Vec<u8> {
+pub(super) fn packed(compression: Compression, data: &[u8], workers: u32) -> Vec<u8> {
     let mut compressor = Compressor::with_workers(compression, Vec::new(), workers).unwrap();
     compressor.write_all(data).unwrap();
     compressor.finish().unwrap()
 }
 
-fn archive(name: &str) -> Vec<u8> {
+pub(super) fn archive(name: &str) -> Vec<u8> {
     let mut writer = newc::Writer::new(Vec::new());
     writer
         .member(
@@ -24,13 +24,13 @@ fn archive(name: &str) -> Vec<u8> {
     writer.finish().unwrap().0
 }
 
-fn gzip(data: &[u8]) -> Vec<u8> {
+pub(super) fn gzip(data: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(data).unwrap();
     encoder.finish().unwrap()
 }
 
-fn xz(data: &[u8]) -> Vec<u8> {
+pub(super) fn xz(data: &[u8]) -> Vec<u8> {
     let stream = Stream::new_easy_encoder(9, Check::Crc32).unwrap();
     let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
     encoder.write_all(data).unwrap();
@@ -39,7 +39,7 @@ fn xz(data: &[u8]) -> Vec<u8> {
 
 /// Data that is long enough for several zstd jobs, and neither random nor
 /// constant.
-fn long_data() -> Vec<u8> {
+pub(super) fn long_data() -> Vec<u8> {
     let mut state = 1u32;
     (0..9_000_000)
         .map(|n: u32| {

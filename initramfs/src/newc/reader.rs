@@ -80,10 +80,7 @@ impl<'a> Reader<'a> {
                 magic.escape_ascii()
             ));
         }
-        let mut numbers = [0u32; 13];
-        for (number, digits) in numbers.iter_mut().zip(fields.chunks_exact(8)) {
-            *number = hex(digits)?;
-        }
+        let numbers = numbers(fields)?;
         let [
             _,
             mode,
@@ -99,12 +96,7 @@ impl<'a> Reader<'a> {
             name_size,
             _,
         ] = numbers;
-        let (name_size, size) = (name_size as usize, size as usize);
-        if !(1..=MAX_NAME_LEN).contains(&name_size) {
-            return Err(format!(
-                "expected a name of 1 to {MAX_NAME_LEN} bytes, found {name_size}"
-            ));
-        }
+        let (name_size, size) = (name_len(name_size)?, size as usize);
         let name = after_header
             .get(..name_size)
             .ok_or("expected a name, found the end: it is cut off")?;
@@ -154,6 +146,42 @@ impl<'a> Iterator for Reader<'a> {
         self.ended = !matches!(result, Some(Ok(_)));
         result
     }
+}
+
+/// What the header of an entry says about the bytes that follow it.
+pub(crate) struct Sizes {
+    /// Of the name, NUL included.
+    pub(crate) name: usize,
+    pub(crate) content: usize,
+}
+
+/// Reads the sizes in the header of an entry. Checks neither its magic number nor its
+/// other fields.
+pub(crate) fn sizes(header: &[u8; HEADER_LEN]) -> Result<Sizes, String> {
+    let numbers = numbers(&header[MAGIC.len()..])?;
+    Ok(Sizes {
+        name: name_len(numbers[11])?,
+        content: numbers[6] as usize,
+    })
+}
+
+fn name_len(bytes: u32) -> Result<usize, String> {
+    let bytes = bytes as usize;
+    match (1..=MAX_NAME_LEN).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err(format!(
+            "expected a name of 1 to {MAX_NAME_LEN} bytes, found {bytes}"
+        )),
+    }
+}
+
+/// The 13 numbers after the magic number.
+fn numbers(fields: &[u8]) -> Result<[u32; 13], String> {
+    let mut numbers = [0; 13];
+    for (number, digits) in numbers.iter_mut().zip(fields.chunks_exact(8)) {
+        *number = hex(digits)?;
+    }
+    Ok(numbers)
 }
 
 fn hex(digits: &[u8]) -> Result<u32, String> {

@@ -1,0 +1,315 @@
+//! Finds out whether a ramdisk in a file is cut off.
+//!
+//! A cpio archive, zstd and lz4 say how long each of their parts is, so only the headers of
+//! the parts are read. gzip and xz do not: they are unpacked up to their end, without
+//! keeping what they hold.
+
+use std::io::{self, BufRead as _, BufReader, Read, Seek, SeekFrom};
+use std::ops::Range;
+
+use flate2::bufread::GzDecoder;
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::Stream;
+
+use super::segments::{GZIP_MAGIC, XZ_MAGIC, XZ_MEMORY, ZSTD_MAGIC};
+use crate::newc;
+
+/// The format of `lz4 -l`, the only one that the kernel unpacks (lib/decompress_unlz4.c).
+const LZ4_MAGIC: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
+/// In bytes: what one gzip or xz archive may unpack to. It limits the time.
+const MAX_UNPACKED: u64 = 4 << 30;
+/// At most this many members are read: ten times as many as in a ramdisk with
+/// every module and firmware file of a distribution.
+const MAX_MEMBERS: usize = 100_000;
+
+/// How an archive of a ramdisk is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// A newc cpio archive.
+    None,
+    Zstd,
+    Gzip,
+    Xz,
+    Lz4,
+}
+
+/// Why a ramdisk is not complete.
+#[derive(Debug, thiserror::Error)]
+pub enum WholeError {
+    #[error("cannot read the ramdisk")]
+    Io(#[from] io::Error),
+    #[error(
+        "ramdisk at byte {offset}: expected zeros or an archive (cpio, zstd, gzip, xz or lz4), found `{found}`"
+    )]
+    UnknownFormat {
+        offset: u64,
+        /// Its first bytes.
+        found: String,
+    },
+    #[error("ramdisk at byte {offset}: expected a complete {packing} archive")]
+    Broken {
+        /// The offset at which the archive begins.
+        offset: u64,
+        packing: Packing,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Packing {
+    fn of(start: &[u8]) -> Option<Self> {
+        Some(match start {
+            [b'0', b'7', b'0', b'7', b'0', b'1' | b'2', ..] => Self::None,
+            _ if start.starts_with(&ZSTD_MAGIC) => Self::Zstd,
+            _ if start.starts_with(GZIP_MAGIC) => Self::Gzip,
+            _ if start.starts_with(XZ_MAGIC) => Self::Xz,
+            _ if start.starts_with(&LZ4_MAGIC) => Self::Lz4,
+            _ => return None,
+        })
+    }
+}
+
+impl std::fmt::Display for Packing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::None => "cpio",
+            Self::Zstd => "zstd",
+            Self::Gzip => "gzip",
+            Self::Xz => "xz",
+            Self::Lz4 => "lz4",
+        })
+    }
+}
+
+/// Walks through every archive of the ramdisk that lies at `place` in a file, and returns
+/// how each is packed. It does not notice a cut between two archives.
+///
+/// # Errors
+/// If an archive has no end, or something else than an archive follows.
+pub fn check_whole(
+    mut file: impl Read + Seek,
+    place: Range<u64>,
+) -> Result<Vec<Packing>, WholeError> {
+    let end = file.seek(SeekFrom::End(0))?.min(place.end);
+    file.seek(SeekFrom::Start(place.start))?;
+    let mut walk = Walk {
+        input: BufReader::with_capacity(16 << 10, file),
+        offset: 0,
+        size: end.saturating_sub(place.start),
+    };
+    let mut found = Vec::new();
+    loop {
+        walk.zeros()?;
+        if walk.left() == 0 {
+            break;
+        }
+        let start = walk.start()?;
+        let offset = walk.offset;
+        let packing = Packing::of(&start).ok_or_else(|| WholeError::UnknownFormat {
+            offset,
+            found: start.escape_ascii().to_string(),
+        })?;
+        let end = match packing {
+            Packing::None => walk.cpio(),
+            Packing::Zstd => walk.zstd(),
+            Packing::Gzip => walk.gzip(),
+            Packing::Xz => walk.xz(),
+            Packing::Lz4 => walk.lz4(),
+        };
+        end.map_err(|source| WholeError::Broken {
+            offset,
+            packing,
+            source,
+        })?;
+        found.push(packing);
+    }
+    if place.end > end {
+        return Err(cut_off(walk.offset, place.end - end, 0).into());
+    }
+    Ok(found)
+}
+
+fn cut_off(offset: u64, expected: u64, found: u64) -> io::Error {
+    let fault = format!(
+        "expected {expected} more bytes at byte {offset} of the ramdisk, found {found}: it is cut off -- copy or build it again"
+    );
+    io::Error::new(io::ErrorKind::UnexpectedEof, fault)
+}
+
+fn invalid(fault: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, fault.into())
+}
+
+struct Walk<R> {
+    input: BufReader<R>,
+    /// From the beginning of the ramdisk.
+    offset: u64,
+    size: u64,
+}
+
+impl<R: Read + Seek> Walk<R> {
+    fn left(&self) -> u64 {
+        self.size - self.offset
+    }
+
+    fn require(&self, bytes: u64) -> io::Result<()> {
+        match self.left() {
+            left if left < bytes => Err(cut_off(self.offset, bytes, left)),
+            _ => Ok(()),
+        }
+    }
+
+    fn bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        self.require(N as u64)?;
+        let mut bytes = [0; N];
+        self.input.read_exact(&mut bytes)?;
+        self.offset += N as u64;
+        Ok(bytes)
+    }
+
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        self.require(bytes)?;
+        let distance = i64::try_from(bytes).map_err(|_| invalid("size is out of range"))?;
+        self.input.seek_relative(distance)?;
+        self.offset += bytes;
+        Ok(())
+    }
+
+    fn zeros(&mut self) -> io::Result<()> {
+        while self.left() > 0 {
+            let buffer = self.input.fill_buf()?;
+            let zeros = buffer.iter().take_while(|&&byte| byte == 0).count();
+            let is_end = zeros < buffer.len() || buffer.is_empty();
+            let zeros = (zeros as u64).min(self.left());
+            // The cast is lossless: the number of bytes in the buffer.
+            self.input.consume(zeros as usize);
+            self.offset += zeros;
+            if is_end {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next six bytes, fewer at the end, without a step forward.
+    fn start(&mut self) -> io::Result<Vec<u8>> {
+        let mut start = Vec::new();
+        let length = self.left().min(6);
+        self.input.by_ref().take(length).read_to_end(&mut start)?;
+        // The cast is lossless: at most 6.
+        self.input.seek_relative(-(start.len() as i64))?;
+        Ok(start)
+    }
+
+    fn cpio(&mut self) -> io::Result<()> {
+        for _ in 0..MAX_MEMBERS {
+            let header = self.bytes::<{ newc::HEADER_LEN }>()?;
+            if Packing::of(&header) != Some(Packing::None) {
+                let found = header[..newc::MAGIC.len()].escape_ascii();
+                return Err(invalid(format!("expected a member, found `{found}`")));
+            }
+            let sizes = newc::sizes(&header).map_err(invalid)?;
+            let mut name = vec![0; sizes.name];
+            self.require(sizes.name as u64)?;
+            self.input.read_exact(&mut name)?;
+            self.offset += sizes.name as u64;
+            let after_header = newc::HEADER_LEN + sizes.name;
+            self.skip((after_header.next_multiple_of(4) - after_header) as u64)?;
+            self.skip(sizes.content as u64)?;
+            // At the end of the file the padding may be missing.
+            let padding = (sizes.content.next_multiple_of(4) - sizes.content) as u64;
+            self.skip(padding.min(self.left()))?;
+            if name.strip_suffix(b"\0") == Some(newc::TRAILER.as_bytes()) {
+                return Ok(());
+            }
+        }
+        Err(invalid(format!(
+            "expected at most {MAX_MEMBERS} members, found more"
+        )))
+    }
+
+    /// One frame: RFC 8878, 3.1.1.
+    fn zstd(&mut self) -> io::Result<()> {
+        self.skip(ZSTD_MAGIC.len() as u64)?;
+        let [descriptor] = self.bytes()?;
+        let is_single_segment = descriptor & 1 << 5 != 0;
+        let window = u64::from(!is_single_segment);
+        let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+        let content_size = match descriptor >> 6 {
+            0 => u64::from(is_single_segment),
+            flag => 1 << flag,
+        };
+        self.skip(window + dictionary + content_size)?;
+        loop {
+            let [a, b, c] = self.bytes()?;
+            let header = u32::from_le_bytes([a, b, c, 0]);
+            let size = match header >> 1 & 3 {
+                0 | 2 => u64::from(header >> 3),
+                // One byte that is repeated.
+                1 => 1,
+                _ => return Err(invalid("expected a block, found the reserved type")),
+            };
+            self.skip(size)?;
+            if header & 1 != 0 {
+                break;
+            }
+        }
+        let has_checksum = descriptor & 1 << 2 != 0;
+        self.skip(if has_checksum { 4 } else { 0 })
+    }
+
+    /// Blocks with their size before them. Zeros or the end of the file end the archive.
+    fn lz4(&mut self) -> io::Result<()> {
+        while self.left() >= 4 {
+            match self.bytes()? {
+                [0, 0, 0, 0] => return Ok(()),
+                LZ4_MAGIC => {}
+                size => self.skip(u32::from_le_bytes(size).into())?,
+            }
+        }
+        self.zeros()?;
+        match self.left() {
+            0 => Ok(()),
+            left => Err(cut_off(self.offset, 4, left)),
+        }
+    }
+
+    fn gzip(&mut self) -> io::Result<()> {
+        let left = self.left();
+        let mut packed = self.input.by_ref().take(left);
+        let unpacked = unpack(GzDecoder::new(&mut packed));
+        let after = packed.limit();
+        self.unpacked(unpacked, after)
+    }
+
+    fn xz(&mut self) -> io::Result<()> {
+        let left = self.left();
+        let stream = Stream::new_stream_decoder(XZ_MEMORY, 0)?;
+        let mut packed = self.input.by_ref().take(left);
+        let unpacked = unpack(XzDecoder::new_stream(&mut packed, stream));
+        let after = packed.limit();
+        self.unpacked(unpacked, after)
+    }
+
+    /// Goes on after an archive that was unpacked. `after` bytes follow it.
+    fn unpacked(&mut self, unpacked: io::Result<()>, after: u64) -> io::Result<()> {
+        self.offset = self.size - after;
+        unpacked.map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof if after == 0 => cut_off(self.offset, 1, 0),
+            _ => error,
+        })
+    }
+}
+
+fn unpack(decoder: impl Read) -> io::Result<()> {
+    // One byte more than allowed, to notice an archive that is too large.
+    let unpacked = io::copy(&mut decoder.take(MAX_UNPACKED + 1), &mut io::sink())?;
+    if unpacked > MAX_UNPACKED {
+        let fault = format!("expected at most {MAX_UNPACKED} bytes in it, found more");
+        return Err(invalid(fault));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+use std::io::Cursor;
+
+use super::*;
+use crate::compress::tests::{archive, gzip, long_data, packed, xz};
+use crate::compress::{Compression, padding_after, stored_frame};
+
+const LEVEL_1: Compression = Compression::Zstd { level: 1 };
+
+fn check(bytes: &[u8]) -> Result<Vec<Packing>, WholeError> {
+    check_whole(Cursor::new(bytes), 0..bytes.len() as u64)
+}
+
+/// What `lz4 -l` writes.
+fn lz4(blocks: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = LZ4_MAGIC.to_vec();
+    for block in blocks {
+        bytes.extend(u32::try_from(block.len()).unwrap().to_le_bytes());
+        bytes.extend_from_slice(block);
+    }
+    bytes
+}
+
+/// A frame that announces the size of its content, and has no checksum and no window.
+fn single_segment(data: &[u8]) -> Vec<u8> {
+    let frame = zstd::bulk::compress(data, 1).unwrap();
+    assert!(frame[4] & 1 << 5 != 0);
+    frame
+}
+
+#[test]
+fn each_packing_is_complete_only_with_its_last_byte() {
+    let cpio = archive("a");
+    let long = long_data();
+    // Some tools write checksums of the content, which the kernel skips.
+    let text = String::from_utf8(cpio.clone()).unwrap();
+    let with_checksums = text.replace("070701", "070702").into_bytes();
+    for (packing, bytes) in [
+        (Packing::None, cpio.clone()),
+        (Packing::None, with_checksums),
+        (Packing::Zstd, packed(LEVEL_1, &cpio, 1)),
+        (Packing::Zstd, packed(LEVEL_1, &long[..1 << 20], 2)),
+        // Blocks that repeat one byte.
+        (Packing::Zstd, packed(LEVEL_1, &vec![b'x'; 1 << 20], 1)),
+        (Packing::Zstd, single_segment(&cpio)),
+        (Packing::Zstd, single_segment(&long[..100_000])),
+        (Packing::Zstd, stored_frame(&cpio, b"end")),
+        (Packing::Gzip, gzip(&cpio)),
+        (Packing::Gzip, gzip(&long[..100_000])),
+        (Packing::Xz, xz(&cpio)),
+        (Packing::Xz, xz(&long[..100_000])),
+        (Packing::Lz4, lz4(&[b"block"])),
+    ] {
+        assert_eq!(check(&bytes).unwrap(), [packing]);
+        // Every length, and of a long archive some.
+        let step = bytes.len() / 500 + 1;
+        let lengths = (7..bytes.len()).step_by(step).chain([bytes.len() - 1]);
+        for length in lengths {
+            let error = check(&bytes[..length]).unwrap_err();
+            let is_cut = matches!(&error, WholeError::Broken { offset: 0, source, .. }
+                if source.to_string().ends_with("it is cut off -- copy or build it again"));
+            assert!(is_cut, "{packing}, {length} of {}: {error:?}", bytes.len());
+        }
+    }
+}
+
+#[test]
+fn every_archive_of_a_ramdisk_is_checked() {
+    // Microcode, the ramdisk, its padding, and what was appended.
+    let mut bytes = archive("kernel/x86/microcode/GenuineIntel.bin");
+    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    bytes.extend(packed(LEVEL_1, &archive("init"), 1));
+    bytes.extend(padding_after(LEVEL_1, bytes.len() as u64));
+    bytes.extend(gzip(&archive("config.ign")));
+    bytes.extend([0; 5]);
+    bytes.extend(xz(&archive("a")));
+    bytes.extend([0; 3]);
+    bytes.extend(lz4(&[b"one", b"two"]));
+    bytes.extend([0; 6]);
+    bytes.extend(archive("b"));
+    let end = bytes.len();
+    bytes.extend([0; 20_000]);
+    let expected = [
+        Packing::None,
+        Packing::Zstd,
+        Packing::Zstd,
+        Packing::Gzip,
+        Packing::Xz,
+        Packing::Lz4,
+        Packing::None,
+    ];
+    let first = bytes.len() % 4;
+    for skipped in [0, first] {
+        assert_eq!(check(&bytes[..bytes.len() - skipped]).unwrap(), expected);
+    }
+    assert!(check(&bytes[..end - 1]).is_err());
+    // The same in the middle of a larger file, such as an ISO.
+    let around = [b"before".as_slice(), &bytes, b"after"].concat();
+    let place = 6..6 + bytes.len() as u64;
+    assert_eq!(check_whole(Cursor::new(&around), place).unwrap(), expected);
+    let place = 6..6 + (end as u64) - 1;
+    assert!(check_whole(Cursor::new(&around), place).is_err());
+}
+
+#[test]
+fn a_place_behind_the_end_of_the_file_is_a_cut() {
+    let bytes = archive("a");
+    let end = bytes.len() as u64;
+    for place in [0..end + 1, end..end + 1, end + 5..end + 9] {
+        let error = check_whole(Cursor::new(&bytes), place.clone()).unwrap_err();
+        assert!(matches!(error, WholeError::Io(_)), "{place:?}: {error:?}");
+    }
+    assert_eq!(check_whole(Cursor::new(&bytes), end..end).unwrap(), []);
+}
+
+/// An archive that says this length of its first name.
+fn with_name_size(digits: &[u8; 8]) -> Vec<u8> {
+    let mut bytes = archive("a");
+    bytes[94..102].copy_from_slice(digits);
+    bytes
+}
+
+#[test]
+fn what_is_no_archive() {
+    let behind = |more: &[u8]| [archive("a").as_slice(), more].concat();
+    for (bytes, expected) in [
+        (b"hello".to_vec(), "byte 0: expected zeros or an archive"),
+        (behind(b"old bytes"), "found `old by`"),
+        (behind(b"BZh9"), "found `BZh9`"),
+        (behind(b"0707"), "found `0707`"),
+        // A reserved type of block.
+        (
+            [ZSTD_MAGIC.as_slice(), &[0, 0, 0x07, 0, 0]].concat(),
+            "byte 0: expected a complete zstd archive",
+        ),
+        (
+            with_name_size(b"00002000"),
+            "expected a complete cpio archive",
+        ),
+    ] {
+        let error = check(&bytes).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}, expected {expected}");
+    }
+    let mut damaged = gzip(&archive("a"));
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 0xff;
+    assert!(check(&damaged).is_err());
+}
