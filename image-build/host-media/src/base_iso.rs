@@ -4,6 +4,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use bytes::Bytes;
+use landfall_initramfs::compress::WholeError;
 use landfall_media_formats::areas::{Areas, AreasError, DESCRIPTION, Places};
 use landfall_media_formats::iso9660::{Extent, Iso, IsoError};
 use landfall_media_formats::layout::{KERNEL, RAMDISK};
@@ -34,6 +35,8 @@ pub enum BaseError {
         #[source]
         source: ArchiveError,
     },
+    #[error(transparent)]
+    Ramdisk(#[from] WholeError),
     #[error("cannot read the base")]
     Io(#[from] std::io::Error),
 }

@@ -9,12 +9,15 @@
 //! If the base is compressed with zstd, the addition is a zstd frame too. Ironic unpacks every ramdisk that
 //! begins as zstd with zstd(1), which rejects a bare archive after a frame. The frame
 //! stores the archive as it is, so that the file still ends with that member.
+//!
+//! A base that is cut off is an error: its kernel would start without a part of its
+//! files, and with those of the host.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use bytes::Bytes;
-use landfall_initramfs::compress::{Compression, padding_after, stored_frame};
+use landfall_initramfs::compress::{Compression, check_whole, padding_after, stored_frame};
 use landfall_initramfs::newc;
 use serde::{Deserialize, Serialize};
 
@@ -52,10 +55,12 @@ pub struct BaseRamdisk {
 }
 
 impl BaseRamdisk {
-    /// Finds the addition of a ramdisk that lies at `place` in a file.
+    /// Finds the addition of a ramdisk that lies at `place` in a file, and checks that the
+    /// ramdisk is not cut off. This takes about a millisecond, or for a ramdisk in gzip or xz as long as
+    /// to unpack it.
     ///
     /// # Errors
-    /// If the file cannot be read there, is no ramdisk, or its addition is damaged.
+    /// If the file cannot be read there, is no ramdisk or only a part of one, or its addition is damaged.
     pub fn open(image: &mut (impl Read + Seek), place: Range<u64>) -> Result<Self, BaseError> {
         let mut magic = [0; 6];
         let size = place.end.saturating_sub(place.start);
@@ -79,12 +84,7 @@ impl BaseRamdisk {
             compression,
             files: Vec::new(),
         };
-        if size < END_BYTES as u64 {
-            return Ok(found);
-        }
-        let mut end = vec![0; END_BYTES];
-        read_at(image, place.end - END_BYTES as u64, &mut end)?;
-        if let Some(base_bytes) = record(&end).filter(|&bytes| bytes <= size - END_BYTES as u64) {
+        if let Some(base_bytes) = base_bytes(image, &place)? {
             let addition = size - base_bytes;
             if addition > MAX_ADDITION {
                 let fault = format!(
@@ -102,6 +102,7 @@ impl BaseRamdisk {
             })?;
             found.files.retain(|file| file.path != ADDITION_RECORD);
         }
+        check_whole(image, found.base())?;
         Ok(found)
     }
 
@@ -172,6 +173,23 @@ fn record_file(base_bytes: u64) -> HostFile {
         path: ADDITION_RECORD.to_owned(),
         bytes: Bytes::from(format!("{text:<width$}\n", width = RECORD_BYTES - 1)),
     }
+}
+
+/// The size of the base, if an addition follows it.
+fn base_bytes(
+    image: &mut (impl Read + Seek),
+    place: &Range<u64>,
+) -> Result<Option<u64>, std::io::Error> {
+    let Some(before_end) = place
+        .end
+        .saturating_sub(place.start)
+        .checked_sub(END_BYTES as u64)
+    else {
+        return Ok(None);
+    };
+    let mut end = vec![0; END_BYTES];
+    read_at(image, place.start + before_end, &mut end)?;
+    Ok(record(&end).filter(|&bytes| bytes <= before_end))
 }
 
 /// The size of the base, from the last bytes of a ramdisk with an addition.

@@ -129,6 +129,54 @@ fn a_ramdisk_and_a_network_tree_get_an_archive() {
     );
 }
 
+/// In an ISO and in a ramdisk, from files as well as after another customization.
+#[test]
+fn a_host_trusts_its_own_authorities() {
+    let fixture = with_iso();
+    let authority = fs::read("test_data/site_configuration/authority.pem").unwrap();
+    fixture.put("ca.pem", &authority);
+    fixture.put("two.pem", &[&authority[..], &authority].concat());
+    fixture.build("initramfs", "base.img", &["--ca-bundle", "none"]);
+    for (base, output) in [("base.iso", "node1.iso"), ("base.img", "node1.img")] {
+        let files = json!(["etc/landfall/00-ca.conf", "etc/landfall/ca.pem"]);
+        for (option, certificates) in [("ca.pem", 1), ("two.pem", 2)] {
+            let change = ["--ca-file", option, "--force"];
+            let summary = customize(&fixture, &[&[base, "-o", output], &change[..]].concat());
+            assert_eq!(summary["files"], files, "{output}");
+            let authorities = &fixture.inspect(output)["ramdisk"]["authorities"];
+            let own = authorities.as_array().unwrap().iter();
+            let own = own.filter(|file| file["path"] == "etc/landfall/ca.pem");
+            let found: Vec<&Value> = own.map(|file| &file["certificates"]).collect();
+            assert_eq!(found, [certificates], "{output}");
+        }
+        // The agent gets the file that the option names.
+        let run = fixture.run(&["inspect", "--extract", "own", output]);
+        assert!(run.status.success());
+        let extracted = bytes(&fixture, "own/files/etc/landfall/ca.pem");
+        assert_eq!(extracted, bytes(&fixture, "two.pem"), "{output}");
+        fs::remove_dir_all(fixture.path("own")).unwrap();
+        // A later customization keeps them.
+        let later = [output, "--in-place", "--config-file", "site.conf"];
+        assert_eq!(
+            customize(&fixture, &later)["files"],
+            json!([files[0], files[1], "etc/landfall/site.conf"])
+        );
+    }
+    let none = [
+        "customize",
+        "base.iso",
+        "-o",
+        "x.iso",
+        "--ca-file",
+        "site.conf",
+    ];
+    let error = fixture.fails(&none);
+    assert!(
+        error.contains("site.conf: expected certificates in PEM"),
+        "{error}"
+    );
+}
+
 #[test]
 fn what_is_extracted() {
     let fixture = with_iso();
@@ -164,6 +212,10 @@ fn faults_leave_everything_as_it_was() {
     let base = bytes(&fixture, "base.iso");
     fixture.put("cut.iso", &base[..base.len() - 1]);
     fixture.put("foreign", b"hello, this is no ramdisk");
+    fixture.build("pxe", "tree", &[]);
+    let ramdisk = bytes(&fixture, "tree/initrd.img");
+    let cut = &ramdisk[..ramdisk.len() / 2];
+    fixture.put("tree/initrd.img", cut);
     fixture.put(
         "large.conf",
         format!("[DEFAULT]\na = {}\n", "x".repeat(60_000)).as_bytes(),
@@ -193,6 +245,14 @@ fn faults_leave_everything_as_it_was() {
             "the ISO is cut off: expected",
         ),
         (&["foreign", "-o", "x", "--reset"], "expected a ramdisk"),
+        (
+            &["tree/initrd.img", "-o", "x", "--nmstate", "node1.yaml"],
+            "cannot customize tree/initrd.img: ramdisk at byte 0: expected a complete zstd archive: expected",
+        ),
+        (
+            &["tree", "--in-place", "--nmstate", "node1.yaml"],
+            "it is cut off -- copy or build it again",
+        ),
         (&["none.iso", "-o", "x", "--reset"], "cannot open none.iso"),
         (
             &["small.iso", "--in-place", "--config-file", "large.conf"],
@@ -209,6 +269,7 @@ fn faults_leave_everything_as_it_was() {
     assert_eq!(fixture.list("."), files);
     assert!(bytes(&fixture, "base.iso") == base);
     assert!(bytes(&fixture, "small.iso") == small);
+    assert!(bytes(&fixture, "tree/initrd.img") == cut);
 }
 
 #[test]

@@ -151,6 +151,9 @@ fn what_cannot_be_served_ends_at_once() {
     let fixture = fixture();
     fixture.put("bad/node1.yaml", b"interfaces: 7\n");
     fixture.put("key.pem", b"no key");
+    fixture.build("pxe", "tree", &[]);
+    let ramdisk = fs::read(fixture.path("tree/initrd.img")).unwrap();
+    fixture.put("tree/initrd.img", &ramdisk[..ramdisk.len() / 2]);
     let good = ["serve", "--iso", "base.iso", "--hosts", "hosts"];
     let tls = [
         "--tls-listen",
@@ -171,6 +174,10 @@ fn what_cannot_be_served_ends_at_once() {
             "bad/node1.yaml: ",
         ),
         (&["serve", "--iso", "base.iso"], "expected hosts: --hosts"),
+        (
+            &[&good[..], &["--pxe", "tree"]].concat(),
+            "tree/initrd.img: ramdisk at byte 0: expected a complete zstd archive: ",
+        ),
         (
             &[&good[..], &["--karg", "a\"b"]].concat(),
             "cannot be passed through GRUB",

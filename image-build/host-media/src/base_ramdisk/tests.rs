@@ -117,6 +117,36 @@ fn what_is_no_ramdisk() {
     assert!(BaseRamdisk::open(&mut Cursor::new(bytes), place).is_err());
 }
 
+/// In each packing, without and with an addition.
+#[test]
+fn a_cut_ramdisk_is_an_error() {
+    for base in [plain(0), plain(512), zstd_frame()] {
+        let host = HostVersion::default().with_file("a", "1");
+        let end = base.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+        let one = customized(&base, &host);
+        let cuts = (7..end).map(|length| &base[..length]);
+        // Not between the two frames: a whole ramdisk ends there, too.
+        let lengths = base.len() + 7..one.len();
+        let lengths = lengths.filter(|&length| !one[length..].starts_with(&ZSTD_MAGIC));
+        let cuts_of_addition = lengths.map(|length| &one[..length]);
+        for cut in cuts.chain(cuts_of_addition) {
+            let error = BaseRamdisk::open(&mut Cursor::new(cut), 0..cut.len() as u64);
+            assert!(
+                matches!(error, Err(BaseError::Ramdisk(_))),
+                "{} bytes: {error:?}",
+                cut.len()
+            );
+        }
+    }
+    // An addition that an older version has put behind a cut base.
+    let base = zstd_frame();
+    let record = record_file(base.len() as u64 - 4);
+    let addition = archive::write(&[], Some(&record), 0).unwrap();
+    let bytes = [&base[..base.len() - 4], &addition].concat();
+    let opened = BaseRamdisk::open(&mut Cursor::new(&bytes), 0..bytes.len() as u64);
+    assert!(matches!(opened, Err(BaseError::Ramdisk(_))), "{opened:?}");
+}
+
 #[test]
 fn a_record_that_lies_is_ignored() {
     let base = plain(0);
