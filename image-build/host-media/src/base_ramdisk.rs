@@ -17,7 +17,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use bytes::Bytes;
-use landfall_initramfs::compress::{Compression, check_whole, padding_after, stored_frame};
+use landfall_initramfs::compress::{
+    Compression, Packing, check_whole, padding_after, stored_frame,
+};
 use landfall_initramfs::newc;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +36,9 @@ const RECORD_BYTES: usize = 64;
 const END_BYTES: usize = newc::member_len(ADDITION_RECORD.len(), RECORD_BYTES) + newc::TRAILER_LEN;
 /// In bytes: the largest addition that is read.
 const MAX_ADDITION: u64 = 64 << 20;
+/// In bytes: the zeros that end an lz4 archive. It has no end of its own, and the kernel
+/// takes the next four bytes for the size of another block (lib/decompress_unlz4.c).
+const END_OF_LZ4: usize = 4;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,6 +55,8 @@ pub struct BaseRamdisk {
     /// The place of the ramdisk in its file, with the addition if there is one.
     whole: Range<u64>,
     compression: Compression,
+    /// Whether the last archive of the base is packed with lz4.
+    ends_in_lz4: bool,
     /// The files of the addition.
     files: Vec<HostFile>,
 }
@@ -82,6 +89,7 @@ impl BaseRamdisk {
             base: place.clone(),
             whole: place.clone(),
             compression,
+            ends_in_lz4: false,
             files: Vec::new(),
         };
         if let Some(base_bytes) = base_bytes(image, &place)? {
@@ -102,7 +110,8 @@ impl BaseRamdisk {
             })?;
             found.files.retain(|file| file.path != ADDITION_RECORD);
         }
-        check_whole(image, found.base())?;
+        let packings = check_whole(image, found.base())?;
+        found.ends_in_lz4 = packings.last() == Some(&Packing::Lz4);
         Ok(found)
     }
 
@@ -160,7 +169,10 @@ impl BaseRamdisk {
             // not.
             padded_bytes += addition.len() as u64;
         }
-        let padding = padding_after(self.compression, padded_bytes);
+        let mut padding = padding_after(self.compression, padded_bytes);
+        if self.ends_in_lz4 {
+            padding.extend([0; END_OF_LZ4]);
+        }
         image.push(Piece::Own(padding.into()));
         image.push(Piece::Own(addition.into()));
         Ok(image)

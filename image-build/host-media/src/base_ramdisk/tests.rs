@@ -117,6 +117,24 @@ fn what_is_no_ramdisk() {
     assert!(BaseRamdisk::open(&mut Cursor::new(bytes), place).is_err());
 }
 
+/// The kernel takes four bytes after a block for the size of the next one.
+#[test]
+fn zeros_end_an_lz4_archive() {
+    for length in 8..12 {
+        let mut base = vec![0x02, 0x21, 0x4c, 0x18, length, 0, 0, 0];
+        base.extend(vec![b'x'; length.into()]);
+        let host = HostVersion::default().with_file("a", "1");
+        let one = customized(&base, &host);
+        let addition = &one[base.len()..];
+        let zeros = addition.iter().take_while(|&&byte| byte == 0).count();
+        assert!((4..8).contains(&zeros), "{zeros}");
+        assert_eq!((base.len() + zeros) % 4, 0);
+        assert!(addition[zeros..].starts_with(b"070701"));
+        assert_eq!(open(&one).base(), 0..base.len() as u64);
+        assert_eq!(customized(&one, &HostVersion::default().reset()), base);
+    }
+}
+
 /// In each packing, without and with an addition.
 #[test]
 fn a_cut_ramdisk_is_an_error() {
