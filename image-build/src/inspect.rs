@@ -210,12 +210,8 @@ fn add(content: &mut RamdiskContent, entry: newc::Entry<'_>) {
     } else if matches!(name, LIVE_STAMP | COREOS_FEATURES) {
         // Every ramdisk has them.
     } else if name.starts_with("etc/") {
-        if name.ends_with(".pem") {
-            content.authorities.push(AuthorityFile {
-                path: name.to_owned(),
-                certificates: authorities::count(entry.data),
-                sha256: digest_writer::sha256(entry.data),
-            });
+        if is_authority(&entry) {
+            authority(content, name, entry.data);
         }
         content.configuration.push(member);
     } else {
@@ -272,6 +268,20 @@ fn host(content: &mut RamdiskContent, name: &str, bytes: &[u8]) {
         kind: host.document.kind(),
         root_device_hints: host.root_device_hints,
         plan,
+    });
+}
+
+fn is_authority(entry: &newc::Entry<'_>) -> bool {
+    entry.is_file() && entry.name.starts_with("etc/") && entry.name.ends_with(".pem")
+}
+
+/// A file in a later archive replaces the file of its path.
+fn authority(content: &mut RamdiskContent, name: &str, bytes: &[u8]) {
+    content.authorities.retain(|file| file.path != name);
+    content.authorities.push(AuthorityFile {
+        path: name.to_owned(),
+        certificates: authorities::count(bytes),
+        sha256: digest_writer::sha256(bytes),
     });
 }
 

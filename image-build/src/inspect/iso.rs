@@ -14,7 +14,9 @@ use landfall_media_formats::iso9660::{self, Iso, IsoError};
 use landfall_media_formats::layout::{KERNEL, RAMDISK};
 use serde::Serialize;
 
-use super::{Inspection, MAX_FILE_BYTES, RamdiskContent, host, is_host, ramdisk};
+use super::{
+    Inspection, MAX_FILE_BYTES, RamdiskContent, authority, host, is_authority, is_host, ramdisk,
+};
 use crate::areas;
 use crate::checksums;
 use crate::iso_command::digest;
@@ -86,6 +88,8 @@ pub(super) fn inspect(path: &Path, file: File) -> Result<Inspection> {
                 for entry in newc::Reader::new(&segment.archive).flatten() {
                     if is_host(&entry) {
                         host(&mut inspection.ramdisk, entry.name, entry.data);
+                    } else if is_authority(&entry) {
+                        authority(&mut inspection.ramdisk, entry.name, entry.data);
                     }
                 }
             }
