@@ -8,7 +8,7 @@ use crate::fixture::Fixture;
 use crate::products::{offset_by_xorriso, same};
 
 /// A network_data.json for a host with this MAC and address.
-fn network_data(mac: &str, address: &str) -> String {
+pub fn network_data(mac: &str, address: &str) -> String {
     format!(
         r#"{{"links": [{{"id": "a", "type": "phy", "ethernet_mac_address": "{mac}"}}],
             "networks": [{{"id": "n", "type": "ipv4", "link": "a",

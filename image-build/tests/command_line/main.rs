@@ -8,6 +8,7 @@ mod coreos_installer;
 mod customize;
 mod documentation;
 mod fixture;
+mod host_options;
 mod hosts;
 mod inputs;
 mod inspection;

@@ -30,8 +30,13 @@ pub struct Service {
 }
 
 impl Service {
+    /// With the hosts of [`fixture`].
     pub fn start(fixture: &Fixture, more: &[&str]) -> Self {
-        let arguments = ["serve", "--iso", "base.iso", "--hosts", "hosts"];
+        Self::start_with(fixture, &[&["--hosts", "hosts"], more].concat())
+    }
+
+    pub fn start_with(fixture: &Fixture, more: &[&str]) -> Self {
+        let arguments = ["serve", "--iso", "base.iso"];
         let listen = ["--listen", "127.0.0.1:0"];
         let mut child = fixture
             .command(&[&arguments[..], &listen, more].concat())
