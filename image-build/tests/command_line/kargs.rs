@@ -23,7 +23,7 @@ const PLATFORMS: &str = r#"{
 }"#;
 const KEYFILE: &str = "[connection]\nid=ens3\ntype=ethernet\n[ipv4]\nmethod=manual\naddress1=192.0.2.10/24,192.0.2.1\n";
 
-fn run(program: &str, arguments: &[&str]) -> Vec<u8> {
+pub fn run(program: &str, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new(program)
         .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
         .args(arguments)
@@ -37,7 +37,7 @@ fn run(program: &str, arguments: &[&str]) -> Vec<u8> {
 }
 
 /// Makes `disk.raw`. Returns its bytes.
-fn disk(fixture: &Fixture, mke2fs: &[&str]) -> Vec<u8> {
+pub fn disk(fixture: &Fixture, mke2fs: &[&str]) -> Vec<u8> {
     for (path, text) in [
         ("boot/loader.1/entries/ostree-1.conf", ENTRY),
         ("boot/ignition.firstboot", ""),
@@ -117,7 +117,7 @@ fn cat(boot: &str, file: &str) -> String {
     String::from_utf8(run("debugfs", &["-R", &request, boot])).unwrap()
 }
 
-fn assert_changed(fixture: &Fixture, raw: &str, original: &[u8], what: &str) {
+pub fn assert_changed(fixture: &Fixture, raw: &str, original: &[u8], what: &str) {
     let boot = judged(fixture, raw);
     assert_eq!(
         cat(&boot, "/loader.1/entries/ostree-1.conf"),
@@ -156,7 +156,7 @@ fn assert_changed(fixture: &Fixture, raw: &str, original: &[u8], what: &str) {
     );
 }
 
-const CHANGES: &[&str] = &[
+pub const CHANGES: &[&str] = &[
     "--append",
     "nosmt",
     "--delete",
@@ -169,7 +169,7 @@ const CHANGES: &[&str] = &[
     "static/ens3.nmconnection",
 ];
 
-fn pack(fixture: &Fixture, program: &str, from: &str, to: &str) {
+pub fn pack(fixture: &Fixture, program: &str, from: &str, to: &str) {
     let output = Command::new(program)
         .args(["-c", fixture.path(from).to_str().unwrap()])
         .stdout(fs::File::create(fixture.path(to)).unwrap())
@@ -204,6 +204,8 @@ fn every_format_and_packing() {
         ("disk.raw", "raw", Some("zstd")),
         ("disk.qcow2", "qcow2", Some("gzip")),
         ("disk.qcow2", "qcow2", Some("xz")),
+        ("disk.qcow2", "qcow2", Some("zstd")),
+        ("packed.qcow2", "qcow2", Some("zstd")),
     ] {
         let what = format!("{image} {packer:?}");
         let input = match packer {

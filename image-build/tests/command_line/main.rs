@@ -13,6 +13,7 @@ mod hosts;
 mod inputs;
 mod inspection;
 mod kargs;
+mod kargs_without_root;
 mod products;
 mod release;
 mod serve;
