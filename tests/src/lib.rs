@@ -15,6 +15,7 @@ pub mod config_drive;
 pub mod data_partition;
 pub mod dhcp_server;
 pub mod disk_comparison;
+pub mod documented_arguments;
 pub mod embedded_hosts;
 pub mod endurance;
 mod example_screen;
