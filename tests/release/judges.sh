@@ -1,6 +1,6 @@
 #!/bin/bash
-# Gets what judges a release: podman, skopeo and a registry from Debian, and the validator of
-# CycloneDX from PyPI in an environment of its own.
+# Gets what judges a release: podman, skopeo, Apache and a registry from Debian, and the
+# validator of CycloneDX from PyPI in an environment of its own.
 #
 #   tests/release/judges.sh -o DIR
 #
@@ -8,7 +8,8 @@
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
-packages='podman runc skopeo mtools mandoc zstd python3-venv'
+# apache2-bin has the web server without its service.
+packages='podman runc skopeo mtools mandoc zstd python3-venv apache2-bin curl'
 
 [ "${1:-}" = -o ] && [ -n "${2:-}" ] || { sed -n 5p "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
