@@ -1,7 +1,9 @@
-//! The web server and the conductor of Ironic's pod, with what the downloader made.
+//! metal3's own downloader with a release that a web server has, and the web server of Ironic's pod
+//! with what a downloader made.
 
 use std::fs;
 use std::os::unix::fs::chown;
+use std::path::Path;
 use std::process::Command;
 
 use crate::podman::Podman;
@@ -31,6 +33,51 @@ fn probe(address: &str) -> bool {
     .args(["--output", "/dev/null", "--fail"])
     .arg(format!("http://{address}{PROBED}"));
     output(&mut curl).status.success()
+}
+
+fn fetch(base: &str, shared: &Path, more: &[(&str, &str)]) {
+    run(
+        Command::new(repository().join("tests/release/fetch_as_metal3.sh"))
+            .env("IPA_BASEURI", base)
+            .env("SHARED_DIR", shared)
+            .envs(more.iter().copied()),
+    );
+}
+
+#[test]
+fn it_fetches_the_archive_and_makes_its_links() {
+    let work = tempfile::tempdir().unwrap();
+    let served = Apache::serve(&release(), work.path());
+    let base = format!("http://{}/dib", served.address);
+    let shared = work.path().join("shared");
+    let images = shared.join("html/images");
+    // The variables that operators set, and the suffix of the links.
+    for (variables, suffix) in [
+        (&[][..], ""),
+        (
+            &[("IPA_BRANCH", "master"), ("IPA_ARCH", "x86_64")],
+            "_x86_64",
+        ),
+        (&[("IPA_FLAVOR", "debian")], ""),
+        (&[("IPA_FILENAME", "ipa-debian-master.tar.gz")], ""),
+    ] {
+        // The second run finds the archive unchanged.
+        for _ in 0..2 {
+            fetch(&base, &shared, variables);
+            for ending in ["kernel", "initramfs"] {
+                let link = images.join(format!("ironic-python-agent{suffix}.{ending}"));
+                assert!(fs::read(link).unwrap() == upstream(ending), "{variables:?}");
+            }
+        }
+        let headers = images.join(format!("ironic-python-agent{suffix}.headers"));
+        assert!(fs::read_to_string(headers).unwrap().contains("ETag: "));
+    }
+    // One folder for each archive, also after two runs.
+    let names = fs::read_dir(&images).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let folders = names.filter(|name| name.starts_with("ipa-")).count();
+    assert_eq!(folders, 2);
+    assert_eq!(fs::read_dir(shared.join("tmp")).unwrap().count(), 0);
 }
 
 #[test]
