@@ -100,8 +100,9 @@ ironic: setup ## The real Ironic and a Redfish emulator, from PyPI
 	tests/ironic/environment.sh -o out/ironic
 
 # Low priority: Go compiles on all processors for some minutes.
-kube-apiserver: ## A real kube-apiserver and etcd from Debian's source, built once: out/kubernetes
+kube-apiserver: ## A real kube-apiserver and etcd from Debian's source, built once, and kubectl: out/kubernetes
 	nice -n 19 tests/kubernetes/build.sh -o out/kubernetes
+	tests/kubernetes/kubectl.sh -o out/kubernetes
 
 # That of a machine in rescue, into which its user logs in.
 rescue: build ## The ramdisk with the rescue layer: out/rescue
@@ -173,8 +174,8 @@ test-conductors: build image ironic ## One scenario under each older Ironic that
 # LANDFALL_OUTAGE_SECONDS (default: 60).
 test-controller: kube-apiserver build image ironic ## The controller with a real kube-apiserver and etcd, then with Ironic and a host
 	cargo build $(tests) --bin landfall-image --bin preprovisioned-host
-	RUST_TEST_THREADS=2 cargo test $(tests) --test controller -- $(TEST)
-	cargo test $(tests) --test ironic -- --ignored controller
+	LANDFALL_TESTS_REQUIRED=1 RUST_TEST_THREADS=2 cargo test $(tests) --test controller -- $(TEST)
+	LANDFALL_TESTS_REQUIRED=1 cargo test $(tests) --test ironic -- --ignored controller
 
 test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, with nothing cached
 	tests/fresh-machine.sh

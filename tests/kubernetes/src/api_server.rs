@@ -21,11 +21,30 @@ const START: Duration = Duration::from_secs(240);
 /// value.
 pub struct ApiServer {
     directory: TempDir,
-    programs: PathBuf,
+    program: PathBuf,
     etcd: Child,
     server: Option<Child>,
     etcd_port: u16,
     port: u16,
+}
+
+/// The directory that `make kube-apiserver` makes.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../out/kubernetes")
+}
+
+/// The path of `kube-apiserver`, `etcd` or `kubectl`.
+///
+/// # Errors
+/// If it has not been built.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let path = root().join("bin").join(name);
+    ensure!(
+        path.exists(),
+        "{}: expected {name}; get it with `make kube-apiserver`",
+        path.display()
+    );
+    Ok(path)
 }
 
 impl ApiServer {
@@ -35,15 +54,9 @@ impl ApiServer {
     /// If the programs have not been built or do not start.
     pub async fn start() -> Result<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../out/kubernetes");
-        let programs = root.join("bin");
-        ensure!(
-            programs.join("kube-apiserver").exists(),
-            "{}: expected kube-apiserver; build it with `make kube-apiserver`",
-            programs.display()
-        );
+        let program_of_server = program("kube-apiserver")?;
         // On the disk, not in memory: etcd's writes are part of the truth.
-        let directory = TempDir::with_prefix_in("run-", &root)?;
+        let directory = TempDir::with_prefix_in("run-", root())?;
         let at = directory.path();
         let [etcd_port, peer_port, port] = free_ports()?;
         let key = Command::new("openssl")
@@ -59,7 +72,7 @@ impl ApiServer {
         );
         fs::write(at.join("tokens.csv"), tokens)?;
         let etcd = spawn(
-            &programs.join("etcd"),
+            &program("etcd")?,
             at,
             &[
                 "--data-dir=etcd".to_owned(),
@@ -72,7 +85,7 @@ impl ApiServer {
         )?;
         let mut this = Self {
             directory,
-            programs,
+            program: program_of_server,
             etcd,
             server: None,
             etcd_port,
@@ -105,11 +118,7 @@ impl ApiServer {
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
             "--disable-admission-plugins=ServiceAccount".to_owned(),
         ];
-        self.server = Some(spawn(
-            &self.programs.join("kube-apiserver"),
-            at,
-            &arguments,
-        )?);
+        self.server = Some(spawn(&self.program, at, &arguments)?);
         let begin = Instant::now();
         loop {
             if let Some(server) = &mut self.server

@@ -17,7 +17,7 @@ use landfall_controller::PreprovisioningImage;
 use landfall_network_plan::from_nmstate::yaml_documents;
 use serde_json::{Value, json};
 
-use crate::api_server::ApiServer;
+use crate::api_server::{ApiServer, program};
 
 /// The namespace of the manifests.
 pub const NAMESPACE: &str = "baremetal-operator-system";
@@ -54,18 +54,14 @@ impl Cluster {
     }
 
     /// Starts an API server and applies a kustomization as `kubectl apply -k` does.
-    /// `None` without a kubectl.
     ///
     /// # Errors
     /// If that is not possible.
-    pub async fn start_kustomization(name: &str) -> Result<Option<Self>> {
-        let Ok(output) = Command::new("kubectl")
+    pub async fn start_kustomization(name: &str) -> Result<Self> {
+        let output = Command::new(program("kubectl")?)
             .arg("kustomize")
             .arg(manifests().join(name))
-            .output()
-        else {
-            return Ok(None);
-        };
+            .output()?;
         let error = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "kubectl kustomize {name}: {error}");
         let mut objects = yaml_documents(&String::from_utf8(output.stdout)?)?;
@@ -75,7 +71,7 @@ impl Cluster {
                 object["metadata"]["namespace"] = json!("default");
             }
         }
-        Ok(Some(Self::start_with(&objects).await?))
+        Self::start_with(&objects).await
     }
 
     async fn start_with(objects: &[Value]) -> Result<Self> {

@@ -9,7 +9,7 @@ mod gate;
 mod images;
 mod running_copy;
 
-pub use api_server::ApiServer;
+pub use api_server::{ApiServer, program};
 pub use cluster::{Cluster, Conditions, NAMESPACE, manifests, wait_for};
 pub use crash::{Crash, When};
 pub use gate::{Gate, Seen};
