@@ -36,7 +36,7 @@ AGENTS ?= 50
 RELEASE_NAMES ?= centos9-master debian-master
 RELEASE_OPTIONS ?= --module-set server
 
-.PHONY: help setup build live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz fuzz-minimise nm-oracle nmstate-oracle docs book lint clean
+.PHONY: help setup build live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-slow-clients test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz fuzz-minimise nm-oracle nmstate-oracle docs book lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -144,10 +144,13 @@ endurance: setup ironic ## Many agents under the real Ironic, with all its troub
 
 test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass
 
-test-all: test-unit fuzz nm-oracle test-coreos-media test-controller test-e2e-all test-ironic test-conductors test-release test-fresh ## Every test
+test-all: test-unit test-slow-clients fuzz nm-oracle test-coreos-media test-controller test-e2e-all test-ironic test-conductors test-release test-fresh ## Every test
 
 test-unit: setup ## Unit and table tests of all crates
 	tests/unit-tests.py $(tests)
+
+test-slow-clients: setup ## A thousand slow clients of the image service
+	cargo test $(tests) --test memory -- --ignored
 
 test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
 	RUST_TEST_THREADS=$(guests) cargo test $(tests) --test e2e -- $(TEST)

@@ -11,6 +11,7 @@ mod goals;
 mod image;
 pub mod image_service;
 pub mod image_write;
+mod many_clients;
 mod measured;
 mod ram_disk;
 mod stages;

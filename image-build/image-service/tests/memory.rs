@@ -131,7 +131,7 @@ fn two_hundred_clients_read_whole_images() {
 
 /// A thousand clients that read one kilobyte at a time.
 #[test]
-#[ignore = "half a minute; run it with --ignored"]
+#[ignore = "half a minute: make test-slow-clients"]
 fn a_thousand_slow_readers_take_bounded_memory() {
     let _turn = turn();
     let fixture = Fixture::with(

@@ -18,7 +18,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::socket::{MsgFlags, recv};
 use nix::unistd::Pid;
 
-use super::{Quantity, Row, Table};
+use super::{Quantity, Row, Table, many_clients};
 use crate::artifacts;
 
 /// In bytes: what a BMC's virtual medium asks for at once, at most.
@@ -26,7 +26,7 @@ const RANGE: u64 = 1 << 20;
 /// How often the file is read in one run.
 const READS: u64 = 20;
 const MANY_HOSTS: usize = 10_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Measures everything `runs` times.
 ///
@@ -35,10 +35,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub fn tables(runs: usize) -> Result<Vec<Table>> {
     let work = tempfile::tempdir().context("a work folder")?;
     let base = base(work.path())?;
+    let hosts = work.path().join("one");
+    fs::create_dir(&hosts)?;
+    fs::write(hosts.join("node1.yaml"), nmstate(1))?;
     Ok(vec![
         customize(&base, work.path(), runs)?,
-        throughput(&base, work.path(), runs)?,
+        throughput(&base, &hosts, work.path(), runs)?,
         many_hosts(&base, work.path(), runs)?,
+        many_clients::table(&base, &hosts, runs)?,
     ])
 }
 
@@ -110,10 +114,10 @@ fn megabytes(file: &Path) -> Result<u64> {
 }
 
 /// A server, its address, and the path of the file.
-struct Server {
+pub(super) struct Server {
     child: Child,
-    address: String,
-    path: &'static str,
+    pub(super) address: String,
+    pub(super) path: &'static str,
 }
 
 impl Drop for Server {
@@ -151,7 +155,7 @@ impl Server {
         Ok(server)
     }
 
-    fn ours(base: &Path, hosts: &Path) -> Result<Self> {
+    pub(super) fn ours(base: &Path, hosts: &Path) -> Result<Self> {
         let address = free_address()?;
         let mut command = Command::new("taskset");
         command.args(["-c", "0"]).arg(artifacts::release_builder()?);
@@ -171,6 +175,17 @@ impl Server {
         thread::spawn(move || lines.for_each(drop));
         server.wait()?;
         Ok(server)
+    }
+
+    /// The memory of the program in MiB, without files in memory, such as the base.
+    pub(super) fn own_memory(&self) -> Result<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let kib: f64 = kib.context("no RssAnon")?.parse()?;
+        Ok(kib / 1024.0)
     }
 
     fn wait(&self) -> Result<()> {
@@ -222,7 +237,7 @@ fn read(server: &Server, range: Option<u64>) -> Result<Duration> {
 }
 
 /// Reads the head of an answer, and returns the length of its body.
-fn head(stream: &mut TcpStream) -> Result<u64> {
+pub(super) fn head(stream: &mut TcpStream) -> Result<u64> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -237,7 +252,7 @@ fn head(stream: &mut TcpStream) -> Result<u64> {
     Ok(line.context("no Content-Length")?.trim().parse()?)
 }
 
-fn throw_away(stream: &TcpStream, mut len: u64) -> Result<()> {
+pub(super) fn throw_away(stream: &TcpStream, mut len: u64) -> Result<()> {
     let mut buffer = vec![0; 1 << 20];
     while len > 0 {
         let most = usize::try_from(len)?.min(buffer.len());
@@ -249,10 +264,7 @@ fn throw_away(stream: &TcpStream, mut len: u64) -> Result<()> {
     Ok(())
 }
 
-fn throughput(base: &Path, work: &Path, runs: usize) -> Result<Table> {
-    let hosts = work.join("one");
-    fs::create_dir(&hosts)?;
-    fs::write(hosts.join("node1.yaml"), nmstate(1))?;
+fn throughput(base: &Path, hosts: &Path, work: &Path, runs: usize) -> Result<Table> {
     let size = base.metadata()?.len();
     // The client is this thread; the servers have processor 0.
     let measure = move |ours: &Server, nginx: &Server| -> Result<Vec<Row>> {
@@ -281,7 +293,7 @@ fn throughput(base: &Path, work: &Path, runs: usize) -> Result<Table> {
         }
         Ok(rows)
     };
-    let ours = Server::ours(base, &hosts)?;
+    let ours = Server::ours(base, hosts)?;
     let nginx = Server::nginx(base, work)?;
     let rows = thread::scope(|scope| {
         let client = scope.spawn(|| measure(&ours, &nginx));
@@ -315,13 +327,7 @@ fn many_hosts(base: &Path, work: &Path, runs: usize) -> Result<Table> {
         let start = Instant::now();
         let server = Server::ours(base, &hosts)?;
         seconds.push(start.elapsed());
-        let status = fs::read_to_string(format!("/proc/{}/status", server.child.id()))?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("RssAnon:"));
-        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        let kib: f64 = kib.context("no RssAnon")?.parse()?;
-        memory.push(kib / 1024.0);
+        memory.push(server.own_memory()?);
     }
     let seconds = Quantity::seconds("ready", &seconds);
     let memory = Quantity::new("memory", "MiB", memory);
