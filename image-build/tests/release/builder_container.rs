@@ -11,7 +11,7 @@ const IMAGE: &str = concat!("localhost/landfall-image:", env!("CARGO_PKG_VERSION
 
 /// A kernel package. Any will do, because both programs get the same one; the release
 /// itself has the kernel of `out/packages/generic`.
-fn kernel() -> PathBuf {
+pub fn kernel() -> PathBuf {
     let directory = repository().join("out/packages");
     let mut files = fs::read_dir(directory).unwrap();
     let kernel = files.find_map(|entry| {

@@ -1,5 +1,5 @@
 //! Judges the result of `make release` with the programs that its users have:
-//! podman, skopeo, dpkg, Apache, and the validator of CycloneDX.
+//! podman, skopeo, apt, Apache, and the validator of CycloneDX.
 //!
 //! `make test-release` runs it. It needs root, because it runs containers.
 
@@ -11,6 +11,7 @@ mod audit_data;
 mod builder_container;
 mod documents;
 mod downloader_container;
+mod installed_package;
 mod metal3_downloader;
 mod podman;
 mod same_bytes;

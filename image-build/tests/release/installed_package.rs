@@ -1,0 +1,113 @@
+//! The Debian package, installed by apt with what it depends on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::builder_container::kernel;
+use crate::{PACKAGE, release, repository, run};
+
+/// A minimal root of Debian with the package.
+struct Root(TempDir);
+
+impl Root {
+    fn install() -> Self {
+        // On the disk, not in memory: it takes a gigabyte.
+        let root = TempDir::with_prefix_in("package-", repository().join("out")).unwrap();
+        run(
+            Command::new(repository().join("tests/release/minimal_root.sh"))
+                .arg(release().join(PACKAGE))
+                .arg(root.path().join("root")),
+        );
+        Self(root)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join("root").join(name)
+    }
+
+    /// Runs a program of the root in the root's /work, without a network.
+    fn run(&self, program: &str, arguments: &[&str]) -> String {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "--pid", "--net", "--fork", "--kill-child"])
+            .args(["--propagation", "private", "sh", "-euc"])
+            .arg("mount -t proc proc \"$1/proc\"; mount -t tmpfs tmpfs \"$1/tmp\"; exec chroot \"$@\"")
+            .arg("run")
+            .arg(self.path(""))
+            .args(["env", "-i", "-C", "/work", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"])
+            .arg(program)
+            .args(arguments);
+        run(&mut command)
+    }
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    fs::read(a).unwrap() == fs::read(b).unwrap()
+}
+
+/// Everything that it calls is among its dependencies.
+#[test]
+fn apt_installs_all_that_the_builder_needs() {
+    let root = Root::install();
+    fs::create_dir(root.path("work")).unwrap();
+    fs::copy(kernel(), root.path("work/kernel.deb")).unwrap();
+    let version = root.run("landfall-image", &["--version"]);
+    assert_eq!(
+        version.trim(),
+        concat!("landfall-image ", env!("CARGO_PKG_VERSION"))
+    );
+
+    let agent = "/usr/lib/landfall/landfall-agent";
+    let inputs = [
+        "--agent",
+        agent,
+        "--kernel-deb",
+        "kernel.deb",
+        "--compress",
+        "zstd:1",
+    ];
+    root.run(
+        "landfall-image",
+        &[&["iso", "-o", "a.iso"], &inputs[..]].concat(),
+    );
+    let inspected = root.run(
+        "landfall-image",
+        &["inspect", "--verify", "--json", "a.iso"],
+    );
+    let inspected: serde_json::Value = serde_json::from_str(&inspected).unwrap();
+    assert_eq!(inspected["faults"], serde_json::json!([]));
+    assert!(inspected["verified_files"].as_u64().unwrap() > 10);
+    root.run(
+        "landfall-image",
+        &[&["pxe", "-o", "tree"], &inputs[..]].concat(),
+    );
+    root.run(
+        "landfall-image",
+        &["customize", "a.iso", "-o", "b.iso", "--karg", "a=1"],
+    );
+    assert!(!same(&root.path("work/a.iso"), &root.path("work/b.iso")));
+    // A release without containers, from the programs of the package.
+    let builder = ["--builder", "/usr/bin/landfall-image"];
+    root.run(
+        "landfall-image",
+        &[&["release", "-o", "release"], &inputs[..], &builder].concat(),
+    );
+    assert!(same(
+        &root.path("work/release/landfall.iso"),
+        &root.path("work/a.iso")
+    ));
+
+    // dpkg finds its files unchanged, and none stays behind.
+    root.run("dpkg", &["--verify", "landfall-image"]);
+    root.run("dpkg", &["--purge", "landfall-image"]);
+    for path in [
+        "usr/bin/landfall-image",
+        "usr/lib/landfall",
+        "usr/share/landfall",
+    ] {
+        assert!(!root.path(path).exists(), "{path}");
+    }
+}
