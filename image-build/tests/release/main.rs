@@ -11,6 +11,7 @@ mod audit_data;
 mod builder_container;
 mod documents;
 mod downloader_container;
+mod image_service_container;
 mod installed_package;
 mod metal3_downloader;
 mod podman;

@@ -43,9 +43,14 @@ impl Podman {
 
     /// `podman run` with this directory of the host in the container.
     pub fn run(&self, host: &Path, inside: &str) -> Command {
+        self.run_on(host, inside, "none")
+    }
+
+    /// The same on a network: that of the host or none.
+    pub fn run_on(&self, host: &Path, inside: &str, network: &str) -> Command {
         let mut command = self.command();
         command
-            .args(["run", "--rm", "--network", "none"])
+            .args(["run", "--rm", "--network", network])
             // Limits that a container with tests in it may set: podman's own are
             // higher than those of its host there.
             .args([

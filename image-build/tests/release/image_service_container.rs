@@ -1,0 +1,102 @@
+//! The container with the image service and its base ISO, started with the security context of the
+//! manifests (`image-build/controller/manifests/base/deployment.yaml`).
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use crate::podman::Podman;
+use crate::web_server::{free_address, get, wait_until_ready};
+use crate::{output, release, run};
+
+const IMAGE: &str = concat!(
+    "localhost/landfall-image-service:",
+    env!("CARGO_PKG_VERSION")
+);
+const ISO: &str = "--iso=/usr/share/landfall/landfall.iso";
+const NAME: &str = "landfall-image-service-test";
+const CONTEXT: [&str; 5] = [
+    "--user=65532",
+    "--read-only",
+    "--read-only-tmpfs=false",
+    "--cap-drop=all",
+    "--security-opt=no-new-privileges",
+];
+const NMSTATE: &str = "\
+interfaces:
+- name: eno1
+  type: ethernet
+  state: up
+  ipv4:
+    enabled: true
+    dhcp: false
+    address:
+    - ip: 192.0.2.50
+      prefix-length: 24
+";
+
+/// Ends with the test, also if it fails.
+struct Running<'a>(&'a Podman, Child);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.command().args(["kill", NAME]).output();
+        let _ = self.1.wait();
+    }
+}
+
+#[test]
+fn it_serves_each_host_its_iso() {
+    let podman = Podman::with_image("landfall-image-service.tar", IMAGE);
+    let work = tempfile::tempdir().unwrap();
+    let hosts = work.path().join("hosts");
+    fs::create_dir(&hosts).unwrap();
+    fs::write(hosts.join("node1.yaml"), NMSTATE).unwrap();
+    // The user of the container reads them.
+    run(Command::new("chmod").args(["-R", "a+rX"]).arg(work.path()));
+    let address = free_address();
+    let mut start = podman.run_on(&hosts, "/hosts:ro", "host");
+    start.args(["--name", NAME]).args(CONTEXT);
+    start.args([IMAGE, "serve", ISO, "--hosts=/hosts", "--listen", &address]);
+    let child = start.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut running = Running(&podman, child.unwrap());
+    wait_until_ready(&address);
+
+    let (status, served) = get(&address, "/node1.iso");
+    assert_eq!(status, 200);
+    // The same as a customization of the ISO in the release.
+    let expected = work.path().join("node1.iso");
+    run(Command::new(release().join("landfall-image"))
+        .arg("customize")
+        .arg(release().join("landfall.iso"))
+        .arg("-o")
+        .arg(&expected)
+        .arg("--hosts")
+        .arg(&hosts));
+    assert!(served == fs::read(expected).unwrap());
+    let (status, script) = get(&address, "/node1.ipxe");
+    assert_eq!(status, 200);
+    assert!(script.starts_with(b"#!ipxe\n"));
+    assert_eq!(get(&address, "/node2.iso").0, 404);
+
+    // As Kubernetes ends a pod.
+    run(podman.command().args(["stop", "--time", "45", NAME]));
+    let ended = running.1.wait().unwrap();
+    assert_eq!(ended.code(), Some(0));
+}
+
+/// The command of the manifests. Without a cluster it ends with the reason.
+#[test]
+fn it_has_the_controller() {
+    let podman = Podman::with_image("landfall-image-service.tar", IMAGE);
+    let nothing = tempfile::tempdir().unwrap();
+    let mut start = podman.run(nothing.path(), "/nothing");
+    start.args(CONTEXT).args([IMAGE, "controller", ISO]);
+    start.args([
+        "--listen=0.0.0.0:8084",
+        "--public-url=http://192.0.2.1:8084",
+    ]);
+    let ended = output(start.arg("--status-listen=0.0.0.0:8085"));
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(told.contains("cannot find the API server: "), "{told}");
+}
