@@ -106,7 +106,7 @@ impl Fixture {
 }
 
 /// An ELF file with a .modinfo section.
-fn module(section: &[u8]) -> Vec<u8> {
+pub fn module(section: &[u8]) -> Vec<u8> {
     let names = b"\0.shstrtab\0.modinfo\0";
     let table = 64 + names.len() + section.len();
     let mut file = vec![0; 64];

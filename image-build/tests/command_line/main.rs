@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
 
 mod authorities;
+mod bill_of_materials;
 mod coreos_installer;
 mod customize;
 mod documentation;
