@@ -49,7 +49,7 @@ impl Arguments {
             found.settings(path, text)?;
         }
         ensure!(!found.names.is_empty(), "found no table of arguments");
-        let methods = texts.iter().flat_map(|(_, text)| methods(text)).collect();
+        let methods: Vec<String> = texts.iter().flat_map(|(_, text)| methods(text)).collect();
         for (path, text) in &texts {
             for (number, code) in code(text) {
                 found.words(&format!("{path}:{number}"), &code, &methods)?;
@@ -106,7 +106,7 @@ impl Arguments {
 
     /// The arguments in a span of code or a line of an example, as one command line for
     /// each way to write them.
-    fn words(&mut self, place: &str, code: &str, methods: &Vec<String>) -> Result<()> {
+    fn words(&mut self, place: &str, code: &str, methods: &[String]) -> Result<()> {
         let words = code.split_whitespace();
         let words = words.map(|word| word.trim_matches(['"', '\'', ',', ';', '\\']));
         let words: Vec<&str> = words.filter(|word| self.is_argument(word)).collect();
@@ -117,7 +117,7 @@ impl Arguments {
                 .flat_map(|line: &Vec<String>| {
                     written
                         .iter()
-                        .map(|word| [&line[..], &[word.clone()]].concat())
+                        .map(|word| [&line[..], std::slice::from_ref(word)].concat())
                 })
                 .collect();
         }

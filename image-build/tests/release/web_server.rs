@@ -65,7 +65,7 @@ impl Apache {
             .arg(file)
             .stdout(Stdio::null())
             .spawn()
-            .expect("apache2 (Debian's package apache2-bin)");
+            .unwrap_or_else(|error| panic!("apache2 (Debian's package apache2-bin): {error}"));
         let server = Self { process, address };
         wait_until_ready(&server.address);
         server
