@@ -4,4 +4,4 @@ mod collect;
 mod table;
 
 pub use collect::{Kind, Message, classes_of, messages_of};
-pub use table::{PAGE, generated, with_generated};
+pub use table::{PAGE, with_generated, without_meaning};

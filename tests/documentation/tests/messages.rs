@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use landfall_documentation::messages::{PAGE, with_generated};
+use landfall_documentation::messages::{PAGE, with_generated, without_meaning};
 use landfall_documentation::page::{page, repository};
 
 #[test]
@@ -22,5 +22,17 @@ fn the_page_of_messages_is_that_of_the_source() {
     assert!(
         found == expected,
         "{PAGE} is old: run `make docs`; the first difference: {first:#?}"
+    );
+}
+
+/// The page is for a person who does not know the source: what a message does not say
+/// itself has to stand beside it.
+#[test]
+fn every_message_has_a_meaning() {
+    let page = page(PAGE).unwrap().text;
+    let without = without_meaning(&page);
+    assert!(
+        without.is_empty(),
+        "{PAGE}: write what these messages mean into their last column, before `->`: {without:#?}"
     );
 }

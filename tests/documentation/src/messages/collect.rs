@@ -13,6 +13,8 @@ use syn::{Attribute, Expr, ItemFn, ItemMod, Lit, Macro};
 pub enum Kind {
     /// With the name of its class in Ironic's JSON, if it has one of its own.
     Error(Option<String>),
+    /// One of all faults of a document, a command line or a medium.
+    Fault,
     Warning,
 }
 
@@ -50,8 +52,13 @@ fn class_name(variant: &str) -> &str {
     }
 }
 
-/// The lists of strings that reach the operator as warnings.
-const LISTS: [&str; 4] = ["warnings", "faults", "problems", "remarks"];
+/// The lists of strings that reach the operator, and what they are to the program.
+const LISTS: [(&str, Kind); 4] = [
+    ("warnings", Kind::Warning),
+    ("remarks", Kind::Warning),
+    ("faults", Kind::Fault),
+    ("problems", Kind::Fault),
+];
 
 /// The messages in the text of a source file.
 pub fn messages_of(source: &str) -> Result<Vec<Message>> {
@@ -274,10 +281,10 @@ impl<'ast> Visit<'ast> for Collector {
                     message.is_permanent = true;
                 }
             }
-            "push" if is_list(&call.receiver) => {
+            "push" => {
                 let text = call.args.first().and_then(|text| self.text(text));
-                if let Some(text) = text {
-                    self.add(text, Kind::Warning);
+                if let (Some(kind), Some(text)) = (kind_of_list(&call.receiver), text) {
+                    self.add(text, kind);
                 }
             }
             "context" | "with_context" => {
@@ -312,7 +319,7 @@ impl<'ast> Visit<'ast> for Collector {
     }
 }
 
-fn is_list(expression: &Expr) -> bool {
+fn kind_of_list(expression: &Expr) -> Option<Kind> {
     let name = match expression {
         Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
         Expr::Field(field) => match &field.member {
@@ -321,7 +328,9 @@ fn is_list(expression: &Expr) -> bool {
         },
         _ => None,
     };
-    name.is_some_and(|name| LISTS.contains(&name.as_str()))
+    let name = name?;
+    let list = LISTS.iter().find(|(list, _)| *list == name);
+    list.map(|(_, kind)| kind.clone())
 }
 
 #[cfg(test)]

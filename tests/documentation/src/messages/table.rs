@@ -1,4 +1,8 @@
 //! Writes the messages as the tables of docs/messages.md.
+//!
+//! The meaning of a message is the comment of its variant in the source. A message
+//! without such a comment has a meaning that a person wrote into the page: the
+//! generator keeps it as long as the text of the message stays the same.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -84,8 +88,53 @@ fn classes() -> Result<String> {
     Ok(table)
 }
 
-/// The tables, with headings.
-pub fn generated() -> Result<String> {
+/// What a person wrote into the last column of the page, by the sentence above the
+/// table and the message's cell.
+type Written<'a> = BTreeMap<(&'a str, &'a str), &'a str>;
+
+/// Stands before a remedy, which comes from the source.
+const REMEDY: &str = "->";
+const PERMANENT: &str = "The agent does not try again.";
+
+fn written(page: &str) -> Written<'_> {
+    let mut written = Written::new();
+    let mut purpose = "";
+    for line in page.lines() {
+        if let Some(sentence) = line.strip_suffix(':') {
+            purpose = sentence;
+        } else if let Some((message, meaning)) = cells(line) {
+            written.insert((purpose, message), meaning);
+        }
+    }
+    written
+}
+
+/// The first cell of a message's row, and the part of its last one that does not
+/// come from the source.
+fn cells(line: &str) -> Option<(&str, &str)> {
+    let row = line.strip_prefix("| ")?.strip_suffix(" |")?;
+    let cells: Vec<&str> = row.split(" | ").collect();
+    let [message, _kind, last] = cells[..] else {
+        return None;
+    };
+    let meaning = last.split(REMEDY).next()?.split(PERMANENT).next()?;
+    message
+        .starts_with('`')
+        .then_some((message, meaning.trim()))
+}
+
+/// The messages of this page that have no meaning: in the source neither, or it
+/// would be here.
+pub fn without_meaning(page: &str) -> Vec<&str> {
+    let written = written(page);
+    let empty = written.iter().filter(|(_, meaning)| meaning.is_empty());
+    empty.map(|((_, message), _)| *message).collect()
+}
+
+/// The tables, with headings. The meanings that the source does not have are those
+/// of `page`.
+fn generated(page: &str) -> Result<String> {
+    let written = written(page);
     let mut page = classes()?;
     for (heading, directory) in PARTS {
         let mut groups: BTreeMap<String, Vec<Message>> = BTreeMap::new();
@@ -106,7 +155,12 @@ pub fn generated() -> Result<String> {
                 "\n{purpose}:\n\n| message | kind | meaning, and what to do |\n|---|---|---|\n"
             );
             for message in messages {
-                let _ = writeln!(page, "{}", row(&message));
+                let cell = message_cell(&message);
+                let meaning = match message.meaning.as_str() {
+                    "" => written.get(&(purpose.as_str(), cell.as_str())).copied(),
+                    _ => None,
+                };
+                let _ = writeln!(page, "{}", row(&message, meaning.unwrap_or_default()));
             }
         }
     }
@@ -114,30 +168,40 @@ pub fn generated() -> Result<String> {
     Ok(page)
 }
 
-fn row(message: &Message) -> String {
+/// The text of a message, and the remedy that some have in the same text.
+fn text_and_remedy(message: &Message) -> (&str, &str) {
+    let text = message.text.as_str();
+    text.split_once(" -- ").unwrap_or((text, ""))
+}
+
+fn message_cell(message: &Message) -> String {
+    code(&shown(text_and_remedy(message).0))
+}
+
+/// A row of a table, with the meaning from the page where the source has none.
+fn row(message: &Message, written: &str) -> String {
     let kind = match &message.kind {
         Kind::Warning => "warning".to_owned(),
+        Kind::Fault => "fault".to_owned(),
         Kind::Error(None) => "error".to_owned(),
         Kind::Error(Some(class)) => format!("error, `{class}`"),
     };
     let mut notes = Vec::new();
     if !message.meaning.is_empty() {
         notes.push(in_cell(&message.meaning.replace(['[', ']'], "")));
+    } else if !written.is_empty() {
+        notes.push(written.to_owned());
     }
-    // A message with its remedy in one text.
-    let (text, own_remedy) = message
-        .text
-        .split_once(" -- ")
-        .unwrap_or((&message.text, ""));
-    for remedy in [own_remedy, &message.remedy] {
+    for remedy in [text_and_remedy(message).1, &message.remedy] {
         if !remedy.is_empty() {
-            notes.push(format!("-> {}", in_cell(&shown(remedy))));
+            notes.push(format!("{REMEDY} {}", in_cell(&shown(remedy))));
         }
     }
     if message.is_permanent {
-        notes.push("The agent does not try again.".to_owned());
+        notes.push(PERMANENT.to_owned());
     }
-    format!("| {} | {kind} | {} |", code(&shown(text)), notes.join(" "))
+    let cell = message_cell(message);
+    format!("| {cell} | {kind} | {} |", notes.join(" "))
 }
 
 /// The text with its placeholders as a reader needs them: without their format.
@@ -187,7 +251,7 @@ fn code(text: &str) -> String {
 pub fn with_generated(page: &str) -> Result<String> {
     let (before, rest) = page.split_once(BEGIN).context("no begin mark")?;
     let (_, after) = rest.split_once(END).context("no end mark")?;
-    Ok(format!("{before}{BEGIN}{}{END}{after}", generated()?))
+    Ok(format!("{before}{BEGIN}{}{END}{after}", generated(page)?))
 }
 
 #[cfg(test)]
@@ -245,8 +309,33 @@ mod tests {
             is_permanent: true,
         };
         assert_eq!(
-            row(&message),
+            row(&message, ""),
             "| `` {path}: expected `a\\|b`, found … of {x} `` | error, `InvalidImage` | The file is broken. -> get {url} again The agent does not try again. |"
         );
+    }
+    #[test]
+    fn what_a_person_wrote_is_kept_until_the_message_changes() {
+        let mut message = Message {
+            text: "no answer from {url} -- test it".to_owned(),
+            kind: Kind::Warning,
+            meaning: String::new(),
+            remedy: String::new(),
+            is_permanent: true,
+        };
+        let page = format!("Asks:\n\n{}\n", row(&message, "The server is down."));
+        assert_eq!(without_meaning(&page), [""; 0]);
+        let kept = |message: &Message| {
+            let cell = message_cell(message);
+            written(&page).get(&("Asks", cell.as_str())).copied()
+        };
+        assert_eq!(kept(&message), Some("The server is down."));
+        assert_eq!(
+            page,
+            format!("Asks:\n\n{}\n", row(&message, kept(&message).unwrap()))
+        );
+        message.text = "no reply from {url} -- test it".to_owned();
+        assert_eq!(kept(&message), None);
+        let page = format!("Asks:\n\n{}\n", row(&message, ""));
+        assert_eq!(without_meaning(&page), ["`no reply from {url}`"]);
     }
 }
