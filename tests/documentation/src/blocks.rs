@@ -11,8 +11,12 @@ use crate::page::Page;
 pub const FORMS: &str = "the forms of a fence:
   sh                      commands; tests run those of landfall-agent and landfall-image
   sh script               a script that a test runs as a whole
-  console                 commands after `# ` or `$ `, and their exact output; a test runs them.
-                          A line `...` stands for any lines
+  console                 commands after `# ` or `$ `, and their exact output; a test runs those of
+                          landfall-agent and landfall-image, and commands of other programs
+                          after them. A line `...` stands for any lines
+  sh|console with: PATH [PATH...]
+                          the same; the commands find these files of the repository in their
+                          directory, under the last part of the path
   sh|console not-run: WHY commands that no test can run; a test checks the options of our programs,
                           and that the output has lines that our programs print
   text                    lines that our programs print; a test looks them up in the source
@@ -24,11 +28,11 @@ pub const FORMS: &str = "the forms of a fence:
 /// What a test does with a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Use {
-    /// Single commands.
-    Commands,
+    /// Single commands, and the files of the repository that they need.
+    Commands(Vec<String>),
     Script,
-    /// Commands with their output.
-    Transcript,
+    /// Commands with their output, and the files of the repository that they need.
+    Transcript(Vec<String>),
     /// Commands, with or without output, that no test can run.
     NotRun,
     /// Output of our programs.
@@ -66,10 +70,13 @@ fn use_of(info: &str) -> Use {
         rest.strip_prefix(prefix)
             .is_some_and(|why| !why.trim().is_empty())
     };
+    let files = rest.strip_prefix("with: ").unwrap_or_default();
+    let files: Vec<String> = files.split_whitespace().map(str::to_owned).collect();
+    let is_run = rest.is_empty() || !files.is_empty();
     match (language, rest) {
-        ("sh", "") => Use::Commands,
+        ("sh", _) if is_run => Use::Commands(files),
         ("sh", "script") => Use::Script,
-        ("console", "") => Use::Transcript,
+        ("console", _) if is_run => Use::Transcript(files),
         ("sh" | "console", _) if has_reason("not-run: ") => Use::NotRun,
         ("text", "") => Use::Quoted,
         ("text", _) if has_reason("in: ") => Use::InFile(rest[4..].trim().to_owned()),
@@ -117,10 +124,16 @@ mod tests {
 
     #[test]
     fn the_info_string_says_what_a_block_is() {
+        let files = || vec!["a/b.yaml".to_owned(), "c.ign".to_owned()];
         for (info, used) in [
-            ("sh", Use::Commands),
+            ("sh", Use::Commands(Vec::new())),
             ("sh script", Use::Script),
-            ("console", Use::Transcript),
+            ("console", Use::Transcript(Vec::new())),
+            ("sh with: a/b.yaml  c.ign", Use::Commands(files())),
+            ("console with: a/b.yaml c.ign", Use::Transcript(files())),
+            ("console with:", Use::Unknown),
+            ("sh script with: a/b.yaml", Use::Unknown),
+            ("text with: a/b.yaml", Use::Unknown),
             ("sh not-run: needs a cluster", Use::NotRun),
             ("console not-run: needs a cluster", Use::NotRun),
             ("console not-run:", Use::Unknown),

@@ -2,11 +2,32 @@
 
 use crate::blocks::{Block, Use};
 
+/// The programs whose commands tests run.
+pub const PROGRAMS: [&str; 2] = ["landfall-agent", "landfall-image"];
+
 /// A command of a transcript, and what it prints.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step {
     pub command: String,
     pub output: String,
+}
+
+/// Whether a text calls the program. A path that ends with the program's name is only an
+/// argument of another one.
+pub fn calls(text: &str, program: &str) -> bool {
+    let word = format!("{program} ");
+    let mut found = text.match_indices(&word);
+    found.any(|(at, _)| !text[..at].ends_with('/'))
+}
+
+/// Whether a text calls one of our programs.
+pub fn is_ours(text: &str) -> bool {
+    PROGRAMS.iter().any(|program| calls(text, program))
+}
+
+/// What a line of a transcript gives to the shell.
+pub fn prompted(line: &str) -> Option<&str> {
+    line.strip_prefix("# ").or_else(|| line.strip_prefix("$ "))
 }
 
 /// The commands of a transcript with their output. A command that ends with a backslash
@@ -15,8 +36,7 @@ pub fn transcript(text: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let text = text.replace("\\\n", " ");
     for line in text.lines() {
-        let command = line.strip_prefix("# ").or_else(|| line.strip_prefix("$ "));
-        if let Some(command) = command {
+        if let Some(command) = prompted(line) {
             steps.push(Step {
                 command: command.to_owned(),
                 output: String::new(),
@@ -29,17 +49,27 @@ pub fn transcript(text: &str) -> Vec<Step> {
     steps
 }
 
+/// The steps of a transcript that a test of the program runs: those that call it, and
+/// those of other programs after them, which show what it has written.
+pub fn steps_of(text: &str, program: &str) -> Vec<Step> {
+    let mut is_own = false;
+    let steps = transcript(text).into_iter().filter(|step| {
+        is_own = calls(&step.command, program) || is_own && !is_ours(&step.command);
+        is_own
+    });
+    steps.collect()
+}
+
 /// The lines with commands in a block, whole: with pipes and comments.
 pub fn command_lines(block: &Block) -> Vec<String> {
     match block.used {
-        Use::Commands | Use::Script | Use::NotRun | Use::Transcript => {}
+        Use::Commands(_) | Use::Script | Use::NotRun | Use::Transcript(_) => {}
         _ => return Vec::new(),
     }
     let joined = block.text.replace("\\\n", " ");
-    let lines = joined.lines().map(|line| {
-        let prompt = line.strip_prefix("# ").or_else(|| line.strip_prefix("$ "));
-        prompt.unwrap_or(line).trim().to_owned()
-    });
+    let lines = joined
+        .lines()
+        .map(|line| prompted(line).unwrap_or(line).trim().to_owned());
     lines.collect()
 }
 
@@ -73,6 +103,24 @@ mod tests {
             transcript("# a \\\n  b\none\n\ntwo\n# c\n"),
             [step("a    b", "one\n\ntwo\n"), step("c", "")]
         );
+    }
+
+    #[test]
+    fn commands_of_other_programs_run_after_those_of_ours() {
+        let text = "$ ls a\n$ landfall-agent b\n$ ls c\n# landfall-image d\n# ls e\n";
+        let commands = |program: &str| -> Vec<String> {
+            let steps = steps_of(text, program).into_iter();
+            steps.map(|step| step.command).collect()
+        };
+        assert_eq!(commands("landfall-agent"), ["landfall-agent b", "ls c"]);
+        assert_eq!(commands("landfall-image"), ["landfall-image d", "ls e"]);
+    }
+
+    #[test]
+    fn a_path_that_ends_with_the_name_of_a_program_calls_nothing() {
+        assert!(calls("landfall-agent a", "landfall-agent"));
+        assert!(!calls("curl -o out/landfall-agent a", "landfall-agent"));
+        assert!(!calls("landfall-image a", "landfall-agent"));
     }
 
     #[test]

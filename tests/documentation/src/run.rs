@@ -7,12 +7,13 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::blocks::{Block, Use};
-use crate::commands::{Step, command_lines, transcript};
+use crate::commands::{Step, calls, command_lines, steps_of};
+use crate::page::repository;
 
 /// Where commands run, and which.
 pub struct Reader<'a> {
     pub directory: &'a Path,
-    /// The program whose commands run; those of other programs are left out.
+    /// The program whose commands run. The page's other programs run in other tests.
     pub program: &'a str,
     /// The directories of programs, before those of `PATH`.
     pub path: String,
@@ -33,7 +34,8 @@ impl Reader<'_> {
                     }
                     fs::write(&path, &block.text).with_context(|| name.clone())?;
                 }
-                Use::Commands => {
+                Use::Commands(files) => {
+                    self.copy(block, files)?;
                     for line in command_lines(block) {
                         if line.starts_with(&format!("{} ", self.program)) {
                             count += 1;
@@ -41,17 +43,16 @@ impl Reader<'_> {
                         }
                     }
                 }
-                Use::Script if self.concerns(&block.text) => {
+                Use::Script if calls(&block.text, self.program) => {
                     count += 1;
                     let script = format!("set -eu\n{}", block.text);
                     differences.extend(self.fault(block, &script, "the script")?);
                 }
-                Use::Transcript => {
-                    for step in transcript(&block.text) {
-                        if self.concerns(&step.command) {
-                            count += 1;
-                            differences.extend(self.difference(block, &step)?);
-                        }
+                Use::Transcript(files) => {
+                    self.copy(block, files)?;
+                    for step in steps_of(&block.text, self.program) {
+                        count += 1;
+                        differences.extend(self.difference(block, &step)?);
                     }
                 }
                 _ => {}
@@ -60,12 +61,15 @@ impl Reader<'_> {
         Ok((count, differences))
     }
 
-    /// Whether a text calls the program. A page's other programs run in other tests, and
-    /// a path that ends with the program's name is only an argument of theirs.
-    fn concerns(&self, text: &str) -> bool {
-        let word = format!("{} ", self.program);
-        let mut found = text.match_indices(&word);
-        found.any(|(at, _)| !text[..at].ends_with('/'))
+    /// Copies the files of the repository that a block names into the directory.
+    fn copy(&self, block: &Block, files: &[String]) -> Result<()> {
+        for file in files {
+            let name = Path::new(file).file_name().unwrap_or_default();
+            fs::read(repository().join(file))
+                .and_then(|content| fs::write(self.directory.join(name), content))
+                .with_context(|| format!("{}: with: {file}", block.place()))?;
+        }
+        Ok(())
     }
 
     fn shell(&self, script: &str) -> Result<(bool, String)> {
@@ -133,6 +137,29 @@ fn is_as_shown(shown: &str, printed: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_find_the_files_that_a_fence_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let reader = Reader {
+            directory: directory.path(),
+            program: "head",
+            path: std::env::var("PATH").unwrap(),
+        };
+        let follow = |file: &str| {
+            reader.follow(&[Block {
+                page: "a.md".to_owned(),
+                line: 3,
+                used: Use::Transcript(vec![file.to_owned()]),
+                text: "$ head -n 1 Cargo.toml\n[package]\n".to_owned(),
+            }])
+        };
+        let (count, differences) = follow("tests/documentation/Cargo.toml").unwrap();
+        assert_eq!(count, 1);
+        assert!(differences.is_empty(), "{differences:?}");
+        let error = format!("{:#}", follow("no/such.toml").unwrap_err());
+        assert!(error.starts_with("a.md:3: with: no/such.toml: "), "{error}");
+    }
 
     #[test]
     fn lines_that_are_left_out_may_be_any() {
