@@ -90,12 +90,20 @@ impl Reader<'_> {
     }
 
     fn difference(&self, block: &Block, step: &Step) -> Result<Option<String>> {
-        let (_, printed) = self.shell(&step.command)?;
-        Ok((!is_as_shown(&step.output, &printed)).then(|| {
+        let (is_good, printed) = self.shell(&step.command)?;
+        // A line `...` may stand for the reason why the command failed.
+        let is_expected = is_good || step.output.contains("FAILED");
+        let is_same = is_expected && is_as_shown(&step.output, &printed);
+        Ok((!is_same).then(|| {
             format!(
-                "{}: {} prints:\n{printed}but the page shows:\n{}",
+                "{}: {} {}:\n{printed}but the page shows:\n{}",
                 block.place(),
                 step.command,
+                if is_good {
+                    "prints"
+                } else {
+                    "fails and prints"
+                },
                 step.output
             )
         }))
@@ -138,27 +146,45 @@ fn is_as_shown(shown: &str, printed: &str) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn commands_find_the_files_that_a_fence_names() {
-        let directory = tempfile::tempdir().unwrap();
+    /// Follows a transcript with commands of `head`, which is everywhere.
+    fn follow(file: &str, text: &str) -> Result<(usize, Vec<String>)> {
+        let directory = tempfile::tempdir()?;
         let reader = Reader {
             directory: directory.path(),
             program: "head",
-            path: std::env::var("PATH").unwrap(),
+            path: std::env::var("PATH")?,
         };
-        let follow = |file: &str| {
-            reader.follow(&[Block {
-                page: "a.md".to_owned(),
-                line: 3,
-                used: Use::Transcript(vec![file.to_owned()]),
-                text: "$ head -n 1 Cargo.toml\n[package]\n".to_owned(),
-            }])
-        };
-        let (count, differences) = follow("tests/documentation/Cargo.toml").unwrap();
+        reader.follow(&[Block {
+            page: "a.md".to_owned(),
+            line: 3,
+            used: Use::Transcript(vec![file.to_owned()]),
+            text: text.to_owned(),
+        }])
+    }
+
+    #[test]
+    fn commands_find_the_files_that_a_fence_names() {
+        let text = "$ head -n 1 Cargo.toml\n[package]\n";
+        let (count, differences) = follow("tests/documentation/Cargo.toml", text).unwrap();
         assert_eq!(count, 1);
         assert!(differences.is_empty(), "{differences:?}");
-        let error = format!("{:#}", follow("no/such.toml").unwrap_err());
+        let error = format!("{:#}", follow("no/such.toml", text).unwrap_err());
         assert!(error.starts_with("a.md:3: with: no/such.toml: "), "{error}");
+    }
+
+    #[test]
+    fn a_failure_that_the_page_does_not_show_is_a_difference() {
+        for (text, same) in [
+            ("$ head Cargo.toml\n...\n", true),
+            ("$ head missing\n...\n", false),
+            (
+                "$ head missing || { echo FAILED; false; }\n...\nFAILED\n",
+                true,
+            ),
+        ] {
+            let (_, differences) = follow("tests/documentation/Cargo.toml", text).unwrap();
+            assert_eq!(differences.is_empty(), same, "{text}{differences:?}");
+        }
     }
 
     #[test]
