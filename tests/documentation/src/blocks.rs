@@ -18,7 +18,8 @@ pub const FORMS: &str = "the forms of a fence:
                           the same; the commands find these files of the repository in their
                           directory, under the last part of the path
   sh|console not-run: WHY commands that no test can run; a test checks the options of our programs,
-                          and that the output has lines that our programs print
+                          and looks up the sentences below them, lines of the console and errors
+                          in the source
   text                    lines that our programs print; a test looks them up in the source
   text in: FILE           lines of a file in the repository, which a test compares
   text not-quoted: WHY    anything else
@@ -33,8 +34,10 @@ pub enum Use {
     Script,
     /// Commands with their output, and the files of the repository that they need.
     Transcript(Vec<String>),
-    /// Commands, with or without output, that no test can run.
+    /// Commands that no test can run.
     NotRun,
+    /// The same with their output.
+    NotRunTranscript,
     /// Output of our programs.
     Quoted,
     /// Lines of the file with this path in the repository.
@@ -77,7 +80,8 @@ fn use_of(info: &str) -> Use {
         ("sh", _) if is_run => Use::Commands(files),
         ("sh", "script") => Use::Script,
         ("console", _) if is_run => Use::Transcript(files),
-        ("sh" | "console", _) if has_reason("not-run: ") => Use::NotRun,
+        ("sh", _) if has_reason("not-run: ") => Use::NotRun,
+        ("console", _) if has_reason("not-run: ") => Use::NotRunTranscript,
         ("text", "") => Use::Quoted,
         ("text", _) if has_reason("in: ") => Use::InFile(rest[4..].trim().to_owned()),
         ("text", _) if has_reason("not-quoted: ") => Use::Free,
@@ -135,7 +139,7 @@ mod tests {
             ("sh script with: a/b.yaml", Use::Unknown),
             ("text with: a/b.yaml", Use::Unknown),
             ("sh not-run: needs a cluster", Use::NotRun),
-            ("console not-run: needs a cluster", Use::NotRun),
+            ("console not-run: needs a cluster", Use::NotRunTranscript),
             ("console not-run:", Use::Unknown),
             ("text", Use::Quoted),
             ("text in: a/b.screen", Use::InFile("a/b.screen".to_owned())),

@@ -63,7 +63,11 @@ pub fn steps_of(text: &str, program: &str) -> Vec<Step> {
 /// The lines with commands in a block, whole: with pipes and comments.
 pub fn command_lines(block: &Block) -> Vec<String> {
     match block.used {
-        Use::Commands(_) | Use::Script | Use::NotRun | Use::Transcript(_) => {}
+        Use::Commands(_)
+        | Use::Script
+        | Use::Transcript(_)
+        | Use::NotRun
+        | Use::NotRunTranscript => {}
         _ => return Vec::new(),
     }
     let joined = block.text.replace("\\\n", " ");

@@ -7,6 +7,7 @@ pub mod events_schema;
 mod links;
 pub mod messages;
 pub mod options_page;
+pub mod output;
 pub mod page;
 pub mod programs_texts;
 pub mod run;

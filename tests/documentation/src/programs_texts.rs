@@ -111,12 +111,18 @@ impl ProgramsTexts {
     }
 }
 
+/// What follows the time of a console line: `[   12.345] ` of the agent, `[  0.5s] ` of
+/// the builder.
+pub(crate) fn after_time(line: &str) -> Option<&str> {
+    let (time, rest) = line.trim_start().strip_prefix('[')?.split_once("] ")?;
+    let time = time.trim();
+    let seconds = time.strip_suffix('s').unwrap_or(time);
+    seconds.parse::<f64>().is_ok().then_some(rest)
+}
+
 /// The text of a console line `[   12.345] disk: warning: TEXT`.
 fn without_head(line: &str) -> &str {
-    let is_time = |time: &str| time.trim().parse::<f64>().is_ok();
-    let rest = line.trim_start().strip_prefix('[');
-    let rest = rest.and_then(|rest| rest.split_once("] "));
-    let line = rest.map_or(line, |(time, rest)| if is_time(time) { rest } else { line });
+    let line = after_time(line).unwrap_or(line);
     let is_stage = |stage: &str| !stage.is_empty() && stage.bytes().all(|c| c.is_ascii_lowercase());
     let parts = line.split_once(": ").filter(|(stage, _)| is_stage(stage));
     let line = parts.map_or(line, |(_, rest)| rest);
