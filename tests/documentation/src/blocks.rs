@@ -10,10 +10,11 @@ use crate::page::Page;
 /// What the forms of an info string mean, for the message of a failed test.
 pub const FORMS: &str = "the forms of a fence:
   sh                      commands; tests run those of landfall-agent and landfall-image
+                          at the start of a line, and there is at least one
   sh script               a script that a test runs as a whole
   console                 commands after `# ` or `$ `, and their exact output; a test runs those of
-                          landfall-agent and landfall-image, and commands of other programs
-                          after them. A line `...` stands for any lines
+                          landfall-agent and landfall-image, of which there is at least one, and
+                          those of other programs after them. A line `...` stands for any lines
   sh|console with: PATH [PATH...]
                           the same; the commands find these files of the repository in their
                           directory, under the last part of the path

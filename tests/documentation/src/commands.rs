@@ -77,6 +77,26 @@ pub fn command_lines(block: &Block) -> Vec<String> {
     lines.collect()
 }
 
+/// The lines of a block of single commands that a test of the program runs.
+pub fn lines_of(block: &Block, program: &str) -> Vec<String> {
+    let mut lines = command_lines(block);
+    lines.retain(|line| {
+        line.strip_prefix(program)
+            .is_some_and(|rest| rest.starts_with(' '))
+    });
+    lines
+}
+
+/// Whether a test of any program runs something of the block.
+pub fn runs(block: &Block) -> bool {
+    PROGRAMS.iter().any(|program| match block.used {
+        Use::Commands(_) => !lines_of(block, program).is_empty(),
+        Use::Script => calls(&block.text, program),
+        Use::Transcript(_) => !steps_of(&block.text, program).is_empty(),
+        _ => false,
+    })
+}
+
 /// The commands of a program in a block, each with its arguments only. A part of a pipe,
 /// a redirection and a comment are no arguments; `...` stands for some, so such a
 /// command is left out.
@@ -127,15 +147,37 @@ mod tests {
         assert!(!calls("landfall-image a", "landfall-agent"));
     }
 
-    #[test]
-    fn only_the_arguments_of_the_program_are_a_command() {
-        let block = |text: &str| Block {
+    fn block(used: Use, text: &str) -> Block {
+        Block {
             page: "p".to_owned(),
             line: 1,
-            used: Use::NotRun,
+            used,
             text: text.to_owned(),
-        };
-        let found = |text: &str| commands_of(&block(text), "p");
+        }
+    }
+
+    #[test]
+    fn a_block_without_a_command_of_ours_does_not_run() {
+        for (used, text, is_run) in [
+            (Use::Commands(Vec::new()), "make\nlandfall-agent a\n", true),
+            (Use::Commands(Vec::new()), "make landfall-agent\n", false),
+            (Use::Commands(Vec::new()), "sudo landfall-agent a\n", false),
+            (
+                Use::Script,
+                "for a in b; do landfall-image $a; done\n",
+                true,
+            ),
+            (Use::Script, "curl -O a/landfall-agent b\n", false),
+            (Use::Transcript(Vec::new()), "$ landfall-image a\n", true),
+            (Use::Transcript(Vec::new()), "$ curl a\n", false),
+        ] {
+            assert_eq!(runs(&block(used, text)), is_run, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_arguments_of_the_program_are_a_command() {
+        let found = |text: &str| commands_of(&block(Use::NotRun, text), "p");
         assert_eq!(
             found("p a | q\n# p b > c\np d ... e\nxp f\n"),
             ["p a", "p b"]

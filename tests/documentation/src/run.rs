@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::blocks::{Block, Use};
-use crate::commands::{Step, calls, command_lines, steps_of};
+use crate::commands::{Step, calls, lines_of, steps_of};
 use crate::page::repository;
 
 /// Where commands run, and which.
@@ -36,11 +36,9 @@ impl Reader<'_> {
                 }
                 Use::Commands(files) => {
                     self.copy(block, files)?;
-                    for line in command_lines(block) {
-                        if line.starts_with(&format!("{} ", self.program)) {
-                            count += 1;
-                            differences.extend(self.fault(block, &line, &line)?);
-                        }
+                    for line in lines_of(block, self.program) {
+                        count += 1;
+                        differences.extend(self.fault(block, &line, &line)?);
                     }
                 }
                 Use::Script if calls(&block.text, self.program) => {

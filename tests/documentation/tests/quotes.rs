@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use landfall_documentation::commands::runs;
 use landfall_documentation::output::sentences;
 use landfall_documentation::page::{pages, repository};
 use landfall_documentation::programs_texts::ProgramsTexts;
@@ -20,6 +21,24 @@ fn every_fence_says_what_it_holds() {
         .map(Block::place)
         .collect();
     assert!(unknown.is_empty(), "{}\n{FORMS}", unknown.join("\n"));
+}
+
+#[test]
+fn a_fence_of_which_no_test_runs_anything_says_so() {
+    let blocks = all_blocks().unwrap();
+    let idle: Vec<String> = { blocks.iter() }
+        .filter(|block| {
+            let used = &block.used;
+            matches!(used, Use::Commands(_) | Use::Script | Use::Transcript(_))
+        })
+        .filter(|block| !runs(block))
+        .map(Block::place)
+        .collect();
+    assert!(
+        idle.is_empty(),
+        "write `not-run: WHY`, because no test runs anything of\n{}\n{FORMS}",
+        idle.join("\n")
+    );
 }
 
 /// The lines of a block that one of our programs prints.
