@@ -29,7 +29,7 @@ fn the_agents_commands_run_as_the_pages_show_them() {
         differences.extend(found);
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-    assert!(count >= 14, "found {count} commands");
+    assert!(count >= 20, "found {count} commands");
 }
 
 #[test]

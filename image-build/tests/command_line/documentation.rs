@@ -67,7 +67,7 @@ fn the_builders_commands_run_as_the_pages_show_them() {
         differences.extend(found);
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-    assert!(count >= 12, "found {count} commands");
+    assert!(count >= 20, "found {count} commands");
 }
 
 /// Without the feature, the program has no command `controller`.
