@@ -26,15 +26,25 @@ pub enum BaseError {
     #[error("the ISO is cut off: expected {expected} bytes, found {found}")]
     CutOff { expected: u64, found: u64 },
     #[error(
-        "{path}: expected kernel arguments as {DESCRIPTION} describes them, found other text -- --reset restores those of the build"
+        "{path}: expected kernel arguments as {DESCRIPTION} describes them, found other content -- `landfall-image customize --reset` restores those of the build"
     )]
     Kargs { path: String },
-    #[error("{path}: expected archives of landfall-image -- --reset removes them")]
+    #[error(
+        "{path}: expected archives of landfall-image, found other content -- `landfall-image customize --reset` removes it"
+    )]
     Embedded {
         path: String,
         #[source]
         source: ArchiveError,
     },
+    #[error("expected a ramdisk (cpio, zstd, gzip, xz or lz4), found something else")]
+    NotRamdisk,
+    #[error("expected an addition to the ramdisk of at most {limit} bytes, found {found}")]
+    LargeAddition { limit: u64, found: u64 },
+    #[error(
+        "addition to the ramdisk: expected archives of landfall-image, found other content -- customize the original ramdisk again"
+    )]
+    Addition(#[source] ArchiveError),
     #[error(transparent)]
     Ramdisk(#[from] WholeError),
     #[error("cannot read the base")]

@@ -71,7 +71,9 @@ impl BaseRamdisk {
     pub fn open(image: &mut (impl Read + Seek), place: Range<u64>) -> Result<Self, BaseError> {
         let mut magic = [0; 6];
         let size = place.end.saturating_sub(place.start);
-        read_at(image, place.start, &mut magic)?;
+        if size >= magic.len() as u64 {
+            read_at(image, place.start, &mut magic)?;
+        }
         let compression = match magic {
             [a, b, c, d, ..] if [a, b, c, d] == ZSTD_MAGIC => Compression::Zstd { level: 19 },
             [b'0', b'7', b'0', b'7', b'0', b'1' | b'2'] => Compression::None,
@@ -79,11 +81,7 @@ impl BaseRamdisk {
             [0x1f, 0x8b, ..] | [0xfd, b'7', b'z', ..] | [0x02, 0x21, 0x4c, 0x18, ..] => {
                 Compression::None
             }
-            _ => {
-                let fault =
-                    "expected a ramdisk (cpio, zstd, gzip, xz or lz4), found something else";
-                return Err(std::io::Error::other(fault).into());
-            }
+            _ => return Err(BaseError::NotRamdisk),
         };
         let mut found = Self {
             base: place.clone(),
@@ -95,19 +93,16 @@ impl BaseRamdisk {
         if let Some(base_bytes) = base_bytes(image, &place)? {
             let addition = size - base_bytes;
             if addition > MAX_ADDITION {
-                let fault = format!(
-                    "expected an addition of at most {MAX_ADDITION} bytes, found {addition}"
-                );
-                return Err(std::io::Error::other(fault).into());
+                return Err(BaseError::LargeAddition {
+                    limit: MAX_ADDITION,
+                    found: addition,
+                });
             }
             found.base.end = place.start + base_bytes;
             // The cast is lossless: the addition is small.
             let mut bytes = vec![0; addition as usize];
             read_at(image, found.base.end, &mut bytes)?;
-            found.files = archive::read(&bytes).map_err(|source| BaseError::Embedded {
-                path: ADDITION_RECORD.to_owned(),
-                source,
-            })?;
+            found.files = archive::read(&bytes).map_err(BaseError::Addition)?;
             found.files.retain(|file| file.path != ADDITION_RECORD);
         }
         let packings = check_whole(image, found.base())?;

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::{
     Inspection, MAX_FILE_BYTES, RamdiskContent, authority, host, is_authority, is_host, ramdisk,
 };
-use crate::areas;
+use crate::areas::DESCRIPTION_PATH;
 use crate::checksums;
 use crate::iso_command::digest;
 
@@ -59,7 +59,7 @@ pub(crate) fn is_iso(file: &mut File) -> bool {
 
 pub(super) fn inspect(path: &Path, file: File) -> Result<Inspection> {
     let mut iso = Iso::open(file)?;
-    if let Err(error @ IsoError::NotFound(_)) = iso.find(areas::DESCRIPTION_PATH) {
+    if let Err(error @ IsoError::NotFound(_)) = iso.find(DESCRIPTION_PATH) {
         return Err(error)
             .with_context(|| format!("{}: not an ISO of landfall-image", path.display()));
     }
@@ -140,7 +140,7 @@ fn kernel_args(
     let file = area.read(iso)?;
     let Some(arguments) = area.arguments(&file) else {
         faults.push(format!(
-            "{}: expected kernel arguments, found none: the kernel starts without any",
+            "{}: expected kernel arguments as {DESCRIPTION_PATH} describes them, found other content: the kernel may start without them -- `landfall-image customize --reset` restores those of the build",
             area.path
         ));
         return Ok(None);

@@ -144,7 +144,7 @@ fn what_grub_or_the_kernel_cannot_read_in_an_area_is_a_fault() {
         (
             head,
             b"#!GRUB",
-            "boot/grub/kargs.env: expected kernel arguments, found none: the kernel starts without any",
+            "boot/grub/kargs.env: expected kernel arguments as boot/landfall-areas.json describes them, found other content: the kernel may start without them",
         ),
         (ignition, &behind, "images/ignition.img: ramdisk at byte"),
         (

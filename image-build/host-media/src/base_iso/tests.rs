@@ -151,9 +151,12 @@ fn bases_that_cannot_be_used() {
             described(|areas| {
                 areas.kargs.before = areas.kargs.before.replace("kargs", "other").to_owned()
             }),
-            "expected kernel arguments as boot/landfall-areas.json describes them",
+            "expected kernel arguments as boot/landfall-areas.json describes them, found other content",
         ),
-        (garbage.clone(), "--reset removes them"),
+        (
+            garbage.clone(),
+            "found other content -- `landfall-image customize --reset` removes it",
+        ),
     ] {
         let error = open(&image).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}, expected {expected}");

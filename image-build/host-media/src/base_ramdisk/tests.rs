@@ -107,9 +107,9 @@ fn zstd_frame() -> Vec<u8> {
 
 #[test]
 fn what_is_no_ramdisk() {
-    for bytes in [&b""[..], b"hello world", &[0; 1000]] {
+    for bytes in [&b""[..], b"07070", b"hello world", &[0; 1000]] {
         let opened = BaseRamdisk::open(&mut Cursor::new(bytes), 0..bytes.len() as u64);
-        assert!(opened.is_err(), "{bytes:?}");
+        assert!(matches!(opened, Err(BaseError::NotRamdisk)), "{opened:?}");
     }
     // A place behind the end of the file.
     let bytes = plain(0);
@@ -163,6 +163,18 @@ fn a_cut_ramdisk_is_an_error() {
     let bytes = [&base[..base.len() - 4], &addition].concat();
     let opened = BaseRamdisk::open(&mut Cursor::new(&bytes), 0..bytes.len() as u64);
     assert!(matches!(opened, Err(BaseError::Ramdisk(_))), "{opened:?}");
+}
+
+/// Unlike a damaged area of an ISO, no `--reset` removes it.
+#[test]
+fn a_damaged_addition_is_an_error() {
+    let base = plain(0);
+    let mut bytes = customized(&base, &HostVersion::default().with_file("a", "1"));
+    let zeros = bytes[base.len()..].iter().take_while(|&&byte| byte == 0);
+    let at = base.len() + zeros.count();
+    bytes[at] = b'x';
+    let opened = BaseRamdisk::open(&mut Cursor::new(&bytes), 0..bytes.len() as u64);
+    assert!(matches!(opened, Err(BaseError::Addition(_))), "{opened:?}");
 }
 
 #[test]
