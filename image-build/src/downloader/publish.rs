@@ -199,9 +199,10 @@ fn place_folder(ramdisk: &Ramdisk, images: &Path, name: &str) -> Result<(), Path
     let path = temporary.path();
     for (name, (source, _)) in [KERNEL, RAMDISK].into_iter().zip(&ramdisk.files) {
         let mut input = File::open(source).map_err(PathError::new("cannot open", source))?;
-        write(&path.join(name), &mut input)?;
+        write(&path.join(name), &mut input, source)?;
     }
-    write(&path.join(HEADERS), &mut ramdisk.headers().as_bytes())?;
+    let headers = path.join(HEADERS);
+    write(&headers, &mut ramdisk.headers().as_bytes(), &headers)?;
     set_mode(path, 0o755)?;
     sync(path)?;
     let place = images.join(name);
@@ -218,14 +219,16 @@ fn place_folder(ramdisk: &Ramdisk, images: &Path, name: &str) -> Result<(), Path
 }
 
 /// Writes a file and forces it to the disk: a full NFS or quota may show only then.
-fn write(path: &Path, input: &mut dyn Read) -> Result<(), PathError> {
+/// `source` is the path that an error of `input` names.
+fn write(path: &Path, input: &mut dyn Read, source: &Path) -> Result<(), PathError> {
     let writing = || PathError::new("cannot write", path);
     let mut file = File::create_new(path).map_err(writing())?;
     let mut buffer = vec![0; COPY_BYTES];
     // Not `io::copy`: it uses copy_file_range, which some network file systems
     // refuse.
     loop {
-        let read = input.read(&mut buffer).map_err(writing())?;
+        let read = input.read(&mut buffer);
+        let read = read.map_err(PathError::new("cannot read", source))?;
         if read == 0 {
             break;
         }

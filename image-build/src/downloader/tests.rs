@@ -262,6 +262,20 @@ fn what_stands_in_the_way() {
 }
 
 #[test]
+fn a_source_that_cannot_be_read_is_named() {
+    let site = Site::new();
+    let image = site.directory.path().join("image");
+    let ramdisk = Ramdisk::read(&image).unwrap();
+    // A directory can be opened, but not read.
+    let kernel = image.join(KERNEL);
+    fs::remove_file(&kernel).unwrap();
+    fs::create_dir(&kernel).unwrap();
+    let error = publish::publish(&ramdisk, &site.request, &|_| {}).unwrap_err();
+    let expected = format!("cannot read {}", kernel.display());
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
 fn leftovers_go_when_they_are_old() {
     let site = Site::new();
     fs::create_dir_all(site.images()).unwrap();

@@ -119,6 +119,28 @@ fn what_the_kernel_would_skip_is_not_written() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_named() {
+    // A directory can be opened, but not read.
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_owned();
+    let expected = format!("cannot read {}", path.display());
+    let mut tree = FileTree::default();
+    let content = Content::OnDisk { path, size: 5 };
+    tree.file("a.ko", content, 0o644, Place::Sorted).unwrap();
+    let error = Writer::new(Vec::new()).tree(&tree, 0).unwrap_err();
+    assert_eq!(error.to_string(), expected);
+}
+
+/// The output has room for the header alone.
+#[test]
+fn a_full_output_is_no_fault_of_the_input() {
+    let mut room = [0; 120];
+    let mut writer = Writer::new(&mut room[..]);
+    let error = writer.member("a", Header::default(), 50, &[7u8; 50][..]);
+    assert_eq!(error.unwrap_err().to_string(), "cannot write the archive");
+}
+
+#[test]
 fn faults_have_an_offset() {
     let good = archive(&[("a", b"hello"), ("b", b"")]);
     let second = 110 + 2 + 8;

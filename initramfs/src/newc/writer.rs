@@ -47,6 +47,21 @@ pub enum WriteError {
     },
 }
 
+/// A reader that remembers whether its last read failed. `io::copy` does not say
+/// whether its error is of the reader or of the writer.
+struct Input<R> {
+    content: R,
+    is_broken: bool,
+}
+
+impl<R: Read> Read for Input<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let result = self.content.read(buffer);
+        self.is_broken = result.is_err();
+        result
+    }
+}
+
 /// Writes an archive. The same calls give the same bytes: the owner is always root,
 /// inode numbers count up, link counts and device numbers are constant.
 #[derive(Debug)]
@@ -74,6 +89,19 @@ impl<W: Write> Writer<W> {
         size: u64,
         content: impl Read,
     ) -> Result<(), WriteError> {
+        self.member_of(name, header, size, content, WriteError::Io)
+    }
+
+    /// Like [`Writer::member`]. `reading` makes the error of a `content` that cannot be
+    /// read.
+    fn member_of(
+        &mut self,
+        name: &str,
+        header: Header,
+        size: u64,
+        content: impl Read,
+        reading: impl FnOnce(io::Error) -> WriteError,
+    ) -> Result<(), WriteError> {
         if name.is_empty() || name.len() >= MAX_NAME_LEN || name.contains('\0') || name == TRAILER {
             return Err(WriteError::BadName(name.to_owned()));
         }
@@ -85,7 +113,15 @@ impl<W: Write> Writer<W> {
         };
         self.header(name, header, size_field)?;
         // Read one byte more than announced, to notice a file that has grown.
-        let found = io::copy(&mut content.take(size + 1), &mut self.out)?;
+        let mut content = Input {
+            content: content.take(size + 1),
+            is_broken: false,
+        };
+        let found = io::copy(&mut content, &mut self.out);
+        let found = found.map_err(|error| match content.is_broken {
+            true => reading(error),
+            false => WriteError::Io(error),
+        })?;
         if found != size {
             return Err(WriteError::SizeChanged {
                 name: name.to_owned(),
@@ -121,7 +157,9 @@ impl<W: Write> Writer<W> {
                 Node::File(Content::OnDisk { path: source, size }) => {
                     let file = std::fs::File::open(source)
                         .map_err(PathError::new("cannot open", source))?;
-                    self.member(path, header(S_IFREG), *size, file)?;
+                    self.member_of(path, header(S_IFREG), *size, file, |error| {
+                        PathError::new("cannot read", source)(error).into()
+                    })?;
                 }
             }
         }
