@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &HostsArguments) -> Result<()> {
     let hosts = Hosts::read(&arguments.hosts)?;
     ensure!(
         !hosts.hosts.is_empty(),
-        "expected hosts: --hosts, --agent-config, --install-config, --bare-metal-hosts, --nmstate or --network-data"
+        "expected hosts, found none -- give --hosts, --agent-config, --install-config, --bare-metal-hosts, --nmstate or --network-data"
     );
     report.warnings(&hosts.warnings);
     let mut output = OutputFile::create(&arguments.output.output, arguments.output.force)?;

@@ -151,8 +151,8 @@ fn fill(medium: &Medium<'_>, work: &Path, tree: &Tree<'_>) -> Result<()> {
     if let Some(placed) = medium.coreos_image {
         tree.put(coreos_image::DESCRIPTION, placed.image.to_json().as_bytes())?;
         let place = tree.path(coreos_image::FILE)?;
-        fs::rename(&placed.copy, &place)
-            .with_context(|| format!("cannot move {}", place.display()))?;
+        let (from, to) = (placed.copy.display(), place.display());
+        fs::rename(&placed.copy, &place).with_context(|| format!("cannot move {from} to {to}"))?;
     }
     let mut bios_loader =
         fs::read(boot_parts::BIOS_CD_BOOT.what).context("cannot read GRUB's CD boot sector")?;
@@ -252,7 +252,7 @@ pub(crate) fn fat_image(files: &[(&str, Vec<u8>)], serial: u32) -> Result<Vec<u8
         size: fat::Size::Smallest,
     };
     let files = files.iter().map(|(path, bytes)| (*path, &bytes[..]));
-    fat::build(files, &layout).context("EFI system partition")
+    fat::build(files, &layout).context("cannot make the EFI system partition")
 }
 
 fn grub_core(medium: &Medium<'_>, work: &Path, format: &str, modules: &[&str]) -> Result<Vec<u8>> {

@@ -54,7 +54,7 @@ pub(crate) fn find_ingredients(
     let module_set = arguments.module_set()?;
     if let Some(directory) = &arguments.firmware_dir {
         fs::read_dir(directory)
-            .with_context(|| format!("--firmware-dir {}", directory.display()))?;
+            .with_context(|| format!("--firmware-dir: cannot read {}", directory.display()))?;
     }
     let rescue_layer = match arguments.rescue_layer {
         true => Some(RescueLayer::of_this_machine()?),

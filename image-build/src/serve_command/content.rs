@@ -140,7 +140,7 @@ impl<'a> Content<'a> {
         let common = common_version(&self.arguments.service)?;
         if hosts.hosts.is_empty() {
             bail!(
-                "expected hosts: --hosts, --install-config, --agent-config, --bare-metal-hosts, --nmstate or --network-data"
+                "expected hosts, found none -- give --hosts, --install-config, --agent-config, --bare-metal-hosts, --nmstate or --network-data"
             );
         }
         let version = |host: &EmbeddedHost| (host.name(), common.clone().with_host(host));

@@ -156,6 +156,6 @@ fn hosts_are_added_to_a_finished_ramdisk_and_iso() {
     assert!(
         fixture
             .fails(&["hosts", "-o", "x"])
-            .contains("expected hosts: --hosts")
+            .contains("expected hosts, found none -- give --hosts")
     );
 }

@@ -26,7 +26,7 @@ fn inputs_are_checked_before_any_work() {
         ),
         (
             &["pxe", "--agent", "agent", "--firmware-dir", "no/such"],
-            "--firmware-dir no/such: No such file or directory",
+            "--firmware-dir: cannot read no/such: No such file or directory",
         ),
         (
             &["pxe", "--agent", "agent", "--coreos-image-url", "rhcos.raw"],

@@ -173,7 +173,10 @@ fn what_cannot_be_served_ends_at_once() {
             &["serve", "--iso", "base.iso", "--hosts", "bad"],
             "bad/node1.yaml: ",
         ),
-        (&["serve", "--iso", "base.iso"], "expected hosts: --hosts"),
+        (
+            &["serve", "--iso", "base.iso"],
+            "expected hosts, found none -- give --hosts",
+        ),
         (
             &[&good[..], &["--pxe", "tree"]].concat(),
             "tree/initrd.img: ramdisk at byte 0: expected a complete zstd archive: ",
