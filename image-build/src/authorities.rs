@@ -17,7 +17,11 @@ pub(crate) fn check(pem: &[u8]) -> Result<()> {
     );
     let certificates = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| anyhow::anyhow!("expected certificates in PEM, found {error}"))?;
+        .map_err(|error| {
+            anyhow::anyhow!(
+                "expected certificates in PEM, found damaged or incomplete text: {error}"
+            )
+        })?;
     ensure!(
         !certificates.is_empty(),
         "expected certificates in PEM (BEGIN CERTIFICATE), found none"

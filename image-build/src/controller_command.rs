@@ -19,8 +19,8 @@ use crate::serve_command::{
     Running, base_files, common_version, runtime, tls, warn_of_ignition_configs,
 };
 
-/// Where the status is endpoints if no other address is given. Not to clients of the
-/// images: it lists all hosts.
+/// The address of the status endpoints if no other one is given. Clients of the images
+/// cannot reach it: the status lists all hosts.
 const STATUS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8085);
 /// How often the status forgets the reads of hosts that have gone.
 const UPKEEP: Duration = Duration::from_secs(60);

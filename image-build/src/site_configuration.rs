@@ -213,7 +213,10 @@ mod tests {
         for (text, expected) in [
             ("", "found none"),
             ("[DEFAULT]\n", "found none"),
-            (cut.as_str(), "expected certificates in PEM, found"),
+            (
+                cut.as_str(),
+                "expected certificates in PEM, found damaged or incomplete text: ",
+            ),
             (short, "certificate 1: expected DER"),
             (&format!("{AUTHORITY}{key}"), "found a private key"),
         ] {

@@ -76,7 +76,7 @@ fn report_repeated(manifests: &[Manifest], reading: &mut Reading) {
     } in manifests
     {
         if !seen.insert((namespace, name)) {
-            reading.faults.push(format!("{title}: is given twice"));
+            reading.faults.push(format!("{title} is given twice"));
         }
     }
 }

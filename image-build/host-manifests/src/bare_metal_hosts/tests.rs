@@ -335,7 +335,7 @@ fn a_secret_is_in_the_namespace_of_the_host() {
         (
             None,
             &[None, None],
-            "f1: Secret s: is given twice".to_owned(),
+            "f1: Secret s is given twice".to_owned(),
         ),
     ] {
         assert_eq!(named(host, secrets).faults, [fault]);
@@ -396,7 +396,7 @@ fn every_fault_has_its_path() {
         ),
         (
             format!("{0}\n---\n{0}", of("a", json!({"bootMACAddress": MAC}))),
-            &["f1: BareMetalHost a: is given twice"],
+            &["f1: BareMetalHost a is given twice"],
         ),
         (
             "[5, {kind: Secret}, {metadata: {name: x}}, {kind: Secret, metadata: {name: 5}}]"
