@@ -82,7 +82,7 @@ pub(crate) struct Verdict {
 
 pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
     let file = File::open(image).with_context(|| format!("cannot open {}", image.display()))?;
-    let size = file_size(&file)?;
+    let size = file_size(image, &file)?;
     let mut faults = Vec::new();
     let text = match iso.read(PATH, LIMIT) {
         Ok(text) => text,
@@ -163,9 +163,10 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
 }
 
 /// The size of a regular file, or of a disk to which the ISO was copied.
-fn file_size(file: &File) -> Result<u64> {
+fn file_size(image: &Path, file: &File) -> Result<u64> {
     let mut file = file;
-    file.seek(SeekFrom::End(0)).context("cannot get its size")
+    file.seek(SeekFrom::End(0))
+        .with_context(|| format!("cannot get the size of {}", image.display()))
 }
 
 fn cut_off(expected: u64, found: u64) -> String {
@@ -181,7 +182,9 @@ struct Whole {
 impl Whole {
     fn parse(text: &str) -> Result<Self> {
         let line = text.lines().find_map(|line| line.strip_prefix(WHOLE));
-        let fields = line.and_then(|line| line.split_once(" bytes, sha256 "));
+        let line = line
+            .ok_or_else(|| anyhow!("{PATH}: expected a line about the whole medium, found none"))?;
+        let fields = line.split_once(" bytes, sha256 ");
         let whole = fields.and_then(|(size, sha256)| {
             let size = size.parse().ok()?;
             let sha256 = sha256.to_owned();
@@ -252,4 +255,26 @@ fn digest(file: &File, ranges: &[Range<u64>]) -> Result<String> {
     }
     writer.flush()?;
     Ok(writer.finish().1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_line_about_the_medium_is_not_a_damaged_one() {
+        for (text, expected) in [
+            (
+                TITLE.to_owned(),
+                "SHA256SUMS: expected a line about the whole medium, found none",
+            ),
+            (
+                format!("{TITLE}{WHOLE}many bytes, sha256 0\n"),
+                "SHA256SUMS: the line about the whole medium is damaged",
+            ),
+        ] {
+            let fault = Whole::parse(&text).err().map(|fault| fault.to_string());
+            assert_eq!(fault.as_deref(), Some(expected));
+        }
+    }
 }

@@ -161,7 +161,8 @@ fn is_file(image: &Path) -> Result<()> {
 /// able to read a private file of somebody else.
 fn keep_owner(image: &Metadata, output: &mut OutputFile, report: &Report) -> Result<()> {
     let path = output.path().display().to_string();
-    let made = output.file().metadata().context("cannot get the owner")?;
+    let made = output.file().metadata();
+    let made = made.with_context(|| format!("cannot get the owner of {path}"))?;
     let (uid, gid) = (image.uid(), image.gid());
     if (uid, gid) == (made.uid(), made.gid()) {
         return Ok(());
@@ -183,10 +184,12 @@ fn show(image: &Path, report: &Report) -> Result<()> {
     }
     // Not in TMPDIR, which is often in memory, if the image's directory is writable.
     let directory = directory_of(image);
+    let elsewhere = std::env::temp_dir();
+    let (first, second) = (directory.display(), elsewhere.display());
     let scratch = TemporaryPath::file(directory, SCRATCH);
     let (mut unpacked, _scratch) = scratch
-        .or_else(|_| TemporaryPath::file(&std::env::temp_dir(), SCRATCH))
-        .with_context(|| format!("cannot make a file in {}", directory.display()))?;
+        .or_else(|_| TemporaryPath::file(&elsewhere, SCRATCH))
+        .with_context(|| format!("cannot make a file in {first}, nor in {second}"))?;
     repack::unpack(image, &file, &mut unpacked, boot_image::most_bytes, report)?;
     show_disk(unpacked, image, report)
 }
@@ -263,7 +266,8 @@ fn change(
     report: &Report,
 ) -> Result<(&'static str, Settings)> {
     report.stage("changing the boot partition");
-    let disk = disk.try_clone().context("cannot open the copy")?;
+    let disk = disk.try_clone();
+    let disk = disk.with_context(|| format!("cannot open the copy of {}", image.display()))?;
     let mut opened = BootImage::open(disk, image)?;
     let settings = opened
         .change(changes)

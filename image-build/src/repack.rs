@@ -83,7 +83,7 @@ pub(crate) fn unpack(
         };
         ensure!(
             size <= limit,
-            "{}: expected an image of at most {limit} bytes according to its header, found more",
+            "{}: expected an image of at most {limit} bytes, found more",
             image.display()
         );
         write_sparse(into, &buffer[..filled]).context("cannot write the unpacked image")?;
