@@ -39,7 +39,7 @@ pub enum ModuleFileError {
     /// The file cannot be read or unpacked.
     #[error(transparent)]
     Path(#[from] PathError),
-    #[error("kernel module {path}")]
+    #[error("cannot read kernel module {path}")]
     Elf {
         path: String,
         #[source]
@@ -225,7 +225,7 @@ mod tests {
             (
                 "a.ko",
                 &b"hello, this is no module"[..],
-                "kernel module DIR/a.ko",
+                "cannot read kernel module DIR/a.ko",
             ),
             (
                 "b.ko",

@@ -17,7 +17,7 @@ pub(crate) enum RunError {
         #[source]
         source: Box<kube::Error>,
     },
-    #[error("no end after {} s", LONGEST_RUN.as_secs())]
+    #[error("timed out after {} s", LONGEST_RUN.as_secs())]
     TimedOut,
     /// A fault of this program.
     #[error("no end after {MOST_STEPS} steps")]

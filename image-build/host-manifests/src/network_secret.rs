@@ -27,6 +27,9 @@ pub const NETWORK_KEYS: [&str; 3] = [NMSTATE, "networkData", "value"];
 /// In bytes: the maximum size of the network in a Secret. Kubernetes stores Secrets of
 /// up to 1 MiB; a host with a hundred interfaces needs about 25 KiB.
 const LARGEST: usize = 256 << 10;
+/// In bytes: the maximum size of that network as base64, which is longer than its content
+/// by a third, and by line ends.
+const LARGEST_BASE64: usize = 2 * LARGEST;
 /// At most this many key names are listed in a message.
 const MOST_NAMES: usize = 8;
 
@@ -45,6 +48,8 @@ pub enum NetworkSecretError {
     /// `data` holds base64, `stringData` plain text.
     #[error("{path}: expected base64, found other text -- is `stringData` meant?")]
     NoBase64 { path: String },
+    #[error("{path}: expected at most {LARGEST_BASE64} bytes of base64, found {found}")]
+    LongBase64 { path: String, found: usize },
     #[error("{key}: expected at most {LARGEST} bytes, found {found}")]
     TooLong { key: &'static str, found: usize },
     #[error("{key}: expected text in UTF-8, found other bytes")]
@@ -207,10 +212,9 @@ fn bytes(part: &str, key: &'static str, value: &Value) -> Result<Vec<u8>, Networ
     if part != "data" {
         return Ok(text.clone().into_bytes());
     }
-    // Base64 is longer than its content by a third, and by line ends.
-    if text.len() > 2 * LARGEST {
-        let found = text.len() / 4 * 3;
-        return Err(NetworkSecretError::TooLong { key, found });
+    if text.len() > LARGEST_BASE64 {
+        let found = text.len();
+        return Err(NetworkSecretError::LongBase64 { path, found });
     }
     let packed: String = text.split_ascii_whitespace().collect();
     STANDARD

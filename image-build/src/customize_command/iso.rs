@@ -146,7 +146,7 @@ fn in_place(base: &File, path: &Path, patches: &[Patch]) -> Result<()> {
             return Ok(());
         };
         match write(&old) {
-            Ok(()) => Err(error).with_context(|| format!("{}; it is unchanged", writing())),
+            Ok(()) => bail!("{}: {error}; it is unchanged", writing()),
             Err(_) => bail!(
                 "{}: {error}; its areas are damaged -- customize it again with --reset",
                 writing()
@@ -203,7 +203,9 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"0ab34567c9");
         // Opened for reading only, so every write fails.
         let file = File::open(&path).unwrap();
-        assert!(in_place(&file, &path, &[patch(0, "x")]).is_err());
+        let error = in_place(&file, &path, &[patch(0, "x")]).unwrap_err();
+        let text = error.to_string();
+        assert!(text.ends_with("(os error 9); it is unchanged"), "{text}");
         assert_eq!(std::fs::read(&path).unwrap(), b"0ab34567c9");
     }
 }

@@ -48,7 +48,8 @@ impl RamdiskContent {
                     && is_module(path)
                 {
                     let info = ModInfo::of_file(&kernel.modules.join(path));
-                    let info = info.with_context(|| format!("SBOM: module {path}"))?;
+                    let info =
+                        info.with_context(|| format!("cannot read module {path} for the SBOM"))?;
                     content.modules.push(member(path, info.license));
                 } else if let Some(path) = entry.name.strip_prefix("lib/firmware/") {
                     content.firmware.push(member(path, None));

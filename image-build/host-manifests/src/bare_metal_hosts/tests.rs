@@ -241,7 +241,7 @@ fn a_secret_that_cannot_be_used_is_a_fault() {
         ),
         (
             json!({"data": {"nmstate": "A".repeat(3 << 20)}}),
-            "nmstate: expected at most 262144 bytes, found 2359296",
+            "data.nmstate: expected at most 524288 bytes of base64, found 3145728",
         ),
         (
             json!({"stringData": {"networkData": "version: 2\nethernets: {}\n"}}),
