@@ -1,11 +1,12 @@
 //! The certificate and key of the service.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::pem::{self, PemObject as _};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::file_stamp::FileStamp;
@@ -13,19 +14,40 @@ use crate::file_stamp::FileStamp;
 /// Why TLS cannot be offered.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
+    #[error("cannot read {}", path.display())]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("{}: expected a certificate chain in PEM", path.display())]
     Certificate {
         path: PathBuf,
         #[source]
-        source: rustls_pki_types::pem::Error,
+        source: pem::Error,
     },
     #[error("{}: expected a certificate chain in PEM, found none", path.display())]
     NoCertificate { path: PathBuf },
+    #[error("{}: expected an X.509 certificate, found other or damaged data", path.display())]
+    BadCertificate {
+        path: PathBuf,
+        #[source]
+        source: rustls::Error,
+    },
     #[error("{}: expected a private key in PEM", path.display())]
     Key {
         path: PathBuf,
         #[source]
-        source: rustls_pki_types::pem::Error,
+        source: pem::Error,
+    },
+    #[error(
+        "{}: expected a private key of type RSA, ECDSA (P-256 or P-384) or Ed25519, found another type or damaged data",
+        path.display()
+    )]
+    BadKey {
+        path: PathBuf,
+        #[source]
+        source: rustls::Error,
     },
     #[error("{} and {} do not belong together", certificate.display(), key.display())]
     Pair {
@@ -120,29 +142,45 @@ fn stamps(certificate: &Path, key: &Path) -> [Option<FileStamp>; 2] {
 fn read(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|source| TlsError::Certificate {
-            path: certificate.to_owned(),
-            source,
+        .map_err(|error| {
+            let path = certificate.to_owned();
+            match error {
+                pem::Error::Io(source) => TlsError::Unreadable { path, source },
+                source => TlsError::Certificate { path, source },
+            }
         })?;
     if chain.is_empty() {
         let path = certificate.to_owned();
         return Err(TlsError::NoCertificate { path });
     }
-    let private = PrivateKeyDer::from_pem_file(key).map_err(|source| TlsError::Key {
-        path: key.to_owned(),
-        source,
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| {
+        let path = key.to_owned();
+        match error {
+            pem::Error::Io(source) => TlsError::Unreadable { path, source },
+            source => TlsError::Key { path, source },
+        }
     })?;
-    let pair = |source| TlsError::Pair {
-        certificate: certificate.to_owned(),
-        key: key.to_owned(),
-        source,
+    let unusable = |error: rustls::Error| match error {
+        source @ rustls::Error::InconsistentKeys(_) => TlsError::Pair {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            source,
+        },
+        source @ rustls::Error::InvalidCertificate(_) => TlsError::BadCertificate {
+            path: certificate.to_owned(),
+            source,
+        },
+        source => TlsError::BadKey {
+            path: key.to_owned(),
+            source,
+        },
     };
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(pair)?
+        .map_err(unusable)?
         .with_no_client_auth()
         .with_single_cert(chain, private)
-        .map_err(pair)?;
+        .map_err(unusable)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -85,14 +85,31 @@ fn a_new_certificate_is_for_new_connections() {
     for (file, text, expected) in [
         ("key.pem", "x", "expected a private key in PEM"),
         (
+            "key.pem",
+            "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n",
+            "expected a private key of type RSA, ",
+        ),
+        (
             "cert.pem",
             "",
             "expected a certificate chain in PEM, found none",
+        ),
+        (
+            "cert.pem",
+            "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n",
+            "expected an X.509 certificate, found other or damaged data",
         ),
     ] {
         std::fs::write(fixture.directory.path().join(file), text).unwrap();
         let error = tls.reload().unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
+        write_identity(&fixture.directory);
+    }
+    for file in ["key.pem", "cert.pem"] {
+        let path = fixture.directory.path().join(file);
+        std::fs::remove_file(&path).unwrap();
+        let error = tls.reload().unwrap_err().to_string();
+        assert_eq!(error, format!("cannot read {}", path.display()));
         write_identity(&fixture.directory);
     }
     // The service also notices changed files without an order.
