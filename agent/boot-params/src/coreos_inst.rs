@@ -99,6 +99,9 @@ pub struct CoreosInst {
     pub faults: Vec<String>,
     /// Arguments that are ignored, or that are read differently from how they look.
     pub warnings: Vec<String>,
+    /// That the arguments install nothing. This is wrong if a config file orders an
+    /// installation.
+    pub remarks: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,6 +153,7 @@ impl CoreosInst {
             ignition_hash: reader.digest(IGNITION_HASH, Digest::from_ignition),
             faults: Vec::new(),
             warnings: Vec::new(),
+            remarks: Vec::new(),
         };
         let names_system = [IMAGE_URL, STREAM, IGNITION_URL].iter().any(|key| {
             let token = line.last(key);
@@ -179,7 +183,7 @@ impl CoreosInst {
             false => reader.warnings.extend(unknown),
         }
         (inst.faults, inst.warnings) = (reader.faults, reader.warnings);
-        inst.check_together(line);
+        inst.check_together(line, has_hints);
         inst
     }
 
@@ -220,15 +224,20 @@ impl CoreosInst {
         .collect()
     }
 
-    fn check_together(&mut self, line: &CommandLine) {
+    fn check_together(&mut self, line: &CommandLine, has_hints: bool) {
         if !self.is_wanted() {
             // Otherwise the machine would continue without saying why it installs
             // nothing.
             let given = KNOWN.iter().find(|key| line.last(key).is_some());
             if let Some(key) = given.filter(|_| self.faults.is_empty()) {
-                self.warnings.push(format!(
-                    "{key}: nothing is installed without {INSTALL_DEV} or root device hints in the ramdisk"
-                ));
+                match has_hints {
+                    true => self.remarks.push(format!(
+                        "{key}: nothing is installed without {INSTALL_DEV}, {IMAGE_URL}, {STREAM} or a config in {IGNITION_URL}"
+                    )),
+                    false => self.remarks.push(format!(
+                        "{key}: nothing is installed without {INSTALL_DEV} or root device hints in the ramdisk"
+                    )),
+                }
             }
             return;
         }
@@ -352,7 +361,7 @@ impl<'a> Reader<'a> {
         match (self.switch(LEGACY), newer) {
             (true, Some(newer)) => {
                 self.warnings.push(format!(
-                    "{LEGACY}=yes: ignored, since the old installer that needs it does not know {newer}; the image is verified"
+                    "{LEGACY}=yes: ignored, since the old installer that needs it does not know {newer}; the image is verified unless {INSECURE} is set"
                 ));
                 false
             }

@@ -102,6 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut warnings = params.warnings.clone();
     warnings.extend(inst.faults.iter().cloned());
     warnings.extend(inst.warnings.iter().cloned());
+    warnings.extend(inst.remarks.iter().cloned());
     let not_supported = params.not_supported_yet();
     if arguments.json {
         let row = |key: &str, value: &str, origin: &Origin| json!({"key": key, "value": value, "origin": origin.to_string()});

@@ -170,6 +170,7 @@ fn warnings(arguments: &str) -> Vec<String> {
     let inst = CoreosInst::from_command_line(&line);
     warnings.extend(inst.faults);
     warnings.extend(inst.warnings);
+    warnings.extend(inst.remarks);
     warnings
 }
 

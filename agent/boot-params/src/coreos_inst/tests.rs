@@ -63,7 +63,8 @@ fn a_line_of_today_with_the_old_word_is_verified() {
             "coreos.inst=yes coreos.inst.install_dev=sda {current_only}"
         ));
         assert!(inst.is_wanted() && !inst.legacy, "{current_only}");
-        assert!(inst.warnings[0].contains("is verified"), "{inst:?}");
+        let warning = "the image is verified unless coreos.inst.insecure is set";
+        assert!(inst.warnings[0].ends_with(warning), "{inst:?}");
     }
 }
 
@@ -191,14 +192,6 @@ fn what_would_install_something_else_is_a_fault() {
 fn what_is_ignored_is_told() {
     for (text, warning) in [
         (
-            "coreos.inst.image_url=http://a/b",
-            "coreos.inst.image_url: nothing is installed without coreos.inst.install_dev or root device hints in the ramdisk",
-        ),
-        (
-            "coreos.inst=no",
-            "coreos.inst: nothing is installed without coreos.inst.install_dev or root device hints in the ramdisk",
-        ),
-        (
             "coreos.inst.instal_dev=sda",
             "coreos.inst.instal_dev: unknown name; ignored -- did you mean coreos.inst.install_dev?",
         ),
@@ -226,6 +219,33 @@ fn what_is_ignored_is_told() {
         read("quiet ip=dhcp coreos.live.rootfs_url=x"),
         CoreosInst::default()
     );
+}
+
+/// A config file can order an installation that has no disk here, so it is no warning.
+#[test]
+fn a_line_that_installs_nothing_is_told() {
+    for (text, remark) in [
+        (
+            "coreos.inst.image_url=http://a/b",
+            "coreos.inst.image_url: nothing is installed without coreos.inst.install_dev or root device hints in the ramdisk",
+        ),
+        (
+            "coreos.inst=no",
+            "coreos.inst: nothing is installed without coreos.inst.install_dev or root device hints in the ramdisk",
+        ),
+    ] {
+        let inst = read(text);
+        assert_eq!(inst.remarks, [remark], "{text}");
+        assert_eq!(inst.warnings, [""; 0], "{text}");
+    }
+    let hinted = CoreosInst::with_hinted_disk(&CommandLine::parse("coreos.inst.ignition_url=skip"));
+    assert_eq!(
+        hinted.remarks,
+        [
+            "coreos.inst.ignition_url: nothing is installed without coreos.inst.install_dev, coreos.inst.image_url, coreos.inst.stream or a config in coreos.inst.ignition_url"
+        ]
+    );
+    assert_eq!(read("coreos.inst.install_dev=a").remarks, [""; 0]);
 }
 
 /// The hints replace the disk, and nothing else.

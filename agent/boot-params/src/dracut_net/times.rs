@@ -36,24 +36,39 @@ impl Times {
         let mut times = Times::default();
         let mut attempts = 1;
         for token in line.tokens() {
-            let is_read = match token.key.as_str() {
-                "rd.net.timeout.dhcp" => assign(&mut times.dhcp, seconds(token, 1, LONGEST)),
-                "rd.net.dhcp.retry" => assign(&mut attempts, number(token, 1, LONGEST)),
+            let text = &token.text;
+            let (is_read, expected) = match token.key.as_str() {
+                "rd.net.timeout.dhcp" => (
+                    assign(&mut times.dhcp, seconds(token, 1, LONGEST)),
+                    "1 to 2147483647 s or infinity",
+                ),
+                "rd.net.dhcp.retry" => (
+                    assign(&mut attempts, number(token, 1, LONGEST)),
+                    "a number from 1 to 2147483647",
+                ),
                 "rd.net.timeout.carrier" => {
                     let found = number(token, 0, LONGEST);
+                    // As in NetworkManager, an earlier argument has no effect then.
+                    if found.is_none() {
+                        warnings.push(format!(
+                            "{text}: expected 0 to {LONGEST} s; the default is used"
+                        ));
+                    }
                     times.carrier = found.filter(|seconds| *seconds != 0);
-                    found.is_some()
+                    continue;
                 }
                 "rd.net.timeout.ip-required" => {
                     let found = seconds(token, 0, LONGEST / 1000);
                     let found = found.map(|seconds| seconds.saturating_mul(1000).min(LONGEST));
-                    assign(&mut times.ip_required_ms, found)
+                    (
+                        assign(&mut times.ip_required_ms, found),
+                        "0 to 2147483 s or infinity",
+                    )
                 }
-                _ => true,
+                _ => continue,
             };
             if !is_read {
-                let text = &token.text;
-                warnings.push(format!("{text}: expected a number; the default is used"));
+                warnings.push(format!("{text}: expected {expected}; ignored"));
             }
         }
         times.dhcp = times.dhcp.saturating_mul(attempts).min(LONGEST);

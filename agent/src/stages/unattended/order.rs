@@ -44,6 +44,7 @@ impl Order {
         });
         if !line.is_wanted() && files.is_empty() {
             warn_all(&line.warnings);
+            warn_all(&line.remarks);
             return None;
         }
         if let Some(master) = master(&settings.params) {
