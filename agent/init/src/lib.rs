@@ -80,14 +80,19 @@ pub fn run() -> ! {
         complete::stop(&fault);
     }
     // `is_init` could not check this, because /proc was not mounted yet.
-    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    if namespace != Path::new(FIRST_PID_NAMESPACE) {
-        tracing::error!(
-            "expected PID namespace {FIRST_PID_NAMESPACE}, found {} -- no disk will be written",
+    match fs::read_link("/proc/self/ns/pid") {
+        Ok(namespace) if namespace == Path::new(FIRST_PID_NAMESPACE) => {
+            if let Err(error) = permission::mark_as_ramdisk() {
+                tracing::error!("{error}; the agent will not run -- reboot the machine");
+            }
+        }
+        Ok(namespace) => tracing::error!(
+            "expected PID namespace {FIRST_PID_NAMESPACE}, found {}; the agent will not run -- boot a machine with the ramdisk, not a container",
             namespace.display()
-        );
-    } else if let Err(error) = permission::mark_as_ramdisk() {
-        tracing::error!("{error} -- no disk will be written in this boot, reboot the machine");
+        ),
+        Err(error) => tracing::error!(
+            "cannot read /proc/self/ns/pid: {error}; the agent will not run -- reboot the machine"
+        ),
     }
 
     modprobe::register();

@@ -91,13 +91,13 @@ pub(super) fn receive_in_background(progress: Arc<Progress>) -> Option<PipeWrite
     });
     match opened {
         Ok((reader, writer)) => {
-            let consequence = "the watchdog is fed for 5 minutes only";
+            let consequence = "if a watchdog runs, it is fed for 5 minutes only";
             super::spawn("progress", consequence, move || receive(reader, &progress));
             Some(writer)
         }
         Err(error) => {
             tracing::warn!(
-                "cannot create a pipe to the agent: {error}; a watchdog will reset this machine in 5 minutes"
+                "cannot create a pipe to the agent: {error}; if a watchdog runs, it will reset this machine in 5 minutes"
             );
             None
         }

@@ -14,7 +14,7 @@ pub(crate) enum FrameError {
     /// Holds the length and the limit, in bytes.
     #[error("expected at most {1} bytes, found {0}")]
     TooLong(usize, usize),
-    #[error("expected its JSON, found another")]
+    #[error("expected the JSON of a message, found other data")]
     Json,
 }
 

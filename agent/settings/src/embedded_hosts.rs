@@ -72,7 +72,9 @@ fn read(path: &Path, left: usize) -> io::Result<(EmbeddedHost, usize)> {
         .take(limit as u64 + 1)
         .read_to_string(&mut text)?;
     if text.len() > limit {
-        return Err(io::Error::other(format!("expected at most {limit} bytes")));
+        return Err(io::Error::other(format!(
+            "expected at most {limit} bytes, found more"
+        )));
     }
     let host = EmbeddedHost::from_json(&text).map_err(io::Error::other)?;
     Ok((host, text.len()))

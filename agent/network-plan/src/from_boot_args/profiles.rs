@@ -277,7 +277,8 @@ impl Profiles {
                 let families = [interface.ipv4.take(), interface.ipv6.take()];
                 for ip in families.into_iter().flatten() {
                     let of_port = |what: &str, value: String| {
-                        let why = format!("a port of {controller} has no {what}, found {value}");
+                        let why =
+                            format!("expected no {what} on a port of {controller}, found {value}");
                         (value, why)
                     };
                     let addresses = ip.addresses.iter().map(IpPrefix::to_string);

@@ -52,7 +52,7 @@ impl Configurator {
             let metric = metric(index, interface);
             let added = self.changes.try_address(index, address, metric).await;
             if let Err(error) = removed.and(added) {
-                tracing::warn!("{} cannot try {address} again: {error}", nic.link.name);
+                tracing::warn!("{}: cannot try {address} again: {error}", nic.link.name);
             }
         }
     }

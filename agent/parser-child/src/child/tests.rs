@@ -82,7 +82,7 @@ fn a_parser_that_misbehaves_gives_an_error_in_words() {
         ("while :; do :; done", "has no answer after 2 s"),
         (
             "exec cat /dev/zero",
-            "gave a wrong answer: expected its JSON, found another",
+            "gave a wrong answer: expected the JSON of a message, found other data",
         ),
         (
             "exec yes",
@@ -107,7 +107,7 @@ fn a_parser_that_misbehaves_gives_an_error_in_words() {
         ),
         (
             r"printf '\002\000\000\000[]'; exec sleep 1000",
-            "gave a wrong answer: expected its JSON, found another",
+            "gave a wrong answer: expected the JSON of a message, found other data",
         ),
     ] {
         let script = format!("{GREETS}{script}");
