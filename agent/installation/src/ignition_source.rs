@@ -69,7 +69,9 @@ fn of_file(path: &Path) -> Result<Vec<u8>> {
 /// network.
 fn of_server(url: &str, options: &InstallOptions, servers: &Servers) -> Result<Vec<u8>> {
     let scheme = reqwest::Url::parse(url)
-        .map_err(|error| Failure::invalid_params(format!("Ignition URL {url}: {error}")))?
+        .map_err(|error| {
+            Failure::invalid_params(format!("Ignition URL {}: {error}", fetch::shown(url)))
+        })?
         .scheme()
         .to_owned();
     match &scheme[..] {
@@ -250,5 +252,17 @@ mod tests {
             3,
             "not asked without a reason to trust"
         );
+    }
+
+    #[test]
+    fn a_password_in_a_wrong_url_is_not_shown() {
+        let options = of_url("https://user:secret@host:99999/a.ign");
+        let servers = Servers {
+            client: http_client(),
+            verified: true,
+        };
+        let failure = read(&options, &servers).unwrap_err();
+        assert!(failure.details.starts_with("Ignition URL "), "{failure}");
+        assert!(!failure.details.contains("secret"), "{failure}");
     }
 }
