@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use landfall_disk::device::busy::KernelView;
 use landfall_disk::device::target::refuse_boot_medium;
-use landfall_disk::tables::gpt::Table;
+use landfall_disk::tables::gpt::{self, Table};
 use landfall_disk::tables::table_error::TableError;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::block_ioctl;
@@ -45,7 +45,8 @@ impl Head {
         for sector in &self.sectors {
             match Table::parse(&self.bytes, *sector) {
                 Ok(table) => return Ok(table),
-                Err(e) => reason = e,
+                Err(e) if gpt::has_signature(&self.bytes, *sector) => reason = e,
+                Err(_) => {}
             }
         }
         Err(reason)
@@ -158,6 +159,28 @@ pub fn release_left_mounts() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gpt_that_is_missing_is_not_one_that_is_damaged() {
+        for (signature, expected) in [
+            (&b""[..], TableError::Missing),
+            (
+                b"EFI PART",
+                TableError::Lengths {
+                    header: 0,
+                    entry: 0,
+                },
+            ),
+        ] {
+            let mut bytes = vec![0; HEAD_LEN as usize];
+            bytes[512..][..signature.len()].copy_from_slice(signature);
+            let head = Head {
+                bytes,
+                sectors: vec![512, 4096],
+            };
+            assert_eq!(head.table().unwrap_err(), expected);
+        }
+    }
 
     /// A mount that is left keeps the disk busy for the next attempt.
     #[test]

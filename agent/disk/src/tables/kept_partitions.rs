@@ -206,10 +206,11 @@ fn unhidden(partition: Partition, entry: Entry) -> (Partition, Entry) {
 fn read_table(disk: &DiskEnds<'_>, filters: &[PartitionFilter]) -> Result<Option<(Table, bool)>> {
     let primary = match Table::parse(disk.head, disk.sector) {
         Ok(table) => return Ok(Some((table, false))),
-        Err(reason) => reason,
+        Err(reason) if gpt::has_signature(disk.head, disk.sector) => reason,
+        Err(_) => TableError::Missing,
     };
     if let Ok(table) = Table::parse_backup(disk.tail, disk.size, disk.sector) {
-        tracing::warn!("the disk's GPT is damaged ({primary}), using its backup");
+        tracing::warn!("the disk's GPT is damaged or missing ({primary}), using its backup");
         return Ok(Some((table, true)));
     }
     let is_announced = |sector| {
@@ -217,7 +218,7 @@ fn read_table(disk: &DiskEnds<'_>, filters: &[PartitionFilter]) -> Result<Option
     };
     if is_announced(disk.sector) {
         return Err(unfit(format!(
-            "the disk's GPT and its backup are damaged: {primary}"
+            "the disk's GPT and its backup are damaged or missing: {primary}"
         ))
         .hint("repair it, or install without keeping partitions"));
     }

@@ -9,7 +9,7 @@ pub(super) const MOST_ENTRIES: u64 = 512;
 /// All places and lengths are in bytes, unless their name says that they are sectors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    #[error("no partition table")]
+    #[error("expected a GPT, found none")]
     Missing,
 
     // Errors of a GPT.

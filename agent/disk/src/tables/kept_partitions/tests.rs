@@ -154,9 +154,10 @@ fn a_broken_primary_gives_way_to_its_backup() {
 /// partitions.
 #[test]
 fn a_backup_alone_that_is_damaged_is_not_taken_for_nothing() {
+    const MISSING: &str = "damaged or missing: expected a GPT, found none";
     for (sector, disk_sector, word) in [
-        (512, 512, "damaged"),
-        (4096, 4096, "damaged"),
+        (512, 512, MISSING),
+        (4096, 4096, MISSING),
         (4096, 512, "sectors of 4096 bytes"),
         (512, 4096, "sectors of 512 bytes"),
     ] {
