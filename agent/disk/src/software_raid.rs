@@ -194,7 +194,7 @@ fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
         .partition(|member| kept.contains(&member.superblock.array));
     for member in kept {
         tracing::warn!(
-            "{}: left unchanged, because it belongs to {}, which is to be kept or shares a disk with an array to be kept",
+            "{}: left unchanged, because it belongs to {}, which is to be kept, has a member on a disk that must not be changed, or shares a disk with such an array",
             member.path.display(),
             member
                 .superblock

@@ -71,7 +71,7 @@ pub fn check_deleted(arguments: &[String]) -> Result<()> {
     for argument in arguments {
         if argument.trim().is_empty() || argument.contains(|c: char| c.is_control()) {
             return Err(Failure::invalid_params(format!(
-                "kernel argument {argument:?}: expected text without line breaks"
+                "kernel argument {argument:?}: expected text that is not empty and has no line break or other control character"
             )));
         }
     }

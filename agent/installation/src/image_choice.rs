@@ -57,7 +57,7 @@ fn find(
     let name = options.stream.as_deref().unwrap_or(DEFAULT_STREAM);
     let found = stream::image(name, options, sector, &servers.client)?;
     let trusted = options.insecure || stream::is_proven(options, servers.verified);
-    if !trusted {
+    if !trusted && options.image_digest.is_none() {
         tracing::warn!(
             "stream {name}: its metadata came from a server whose identity is not verified, so the agent does not trust its digest and looks for a signature"
         );

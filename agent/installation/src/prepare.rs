@@ -1,6 +1,5 @@
 //! Turns options into the parts of an installation. Nothing is written here.
 
-use std::env::consts::ARCH;
 use std::fs::{self, File};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -19,9 +18,10 @@ use crate::{Servers, ignition_source, keyfile_source};
 impl InstallOptions {
     pub(super) fn refuse_secure_ipl(&self) -> Result<()> {
         if self.secure_ipl {
-            return Err(Failure::invalid_params(format!(
-                "--secure-ipl: expected a machine of architecture s390x, found {ARCH}"
-            )));
+            return Err(Failure::invalid_params(
+                "--secure-ipl is not supported: only s390x machines have a secure IPL",
+            )
+            .hint("remove the option"));
         }
         Ok(())
     }

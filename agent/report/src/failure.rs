@@ -58,8 +58,8 @@ pub enum Class {
     /// The file is not a disk image that can be written to this disk. Check that the URL
     /// leads to an image, its format, and its sector size.
     InvalidImage,
-    /// A disk to erase holds a file system that other machines may use, so no disk was
-    /// erased.
+    /// A disk to erase holds a file system that other machines may use, so the agent did
+    /// not erase it.
     ProtectedDeviceError,
     /// Ironic asked for the result of a command that the agent has not received, for
     /// example before it was restarted.

@@ -62,7 +62,7 @@ fn protected(disk: &Path, what: &str) -> Failure {
     Failure::new(
         Class::ProtectedDeviceError,
         format!(
-            "{}: holds a {what}, which other machines may be using; nothing was erased",
+            "{}: holds a {what}, which other machines may be using; the disk was not erased",
             disk.display()
         ),
     )

@@ -230,11 +230,14 @@ fn reset(target: &Target, kept: Option<&KeptPartitions>) {
                 tracing::info!("{path} was left with only the kept partitions, it does not boot");
             }
         },
-        (Some(failure), None) if refusals.count < MOST_REFUSALS => {
-            tracing::error!(
+        (Some(failure), None) if refusals.count < MOST_REFUSALS => match kept {
+            None => tracing::error!(
                 "{failure}; the first and last MiB of {path} were wiped, except the sectors that cannot be written"
-            );
-        }
+            ),
+            Some(_) => tracing::error!(
+                "{failure}; {path} was left with only the kept partitions, except in the sectors that cannot be written"
+            ),
+        },
         (Some(failure), _) | (None, Some(failure)) => {
             tracing::error!("{failure}; {path} could not be wiped: do not boot from it");
         }

@@ -321,7 +321,8 @@ impl Work<'_> {
         let data_end = match (&mut image.gpt, ends.kept()) {
             (Some(table), kept) => {
                 table.move_backup_to_end(self.disk.size).map_err(|reason| {
-                    Failure::invalid_image(format!("the image's GPT: {reason}"))
+                    let failure = Failure::invalid_image(format!("the image's GPT: {reason}"));
+                    untouched(&stream.url, failure)
                 })?;
                 if let Some(kept) = kept {
                     let numbers = kept

@@ -107,7 +107,8 @@ impl Table {
             match entry.kind {
                 0 => continue,
                 PROTECTIVE => return Err(TableError::OnlyProtective),
-                _ if len == 0 || offset + len > disk_size => {
+                _ if len == 0 => return Err(TableError::EmptyPartition(number)),
+                _ if offset + len > disk_size => {
                     return Err(TableError::BeyondDisk {
                         number,
                         offset,
@@ -270,7 +271,7 @@ mod tests {
             (&[(0x83, 2048, (GIB / 512 - 2048) as u32)], "no free space"),
             (&[(0xee, 1, 100)], "GPT"),
             (&[(0x83, 2048, u32::MAX)], "goes from byte"),
-            (&[(0x83, 2048, 0)], "goes from byte"),
+            (&[(0x83, 2048, 0)], "partition 1 of the MBR has no sectors"),
         ] {
             let outcome = Table::parse(&head(entries), 512, GIB)
                 .and_then(|mut table| table.add_at_end(64 * MIB));

@@ -35,7 +35,7 @@ pub enum TableError {
         last_sector: u64,
     },
     #[error(
-        "partition {number} begins at byte {offset}, inside of the table, which ends at byte {table_end}"
+        "partition {number} begins at byte {offset}, inside the table, which ends at byte {table_end}"
     )]
     InsideTable {
         number: u32,
@@ -54,7 +54,7 @@ pub enum TableError {
     NoLastSector,
     #[error("no backup header in the last sector")]
     NoBackup,
-    #[error("the backup header is not of 92 bytes")]
+    #[error("the backup header does not have 92 bytes")]
     BackupLength,
     #[error("the backup header has a wrong checksum")]
     BackupChecksum,
@@ -108,6 +108,8 @@ pub enum TableError {
     NoMbr,
     #[error("found the protective MBR of a GPT, but no GPT")]
     OnlyProtective,
+    #[error("partition {0} of the MBR has no sectors")]
+    EmptyPartition(u32),
     #[error(
         "partition {number} goes from byte {offset} to byte {end}, the disk has {disk_size} bytes"
     )]
@@ -120,7 +122,7 @@ pub enum TableError {
     #[error("its MBR has four partitions already, and no room for another one")]
     MbrFull,
     #[error(
-        "no free space for {len} bytes after the last partition: it ends at byte {partitions_end}, the disk at {end}"
+        "no free space for {len} bytes after the last partition: it ends at byte {partitions_end}, usable space at {end}"
     )]
     NoSpaceInMbr {
         len: u64,
