@@ -23,20 +23,19 @@ pub fn fetch(image: &Request, client: &reqwest::Client, keys: &[SigningKey]) -> 
         urls,
         ..image.clone()
     };
-    let hint = "give the digest of the image instead, or allow an unverified image";
     let file = small_file(request, client.clone(), SIGNATURE_FILE_LIMIT).map_err(|failure| {
         Failure {
             details: format!("no signature: {}", failure.details),
             ..failure
         }
-        .hint(hint)
+        .hint("give the digest of the image instead, or allow an unverified image")
     })?;
     let signature = ImageSignature::by_known_key(&file, keys).map_err(|fault| {
         Failure::new(
             Class::ImageChecksumError,
             format!("{}: {fault}", shown(&url)),
         )
-        .hint(hint)
+        .hint("give the digest of the image instead")
     })?;
     tracing::info!("{}: by key {}", shown(&url), signature.key());
     Ok(Proof::Signature(Box::new(signature)))

@@ -97,10 +97,11 @@ fn signature(image: &Request, options: &InstallOptions, client: &reqwest::Client
             tracing::warn!("{}; continuing because of --insecure", failure.details);
             Ok(Proof::Nothing)
         }
+        Err(failure) if failure.class == Class::ImageDownloadError => Err(failure.hint(
+            "give the image's digest (--image-digest sha256:...), or accept the image unverified (--insecure)",
+        )),
         outcome => outcome.map_err(|failure| {
-            failure.hint(
-                "give the image's digest (--image-digest sha256:...), or accept the image unverified (--insecure)",
-            )
+            failure.hint("give the image's digest (--image-digest sha256:...)")
         }),
     }
 }
@@ -125,7 +126,7 @@ fn file_url(path: &Path) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use landfall_http_client::fixtures::{Server, http_client};
+    use landfall_http_client::fixtures::{Reply, Server, http_client};
 
     use super::*;
     use crate::options::FetchRetries;
@@ -168,5 +169,27 @@ mod tests {
         options.insecure = true;
         let chosen = choose(&options, 512, &servers(true), &none).unwrap();
         assert!(matches!(chosen.proof, Proof::Digest(_)));
+    }
+
+    #[test]
+    fn insecure_is_the_remedy_for_a_missing_signature_only() {
+        for (server, may_be_insecure) in [
+            (Server::start(|_| Reply::status(404)), true),
+            (Server::of(b"not a signature"), false),
+        ] {
+            let mut options = InstallOptions {
+                image_url: vec![server.url.clone()],
+                fetch_retries: Some(FetchRetries::Times(0)),
+                ..InstallOptions::default()
+            };
+            let none = |_| Ok(None);
+            let failure = choose(&options, 512, &servers(true), &none).unwrap_err();
+            let hint = failure.hint.unwrap();
+            assert!(hint.contains("--image-digest"), "{hint}");
+            assert_eq!(hint.contains("--insecure"), may_be_insecure, "{hint}");
+            options.insecure = true;
+            let chosen = choose(&options, 512, &servers(true), &none);
+            assert_eq!(chosen.is_ok(), may_be_insecure);
+        }
     }
 }
