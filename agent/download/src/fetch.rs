@@ -278,6 +278,6 @@ async fn in_time(request: &Request, work: impl Future<Output = Result<()>>) -> R
                     deadline.as_secs()
                 ),
             )
-            .hint("ipa-image-download-max-duration is the limit"))
+            .hint("raise ipa-image-download-max-duration"))
         })
 }

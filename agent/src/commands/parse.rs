@@ -277,7 +277,7 @@ impl Arguments<'_> {
         self.optional(key).ok_or_else(|| {
             Failure::new(
                 Class::TypeError,
-                format!("{} misses the required argument {key}", self.command),
+                format!("{} lacks the required argument {key}", self.command),
             )
         })
     }

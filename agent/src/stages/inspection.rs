@@ -146,9 +146,13 @@ impl Boot {
             // An error means that the network task has ended, so there is nothing to wait
             // for.
             let _ = all_made.await;
-        } else {
+        } else if self.live.is_some() {
             tracing::warn!(
                 "ipa-enable-vlan-interfaces: NetworkManager manages the links of a live system, so the agent creates no VLAN"
+            );
+        } else {
+            tracing::warn!(
+                "ipa-enable-vlan-interfaces: the agent's network task has ended, so the agent creates no VLAN"
             );
         }
         Some(heard)

@@ -34,7 +34,9 @@ pub(super) async fn start_network(
     let given = given.map(|found| found.text.as_str());
     let mut choice = if settings.form.is_some() {
         if let Err(error) = landfall_network::forget().await {
-            tracing::warn!("cannot remove the network from before the form: {error}");
+            tracing::warn!(
+                "cannot remove the network that was configured before the form: {error}"
+            );
         }
         Choice::for_boot(&Embedded::default(), None, &args)
     } else {
@@ -45,9 +47,7 @@ pub(super) async fn start_network(
     match live {
         Some(services) => Ok(live_network(services.clone(), choice)),
         None => landfall_network::start(Setup::in_ramdisk(choice, naming)).map_err(|error| {
-            Failure::other(format!(
-                "cannot configure the network: the kernel refuses a netlink socket: {error}"
-            ))
+            Failure::other(format!("cannot configure the network by netlink: {error}"))
         }),
     }
 }

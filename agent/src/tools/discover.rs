@@ -95,7 +95,7 @@ struct Report {
 async fn look(client: &ServiceClient, wanted: &Wanted, limit: Duration) -> Result<Report> {
     let state = landfall_network::observe().await.map_err(|error| {
         Failure::other(format!(
-            "cannot read the network of this machine: the kernel refuses a netlink socket: {error}"
+            "cannot read the network of this machine by netlink: {error}"
         ))
     })?;
     // Nothing configures the network during this run, so there are no changes to

@@ -46,7 +46,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.agent_token.is_empty() {
         return Err(Failure::other(
-            "--agent-token: expected a token, found nothing",
+            "--agent-token: expected a token, found an empty text",
         ));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -167,16 +167,16 @@ fn choose(
         };
         if let Some(volume) = kept_volume {
             tracing::warn!(
-                "{} is not erased: it is part of the software RAID volume {volume}, which is in skip_block_devices",
+                "{} is left unchanged: it is part of the software RAID volume {volume}, which is in skip_block_devices",
                 disk.name
             );
         } else if skip_list.contains(disk)? {
             tracing::warn!(
-                "{} is not erased: it or one of its partitions is in skip_block_devices",
+                "{} is left unchanged: it or one of its partitions is in skip_block_devices",
                 disk.name
             );
         } else if let Some(medium) = medium(disk) {
-            tracing::info!("{} is not erased: it is {medium}", disk.name);
+            tracing::info!("{} is left unchanged: it is {medium}", disk.name);
         } else {
             continue;
         }
@@ -307,7 +307,7 @@ fn without_those_below(
         }
         for device in below {
             tracing::warn!(
-                "{} is not erased: a device that must not be erased is on it",
+                "{} is left unchanged: a device that must not be changed is on it",
                 device.disk.name
             );
             spared.extend(names(device));
@@ -335,7 +335,7 @@ fn without_those_made_of(
         }
         for device in &above {
             tracing::warn!(
-                "{} is not erased: a part of it is on a disk that must not be erased",
+                "{} is left unchanged: a part of it is on a disk that must not be changed",
                 device.disk.name
             );
             spared.extend(names(device));

@@ -41,7 +41,7 @@ fn patterns(given: &Value) -> Result<Vec<Regex>> {
     let list = given.as_array().ok_or_else(|| invalid("no list"))?;
     if list.len() > PATTERNS {
         return Err(Failure::invalid_params(format!(
-            "match_patterns: expected at most {PATTERNS}, found {}",
+            "match_patterns: expected at most {PATTERNS} patterns, found {}",
             list.len()
         )));
     }
