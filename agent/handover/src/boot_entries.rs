@@ -16,7 +16,7 @@ use crate::efi_variables::Variables;
 /// If efivarfs is not mounted, or the firmware rejects a change.
 pub fn remove_matching(patterns: &[Regex], _permission: &WritePermission) -> Result<()> {
     if !booted_by_uefi() {
-        tracing::warn!("this host did not boot by UEFI, it has no boot entries to remove");
+        tracing::warn!("this host did not boot by UEFI, so no boot entry is removed");
         return Ok(());
     }
     remove(&Variables::of_firmware()?, patterns)

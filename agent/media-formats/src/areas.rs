@@ -120,7 +120,9 @@ pub enum AreasError {
 /// Why kernel arguments cannot be written into their area.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KargsError {
-    #[error("kernel arguments are {found} bytes, expected at most {room}: the area is no larger")]
+    #[error(
+        "kernel arguments are {found} bytes, expected at most {room}, the size of the area for them -- give fewer or shorter arguments"
+    )]
     TooLong { found: usize, room: usize },
     #[error(
         "kernel arguments: expected one line, found a line break or the text that ends the area"

@@ -34,7 +34,7 @@ pub struct DescriptionError(String);
 enum InvalidField {
     #[error("sha256: expected 64 lower-case hexadecimal digits, found {0:?}")]
     Sha256(String),
-    #[error("name: expected a file's name, found {0:?}")]
+    #[error("name: expected a file name without control characters, found {0:?}")]
     Name(String),
 }
 

@@ -129,7 +129,7 @@ pub enum IsoError {
     },
     #[error("expected an ISO 9660 volume descriptor at byte 32768, found none")]
     NoVolume,
-    #[error("ISO: no file {0}")]
+    #[error("ISO: no regular file {0}")]
     NotFound(String),
     #[error("ISO: {what} is {size} bytes, expected at most {limit}")]
     TooLarge {
@@ -141,7 +141,7 @@ pub enum IsoError {
     },
     #[error("expected blocks of 2048 bytes on the ISO, found {0}")]
     BlockSize(u16),
-    #[error("ISO: a file is called {0:?}")]
+    #[error("ISO: expected a name that cannot lead out of its directory, found {0:?}")]
     Name(String),
     #[error("ISO: {0} is in several pieces")]
     Scattered(String),

@@ -299,7 +299,10 @@ fn a_file_on_a_medium_is_a_source() {
     let failure = got(from(&[&medium_url(&drive, "landfall/none")], false)).unwrap_err();
     let shown = format!("landfall/none on the medium in {}", drive.display());
     assert!(failure.details.starts_with(&shown), "{failure}");
-    assert!(failure.details.contains("ISO: no file"), "{failure}");
+    assert!(
+        failure.details.contains("ISO: no regular file"),
+        "{failure}"
+    );
 }
 
 /// If the connection of the BMC breaks, its virtual drive has no medium for a

@@ -166,7 +166,10 @@ fn a_base_that_is_cut_off_or_has_smaller_areas_is_an_error() {
         "boot/embed.img: expected 4096 bytes as in boot/landfall-areas.json, found 4095"
     );
     let without = [(KARGS, kargs), (EMBED, 4096)];
-    assert_eq!(error(&areas, &without), "ISO: no file images/ignition.img");
+    assert_eq!(
+        error(&areas, &without),
+        "ISO: no regular file images/ignition.img"
+    );
     let mut twice = areas.clone();
     twice.embed.path = IGNITION.to_owned();
     assert_eq!(

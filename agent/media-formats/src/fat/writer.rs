@@ -51,21 +51,35 @@ pub enum Size {
 pub enum WriteError {
     #[error("expected a size that FAT16 can have, found {0} bytes")]
     Size(u64),
-    #[error("its files do not fit into {0} bytes")]
+    #[error("the files do not fit into {0} bytes")]
     Full(u64),
     #[error("too many files in the root directory")]
     RootDirectory,
     /// A file has 4 GiB or more, or all files have more than FAT16 can hold.
-    #[error("its files do not fit")]
+    #[error("the files do not fit into FAT16")]
     TooLarge,
-    #[error("expected a name of 8 and 3 letters, found `{0}`")]
+    #[error("{0:?}: expected an 8.3 name of letters, digits and _")]
     ShortName(String),
-    #[error("{0:?} is no name for a file on FAT")]
+    #[error("{0:?}: expected a name that FAT permits")]
     LongName(String),
-    #[error("{0} is there twice")]
+    #[error("{0} is given twice")]
     Twice(String),
     #[error("{0} is a file and a directory")]
     FileAndDirectory(String),
+}
+
+impl WriteError {
+    /// The same error with the name of the directory before the path.
+    fn below(self, directory: &str) -> Self {
+        let path = |rest: String| format!("{directory}/{rest}");
+        match self {
+            Self::ShortName(rest) => Self::ShortName(path(rest)),
+            Self::LongName(rest) => Self::LongName(path(rest)),
+            Self::Twice(rest) => Self::Twice(path(rest)),
+            Self::FileAndDirectory(rest) => Self::FileAndDirectory(path(rest)),
+            other => other,
+        }
+    }
 }
 
 /// Builds the file system. A path is written like `EFI/BOOT/BOOTX64.EFI`.

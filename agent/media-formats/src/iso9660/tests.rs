@@ -124,14 +124,20 @@ fn a_name_that_leads_out_of_its_directory_is_an_error() {
     image[at..at + 4].copy_from_slice(b"../a");
     let found = Iso::open(Cursor::new(&image)).unwrap().all_files();
     let text = found.unwrap_err().to_string();
-    assert_eq!(text, "ISO: a file is called \"../a\"");
+    assert_eq!(
+        text,
+        "ISO: expected a name that cannot lead out of its directory, found \"../a\""
+    );
 
     let mut image = config_drive(&["-J"], &[("aaaa", b"x")]);
     let at = place(&image, b"\0a\0a\0a\0a");
     image[at + 5] = b'/';
     let found = Iso::open(Cursor::new(&image)).unwrap().all_files();
     let text = found.unwrap_err().to_string();
-    assert_eq!(text, "ISO: a file is called \"aa/a\"");
+    assert_eq!(
+        text,
+        "ISO: expected a name that cannot lead out of its directory, found \"aa/a\""
+    );
 }
 
 /// A directory that contains itself many times.
@@ -159,10 +165,10 @@ fn faults() {
     let bytes = image();
     let mut iso = Iso::open(Cursor::new(&bytes)).unwrap();
     for (result, expected) in [
-        (iso.read("boot/none", 100), "ISO: no file boot/none"),
+        (iso.read("boot/none", 100), "ISO: no regular file boot/none"),
         (
             iso.read("boot/grub/grub.cfg/x", 100),
-            "ISO: no file boot/grub/grub.cfg/x",
+            "ISO: no regular file boot/grub/grub.cfg/x",
         ),
         (
             iso.read("boot/grub/grub.cfg", 3),

@@ -138,7 +138,7 @@ fn bases_that_cannot_be_used() {
         ),
         (
             described(|areas| areas.embed.path = "boot/no.img".to_owned()),
-            "no file boot/no.img",
+            "no regular file boot/no.img",
         ),
         (
             described(|areas| {

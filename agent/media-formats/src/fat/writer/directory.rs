@@ -27,7 +27,10 @@ impl<'a> Directory<'a> {
         };
         let place = self.0.entry(name);
         match place.or_insert_with(|| Node::Directory(Self::default())) {
-            Node::Directory(directory) => directory.insert(rest, content),
+            Node::Directory(directory) => {
+                let inserted = directory.insert(rest, content);
+                inserted.map_err(|error| error.below(name))
+            }
             Node::File(_) => Err(WriteError::FileAndDirectory(name.to_owned())),
         }
     }
@@ -77,7 +80,8 @@ impl<'a> Directory<'a> {
                         entry(&padded("."), SUB_DIRECTORY, first, 0),
                         entry(&padded(".."), SUB_DIRECTORY, own, 0),
                     ];
-                    content.extend(directory.write(clusters, first, names)?);
+                    let written = directory.write(clusters, first, names);
+                    content.extend(written.map_err(|error| error.below(name))?);
                     clusters.fill(first, &content.concat());
                     (SUB_DIRECTORY, first, 0)
                 }

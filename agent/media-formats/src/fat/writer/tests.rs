@@ -124,7 +124,7 @@ fn what_does_not_fit_is_an_error() {
         (
             &[("a", &large[..])][..],
             64 * mib,
-            "its files do not fit into 67108864 bytes",
+            "the files do not fit into 67108864 bytes",
         ),
         (
             &[],
@@ -141,21 +141,30 @@ fn what_does_not_fit_is_an_error() {
             64 * mib,
             "a is a file and a directory",
         ),
-        (&[("a", EMPTY), ("a", EMPTY)], 64 * mib, "a is there twice"),
+        (
+            &[("d/a", EMPTY), ("d/a/b", EMPTY)],
+            64 * mib,
+            "d/a is a file and a directory",
+        ),
+        (
+            &[("d/a", EMPTY), ("d/a", EMPTY)],
+            64 * mib,
+            "d/a is given twice",
+        ),
         (
             &[("a:", EMPTY)],
             64 * mib,
-            "\"a:\" is no name for a file on FAT",
+            "\"a:\": expected a name that FAT permits",
         ),
         (
             &[("a/../b", EMPTY)],
             64 * mib,
-            "\"..\" is no name for a file on FAT",
+            "\"a/..\": expected a name that FAT permits",
         ),
         (
             &[("a\nb", EMPTY)],
             64 * mib,
-            "\"a\\nb\" is no name for a file on FAT",
+            "\"a\\nb\": expected a name that FAT permits",
         ),
     ] {
         let found = build(files.iter().copied(), &of_length(4096, len));
