@@ -98,7 +98,7 @@ impl Webhook {
         let delivered = changed.wait_for(|()| shared.queue().is_empty());
         if timeout(bound, delivered).await.is_err() {
             tracing::warn!(
-                "the last report is not delivered after {} s: going on without it",
+                "the last report was not delivered within {} s; continuing without it",
                 bound.as_secs()
             );
         }

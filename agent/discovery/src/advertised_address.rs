@@ -84,7 +84,7 @@ pub async fn advertise(
     let mut fault = String::new();
     for attempt in 0..rules.attempts.max(1) {
         if attempt > 0 {
-            tracing::warn!("{fault}; looking again within {:?}", rules.pause);
+            tracing::warn!("{fault}; looking again within {} s", rules.pause.as_secs());
             // A change of the network ends the pause. If the network task has ended, there
             // are no more changes.
             tokio::select! {

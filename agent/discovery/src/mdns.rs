@@ -68,7 +68,7 @@ pub async fn ask_network(question: &Question) -> Result<(&'static str, Endpoint)
 }
 
 async fn attempt_once(question: &Question) -> Result<(&'static str, Endpoint), String> {
-    let failed = |error: mdns_sd::Error| format!("multicast DNS: {error}");
+    let failed = |error: mdns_sd::Error| error.to_string();
     let daemon = ServiceDaemon::new().map_err(failed)?;
     let listened = async {
         choose_interfaces(&daemon, &question.interfaces).map_err(failed)?;

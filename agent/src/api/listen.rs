@@ -115,7 +115,7 @@ impl Server {
                 Err(error) => {
                     // Descriptors or memory have run out: wait until some are free
                     // again.
-                    tracing::warn!("cannot accept a connection: {error}");
+                    tracing::warn!("cannot accept a connection: {error}; trying again");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }

@@ -52,7 +52,7 @@ async fn run(bus: &Bus, name: &str) -> zbus::Result<Standing> {
     let mut changes = unit.properties.receive_signal("PropertiesChanged").await?;
     let mut jobs = manager.receive_signal("JobRemoved").await?;
     if unit.standing().await? == Standing::Running {
-        tracing::warn!("{name} is running already");
+        tracing::warn!("{name} is running already; waiting for it");
     }
     let job: OwnedObjectPath = manager.call("StartUnit", &(name, "fail")).await?;
     tracing::info!("{name} started");

@@ -133,7 +133,7 @@ impl Delivery {
         if !std::mem::replace(&mut self.is_reported, true) {
             let (why, remedy) = split_remedy(why);
             tracing::warn!(
-                "{} takes no report: {why}; {consequence}, the installation goes on{remedy}",
+                "{} did not take a report: {why}; {consequence}; the installation continues{remedy}",
                 self.origin
             );
         }

@@ -64,14 +64,17 @@ pub(super) fn parse(given: &GivenChecksum) -> Result<Option<Checksum>> {
     let name = not_empty(&given.os_hash_algo);
     let value = not_empty(&given.os_hash_value);
     let algorithm = name.as_deref().and_then(Algorithm::by_name);
+    let found = match (algorithm, &value) {
+        (Some(_), None) => "no value",
+        _ => name.as_deref().unwrap_or("none"),
+    };
     let parsed = match (algorithm, value, not_empty(&given.checksum)) {
         (Some(algorithm), Some(value), _) => Checksum::new(Some(algorithm), &value),
         (_, _, Some(checksum)) => Checksum::new(None, &checksum),
         (_, None, None) if name.is_none() => return Ok(None),
         _ => {
             return Err(Failure::invalid_params(format!(
-                "checksum: expected a known algorithm (md5, sha1, sha2, sha3) with a value, found {}",
-                name.as_deref().unwrap_or("none")
+                "checksum: expected a known algorithm (md5, sha1, sha2, sha3) with a value, found {found}"
             )));
         }
     };
