@@ -145,13 +145,22 @@ fn in_place(base: &File, path: &Path, patches: &[Patch]) -> Result<()> {
         let Err(error) = write(patches) else {
             return Ok(());
         };
-        match write(&old) {
-            Ok(()) => bail!("{}: {error}; it is unchanged", writing()),
-            Err(_) => bail!(
-                "{}: {error}; its areas are damaged -- customize it again with --reset",
-                writing()
-            ),
+        // A medium that cannot be written at all has kept everything.
+        if write(&old).is_ok() || holds(base, &old) {
+            bail!("{}: {error}; it is unchanged", writing());
         }
+        bail!(
+            "{}: {error}; its areas are damaged -- customize it again with --reset",
+            writing()
+        );
+    })
+}
+
+fn holds(file: &File, patches: &[Patch]) -> bool {
+    patches.iter().all(|patch| {
+        let mut found = vec![0; patch.bytes.len()];
+        let read = file.read_exact_at(&mut found, patch.offset);
+        read.is_ok() && found == patch.bytes
     })
 }
 

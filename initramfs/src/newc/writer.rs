@@ -89,19 +89,6 @@ impl<W: Write> Writer<W> {
         size: u64,
         content: impl Read,
     ) -> Result<(), WriteError> {
-        self.member_of(name, header, size, content, WriteError::Io)
-    }
-
-    /// Like [`Writer::member`]. `reading` makes the error of a `content` that cannot be
-    /// read.
-    fn member_of(
-        &mut self,
-        name: &str,
-        header: Header,
-        size: u64,
-        content: impl Read,
-        reading: impl FnOnce(io::Error) -> WriteError,
-    ) -> Result<(), WriteError> {
         if name.is_empty() || name.len() >= MAX_NAME_LEN || name.contains('\0') || name == TRAILER {
             return Err(WriteError::BadName(name.to_owned()));
         }
@@ -113,15 +100,7 @@ impl<W: Write> Writer<W> {
         };
         self.header(name, header, size_field)?;
         // Read one byte more than announced, to notice a file that has grown.
-        let mut content = Input {
-            content: content.take(size + 1),
-            is_broken: false,
-        };
-        let found = io::copy(&mut content, &mut self.out);
-        let found = found.map_err(|error| match content.is_broken {
-            true => reading(error),
-            false => WriteError::Io(error),
-        })?;
+        let found = io::copy(&mut content.take(size + 1), &mut self.out)?;
         if found != size {
             return Err(WriteError::SizeChanged {
                 name: name.to_owned(),
@@ -157,8 +136,16 @@ impl<W: Write> Writer<W> {
                 Node::File(Content::OnDisk { path: source, size }) => {
                     let file = std::fs::File::open(source)
                         .map_err(PathError::new("cannot open", source))?;
-                    self.member_of(path, header(S_IFREG), *size, file, |error| {
-                        PathError::new("cannot read", source)(error).into()
+                    let mut file = Input {
+                        content: file,
+                        is_broken: false,
+                    };
+                    let written = self.member(path, header(S_IFREG), *size, &mut file);
+                    written.map_err(|error| match error {
+                        WriteError::Io(error) if file.is_broken => {
+                            PathError::new("cannot read", source)(error).into()
+                        }
+                        other => other,
                     })?;
                 }
             }
