@@ -216,7 +216,7 @@ fn an_iso_that_cannot_be_rebuilt_is_an_error_before_the_disk_is_touched() {
     for (image, reason) in [
         (
             odd_name,
-            "cannot make a VFAT file system: \"\\u{7}ser_data\" is no name",
+            "\"openstack/latest/\\u{7}ser_data\": expected a name that FAT permits",
         ),
         (
             odd_area,

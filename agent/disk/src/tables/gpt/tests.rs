@@ -189,8 +189,8 @@ fn partitions_share_no_sector() {
     let first_end = get_u64(&image, 1024 + 40);
     for (first_lba, expected) in [
         (first_end, Some("partitions 1 and 2 overlap")),
-        (33, Some("partition 2 begins at byte 16896, inside of the")),
-        (0, Some("partition 2 begins at byte 0, inside of the")),
+        (33, Some("partition 2 begins at byte 16896, inside the")),
+        (0, Some("partition 2 begins at byte 0, inside the")),
         (first_end + 1, None),
     ] {
         let mut image = image.clone();
