@@ -135,32 +135,29 @@ fn in_place(base: &File, path: &Path, patches: &[Patch]) -> Result<()> {
             bytes,
         });
     }
-    let write = |patches: &[Patch]| -> io::Result<()> {
-        for patch in patches {
-            base.write_all_at(&patch.bytes, patch.offset)?;
-        }
-        base.sync_data()
+    let put = |patches: &[Patch]| -> io::Result<()> {
+        let mut patches = patches.iter();
+        patches.try_for_each(|patch| base.write_all_at(&patch.bytes, patch.offset))
     };
+    let write = |patches: &[Patch]| put(patches).and_then(|()| base.sync_data());
     temporary::without_interruption(|| {
-        let Err(error) = write(patches) else {
+        // A medium that cannot be written refuses the bytes, too, that it holds. Whether
+        // it holds them after a failed write cannot be read: the page cache may have what
+        // the medium has lost.
+        let written = match put(&old) {
+            Ok(()) => write(patches),
+            Err(error) => bail!("{}: {error}; it is unchanged", writing()),
+        };
+        let Err(error) = written else {
             return Ok(());
         };
-        // A medium that cannot be written at all has kept everything.
-        if write(&old).is_ok() || holds(base, &old) {
+        if write(&old).is_ok() {
             bail!("{}: {error}; it is unchanged", writing());
         }
         bail!(
             "{}: {error}; its areas are damaged -- customize it again with --reset",
             writing()
         );
-    })
-}
-
-fn holds(file: &File, patches: &[Patch]) -> bool {
-    patches.iter().all(|patch| {
-        let mut found = vec![0; patch.bytes.len()];
-        let read = file.read_exact_at(&mut found, patch.offset);
-        read.is_ok() && found == patch.bytes
     })
 }
 
