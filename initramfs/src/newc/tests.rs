@@ -134,10 +134,15 @@ fn a_file_that_cannot_be_read_is_named() {
 /// The output has room for the header alone.
 #[test]
 fn a_full_output_is_no_fault_of_the_input() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), [7; 50]).unwrap();
+    let path = file.path().to_owned();
+    let mut tree = FileTree::default();
+    let content = Content::OnDisk { path, size: 50 };
+    tree.file("a.ko", content, 0o644, Place::Sorted).unwrap();
     let mut room = [0; 120];
-    let mut writer = Writer::new(&mut room[..]);
-    let error = writer.member("a", Header::default(), 50, &[7u8; 50][..]);
-    assert_eq!(error.unwrap_err().to_string(), "cannot write the archive");
+    let error = Writer::new(&mut room[..]).tree(&tree, 0).unwrap_err();
+    assert_eq!(error.to_string(), "cannot write the archive");
 }
 
 #[test]
