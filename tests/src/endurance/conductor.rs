@@ -25,17 +25,13 @@ pub const AWAY: Duration = Duration::from_secs(15);
 ///
 /// The timeout is for nodes whose token it had deleted when it was killed, before it
 /// stored that the deployment has failed: it refuses the heartbeats of their agents.
-///
-/// The last one is the agent's: the image server is dark for 15 s after each death, and
-/// the deaths of several nodes' downloads can follow one another.
-pub const OUTAGES: [&str; 7] = [
+pub const OUTAGES: [&str; 6] = [
     "Timeout reached while waiting for callback",
     "database is locked",
     "can't be resumed by conductor",
     "Validation of image href",
     "Failed to prepare",
     "Image download failed",
-    "connection refused; gave up",
 ];
 
 pub struct Conductor {

@@ -126,10 +126,12 @@ impl Room {
 pub fn command_line(part: &Part) -> String {
     let (mac, address) = (part.mac().replace(':', "-"), part.address());
     let api = Family::V4.url(conductor::PORT);
+    // 20 agents of 200 let the image server die for 5 s each, which may follow one another.
+    let retries = 40;
     format!(
         "ipa-api-url={api} BOOTIF=01-{mac} ip={address}::{HOST_V4}:255.255.255.0:::none \
          landfall.syslog=udp://{HOST_V4}:{SYSLOG_PORT} \
-         ipa-image-download-connection-timeout=20 ipa-image-download-connection-retries=5 \
+         ipa-image-download-connection-timeout=20 ipa-image-download-connection-retries={retries} \
          ipa-image-download-connection-retry-interval=3"
     )
 }
