@@ -190,7 +190,8 @@ impl Started {
         let conductor = Conductor::start(lab, script).await?;
         let machine = machine(lab).await?;
         let guest = Guest::start(lab, &machine).await?;
-        guest.console("]: agent: landfall ", BOOT).await?;
+        // The host pulls the container first. Two such hosts side by side took 240 s.
+        guest.console("]: agent: landfall ", 2 * BOOT).await?;
         let started = Self {
             machine,
             guest,
