@@ -1,6 +1,7 @@
 //! Compresses and unpacks ramdisk archives, and pads them so that one can follow
 //! another.
 
+mod packing;
 mod segments;
 mod whole;
 
@@ -9,8 +10,9 @@ use std::io::{self, Write};
 use std::num::NonZero;
 use std::str::FromStr;
 
+pub use packing::Packing;
 pub use segments::{Segment, UnpackError, unpack_segments};
-pub use whole::{Packing, WholeError, check_whole};
+pub use whole::{WholeError, check_whole};
 
 /// The highest level. Above it zstd needs a window of more than 8 MiB, and the
 /// kernel must find that memory while it unpacks, even on the smallest host.
@@ -161,7 +163,7 @@ pub fn stored_frame(first: &[u8], last: &[u8]) -> Vec<u8> {
 /// A frame of raw blocks (RFC 8878, 3.1.1), each of at most [`ZSTD_BLOCK`] bytes. Its
 /// descriptor announces a window, but neither the size of the content nor a checksum.
 fn raw_frame(blocks: &[&[u8]], last: &[u8]) -> Vec<u8> {
-    let mut frame = segments::ZSTD_MAGIC.to_vec();
+    let mut frame = packing::ZSTD_MAGIC.to_vec();
     frame.extend([0, ZSTD_WINDOW]);
     let mut put = |block: &[u8], is_last: bool| {
         // The cast is lossless: ZSTD_BLOCK has 18 bits.

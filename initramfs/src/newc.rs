@@ -18,6 +18,9 @@ pub(crate) const TRAILER: &str = "TRAILER!!!";
 /// The length limit of a name, NUL included (`PATH_MAX`). The kernel skips
 /// entries with a longer name.
 const MAX_NAME_LEN: usize = 4096;
+/// At most this many entries are read: ten times as many as in a ramdisk with
+/// every module and firmware file of a distribution.
+pub(crate) const MAX_ENTRIES: usize = 100_000;
 
 pub(crate) const S_IFMT: u32 = 0o170_000;
 pub(crate) const S_IFDIR: u32 = 0o040_000;

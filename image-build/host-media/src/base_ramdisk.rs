@@ -39,7 +39,6 @@ const MAX_ADDITION: u64 = 64 << 20;
 /// In bytes: the zeros that end an lz4 archive. It has no end of its own, and the kernel
 /// takes the next four bytes for the size of another block (lib/decompress_unlz4.c).
 const END_OF_LZ4: usize = 4;
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
@@ -74,13 +73,10 @@ impl BaseRamdisk {
         if size >= magic.len() as u64 {
             read_at(image, place.start, &mut magic)?;
         }
-        let compression = match magic {
-            [a, b, c, d, ..] if [a, b, c, d] == ZSTD_MAGIC => Compression::Zstd { level: 19 },
-            [b'0', b'7', b'0', b'7', b'0', b'1' | b'2'] => Compression::None,
-            // The kernel also unpacks these formats; zeros may follow them.
-            [0x1f, 0x8b, ..] | [0xfd, b'7', b'z', ..] | [0x02, 0x21, 0x4c, 0x18, ..] => {
-                Compression::None
-            }
+        let compression = match Packing::of(&magic) {
+            Some(Packing::Zstd) => Compression::Zstd { level: 19 },
+            // Zeros may follow these formats.
+            Some(Packing::None | Packing::Gzip | Packing::Xz | Packing::Lz4) => Compression::None,
             _ => return Err(BaseError::NotRamdisk),
         };
         let mut found = Self {

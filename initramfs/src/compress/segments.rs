@@ -6,11 +6,8 @@ use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
 
+use super::packing::Packing;
 use crate::newc;
-
-pub(super) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
-pub(super) const XZ_MAGIC: &[u8] = b"\xfd7zXZ\0";
-pub(super) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// In bytes: the memory that the xz decoder may use. The largest preset, which
 /// coreos-installer uses, needs 65 MiB.
@@ -88,31 +85,16 @@ fn unpack_one(
     left: usize,
     limit: usize,
 ) -> Result<Segment, UnpackError> {
-    if rest.starts_with(newc::MAGIC) {
-        let mut reader = newc::Reader::new(rest);
-        reader.by_ref().try_for_each(|entry| entry.map(drop))?;
-        let stored = reader.consumed();
-        if stored > left {
-            return Err(UnpackError::TooLarge { limit });
-        }
-        return Ok(Segment {
-            offset,
-            stored,
-            packing: "none",
-            archive: rest[..stored].to_vec(),
-        });
-    }
-    let unpack: Unpack = match rest {
-        _ if rest.starts_with(GZIP_MAGIC) => ("gzip", gunzip),
-        _ if rest.starts_with(XZ_MAGIC) => ("xz", unxz),
-        _ if rest.starts_with(&ZSTD_MAGIC) => ("zstd", unzstd),
-        _ => {
-            let found = match rest {
-                [0x02, 0x21, 0x4c, 0x18, ..] => "lz4".to_owned(),
-                [b'B', b'Z', b'h', ..] => "bzip2".to_owned(),
-                _ => format!("`{}`", rest[..rest.len().min(8)].escape_ascii()),
-            };
-            return Err(UnpackError::UnknownFormat { offset, found });
+    let unknown = |found| UnpackError::UnknownFormat { offset, found };
+    let unpack: Unpack = match Packing::of(rest) {
+        Some(Packing::None) => return bare(rest, offset, left, limit),
+        Some(Packing::Gzip) => ("gzip", gunzip),
+        Some(Packing::Xz) => ("xz", unxz),
+        Some(Packing::Zstd) => ("zstd", unzstd),
+        Some(other) => return Err(unknown(other.to_string())),
+        None => {
+            let start = rest[..rest.len().min(8)].escape_ascii();
+            return Err(unknown(format!("`{start}`")));
         }
     };
     let (packing, unpack) = unpack;
@@ -130,6 +112,22 @@ fn unpack_one(
         stored: rest.len() - after,
         packing,
         archive,
+    })
+}
+
+/// An archive that is not compressed.
+fn bare(rest: &[u8], offset: usize, left: usize, limit: usize) -> Result<Segment, UnpackError> {
+    let mut reader = newc::Reader::new(rest);
+    reader.by_ref().try_for_each(|entry| entry.map(drop))?;
+    let stored = reader.consumed();
+    if stored > left {
+        return Err(UnpackError::TooLarge { limit });
+    }
+    Ok(Segment {
+        offset,
+        stored,
+        packing: "none",
+        archive: rest[..stored].to_vec(),
     })
 }
 

@@ -183,6 +183,10 @@ fn limits_and_faults() {
             "ramdisk at byte 0: expected a newc cpio archive, gzip, xz or zstd, found lz4",
         ),
         (
+            b"]\0\0\x80xxxx".to_vec(),
+            "ramdisk at byte 0: expected a newc cpio archive, gzip, xz or zstd, found lzma",
+        ),
+        (
             b"\0\0\0\0hello".to_vec(),
             "ramdisk at byte 4: expected a newc cpio archive, gzip, xz or zstd, found `hello`",
         ),

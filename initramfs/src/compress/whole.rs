@@ -11,27 +11,12 @@ use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
 
-use super::segments::{GZIP_MAGIC, XZ_MAGIC, XZ_MEMORY, ZSTD_MAGIC};
+use super::packing::{LZ4_MAGIC, Packing, ZSTD_MAGIC};
+use super::segments::XZ_MEMORY;
 use crate::newc;
 
-/// The format of `lz4 -l`, the only one that the kernel unpacks (lib/decompress_unlz4.c).
-const LZ4_MAGIC: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
 /// In bytes: what one gzip or xz archive may unpack to. It limits the time.
 const MAX_UNPACKED: u64 = 4 << 30;
-/// At most this many members are read: ten times as many as in a ramdisk with
-/// every module and firmware file of a distribution.
-const MAX_MEMBERS: usize = 100_000;
-
-/// How an archive of a ramdisk is packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
-    /// A newc cpio archive.
-    None,
-    Zstd,
-    Gzip,
-    Xz,
-    Lz4,
-}
 
 /// Why a ramdisk is not complete.
 #[derive(Debug, thiserror::Error)]
@@ -54,31 +39,6 @@ pub enum WholeError {
         #[source]
         source: io::Error,
     },
-}
-
-impl Packing {
-    fn of(start: &[u8]) -> Option<Self> {
-        Some(match start {
-            [b'0', b'7', b'0', b'7', b'0', b'1' | b'2', ..] => Self::None,
-            _ if start.starts_with(&ZSTD_MAGIC) => Self::Zstd,
-            _ if start.starts_with(GZIP_MAGIC) => Self::Gzip,
-            _ if start.starts_with(XZ_MAGIC) => Self::Xz,
-            _ if start.starts_with(&LZ4_MAGIC) => Self::Lz4,
-            _ => return None,
-        })
-    }
-}
-
-impl std::fmt::Display for Packing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::None => "cpio",
-            Self::Zstd => "zstd",
-            Self::Gzip => "gzip",
-            Self::Xz => "xz",
-            Self::Lz4 => "lz4",
-        })
-    }
 }
 
 /// Walks through every archive of the ramdisk that lies at `place` in a file, and returns
@@ -105,16 +65,18 @@ pub fn check_whole(
         }
         let start = walk.start()?;
         let offset = walk.offset;
-        let packing = Packing::of(&start).ok_or_else(|| WholeError::UnknownFormat {
+        let unknown = || WholeError::UnknownFormat {
             offset,
             found: start.escape_ascii().to_string(),
-        })?;
+        };
+        let packing = Packing::of(&start).ok_or_else(unknown)?;
         let end = match packing {
             Packing::None => walk.cpio(),
             Packing::Zstd => walk.zstd(),
             Packing::Gzip => walk.gzip(),
             Packing::Xz => walk.xz(),
             Packing::Lz4 => walk.lz4(),
+            Packing::Bzip2 | Packing::Lzma | Packing::Lzo => return Err(unknown()),
         };
         end.map_err(|source| WholeError::Broken {
             offset,
@@ -202,7 +164,7 @@ impl<R: Read + Seek> Walk<R> {
     }
 
     fn cpio(&mut self) -> io::Result<()> {
-        for _ in 0..MAX_MEMBERS {
+        for _ in 0..newc::MAX_ENTRIES {
             let header = self.bytes::<{ newc::HEADER_LEN }>()?;
             if Packing::of(&header) != Some(Packing::None) {
                 let found = header[..newc::MAGIC.len()].escape_ascii();
@@ -224,7 +186,8 @@ impl<R: Read + Seek> Walk<R> {
             }
         }
         Err(invalid(format!(
-            "expected at most {MAX_MEMBERS} members, found more"
+            "expected at most {} members, found more",
+            newc::MAX_ENTRIES
         )))
     }
 

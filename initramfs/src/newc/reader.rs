@@ -1,8 +1,4 @@
-use super::{HEADER_LEN, MAGIC, MAX_NAME_LEN, TRAILER};
-
-/// At most this many entries are read: ten times as many as in a ramdisk with
-/// every module and firmware file of a distribution.
-const MAX_ENTRIES: usize = 100_000;
+use super::{HEADER_LEN, MAGIC, MAX_ENTRIES, MAX_NAME_LEN, TRAILER};
 
 /// Why bytes are not an archive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
