@@ -160,11 +160,13 @@ impl BaseRamdisk {
             // not.
             padded_bytes += addition.len() as u64;
         }
-        let mut padding = padding_after(self.compression, padded_bytes);
+        let mut between = Vec::new();
         if self.ends_in_lz4 {
-            padding.extend([0; END_OF_LZ4]);
+            between.extend([0; END_OF_LZ4]);
         }
-        image.push(Piece::Own(padding.into()));
+        // It comes after the zeros, because it can be a frame.
+        between.extend(padding_after(self.compression, padded_bytes));
+        image.push(Piece::Own(between.into()));
         image.push(Piece::Own(addition.into()));
         Ok(image)
     }

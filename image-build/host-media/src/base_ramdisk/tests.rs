@@ -135,6 +135,20 @@ fn zeros_end_an_lz4_archive() {
     }
 }
 
+/// The padding after a zstd archive is a frame.
+#[test]
+fn zeros_end_an_lz4_archive_before_a_frame() {
+    for length in 8..12 {
+        let mut base = zstd_frame();
+        base.extend([0x02, 0x21, 0x4c, 0x18, length, 0, 0, 0]);
+        base.extend(vec![b'x'; length.into()]);
+        let one = customized(&base, &HostVersion::default().with_file("a", "1"));
+        assert!(one[base.len()..].starts_with(&[0; END_OF_LZ4]));
+        assert_eq!(one.len() % 4, 0);
+        assert_eq!(open(&one).base(), 0..base.len() as u64);
+    }
+}
+
 /// In each packing, without and with an addition.
 #[test]
 fn a_cut_ramdisk_is_an_error() {
