@@ -37,7 +37,9 @@ pub enum BaseError {
         #[source]
         source: ArchiveError,
     },
-    #[error("expected a ramdisk (cpio, zstd, gzip, xz or lz4), found something else")]
+    #[error(
+        "expected a ramdisk (cpio, zstd, gzip, xz, lz4, bzip2, lzma or lzo), found something else"
+    )]
     NotRamdisk,
     #[error("expected an addition to the ramdisk of at most {limit} bytes, found {found}")]
     LargeAddition { limit: u64, found: u64 },

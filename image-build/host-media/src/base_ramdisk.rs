@@ -11,7 +11,7 @@
 //! stores the archive as it is, so that the file still ends with that member.
 //!
 //! A base that is cut off is an error: its kernel would start without a part of its
-//! files, and with those of the host.
+//! files, and with those of the host. A base in bzip2, lzma or lzo is not checked.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -54,8 +54,9 @@ pub struct BaseRamdisk {
     /// The place of the ramdisk in its file, with the addition if there is one.
     whole: Range<u64>,
     compression: Compression,
-    /// Whether the last archive of the base is packed with lz4.
-    ends_in_lz4: bool,
+    /// Whether the last archive of the base is packed with lz4, as far as the check of
+    /// the base shows.
+    may_end_in_lz4: bool,
     /// The files of the addition.
     files: Vec<HostFile>,
 }
@@ -75,15 +76,15 @@ impl BaseRamdisk {
         }
         let compression = match Packing::of(&magic) {
             Some(Packing::Zstd) => Compression::Zstd { level: 19 },
-            // Zeros may follow these formats.
-            Some(Packing::None | Packing::Gzip | Packing::Xz | Packing::Lz4) => Compression::None,
-            _ => return Err(BaseError::NotRamdisk),
+            // Zeros may follow the other formats.
+            Some(_) => Compression::None,
+            None => return Err(BaseError::NotRamdisk),
         };
         let mut found = Self {
             base: place.clone(),
             whole: place.clone(),
             compression,
-            ends_in_lz4: false,
+            may_end_in_lz4: false,
             files: Vec::new(),
         };
         if let Some(base_bytes) = base_bytes(image, &place)? {
@@ -102,7 +103,11 @@ impl BaseRamdisk {
             found.files.retain(|file| file.path != ADDITION_RECORD);
         }
         let packings = check_whole(image, found.base())?;
-        found.ends_in_lz4 = packings.last() == Some(&Packing::Lz4);
+        // The check ends at bzip2, lzma and lzo, so other archives may follow these.
+        found.may_end_in_lz4 = matches!(
+            packings.last(),
+            Some(Packing::Lz4 | Packing::Bzip2 | Packing::Lzma | Packing::Lzo)
+        );
         Ok(found)
     }
 
@@ -161,7 +166,7 @@ impl BaseRamdisk {
             padded_bytes += addition.len() as u64;
         }
         let mut between = Vec::new();
-        if self.ends_in_lz4 {
+        if self.may_end_in_lz4 {
             between.extend([0; END_OF_LZ4]);
         }
         // It comes after the zeros, because it can be a frame.

@@ -2,7 +2,7 @@
 //!
 //! A cpio archive, zstd and lz4 say how long each of their parts is, so only the headers of
 //! the parts are read. gzip and xz do not: they are unpacked up to their end, without
-//! keeping what they hold.
+//! keeping what they hold. bzip2, lzma and lzo are rare, and are not checked.
 
 use std::io::{self, BufRead as _, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -24,7 +24,7 @@ pub enum WholeError {
     #[error("cannot read the ramdisk")]
     Io(#[from] io::Error),
     #[error(
-        "ramdisk at byte {offset}: expected zeros or an archive (cpio, zstd, gzip, xz or lz4), found `{found}`"
+        "ramdisk at byte {offset}: expected zeros or an archive (cpio, zstd, gzip, xz, lz4, bzip2, lzma or lzo), found `{found}`"
     )]
     UnknownFormat {
         offset: u64,
@@ -42,7 +42,8 @@ pub enum WholeError {
 }
 
 /// Walks through every archive of the ramdisk that lies at `place` in a file, and returns
-/// how each is packed. It does not notice a cut between two archives.
+/// how each is packed. It does not notice a cut between two archives. The walk ends at an
+/// archive in bzip2, lzma or lzo, which is then the last one in the result.
 ///
 /// # Errors
 /// If an archive has no end, or something else than an archive follows.
@@ -65,18 +66,20 @@ pub fn check_whole(
         }
         let start = walk.start()?;
         let offset = walk.offset;
-        let unknown = || WholeError::UnknownFormat {
+        let packing = Packing::of(&start).ok_or_else(|| WholeError::UnknownFormat {
             offset,
             found: start.escape_ascii().to_string(),
-        };
-        let packing = Packing::of(&start).ok_or_else(unknown)?;
+        })?;
         let end = match packing {
             Packing::None => walk.cpio(),
             Packing::Zstd => walk.zstd(),
             Packing::Gzip => walk.gzip(),
             Packing::Xz => walk.xz(),
             Packing::Lz4 => walk.lz4(),
-            Packing::Bzip2 | Packing::Lzma | Packing::Lzo => return Err(unknown()),
+            Packing::Bzip2 | Packing::Lzma | Packing::Lzo => {
+                found.push(packing);
+                break;
+            }
         };
         end.map_err(|source| WholeError::Broken {
             offset,

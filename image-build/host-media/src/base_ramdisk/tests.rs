@@ -120,9 +120,18 @@ fn what_is_no_ramdisk() {
 /// The kernel takes four bytes after a block for the size of the next one.
 #[test]
 fn zeros_end_an_lz4_archive() {
+    let mut bases = Vec::new();
     for length in 8..12 {
         let mut base = vec![0x02, 0x21, 0x4c, 0x18, length, 0, 0, 0];
         base.extend(vec![b'x'; length.into()]);
+        bases.push(base);
+    }
+    // What follows these is not known: an lz4 archive, for example.
+    for magic in [&b"BZh9"[..], &b"]\0\0\x80\0"[..], &b"\x89LZO\0\r\n"[..]] {
+        bases.push([magic, b"any bytes"].concat());
+        bases.push([plain(0).as_slice(), magic, b"any bytes"].concat());
+    }
+    for base in bases {
         let host = HostVersion::default().with_file("a", "1");
         let one = customized(&base, &host);
         let addition = &one[base.len()..];

@@ -112,6 +112,26 @@ fn a_place_behind_the_end_of_the_file_is_a_cut() {
     assert_eq!(check_whole(Cursor::new(&bytes), end..end).unwrap(), []);
 }
 
+#[test]
+fn the_walk_ends_at_bzip2_lzma_and_lzo() {
+    for (magic, packing) in [
+        (&b"BZh9"[..], Packing::Bzip2),
+        (&b"]\0\0\x80\0"[..], Packing::Lzma),
+        (&b"\x89LZO\0\r\n"[..], Packing::Lzo),
+    ] {
+        let alone = [magic, b"any bytes"].concat();
+        assert_eq!(check(&alone).unwrap(), [packing]);
+        let microcode = archive("a");
+        let both = [microcode.as_slice(), &[0; 4], &alone].concat();
+        assert_eq!(check(&both).unwrap(), [Packing::None, packing]);
+        // What comes before it is checked, and so is the place in the file.
+        let cut = [&microcode[..50], &alone].concat();
+        assert!(check(&cut).is_err());
+        let place = 0..both.len() as u64 + 1;
+        assert!(check_whole(Cursor::new(&both), place).is_err());
+    }
+}
+
 /// An archive that says this length of its first name.
 fn with_name_size(digits: &[u8; 8]) -> Vec<u8> {
     let mut bytes = archive("a");
@@ -125,7 +145,6 @@ fn what_is_no_archive() {
     for (bytes, expected) in [
         (b"hello".to_vec(), "byte 0: expected zeros or an archive"),
         (behind(b"old bytes"), "found `old by`"),
-        (behind(b"BZh9"), "found `BZh9`"),
         (behind(b"0707"), "found `0707`"),
         // A reserved type of block.
         (
