@@ -6,6 +6,10 @@
 //! ramdisk of hundreds of megabytes need not be unpacked to find what was appended
 //! to it, to replace it or to remove it.
 //!
+//! A base may be a cpio archive without a trailer. The kernel then reads the addition as
+//! more members of that archive. A trailer only makes it forget the inodes of hard links
+//! (init/initramfs.c), and no member of an addition is one.
+//!
 //! If the base is compressed with zstd, the addition is a zstd frame too. Ironic unpacks every ramdisk that
 //! begins as zstd with zstd(1), which rejects a bare archive after a frame. The frame
 //! stores the archive as it is, so that the file still ends with that member.

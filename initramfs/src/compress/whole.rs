@@ -42,7 +42,8 @@ pub enum WholeError {
 }
 
 /// Walks through every archive of the ramdisk that lies at `place` in a file, and returns
-/// how each is packed. It does not notice a cut between two archives. The walk ends at an
+/// how each is packed. It does not notice a cut between two archives or between two members
+/// of a cpio archive. The walk ends at an
 /// archive in bzip2, lzma or lzo, which is then the last one in the result.
 ///
 /// # Errors
@@ -166,6 +167,9 @@ impl<R: Read + Seek> Walk<R> {
         Ok(start)
     }
 
+    /// Members up to the trailer. At the end of the ramdisk the trailer may be missing
+    /// (Documentation/driver-api/early-userspace/buffer-format.rst). Zeros do not replace
+    /// it: they are what a broken copy leaves.
     fn cpio(&mut self) -> io::Result<()> {
         for _ in 0..newc::MAX_ENTRIES {
             let header = self.bytes::<{ newc::HEADER_LEN }>()?;
@@ -184,7 +188,8 @@ impl<R: Read + Seek> Walk<R> {
             // At the end of the file the padding may be missing.
             let padding = (sizes.content.next_multiple_of(4) - sizes.content) as u64;
             self.skip(padding.min(self.left()))?;
-            if name.strip_suffix(b"\0") == Some(newc::TRAILER.as_bytes()) {
+            let is_trailer = name.strip_suffix(b"\0") == Some(newc::TRAILER.as_bytes());
+            if is_trailer || self.left() == 0 {
                 return Ok(());
             }
         }

@@ -158,6 +158,28 @@ fn zeros_end_an_lz4_archive_before_a_frame() {
     }
 }
 
+#[test]
+fn a_base_without_a_trailer_takes_an_addition() {
+    let whole = plain(0);
+    let base = &whole[..whole.len() - newc::TRAILER_LEN];
+    let host = HostVersion::default().with_file("a", "1");
+    let one = customized(base, &host);
+    assert_eq!(open(&one).base(), 0..base.len() as u64);
+    assert_eq!(open(&one).files(), host.files());
+    let files = files_for_the_kernel(&one);
+    let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(paths, ["a", ADDITION_RECORD, "init"]);
+    assert_eq!(customized(&one, &HostVersion::default().reset()), base);
+}
+
+/// Whether a whole ramdisk ends at this offset: only padding lies before the next archive,
+/// or before the next member of a cpio archive.
+fn is_boundary(ramdisk: &[u8], offset: usize) -> bool {
+    let rest = &ramdisk[offset..];
+    let zeros = rest.iter().take_while(|&&byte| byte == 0).count();
+    zeros < 8 && Packing::of(&rest[zeros..]).is_some()
+}
+
 /// In each packing, without and with an addition.
 #[test]
 fn a_cut_ramdisk_is_an_error() {
@@ -165,10 +187,10 @@ fn a_cut_ramdisk_is_an_error() {
         let host = HostVersion::default().with_file("a", "1");
         let end = base.iter().rposition(|&byte| byte != 0).unwrap() + 1;
         let one = customized(&base, &host);
-        let cuts = (7..end).map(|length| &base[..length]);
-        // Not between the two frames: a whole ramdisk ends there, too.
-        let lengths = base.len() + 7..one.len();
-        let lengths = lengths.filter(|&length| Packing::of(&one[length..]) != Some(Packing::Zstd));
+        let lengths = (7..end).filter(|&length| !is_boundary(&base, length));
+        let cuts = lengths.map(|length| &base[..length]);
+        let lengths = base.len() + 1..one.len();
+        let lengths = lengths.filter(|&length| !is_boundary(&one, length));
         let cuts_of_addition = lengths.map(|length| &one[..length]);
         for cut in cuts.chain(cuts_of_addition) {
             let error = BaseRamdisk::open(&mut Cursor::new(cut), 0..cut.len() as u64);
