@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
-use liblzma::stream::Stream;
+use liblzma::stream::{Error as XzError, Stream};
 
 use super::packing::{LZ4_MAGIC, Packing, ZSTD_MAGIC};
 use super::segments::XZ_MEMORY;
@@ -30,6 +30,15 @@ pub enum WholeError {
         offset: u64,
         /// Its first bytes.
         found: String,
+    },
+    #[error(
+        "ramdisk at byte {offset}: expected an xz archive that unpacks in {limit} MiB of memory, found a larger dictionary -- pack it with `xz -9 --check=crc32`"
+    )]
+    LargeDictionary {
+        /// The offset at which the archive begins.
+        offset: u64,
+        /// In MiB.
+        limit: u64,
     },
     #[error("ramdisk at byte {offset}: expected a complete {packing} archive")]
     Broken {
@@ -82,10 +91,16 @@ pub fn check_whole(
                 break;
             }
         };
-        end.map_err(|source| WholeError::Broken {
-            offset,
-            packing,
-            source,
+        end.map_err(|source| match xz_error(&source) {
+            Some(XzError::MemLimit) => WholeError::LargeDictionary {
+                offset,
+                limit: XZ_MEMORY >> 20,
+            },
+            _ => WholeError::Broken {
+                offset,
+                packing,
+                source,
+            },
         })?;
         found.push(packing);
     }
@@ -270,6 +285,11 @@ impl<R: Read + Seek> Walk<R> {
             _ => error,
         })
     }
+}
+
+/// The error of the xz decoder, if it is one.
+fn xz_error(error: &io::Error) -> Option<&XzError> {
+    error.get_ref()?.downcast_ref()
 }
 
 fn unpack(decoder: impl Read) -> io::Result<()> {

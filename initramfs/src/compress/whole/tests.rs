@@ -160,6 +160,30 @@ fn the_walk_ends_at_bzip2_lzma_and_lzo() {
     }
 }
 
+/// The kernel reserves as much memory as an archive asks for (`XZ_DYNALLOC`).
+#[test]
+fn a_dictionary_above_the_limit_is_no_cut() {
+    let mut bytes = xz(&archive("a"));
+    // The header of the block: its length, the flags, the filter LZMA2 with the size of its
+    // dictionary, padding, a CRC32 (xz-file-format.txt, 3.1 and 5.3.1).
+    assert_eq!(bytes[12..17], [2, 0, 0x21, 1, 28]);
+    // 96 MiB, 128 MiB.
+    for (size, is_allowed) in [(29, true), (30, false)] {
+        bytes[16] = size;
+        let mut crc = flate2::Crc::new();
+        crc.update(&bytes[12..20]);
+        bytes[20..24].copy_from_slice(&crc.sum().to_le_bytes());
+        match check(&bytes) {
+            Ok(found) => assert!(is_allowed && found == [Packing::Xz]),
+            Err(error) => {
+                let expected = "ramdisk at byte 0: expected an xz archive that unpacks in 128 MiB of memory, found a larger dictionary -- ";
+                assert!(error.to_string().starts_with(expected), "{error}");
+                assert!(!is_allowed);
+            }
+        }
+    }
+}
+
 /// An archive that says this length of its first name.
 fn with_name_size(digits: &[u8; 8]) -> Vec<u8> {
     let mut bytes = archive("a");
