@@ -1,4 +1,4 @@
-//! A small base ISO with the layout of a real one, for tests.
+//! Small bases for tests: an ISO with the layout of a real one, and ramdisks.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,6 +12,16 @@ use crate::kernel_args::MAX_BYTES;
 
 /// The arguments that the ISO is built with.
 pub const KERNEL_ARGS: &str = "console=tty0 quiet a=1";
+
+/// A small ramdisk in each packing that is checked: the output of cpio, and that of
+/// `zstd`, `gzip`, `xz` and `lz4 -l` for it.
+pub const RAMDISKS: [(&str, &[u8]); 5] = [
+    ("cpio", include_bytes!("../test_data/ramdisks/cpio")),
+    ("zstd", include_bytes!("../test_data/ramdisks/zstd")),
+    ("gzip", include_bytes!("../test_data/ramdisks/gzip")),
+    ("xz", include_bytes!("../test_data/ramdisks/xz")),
+    ("lz4", include_bytes!("../test_data/ramdisks/lz4")),
+];
 
 /// What differs between base ISOs.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,8 @@ use std::process::Command;
 
 use landfall_initramfs::compress::unpack_segments;
 
+use crate::fixtures::RAMDISKS;
+
 /// An archive with one file, of a size that is no multiple of 4 after `extra`
 /// zeros.
 fn plain(extra: usize) -> Vec<u8> {
@@ -106,6 +108,26 @@ fn zstd_frame() -> Vec<u8> {
 }
 
 #[test]
+fn an_addition_follows_each_packing() {
+    let host = HostVersion::default().with_file("a", "1");
+    for (packing, base) in RAMDISKS {
+        let one = customized(base, &host);
+        assert!(one.starts_with(base), "{packing}");
+        assert_eq!(open(&one).base(), 0..base.len() as u64, "{packing}");
+        assert_eq!(open(&one).files(), host.files(), "{packing}");
+        let reset = customized(&one, &HostVersion::default().reset());
+        assert_eq!(reset, base, "{packing}");
+        // Nothing here unpacks lz4.
+        if packing != "lz4" {
+            let files = files_for_the_kernel(&one);
+            let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+            let expected = ["a", "etc/hosts", ADDITION_RECORD, "etc/passwd", "init"];
+            assert_eq!(paths, expected, "{packing}");
+        }
+    }
+}
+
+#[test]
 fn what_is_no_ramdisk() {
     for bytes in [&b""[..], b"07070", b"hello world", &[0; 1000]] {
         let opened = BaseRamdisk::open(&mut Cursor::new(bytes), 0..bytes.len() as u64);
@@ -183,7 +205,9 @@ fn is_boundary(ramdisk: &[u8], offset: usize) -> bool {
 /// In each packing, without and with an addition.
 #[test]
 fn a_cut_ramdisk_is_an_error() {
-    for base in [plain(0), plain(512), zstd_frame()] {
+    let mut bases = vec![plain(0), plain(512), zstd_frame()];
+    bases.extend(RAMDISKS.map(|(_, base)| base.to_vec()));
+    for base in bases {
         let host = HostVersion::default().with_file("a", "1");
         let end = base.iter().rposition(|&byte| byte != 0).unwrap() + 1;
         let one = customized(&base, &host);
