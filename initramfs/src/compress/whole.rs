@@ -51,9 +51,12 @@ pub enum WholeError {
 }
 
 /// Walks through every archive of the ramdisk that lies at `place` in a file, and returns
-/// how each is packed. It does not notice a cut between two archives or between two members
-/// of a cpio archive. The walk ends at an
-/// archive in bzip2, lzma or lzo, which is then the last one in the result.
+/// how each is packed. The walk ends at an archive in bzip2, lzma or lzo, which is then the
+/// last one in the result.
+///
+/// It does not notice a cut between two archives, two members of a cpio archive or two
+/// blocks of lz4, nor an lz4 archive whose end became zeros: lz4 has no mark of its end, and
+/// the kernel takes zeros for it.
 ///
 /// # Errors
 /// If an archive has no end, or something else than an archive follows.
