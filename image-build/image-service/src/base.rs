@@ -21,6 +21,10 @@ use crate::request_path;
 /// or where the service runs, so all copies make the same bytes.
 const EPOCH: u32 = 0;
 
+/// Change this number whenever the service makes other bytes of the same input: it is a
+/// part of the ids of images, and a client resumes a download if the id is the same.
+const VERSION: &str = "landfall-image-service 3";
+
 /// The files that the service is started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseFiles {
@@ -171,9 +175,7 @@ impl Base {
         let bytes = &kernel_file.bytes[kernel.start as usize..kernel.end as usize];
         let kernel_digest: [u8; 32] = Sha256::digest(bytes).into();
         let mut digest = Sha256::new();
-        // Change this number whenever the service makes other bytes of the same
-        // input.
-        digest.update(b"landfall-image-service 2");
+        digest.update(VERSION);
         for part in [&iso_file.sha256, &ramdisk_file.sha256, &kernel_digest] {
             digest.update(part);
         }
@@ -283,7 +285,32 @@ fn base32(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use landfall_host_media::fixtures::RAMDISKS;
+
     use super::*;
+
+    /// If this fails because of other digests, change [`VERSION`] as well.
+    #[test]
+    fn other_bytes_need_another_version() {
+        let host =
+            HostVersion::default().with_file("etc/landfall/site.conf", "[DEFAULT]\ndebug = true\n");
+        let digests = RAMDISKS.map(|(packing, bytes)| {
+            let all = 0..bytes.len() as u64;
+            let base = BaseRamdisk::open(&mut Cursor::new(bytes), all).unwrap();
+            let image = base.of_host(&[], &host, EPOCH).unwrap();
+            let image = image.to_vec(bytes).unwrap();
+            format!("{packing} {}", base32(&Sha256::digest(&image)[..10]))
+        });
+        let expected = [
+            "cpio 75rkzhptx4gnmh24",
+            "zstd bx2kz55vtqqep424",
+            "gzip ef4yzo7whjxxza2n",
+            "xz xiy77qegxxe65gm6",
+            "lz4 qm4ef2llziseqvg7",
+        ];
+        assert_eq!(VERSION, "landfall-image-service 3");
+        assert_eq!(digests, expected);
+    }
 
     #[test]
     fn a_file_that_is_being_changed_is_refused() {
