@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::{output, release, repository, run};
+use crate::{output, release, repository, run, upstream};
 
 /// Copies an artefact out of its archive, as `skopeo copy ... docker://` does, and
 /// compares what Ironic compares: the digest of the manifest and that of its layer.
@@ -30,9 +30,8 @@ fn skopeo_copies_kernel_and_ramdisk() {
         let manifest: Value = serde_json::from_slice(&blob(&digest)).unwrap();
         let layers = manifest["layers"].as_array().unwrap();
         assert_eq!(layers.len(), 1);
-        let upstream = release().join(format!("dib/files/ipa-centos9-master.{ending}"));
         let layer = blob(layers[0]["digest"].as_str().unwrap());
-        assert!(layer == fs::read(upstream).unwrap(), "{name}");
+        assert!(layer == upstream(ending), "{name}");
         let empty = "application/vnd.oci.empty.v1+json";
         assert_eq!(manifest["config"]["mediaType"], empty);
     }
@@ -98,8 +97,7 @@ fn ironic_fetches_both_from_a_registry() {
                 .arg(&fetched),
         );
         assert_eq!(kind.trim(), "artifact");
-        let upstream = release().join(format!("dib/files/ipa-centos9-master.{ending}"));
-        assert!(fs::read(fetched).unwrap() == fs::read(upstream).unwrap());
+        assert!(fs::read(fetched).unwrap() == upstream(ending), "{name}");
     }
 }
 

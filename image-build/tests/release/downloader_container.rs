@@ -5,24 +5,18 @@ use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::Path;
 
 use crate::podman::Podman;
-use crate::{output, release};
+use crate::{output, upstream};
 
 const IMAGE: &str = concat!("localhost/landfall-downloader:", env!("CARGO_PKG_VERSION"));
 const PROGRAM: &str = "/usr/local/bin/get-resource.sh";
 
-fn same(a: &Path, b: &Path) -> bool {
-    fs::read(a).unwrap() == fs::read(b).unwrap()
-}
-
 /// Checks what Ironic's web server and conductor find.
 fn published(shared: &Path, suffix: &str, uid: u32) {
     let images = shared.join("html/images");
-    let files = release().join("dib/files");
     for ending in ["kernel", "initramfs"] {
         let link = images.join(format!("ironic-python-agent{suffix}.{ending}"));
         assert!(fs::read_link(&link).unwrap().is_relative());
-        let upstream = files.join(format!("ipa-centos9-master.{ending}"));
-        assert!(same(&link, &upstream), "{ending}");
+        assert!(fs::read(&link).unwrap() == upstream(ending), "{ending}");
         assert_eq!(fs::metadata(&link).unwrap().uid(), uid);
     }
     let headers = images.join(format!("ironic-python-agent{suffix}.headers"));

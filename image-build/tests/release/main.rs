@@ -42,6 +42,12 @@ fn release() -> PathBuf {
     directory
 }
 
+/// The kernel or the ramdisk of the release, under upstream's name.
+fn upstream(ending: &str) -> Vec<u8> {
+    let name = format!("dib/files/ipa-centos9-master.{ending}");
+    std::fs::read(release().join(name)).unwrap()
+}
+
 /// Runs a command that must succeed, and returns its standard output.
 fn run(command: &mut Command) -> String {
     let output = output(command);

@@ -8,17 +8,12 @@ use std::process::Command;
 
 use crate::podman::Podman;
 use crate::web_server::{Apache, get};
-use crate::{output, release, repository, run};
+use crate::{output, release, repository, run, upstream};
 
 const IMAGE: &str = concat!("localhost/landfall-downloader:", env!("CARGO_PKG_VERSION"));
 /// What the probes of ironic-standalone-operator ask for (`knownExistingPath` in its
 /// pkg/ironic/containers.go), whatever IPA_ARCH says.
 const PROBED: &str = "/images/ironic-python-agent.kernel";
-
-/// A file of the release under upstream's name.
-fn upstream(ending: &str) -> Vec<u8> {
-    fs::read(release().join(format!("dib/files/ipa-centos9-master.{ending}"))).unwrap()
-}
 
 /// ironic-standalone-operator's probe of httpd, as it is in the pod.
 fn probe(address: &str) -> bool {
