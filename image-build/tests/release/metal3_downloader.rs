@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::podman::Podman;
-use crate::web_server::{Apache, get};
+use crate::web_server::{Apache, get, public_copy, public_directory};
 use crate::{output, release, repository, run, upstream};
 
 const IMAGE: &str = concat!("localhost/landfall-downloader:", env!("CARGO_PKG_VERSION"));
@@ -42,7 +42,8 @@ fn fetch(base: &str, shared: &Path, more: &[(&str, &str)]) {
 #[test]
 fn it_fetches_the_archive_and_makes_its_links() {
     let work = tempfile::tempdir().unwrap();
-    let served = Apache::serve(&release(), work.path());
+    let files = public_copy(&release().join("dib"));
+    let served = Apache::serve(files.path(), work.path());
     let base = format!("http://{}/dib", served.address);
     let shared = work.path().join("shared");
     let images = shared.join("html/images");
@@ -79,11 +80,13 @@ fn it_fetches_the_archive_and_makes_its_links() {
 fn the_pod_becomes_ready_without_an_architecture() {
     let podman = Podman::with_image("landfall-downloader.tar", IMAGE);
     for (architecture, is_ready) in [(None, true), (Some("x86_64"), false)] {
-        let shared = tempfile::tempdir().unwrap();
+        let shared = public_directory();
         chown(shared.path(), Some(997), Some(994)).unwrap();
         fs::create_dir(shared.path().join("html")).unwrap();
         chown(shared.path().join("html"), Some(997), Some(994)).unwrap();
-        run(Command::new("chmod").arg("a+rx").arg(shared.path()));
+        run(Command::new("chmod")
+            .args(["-R", "a+rX"])
+            .arg(shared.path()));
         let work = tempfile::tempdir().unwrap();
         let pod = Apache::serve(&shared.path().join("html"), work.path());
         // The web server runs, and the downloader has not ended.

@@ -7,6 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
+use crate::run;
+
 /// Longest wait for the start of a server, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -37,6 +41,30 @@ pub fn get(address: &str, path: &str) -> (u16, Vec<u8>) {
     (status, body)
 }
 
+/// A directory for files that `Apache` serves. It is not below TMPDIR, which may be in a home that
+/// other users cannot enter.
+pub fn public_directory() -> TempDir {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    run(Command::new("chmod").arg("755").arg(directory.path()));
+    directory
+}
+
+/// A copy of a directory in a directory for `Apache`: the release itself may be in a home with mode
+/// 0700, or made with umask 077.
+pub fn public_copy(original: &Path) -> TempDir {
+    let directory = public_directory();
+    // The copies keep the times, because Apache's tag of a file is weak during the file's first
+    // second, and is then written in another form (`ap_make_etag_ex` in its server/util_etag.c).
+    run(Command::new("cp")
+        .arg("-a")
+        .arg(original)
+        .arg(directory.path()));
+    run(Command::new("chmod")
+        .args(["-R", "a+rX"])
+        .arg(directory.path()));
+    directory
+}
+
 /// Apache with the files of a directory, as the container `httpd` of ironic-image has it
 /// (ironic-config/httpd.conf.j2 there): links count, and there is no other server before it.
 pub struct Apache {
@@ -45,13 +73,16 @@ pub struct Apache {
 }
 
 impl Apache {
-    /// Debian's program, from the package apache2-bin, which starts no service.
+    /// Debian's program, from the package apache2-bin, which starts no service. It serves as a user
+    /// who owns none of the files: without `User` its processes stay root (AH02155) and can read
+    /// everything.
     pub fn serve(files: &Path, work: &Path) -> Self {
         let address = free_address();
         let modules = "/usr/lib/apache2/modules";
         let (files, at) = (files.display(), work.display());
         let configuration = format!(
             "ServerRoot \"{at}\"\nServerName localhost\nListen {address}\nPidFile \"{at}/httpd.pid\"\n\
+             User nobody\nGroup nogroup\n\
              ErrorLog \"{at}/error.log\"\n\
              LoadModule mpm_event_module {modules}/mod_mpm_event.so\n\
              LoadModule authz_core_module {modules}/mod_authz_core.so\n\
