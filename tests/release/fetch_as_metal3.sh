@@ -8,7 +8,9 @@
 #  * `tar -xaf` unpacks it in an empty folder below $SHARED_DIR/tmp. Its files are named as
 #    the archive, without .tar.gz, with .kernel and .initramfs.
 #  * The folder then becomes $SHARED_DIR/html/images/ARCHIVE-ETAG. Only a header that is
-#    written `ETag:` counts; without one, the name ends with the hyphen.
+#    written `ETag:` counts; without one, the name ends with the hyphen. (If that folder
+#    exists, the original moves the new one into it, and leaves it there. Here this is an
+#    error, because the server has then sent an archive that the volume has already.)
 #  * Links ironic-python-agent[_$IPA_ARCH].{kernel,initramfs,headers} lead to the files, and
 #    to the headers of the answer.
 #  * The next run sends the tag as If-None-Match. If nothing came, everything stays. (The
@@ -37,7 +39,7 @@ fi
 tar -C "$work" -xaf "$work/$archive"
 chmod 755 "$work"
 folder=$archive-$(tag "$work/$archive.headers" | tr -d '"')
-mv "$work" "$images/$folder"
+mv -T "$work" "$images/$folder"
 ln -sf "$folder/$archive.headers" "$images/$link.headers"
 for ending in initramfs kernel; do
   ln -sf "$folder/$files.$ending" "$images/$link.$ending"

@@ -39,27 +39,58 @@ fn fetch(base: &str, shared: &Path, more: &[(&str, &str)]) {
     );
 }
 
+/// Counts the folders in the volume, in which there is nothing but files: a folder in one of them is
+/// a download that was moved into the folder of an earlier one.
+fn folders(shared: &Path) -> usize {
+    assert_eq!(fs::read_dir(shared.join("tmp")).unwrap().count(), 0);
+    let mut folders = 0;
+    for entry in fs::read_dir(shared.join("html/images")).unwrap() {
+        let entry = entry.unwrap();
+        // The others are links.
+        if entry.file_type().unwrap().is_dir() {
+            folders += 1;
+            for inside in fs::read_dir(entry.path()).unwrap() {
+                let inside = inside.unwrap();
+                assert!(inside.file_type().unwrap().is_file(), "{inside:?}");
+            }
+        }
+    }
+    folders
+}
+
 #[test]
 fn it_fetches_the_archive_and_makes_its_links() {
     let work = tempfile::tempdir().unwrap();
     let files = public_copy(&release().join("dib"));
     let served = Apache::serve(files.path(), work.path());
     let base = format!("http://{}/dib", served.address);
-    let shared = work.path().join("shared");
-    let images = shared.join("html/images");
-    // The variables that operators set, and the suffix of the links.
-    for (variables, suffix) in [
-        (&[][..], ""),
+    let shared = |suffix: &str| work.path().join(format!("shared{suffix}"));
+    let mut expected: Vec<u16> = Vec::new();
+    // The variables that operators set, the suffix of the links, and what the server answers to
+    // two runs: the second one finds the archive unchanged.
+    for (variables, suffix, statuses) in [
+        (&[][..], "", [200, 304]),
         (
             &[("IPA_BRANCH", "master"), ("IPA_ARCH", "x86_64")],
             "_x86_64",
+            [200, 304],
         ),
-        (&[("IPA_FLAVOR", "debian")], ""),
-        (&[("IPA_FILENAME", "ipa-debian-master.tar.gz")], ""),
+        // The headers in the volume are those of another archive.
+        (&[("IPA_FLAVOR", "debian")], "", [200, 304]),
+        // The same archive.
+        (
+            &[("IPA_FILENAME", "ipa-debian-master.tar.gz")],
+            "",
+            [304, 304],
+        ),
     ] {
-        // The second run finds the archive unchanged.
-        for _ in 0..2 {
+        // A volume for each suffix: no pod has more than one IPA_ARCH.
+        let shared = shared(suffix);
+        let images = shared.join("html/images");
+        for status in statuses {
             fetch(&base, &shared, variables);
+            expected.push(status);
+            assert_eq!(served.statuses(expected.len()), expected, "{variables:?}");
             for ending in ["kernel", "initramfs"] {
                 let link = images.join(format!("ironic-python-agent{suffix}.{ending}"));
                 assert!(fs::read(link).unwrap() == upstream(ending), "{variables:?}");
@@ -69,11 +100,8 @@ fn it_fetches_the_archive_and_makes_its_links() {
         assert!(fs::read_to_string(headers).unwrap().contains("ETag: "));
     }
     // One folder for each archive, also after two runs.
-    let names = fs::read_dir(&images).unwrap();
-    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let folders = names.filter(|name| name.starts_with("ipa-")).count();
-    assert_eq!(folders, 2);
-    assert_eq!(fs::read_dir(shared.join("tmp")).unwrap().count(), 0);
+    assert_eq!(folders(&shared("")), 2);
+    assert_eq!(folders(&shared("_x86_64")), 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -70,6 +70,7 @@ pub fn public_copy(original: &Path) -> TempDir {
 pub struct Apache {
     process: Child,
     pub address: String,
+    access_log: PathBuf,
 }
 
 impl Apache {
@@ -83,7 +84,7 @@ impl Apache {
         let configuration = format!(
             "ServerRoot \"{at}\"\nServerName localhost\nListen {address}\nPidFile \"{at}/httpd.pid\"\n\
              User nobody\nGroup nogroup\n\
-             ErrorLog \"{at}/error.log\"\n\
+             ErrorLog \"{at}/error.log\"\nCustomLog \"{at}/access.log\" \"%>s\"\n\
              LoadModule mpm_event_module {modules}/mod_mpm_event.so\n\
              LoadModule authz_core_module {modules}/mod_authz_core.so\n\
              DocumentRoot \"{files}\"\n\
@@ -97,9 +98,27 @@ impl Apache {
             .stdout(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("apache2 (Debian's package apache2-bin): {error}"));
-        let server = Self { process, address };
+        let server = Self {
+            process,
+            address,
+            access_log: work.join("access.log"),
+        };
         wait_until_ready(&server.address);
         server
+    }
+
+    /// The status codes of all answers, of which there must be at least this many. Apache logs an
+    /// answer after the client has it, so this waits for the log.
+    pub fn statuses(&self, count: usize) -> Vec<u16> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let log = fs::read_to_string(&self.access_log).unwrap();
+            if log.lines().count() >= count {
+                return log.lines().map(|line| line.parse().unwrap()).collect();
+            }
+            assert!(Instant::now() < end, "expected {count} answers: {log}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
