@@ -92,6 +92,8 @@ fn ironic_fetches_both_from_a_registry() {
         let fetched = work.path().join(name);
         let kind = run(
             Command::new(repository().join("out/ironic/venv/bin/python"))
+                // skopeo uses no proxy for an address of this machine, but Python does.
+                .env("no_proxy", "127.0.0.1")
                 .arg(repository().join("tests/release/fetch_with_ironic.py"))
                 .arg(format!("oci://{address}/landfall/ipa@{}", digest.trim()))
                 .arg(&fetched),
