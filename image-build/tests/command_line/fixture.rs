@@ -13,7 +13,11 @@ pub struct Fixture(TempDir);
 
 impl Fixture {
     pub fn new() -> Self {
-        let fixture = Self(tempfile::tempdir().unwrap());
+        Self::in_directory(tempfile::tempdir().unwrap())
+    }
+
+    pub fn in_directory(directory: TempDir) -> Self {
+        let fixture = Self(directory);
         let mut kernel = vec![0; 0x400];
         kernel[..2].copy_from_slice(b"MZ");
         kernel[0x202..0x206].copy_from_slice(b"HdrS");

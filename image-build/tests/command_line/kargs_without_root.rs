@@ -1,27 +1,33 @@
 //! Changes disk images as a user without rights.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use crate::fixture::Fixture;
 use crate::kargs::{CHANGES, assert_changed, disk, pack, run};
 
-/// The program's user may write nothing but its own directory.
+/// The program may write in the directory of its image only, not even in TMPDIR.
 #[test]
 fn no_root_is_needed() {
     const NOBODY: u32 = 65_534;
-    let fixture = Fixture::new();
+    // Not in TMPDIR, which may be in a home that the user nobody cannot enter.
+    let fixture = Fixture::in_directory(tempfile::tempdir_in("/var/tmp").unwrap());
     let original = disk(&fixture, &["-b", "1024"]);
     let path = |name: &str| fixture.path(name).to_str().unwrap().to_owned();
     let (raw, qcow2) = (path("disk.raw"), path("disk.qcow2"));
     run("qemu-img", &["convert", "-O", "qcow2", &raw, &qcow2]);
     pack(&fixture, "zstd", "disk.qcow2", "disk.qcow2.zst");
-    // In its own directory, because that of cargo may be in a home that others cannot
-    // enter.
+    // In its own directory, because that of cargo may be in a home that others cannot enter.
+    // Another process copies it: if this one did, the child of another test could have the copy
+    // open for writing, and the program could not start (ETXTBSY).
     let program = path("landfall-image");
-    fs::copy(env!("CARGO_BIN_EXE_landfall-image"), &program).unwrap();
+    run("cp", &[env!("CARGO_BIN_EXE_landfall-image"), &program]);
+    // Closed to its owner as well, because that is the program's user.
+    let closed = path("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
     let is_root = nix::unistd::geteuid().is_root();
     if is_root {
         run("chown", &["-R", &format!("{NOBODY}:{NOBODY}"), &path("")]);
@@ -34,7 +40,7 @@ fn no_root_is_needed() {
     ] {
         let mut command = Command::new(&program);
         command.arg("kargs").args(arguments).args(CHANGES);
-        command.current_dir(fixture.path(""));
+        command.current_dir(fixture.path("")).env("TMPDIR", &closed);
         if is_root {
             // Without a group of root's either: `uid` alone would keep these.
             command.uid(NOBODY).gid(NOBODY);
