@@ -1,11 +1,13 @@
 //! The container with the image service and its base ISO, started with the security context of the
 //! manifests (`image-build/controller/manifests/base/deployment.yaml`).
 
-use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::podman::Podman;
-use crate::web_server::{free_address, get, wait_until_ready};
+use crate::web_server::{PATIENCE, free_address, get, wait_until_ready};
 use crate::{output, release, run};
 
 const IMAGE: &str = concat!(
@@ -13,7 +15,6 @@ const IMAGE: &str = concat!(
     env!("CARGO_PKG_VERSION")
 );
 const ISO: &str = "--iso=/usr/share/landfall/landfall.iso";
-const NAME: &str = "landfall-image-service-test";
 const CONTEXT: [&str; 5] = [
     "--user=65532",
     "--read-only",
@@ -34,13 +35,40 @@ interfaces:
       prefix-length: 24
 ";
 
-/// Ends with the test, also if it fails.
-struct Running<'a>(&'a Podman, Child);
+/// `podman run`, which ends after its container. Both end with the test, also if it fails; what they
+/// wrote to stderr is then shown.
+struct Running<'a> {
+    podman: &'a Podman,
+    name: String,
+    child: Child,
+    stderr: PathBuf,
+}
+
+impl Running<'_> {
+    fn wait(&mut self) -> ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "{} does not end", self.name);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
 
 impl Drop for Running<'_> {
+    #[allow(clippy::print_stderr, reason = "the harness shows it with the test")]
     fn drop(&mut self) {
-        let _ = self.0.command().args(["kill", NAME]).output();
-        let _ = self.1.wait();
+        let mut kill = self.podman.command();
+        let _ = kill.args(["kill", &self.name]).output();
+        // podman itself may hang, before or after its container.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let text = fs::read(&self.stderr).unwrap_or_default();
+            eprintln!("{}: {}", self.name, String::from_utf8_lossy(&text));
+        }
     }
 }
 
@@ -55,10 +83,18 @@ fn it_serves_each_host_its_iso() {
     run(Command::new("chmod").args(["-R", "a+rX"]).arg(work.path()));
     let address = free_address();
     let mut start = podman.run_on(&hosts, "/hosts:ro", "host");
-    start.args(["--name", NAME]).args(CONTEXT);
+    let name = format!("landfall-image-service-test-{}", std::process::id());
+    start.args(["--name", &name]).args(CONTEXT);
     start.args([IMAGE, "serve", ISO, "--hosts=/hosts", "--listen", &address]);
-    let child = start.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let mut running = Running(&podman, child.unwrap());
+    let stderr = work.path().join("stderr");
+    start.stdout(Stdio::null());
+    start.stderr(File::create(&stderr).unwrap());
+    let mut running = Running {
+        podman: &podman,
+        name,
+        child: start.spawn().unwrap(),
+        stderr,
+    };
     wait_until_ready(&address);
 
     let (status, served) = get(&address, "/node1.iso");
@@ -79,9 +115,10 @@ fn it_serves_each_host_its_iso() {
     assert_eq!(get(&address, "/node2.iso").0, 404);
 
     // As Kubernetes ends a pod.
-    run(podman.command().args(["stop", "--time", "45", NAME]));
-    let ended = running.1.wait().unwrap();
-    assert_eq!(ended.code(), Some(0));
+    run(podman
+        .command()
+        .args(["stop", "--time", "45", &running.name]));
+    assert_eq!(running.wait().code(), Some(0));
 }
 
 /// The command of the manifests. Without a cluster it ends with the reason.

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use crate::run;
 
-/// Longest wait for the start of a server, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for the start or the end of a server, on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A free port of this machine.
 pub fn free_address() -> String {
