@@ -57,8 +57,9 @@ fn sha256(bytes: &[u8]) -> Digest {
 
 fn quick_retries() -> RetryPolicy {
     RetryPolicy {
-        stall: Duration::from_millis(400),
-        give_up: Duration::from_secs(3),
+        // On a busy machine a test's server was silent for 3 s.
+        stall: Duration::from_secs(1),
+        give_up: Duration::from_secs(15),
         first_pause: Duration::from_millis(20),
         longest_pause: Duration::from_millis(100),
         ..RetryPolicy::default()
