@@ -11,6 +11,7 @@ mod documentation;
 mod fixture;
 mod host_options;
 mod hosts;
+mod http_get;
 mod inputs;
 mod inspection;
 mod kargs;

@@ -1,7 +1,6 @@
 //! The real program `landfall-image serve`, for tests.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -11,6 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::fixture::Fixture;
+use crate::http_get;
 
 /// Fails instead of waiting forever.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -80,15 +80,7 @@ impl Service {
 
     /// Status and body.
     pub fn get(&self, path: &str) -> (u16, Vec<u8>) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let request = format!("GET {path} HTTP/1.0\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let end = answer.windows(4).position(|part| part == b"\r\n\r\n");
-        let body = answer.split_off(end.unwrap() + 4);
-        let status = String::from_utf8_lossy(&answer[9..12]).parse().unwrap();
-        (status, body)
+        http_get::get(&self.address, path)
     }
 
     /// The lines of standard error since the last call.

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::http_get::get;
 use crate::podman::Podman;
-use crate::web_server::{PATIENCE, free_address, get, wait_until_ready};
+use crate::web_server::{PATIENCE, free_address, wait_until_ready};
 use crate::{output, release, run};
 
 const IMAGE: &str = concat!(

@@ -11,6 +11,8 @@ mod audit_data;
 mod builder_container;
 mod documents;
 mod downloader_container;
+#[path = "../command_line/http_get.rs"]
+mod http_get;
 mod image_service_container;
 mod installed_package;
 mod metal3_downloader;

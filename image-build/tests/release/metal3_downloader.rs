@@ -6,8 +6,9 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
 
+use crate::http_get::get;
 use crate::podman::Podman;
-use crate::web_server::{Apache, get, public_copy, public_directory};
+use crate::web_server::{Apache, public_copy, public_directory};
 use crate::{output, release, repository, run, upstream};
 
 const IMAGE: &str = concat!("localhost/landfall-downloader:", env!("CARGO_PKG_VERSION"));

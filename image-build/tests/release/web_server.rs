@@ -1,7 +1,6 @@
 //! The web server of ironic-image, and a client.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,19 +25,6 @@ pub fn wait_until_ready(address: &str) {
         assert!(Instant::now() < end, "{address} does not answer");
         std::thread::sleep(Duration::from_millis(50));
     }
-}
-
-/// Status and body.
-pub fn get(address: &str, path: &str) -> (u16, Vec<u8>) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let end = answer.windows(4).position(|part| part == b"\r\n\r\n");
-    let body = answer.split_off(end.unwrap() + 4);
-    let status = String::from_utf8_lossy(&answer[9..12]).parse().unwrap();
-    (status, body)
 }
 
 /// A directory for files that `Apache` serves. It is not below TMPDIR, which may be in a home that
