@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use landfall_documentation::blocks;
+#[cfg(feature = "controller")]
 use landfall_documentation::options_page;
 use landfall_documentation::page::pages;
 use landfall_documentation::run::Reader;
