@@ -26,7 +26,7 @@ signed='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
 unshare --mount mmdebstrap --quiet --variant=minbase --include=ca-certificates "$release" "$root" \
   "deb $signed $mirror/debian $release main" "deb $signed $mirror/debian-security $release-security main"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
-# The way to the packages belongs to the network, not to the machine.
+# A proxy for packages belongs to the network, so the new machine needs it too.
 grep -hsi '^ *acquire::https\?::proxy' /etc/apt/apt.conf /etc/apt/apt.conf.d/* > "$root/etc/apt/apt.conf.d/80proxy" || true
 cp "$package" "$root/root/landfall-image.deb"
 unshare --mount --pid --fork --kill-child --propagation private \

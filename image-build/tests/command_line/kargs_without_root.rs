@@ -24,7 +24,7 @@ fn no_root_is_needed() {
     // open for writing, and the program could not start (ETXTBSY).
     let program = path("landfall-image");
     run("cp", &[env!("CARGO_BIN_EXE_landfall-image"), &program]);
-    // Closed to its owner as well, because that is the program's user.
+    // The program runs as the owner of this directory, so not even the owner may write.
     let closed = path("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();

@@ -7,8 +7,8 @@ use crate::programs_texts::after_time;
 /// parts that are too short to look up.
 const FEWEST_WORDS: usize = 3;
 
-/// The lines that the source of our programs must explain: sentences below one of their
-/// commands, and lines of the console and errors anywhere. Other programs print the rest.
+/// The lines whose text must be in the source of our programs: sentences below one of their
+/// commands; console lines and errors below any command. Other programs print the rest.
 pub fn sentences(transcript: &str) -> Vec<String> {
     let transcript = transcript.replace("\\\n", " ");
     let mut is_below_ours = false;

@@ -5,7 +5,8 @@ use std::net::Ipv6Addr;
 
 use anyhow::{Result, bail};
 
-/// What the documentation writes in capitals, with a value that an operator could give.
+/// The words that the documentation writes in capitals, each with a value that an operator
+/// could give.
 const VALUES: &[(&str, &str)] = &[
     ("ADDRESS", "192.0.2.10"),
     ("ALGORITHM", "sha256"),
@@ -103,7 +104,7 @@ fn choose(text: &str, with_optional: bool) -> String {
     chosen + rest
 }
 
-/// Where the bracket is closed that the text begins with.
+/// The position of the bracket that closes the one at the start of the text.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     for (at, character) in text.char_indices() {
@@ -127,7 +128,7 @@ fn filled(text: &str, argument: &str) -> Result<String> {
     while !rest.is_empty() {
         let end = rest.find(|character| !is_of_word(character));
         let (words, after) = rest.split_at(end.unwrap_or(rest.len()));
-        // Mixed with small letters, it is a name such as X-OpenStack-Request-ID.
+        // A word that has small letters too is a name, such as X-OpenStack-Request-ID.
         if words.contains(|character: char| character.is_ascii_lowercase()) {
             filled += words;
         } else {

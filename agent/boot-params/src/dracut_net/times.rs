@@ -48,7 +48,7 @@ impl Times {
                 ),
                 "rd.net.timeout.carrier" => {
                     let found = number(token, 0, LONGEST);
-                    // As in NetworkManager, an earlier argument has no effect then.
+                    // The text says "the default is used", because an earlier argument has no effect then.
                     if found.is_none() {
                         warnings.push(format!(
                             "{text}: expected 0 to {LONGEST} s; the default is used"
