@@ -381,7 +381,7 @@ mod tests {
             ("", "is empty, expected a ramdisk or an ISO"),
             (
                 "hello",
-                "expected a ramdisk or an ISO: ramdisk at byte 0: expected a newc cpio archive, gzip, xz or zstd",
+                "expected a ramdisk or an ISO: ramdisk at byte 0: expected a newc cpio archive, gzip, xz, zstd, lz4, bzip2 or lzma",
             ),
         ] {
             std::fs::write(&path, bytes).unwrap();

@@ -13,6 +13,8 @@ pub use reader::{Entry, NewcError, Reader};
 pub use writer::{Header, WriteError, Writer};
 
 pub(crate) const MAGIC: &[u8; 6] = b"070701";
+/// The same format with a checksum of the content, which the kernel ignores.
+const MAGIC_WITH_CHECKSUMS: &[u8; 6] = b"070702";
 pub(crate) const HEADER_LEN: usize = 110;
 pub(crate) const TRAILER: &str = "TRAILER!!!";
 /// The length limit of a name, NUL included (`PATH_MAX`). The kernel skips

@@ -150,7 +150,7 @@ fn what_grub_or_the_kernel_cannot_read_in_an_area_is_a_fault() {
         (
             ignition,
             b"{\"ignition\": {}}",
-            "images/ignition.img: ramdisk at byte 0: expected a newc cpio archive, gzip, xz or zstd, found `{\\\"igniti`",
+            "images/ignition.img: ramdisk at byte 0: expected a newc cpio archive, gzip, xz, zstd, lz4, bzip2 or lzma, found `{\\\"igniti`",
         ),
         (
             ignition,

@@ -2,16 +2,20 @@
 
 use std::io::{self, Read};
 
+use bzip2::bufread::BzDecoder;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
+use lz4_flex::block;
 
-use super::packing::Packing;
+use super::packing::{LZ4_MAGIC, Packing};
 use crate::newc;
 
 /// In bytes: the memory that the xz decoder may use. The largest preset, which
 /// coreos-installer uses, needs 65 MiB.
 pub(super) const XZ_MEMORY: u64 = 128 << 20;
+/// In bytes: what one block of lz4 unpacks to (the kernel's lib/decompress_unlz4.c).
+const LZ4_BLOCK: usize = 8 << 20;
 
 /// One of the archives in a ramdisk file.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,7 +23,7 @@ pub struct Segment {
     pub offset: usize,
     /// The number of bytes in the file, before unpacking.
     pub stored: usize,
-    /// How the archive is packed: `none`, `gzip`, `xz` or `zstd`.
+    /// How the archive is packed: `none`, `gzip`, `xz`, `zstd`, `lz4`, `bzip2` or `lzma`.
     pub packing: &'static str,
     /// The archive after unpacking.
     pub archive: Vec<u8>,
@@ -29,7 +33,7 @@ pub struct Segment {
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
     #[error(
-        "ramdisk at byte {offset}: expected a newc cpio archive, gzip, xz or zstd, found {found}"
+        "ramdisk at byte {offset}: expected a newc cpio archive, gzip, xz, zstd, lz4, bzip2 or lzma, found {found}"
     )]
     UnknownFormat {
         offset: usize,
@@ -91,7 +95,11 @@ fn unpack_one(
         Some(Packing::Gzip) => ("gzip", gunzip),
         Some(Packing::Xz) => ("xz", unxz),
         Some(Packing::Zstd) => ("zstd", unzstd),
-        Some(other) => return Err(unknown(other.to_string())),
+        Some(Packing::Lz4) => ("lz4", unlz4),
+        Some(Packing::Bzip2) => ("bzip2", bunzip2),
+        Some(Packing::Lzma) => ("lzma", unlzma),
+        // No Rust crate unpacks its format, and no distribution packs ramdisks with it.
+        Some(Packing::Lzo) => return Err(unknown(Packing::Lzo.to_string())),
         None => {
             let start = rest[..rest.len().min(8)].escape_ascii();
             return Err(unknown(format!("`{start}`")));
@@ -141,8 +149,50 @@ fn gunzip(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
     Ok((archive, decoder.into_inner().len()))
 }
 
+fn bunzip2(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
+    let mut decoder = BzDecoder::new(packed);
+    let archive = start_of(&mut decoder, limit)?;
+    Ok((archive, decoder.into_inner().len()))
+}
+
+/// Blocks with their size before them. Zeros or the end of the file end the archive.
+fn unlz4(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
+    let mut archive = Vec::new();
+    let mut rest = &packed[LZ4_MAGIC.len()..];
+    while let Some((size, after)) = rest.split_first_chunk() {
+        rest = match *size {
+            [0, 0, 0, 0] => return Ok((archive, after.len())),
+            LZ4_MAGIC => after,
+            size => {
+                // The cast is lossless: this is a program for 64-bit systems.
+                let size = u32::from_le_bytes(size) as usize;
+                let (packed, after) = after
+                    .split_at_checked(size)
+                    .ok_or(io::ErrorKind::UnexpectedEof)?;
+                let start = archive.len();
+                archive.resize(start + LZ4_BLOCK, 0);
+                let unpacked = block::decompress_into(packed, &mut archive[start..])
+                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                archive.truncate(start + unpacked);
+                after
+            }
+        };
+        if archive.len() as u64 >= limit {
+            break;
+        }
+    }
+    Ok((archive, rest.len()))
+}
+
+fn unlzma(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
+    unxz_with(Stream::new_lzma_decoder(XZ_MEMORY)?, packed, limit)
+}
+
 fn unxz(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
-    let stream = Stream::new_stream_decoder(XZ_MEMORY, 0)?;
+    unxz_with(Stream::new_stream_decoder(XZ_MEMORY, 0)?, packed, limit)
+}
+
+fn unxz_with(stream: Stream, packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
     let mut decoder = XzDecoder::new_stream(packed, stream);
     let archive = start_of(&mut decoder, limit)?;
     Ok((archive, decoder.into_inner().len()))

@@ -1,3 +1,4 @@
+use super::packing::LZ4_MAGIC;
 use super::*;
 use crate::newc;
 use liblzma::stream::{Check, Stream};
@@ -32,6 +33,32 @@ pub(super) fn gzip(data: &[u8]) -> Vec<u8> {
 
 pub(super) fn xz(data: &[u8]) -> Vec<u8> {
     let stream = Stream::new_easy_encoder(9, Check::Crc32).unwrap();
+    let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Blocks as `lz4 -l` writes them.
+fn lz4(data: &[u8]) -> Vec<u8> {
+    let mut packed = LZ4_MAGIC.to_vec();
+    for block in data.chunks(8 << 20) {
+        let block = lz4_flex::block::compress(block);
+        packed.extend(u32::try_from(block.len()).unwrap().to_le_bytes());
+        packed.extend(block);
+    }
+    packed
+}
+
+fn bzip2(data: &[u8]) -> Vec<u8> {
+    let level = bzip2::Compression::fast();
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), level);
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn lzma(data: &[u8]) -> Vec<u8> {
+    let options = liblzma::stream::LzmaOptions::new_preset(1).unwrap();
+    let stream = liblzma::stream::Stream::new_lzma_encoder(&options).unwrap();
     let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
     encoder.write_all(data).unwrap();
     encoder.finish().unwrap()
@@ -139,6 +166,39 @@ fn gzip_and_xz_end_where_their_stream_ends() {
     assert!(unpack_segments(&file, 1 << 20).is_err());
 }
 
+/// As other builders pack a base. lz4 ends with zeros before another archive.
+#[test]
+fn lz4_bzip2_and_lzma_end_where_their_stream_ends() {
+    let (a, b, c) = (archive("a"), archive("b"), archive("c"));
+    let mut file = lz4(&a);
+    file.extend([0; 4]);
+    let second = file.len();
+    file.extend(bzip2(&b));
+    let third = file.len();
+    file.extend(lzma(&c));
+    file.extend([0; 100]);
+    let last = file.len();
+    // No trailer, no zeros.
+    file.extend(lz4(&c[..c.len() - newc::TRAILER_LEN]));
+
+    let found = unpack_segments(&file, 1 << 20).unwrap();
+    let names = |archive: &[u8]| {
+        let names = newc::Reader::new(archive).map(|entry| entry.unwrap().name.to_owned());
+        names.collect::<Vec<_>>()
+    };
+    let found: Vec<_> = found
+        .iter()
+        .map(|segment| (segment.offset, segment.packing, names(&segment.archive)))
+        .collect();
+    let expected = [
+        (0, "lz4", names(&a)),
+        (second, "bzip2", names(&b)),
+        (third, "lzma", names(&c)),
+        (last, "lz4", names(&c)),
+    ];
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn zeros_alone_are_no_archive_and_no_fault() {
     assert_eq!(unpack_segments(&[0; 512], 10).unwrap(), []);
@@ -180,15 +240,27 @@ fn limits_and_faults() {
         ),
         (
             b"\x02\x21\x4c\x18xxxx".to_vec(),
-            "ramdisk at byte 0: expected a newc cpio archive, gzip, xz or zstd, found lz4",
+            "ramdisk at byte 0: cannot unpack lz4",
         ),
         (
             b"]\0\0\x80xxxx".to_vec(),
-            "ramdisk at byte 0: expected a newc cpio archive, gzip, xz or zstd, found lzma",
+            "ramdisk at byte 0: cannot unpack lzma",
+        ),
+        (
+            b"BZh9xxxx".to_vec(),
+            "ramdisk at byte 0: cannot unpack bzip2",
+        ),
+        (
+            b"\x89LZO\0\r\n".to_vec(),
+            "ramdisk at byte 0: expected a newc cpio archive, gzip, xz, zstd, lz4, bzip2 or lzma, found lzo",
+        ),
+        (
+            lz4(&[0; 5_000_000]),
+            "ramdisk unpacks to more than 1000 bytes",
         ),
         (
             b"\0\0\0\0hello".to_vec(),
-            "ramdisk at byte 4: expected a newc cpio archive, gzip, xz or zstd, found `hello`",
+            "ramdisk at byte 4: expected a newc cpio archive, gzip, xz, zstd, lz4, bzip2 or lzma, found `hello`",
         ),
     ] {
         let limit = if expected.contains("cannot unpack") {

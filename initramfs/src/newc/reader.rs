@@ -1,4 +1,4 @@
-use super::{HEADER_LEN, MAGIC, MAX_ENTRIES, MAX_NAME_LEN, TRAILER};
+use super::{HEADER_LEN, MAGIC, MAGIC_WITH_CHECKSUMS, MAX_ENTRIES, MAX_NAME_LEN, TRAILER};
 
 /// Why bytes are not an archive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,15 +64,19 @@ impl<'a> Reader<'a> {
                 "expected at most {MAX_ENTRIES} entries, found more"
             ));
         }
-        let (header, after_header) = self
-            .data
-            .get(self.offset..)
-            .and_then(|rest| rest.split_at_checked(HEADER_LEN))
+        let rest = self.data.get(self.offset..).unwrap_or_default();
+        // At the end the trailer may be missing
+        // (Documentation/driver-api/early-userspace/buffer-format.rst).
+        if rest.is_empty() && self.entries > 0 {
+            return Ok(None);
+        }
+        let (header, after_header) = rest
+            .split_at_checked(HEADER_LEN)
             .ok_or("expected an entry or the trailer, found the end: it is cut off")?;
         let (magic, fields) = header.split_at(MAGIC.len());
-        if magic != MAGIC {
+        if magic != MAGIC && magic != MAGIC_WITH_CHECKSUMS {
             return Err(format!(
-                "expected `070701`, found `{}`",
+                "expected `070701` or `070702`, found `{}`",
                 magic.escape_ascii()
             ));
         }
