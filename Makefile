@@ -151,6 +151,7 @@ test-unit: setup ## Unit and table tests of all crates
 
 test-slow-clients: setup ## A thousand slow clients of the image service
 	cargo test $(tests) --test memory -- --ignored
+	cargo test $(tests) --test command_line -- --ignored ten_thousand
 
 test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
 	RUST_TEST_THREADS=$(guests) cargo test $(tests) --test e2e -- $(TEST)

@@ -20,7 +20,7 @@ pub mod modinfo;
 pub mod module_set;
 pub mod newc;
 pub mod output_file;
-mod parallel;
+pub mod parallel;
 pub mod path_error;
 pub mod rescue_layer;
 pub mod temporary;

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 use landfall_host_media::{HostError, HostVersion};
+use landfall_initramfs::parallel;
 
 use crate::base::Base;
 use crate::request_path::{Kind, is_served_name};
@@ -181,8 +182,12 @@ impl HostStore {
         };
         let mut faults = Vec::new();
         let mut new: HashMap<Box<str>, Arc<ServedVersion>> = HashMap::with_capacity(hosts.len());
-        for (name, version) in hosts {
-            match served(Arc::clone(&base), &name, version) {
+        let made = parallel::map(&hosts, |(name, version)| {
+            // Cheap: the bytes of a version are shared.
+            served(Arc::clone(&base), name, version.clone())
+        });
+        for ((name, _), made) in hosts.into_iter().zip(made) {
+            match made {
                 Ok(served) => {
                     new.insert(name.into(), served);
                 }

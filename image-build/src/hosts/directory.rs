@@ -2,6 +2,7 @@
 //! image-customization static server does. The name of the file is the name of the
 //! host.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,15 +23,23 @@ pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<Vec<EmptyF
     paths.sort();
     let mut found = false;
     let mut empty_files = Vec::new();
+    // The first host of a name, because `rules` reports the others.
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for (place, given) in reading.given.iter().enumerate() {
+        if let Some(name) = &given.host.host_name {
+            places.entry(name.clone()).or_insert(place);
+        }
+    }
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // Skip the hidden files and directories that editors and version control leave.
-        if name.starts_with('.') || path.is_dir() {
+        let metadata = path.metadata();
+        if name.starts_with('.') || metadata.as_ref().is_ok_and(fs::Metadata::is_dir) {
             continue;
         }
         let title = path.display().to_string();
         // Reject a pipe: the builder would wait for it without saying so.
-        if !path.is_file() {
+        if !metadata.is_ok_and(|metadata| metadata.is_file()) {
             reading.faults.push(format!("{title}: expected a file"));
             continue;
         }
@@ -62,8 +71,7 @@ pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<Vec<EmptyF
                 title: title.clone(),
             });
         }
-        let is_it = |given: &&mut Given| given.host.host_name.as_deref() == Some(name);
-        match reading.given.iter_mut().find(is_it) {
+        match places.get(name).map(|&place| &mut reading.given[place]) {
             Some(given) if given.host.document == Document::None => {
                 given.title = title;
                 given.host.document = document;
@@ -75,6 +83,7 @@ pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<Vec<EmptyF
                 ));
             }
             None => {
+                places.insert(name.to_owned(), reading.given.len());
                 let host = host(Some(name.to_owned()), document);
                 reading.given.push(Given {
                     title,

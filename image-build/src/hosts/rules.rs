@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use landfall_host_manifests::Identity;
-use landfall_network_plan::{Document, embedded};
+use landfall_network_plan::Document;
 
 use super::Checked;
 
@@ -15,16 +15,16 @@ pub(super) fn tell_apart(checked: &mut [Checked], together: bool, faults: &mut V
     let several = together && checked.len() > 1;
     for Checked {
         host,
-        plan,
+        network,
         identity,
         ..
     } in checked.iter_mut()
     {
-        let (false, Some(plan)) = (*identity == Identity::Listed, plan) else {
+        let (false, Some(network)) = (*identity == Identity::Listed, network) else {
             continue;
         };
         if host.macs.is_empty() {
-            host.macs = embedded::known_macs(plan);
+            host.macs.clone_from(&network.known_macs);
         }
         // An address that the plan gives to a NIC is usually the one that the NIC
         // has. With several hosts it therefore identifies the machine. A single
@@ -32,7 +32,7 @@ pub(super) fn tell_apart(checked: &mut [Checked], together: bool, faults: &mut V
         // be a new one.
         let must_differ = several || *identity == Identity::OnlyInNetwork;
         if host.macs.is_empty() && must_differ {
-            host.macs = embedded::given_macs(plan);
+            host.macs.clone_from(&network.given_macs);
         }
     }
     let mut owners = BTreeMap::new();
@@ -41,7 +41,7 @@ pub(super) fn tell_apart(checked: &mut [Checked], together: bool, faults: &mut V
         let Checked { title, host, .. } = checked;
         let must_have_one = match checked.identity {
             // A network that cannot be used may have addresses.
-            _ if checked.plan.is_none() => false,
+            _ if checked.network.is_none() => false,
             Identity::Listed => false,
             Identity::InNetwork => several,
             Identity::OnlyInNetwork => true,
@@ -79,11 +79,9 @@ pub(super) fn tell_apart(checked: &mut [Checked], together: bool, faults: &mut V
 /// mistake.
 pub(super) fn same_addresses(checked: &[Checked], warnings: &mut Vec<String>) {
     let mut owners: BTreeMap<IpAddr, &str> = BTreeMap::new();
-    for Checked { title, plan, .. } in checked {
-        let interfaces = plan.iter().flat_map(|plan| &plan.interfaces);
-        let families = interfaces.flat_map(|i| [&i.ipv4, &i.ipv6]);
-        let addresses = families.flatten().flat_map(|ip| &ip.addresses);
-        for address in addresses.map(|prefix| prefix.address) {
+    for Checked { title, network, .. } in checked {
+        let addresses = network.iter().flat_map(|network| &network.addresses);
+        for &address in addresses {
             let is_link_local = match address {
                 IpAddr::V4(v4) => v4.is_link_local(),
                 IpAddr::V6(v6) => v6.is_unicast_link_local(),

@@ -11,6 +11,7 @@ use landfall_host_media::{HostVersion, KargsEdit};
 use landfall_image_service::{Base, BaseFiles, FileStamp, HostStore};
 use landfall_media_formats::iso9660::Iso;
 use landfall_network_plan::EmbeddedHost;
+use landfall_sys::freed_memory;
 
 use super::watch::Place;
 use crate::areas::{self, Areas};
@@ -143,9 +144,9 @@ impl<'a> Content<'a> {
                 "expected hosts, found none -- give --hosts, --install-config, --agent-config, --bare-metal-hosts, --nmstate or --network-data"
             );
         }
-        let version = |host: &EmbeddedHost| (host.name(), common.clone().with_host(host));
+        let version = |host: EmbeddedHost| (host.name(), common.clone().with_host(&host));
         Ok(ReadHosts {
-            hosts: hosts.hosts.iter().map(version).collect(),
+            hosts: hosts.hosts.into_iter().map(version).collect(),
             empty: hosts
                 .empty_files
                 .into_iter()
@@ -183,6 +184,8 @@ impl<'a> Content<'a> {
             }
         }
         self.known = known;
+        // Of 10,000 hosts, reading leaves 30 MiB without use.
+        freed_memory::give_back();
         Ok(())
     }
 

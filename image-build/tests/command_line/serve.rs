@@ -67,6 +67,26 @@ fn a_served_iso_is_the_customized_iso() {
     }
 }
 
+/// The crate's own test puts ready texts into the store; here the program reads files.
+#[test]
+#[ignore = "takes half a minute"]
+fn files_of_ten_thousand_hosts_take_little_memory() {
+    let fixture = Fixture::new();
+    fixture.build("iso", "base.iso", &[]);
+    for number in 0..10_000 {
+        let address = format!("10.0.{}.{}", number / 250, number % 250 + 1);
+        let text = nmstate(&address);
+        fixture.put(&format!("many/node{number}.yaml"), text.as_bytes());
+    }
+    let service = Service::start_with(&fixture, &["--hosts", "many"]);
+    assert_eq!(service.get("/node9999.ipxe").0, 200);
+    let status = fs::read_to_string(format!("/proc/{}/status", service.child.id())).unwrap();
+    let own = { status.lines() }.find_map(|line| line.strip_prefix("RssAnon:"));
+    let own = own.unwrap().trim().strip_suffix(" kB").unwrap();
+    println!("{own} KiB for 10,000 hosts");
+    assert!(own.parse::<u32>().unwrap() < 64 << 10, "{own} KiB");
+}
+
 #[test]
 fn changed_files_take_effect_and_faults_do_not() {
     let fixture = fixture();
