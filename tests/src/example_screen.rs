@@ -14,11 +14,15 @@ const LABELS: [&str; 4] = ["NOW", "ERROR", "DISK", "SERVICE"];
 const FACT: usize = 9;
 const STEP: usize = 11;
 
+/// The words in the lower rule of a screen while the network can be changed in the form.
+const OFFER: &str = "press Enter to change the network";
+
 /// What a screen says about its machine, without the values that another machine would not
 /// have.
 #[derive(Debug)]
 pub(crate) struct ExampleScreen {
     facts: Vec<String>,
+    offers_form: bool,
 }
 
 fn directory() -> PathBuf {
@@ -29,20 +33,34 @@ impl ExampleScreen {
     pub(crate) fn read(name: &str) -> Result<Self> {
         let path = directory().join(name).with_extension("screen");
         let screen = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let facts = facts(&screen);
+        let example = Self::of(&screen);
         ensure!(
-            facts.len() > 1,
-            "{}: expected two facts or more, found {facts:?}",
-            path.display()
+            example.facts.len() > 1,
+            "{}: expected two facts or more, found {:?}",
+            path.display(),
+            example.facts
         );
-        Ok(Self { facts })
+        Ok(example)
     }
 
-    /// The facts that this screen, without its line breaks, does not show.
+    fn of(screen: &str) -> Self {
+        Self {
+            facts: facts(screen),
+            offers_form: screen.contains(OFFER),
+        }
+    }
+
+    /// What this screen, without its line breaks, lacks: facts, and the offer of the form.
     pub(crate) fn missing_on(&self, screen: &str) -> Vec<String> {
         let screen = normal(screen);
         let missing = self.facts.iter().filter(|fact| !screen.contains(*fact));
-        missing.cloned().collect()
+        let mut missing: Vec<String> = missing.cloned().collect();
+        match (self.offers_form, screen.contains(OFFER)) {
+            (true, false) => missing.push(OFFER.to_owned()),
+            (false, true) => missing.push(format!("no {OFFER:?}")),
+            (true, true) | (false, false) => {}
+        }
+        missing
     }
 }
 
@@ -180,7 +198,7 @@ mod tests {
                    -> try
          eno2: c
            carrier FAILED: none
--- press Enter -----
+-- press Enter to change the network -----
 [    2.100] network: warning: odd
 ";
 
@@ -195,9 +213,7 @@ mod tests {
                 "carrier FAILED: none",
             ]
         );
-        let example = ExampleScreen {
-            facts: facts(SCREEN),
-        };
+        let example = ExampleScreen::of(SCREEN);
         assert_eq!(example.missing_on(SCREEN), [""; 0]);
         let other = SCREEN.replace("-> try", "-> try it");
         assert_eq!(example.missing_on(&other), [""; 0], "it says more");
@@ -206,6 +222,16 @@ mod tests {
             example.missing_on(&other),
             ["ERROR disk: it broke (# s ago) -> do this"]
         );
+    }
+
+    #[test]
+    fn a_screen_offers_the_form_if_its_example_does() {
+        let without = SCREEN.replace(OFFER, "");
+        let example = ExampleScreen::of(SCREEN);
+        assert_eq!(example.missing_on(&without), [OFFER]);
+        let example = ExampleScreen::of(&without);
+        assert_eq!(example.missing_on(&without), [""; 0]);
+        assert_eq!(example.missing_on(SCREEN), [format!("no {OFFER:?}")]);
     }
 
     /// An example that no boot shows may say what the program no longer says.

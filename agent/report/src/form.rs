@@ -31,6 +31,9 @@ pub trait Form: Send {
     fn lines(&self, width: usize) -> Vec<ScreenLine>;
 }
 
+/// What the consoles print about the form.
+pub(crate) const HINT: &str = "press Enter to change the network";
+
 type OpenForm = Box<dyn Fn() -> Box<dyn Form> + Send + Sync>;
 
 static OFFERED: OnceLock<OpenForm> = OnceLock::new();
@@ -49,7 +52,7 @@ pub(crate) fn open() -> Option<Box<dyn Form>> {
 /// What the consoles print about the form, if one is offered.
 pub(crate) fn hint() -> &'static str {
     match OFFERED.get() {
-        Some(_) => "press Enter to change the network",
+        Some(_) => HINT,
         None => "",
     }
 }

@@ -87,6 +87,21 @@ impl Status {
         }
         Some(words)
     }
+
+    /// Why an operator must not change the network now. `None` if the form may change it.
+    pub fn why_network_stays(&self) -> Option<&'static str> {
+        if self.done.is_some() {
+            Some("the agent is ending")
+        } else if self.node.is_some() {
+            Some("Ironic already uses this network for its commands; reset the machine first")
+        } else if self.progress.is_some() || self.disk_state == Some(DiskState::Writing) {
+            Some("the disk is being written; reset the machine first")
+        } else if self.disk_state == Some(DiskState::Complete) {
+            Some("the disk is complete; reset the machine first")
+        } else {
+            None
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -382,6 +397,38 @@ mod tests {
         );
         status.done = Some("rebooting".into());
         assert!(status.in_words().unwrap().starts_with("rebooting; "));
+    }
+
+    #[test]
+    fn the_network_stays_while_it_is_in_use() {
+        assert_eq!(Status::default().why_network_stays(), None);
+        let in_use = [
+            Status {
+                node: Some("n".into()),
+                ..Status::default()
+            },
+            Status {
+                progress: Some(Progress::default()),
+                ..Status::default()
+            },
+            // Between the download and the commit.
+            Status {
+                disk_state: Some(DiskState::Writing),
+                ..Status::default()
+            },
+            // The boot entry has failed.
+            Status {
+                disk_state: Some(DiskState::Complete),
+                ..Status::default()
+            },
+            Status {
+                done: Some("locked down".into()),
+                ..Status::default()
+            },
+        ];
+        for status in in_use {
+            assert!(status.why_network_stays().is_some(), "{status:?}");
+        }
     }
 
     #[test]

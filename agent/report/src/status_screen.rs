@@ -64,7 +64,7 @@ pub fn screen(
         text.truncate(width);
         body.put(Tone::Plain, text);
     }
-    body.put(Tone::Plain, rule(unless_done(status, hint), '-', width));
+    body.put(Tone::Plain, rule(unless_refused(status, hint), '-', width));
     let free = height.saturating_sub(body.lines.len());
     let mut log = Page::new(width);
     for event in events {
@@ -91,15 +91,17 @@ pub fn block(status: &Status, now: f64, clock: &str, hint: &str) -> Vec<String> 
     page.facts(status, now, Detail::Brief);
     page.put(
         Tone::Plain,
-        rule(unless_done(status, hint), '=', BLOCK_WIDTH),
+        rule(unless_refused(status, hint), '=', BLOCK_WIDTH),
     );
     page.lines.into_iter().map(|line| line.text).collect()
 }
 
-/// Returns `hint`, or nothing if the machine is done: the form ends with the agent,
-/// so its hint must not remain on the screen.
-fn unless_done<'a>(status: &Status, hint: &'a str) -> &'a str {
-    if status.done.is_some() { "" } else { hint }
+/// Returns `hint`, or nothing if the form would refuse to change the network.
+fn unless_refused<'a>(status: &Status, hint: &'a str) -> &'a str {
+    match status.why_network_stays() {
+        Some(_) => "",
+        None => hint,
+    }
 }
 
 /// A line across the screen, with a text in it.

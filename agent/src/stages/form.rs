@@ -9,7 +9,7 @@ use std::process::Command;
 use landfall_boot_params::argument_value::ServiceUrls;
 use landfall_boot_params::{BootParams, NetArgs};
 use landfall_report::failure::{Failure, Result};
-use landfall_report::status::{self, DiskState, Status};
+use landfall_report::status::{self, Status};
 use landfall_settings::{FormArguments, Settings};
 use landfall_sys::state_file::STATE_DIRECTORY;
 use tokio::sync::mpsc;
@@ -37,7 +37,7 @@ pub(super) fn offer(settings: &Settings, try_them: TryThem) {
         };
         let try_them = try_them.clone();
         let try_arguments = move |arguments: &str| {
-            if let Some(reason) = why_not(&status::now()) {
+            if let Some(reason) = status::now().why_network_stays() {
                 return Err(reason.to_owned());
             }
             let arguments = FormArguments(arguments.to_owned());
@@ -82,21 +82,6 @@ fn offered(status: &Status) -> Vec<OfferedNic> {
         .collect()
 }
 
-/// Why the network must not change now.
-fn why_not(status: &Status) -> Option<&'static str> {
-    if status.done.is_some() {
-        Some("the agent is ending")
-    } else if status.node.is_some() {
-        Some("Ironic already uses this network for its commands; reset the machine first")
-    } else if status.progress.is_some() || status.disk_state == Some(DiskState::Writing) {
-        Some("the disk is being written; reset the machine first")
-    } else if status.disk_state == Some(DiskState::Complete) {
-        Some("the disk is complete; reset the machine first")
-    } else {
-        None
-    }
-}
-
 /// Waits until the operator tries a network, and stores it.
 pub(super) async fn stored(tried: &mut Tried) -> Result<()> {
     let Some(arguments) = tried.recv().await else {
@@ -120,8 +105,6 @@ pub(super) fn start_again() -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use landfall_init::Ending;
-    use landfall_report::status::Progress;
 
     #[test]
     fn the_inspection_follows_a_service_on_the_same_server_only() {
@@ -152,37 +135,5 @@ mod tests {
             inspection_path(&BootParams::from_command_line(&without)),
             None
         );
-    }
-
-    #[test]
-    fn the_network_stays_while_it_is_in_use() {
-        assert_eq!(why_not(&Status::default()), None);
-        let in_use = [
-            Status {
-                node: Some("n".into()),
-                ..Status::default()
-            },
-            Status {
-                progress: Some(Progress::default()),
-                ..Status::default()
-            },
-            // Between the download and the commit.
-            Status {
-                disk_state: Some(DiskState::Writing),
-                ..Status::default()
-            },
-            // The boot entry has failed.
-            Status {
-                disk_state: Some(DiskState::Complete),
-                ..Status::default()
-            },
-            Status {
-                done: Some(Ending::LockDown.in_words().into()),
-                ..Status::default()
-            },
-        ];
-        for status in in_use {
-            assert!(why_not(&status).is_some(), "{status:?}");
-        }
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tracing::Level;
 
 use super::*;
+use crate::form::HINT;
 use crate::status::{
     Host, LastError, Network, Nic, Progress, RejectedDisk, RootDisk, Step, WayStep,
 };
@@ -34,12 +35,14 @@ fn the_screens_are_as_reviewed() {
             .map(event)
             .collect();
         let own_clock = value["clock"].as_str().map(str::to_owned);
+        // Without an agent there is no form.
+        let hint = if value["form"] == false { "" } else { HINT };
         let status: Status = serde_json::from_value(value).unwrap();
         let clock = own_clock.as_deref().unwrap_or("2026-11-24 11:22:33 UTC");
-        let screen = screen(&status, &events, now, clock, "", (80, 25));
+        let screen = screen(&status, &events, now, clock, hint, (80, 25));
         assert!(screen.len() <= 25, "{}", path.display());
         let lines: Vec<_> = screen.iter().map(|line| line.text.as_str()).collect();
-        let block = block(&status, now, clock, "");
+        let block = block(&status, now, clock, hint);
         for line in lines
             .iter()
             .copied()
@@ -218,17 +221,16 @@ proptest! {
         let status = crate::status::masked(&status);
         let events = [said(&crate::printable(&text)), said("last")];
         let clock = "2026-11-24 11:22:33 UTC";
-        let hint = "press Enter to change the network";
         for size in [(columns, rows), (10, 5), (20, 10), (80, 24)] {
             let (width, height) = (size.0.max(1), size.1.max(1));
-            let screen = screen(&status, &events, 100.0, clock, hint, size);
+            let screen = screen(&status, &events, 100.0, clock, HINT, size);
             prop_assert!(screen.len() <= height, "{} lines in {size:?}", screen.len());
             for line in screen {
                 prop_assert!(line.text.len() <= width, "{size:?}: {:?}", line.text);
                 prop_assert!(is_plain(&line.text), "{:?}", line.text);
             }
         }
-        for line in block(&status, 100.0, clock, hint) {
+        for line in block(&status, 100.0, clock, HINT) {
             prop_assert!(line.len() <= 80 && is_plain(&line), "{line:?}");
         }
     }
@@ -239,16 +241,31 @@ fn is_plain(line: &str) -> bool {
 }
 
 #[test]
-fn a_machine_that_is_done_offers_no_form() {
-    let hint = "press Enter";
-    let mut status = Status::default();
-    for offered in [true, false] {
-        let screen = screen(&status, &[], 1.0, "", hint, (80, 25));
-        let shown = screen.iter().any(|line| line.text.contains(hint));
-        assert_eq!(shown, offered);
-        let block = block(&status, 1.0, "", hint);
-        assert_eq!(block.iter().any(|line| line.contains(hint)), offered);
-        status.done = Some("locked down".into());
+fn no_form_is_offered_that_would_refuse_to_change_the_network() {
+    let known = Status {
+        node: Some("n".into()),
+        ..Status::default()
+    };
+    let writing = Status {
+        progress: Some(Progress::default()),
+        ..Status::default()
+    };
+    let done = Status {
+        done: Some("locked down".into()),
+        ..Status::default()
+    };
+    for (status, offered) in [
+        (Status::default(), true),
+        (known, false),
+        (writing, false),
+        (done, false),
+    ] {
+        let screen = screen(&status, &[], 1.0, "", HINT, (80, 25));
+        let shown = screen.iter().any(|line| line.text.contains(HINT));
+        assert_eq!(shown, offered, "{status:?}");
+        let block = block(&status, 1.0, "", HINT);
+        let shown = block.iter().any(|line| line.contains(HINT));
+        assert_eq!(shown, offered, "{status:?}");
     }
 }
 
