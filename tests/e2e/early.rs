@@ -14,6 +14,7 @@ use landfall_tests::{artifacts, media};
 use crate::host_test;
 use crate::image_faults::does_not_boot;
 use crate::machine_faults::second_disk;
+use crate::network_form::DRAWING;
 
 /// The time limit of a clean shutdown. It takes a second; the rest is for a
 /// loaded test machine.
@@ -62,18 +63,29 @@ fn power_button_ends_the_boot() {
     });
 }
 
-/// The agent had committed nothing, so the disk must not boot.
+/// The agent had committed nothing, so the disk must not boot. Nobody can change the
+/// network before that.
 #[test]
 fn power_button_while_writing() {
     host_test("power_button_while_writing", async |lab| {
         let mut site = Plan::default().site(lab).await?;
         site.machine.disks.push(second_disk(lab)?);
-        site.files[0].behaviour.bytes_per_second = Some(1024 * 1024);
+        // Slow enough for the steps in the form.
+        site.files[0].behaviour.bytes_per_second = Some(512 * 1024);
         let _services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         guest.console("disk: writing the image: ", BOOT).await?;
-        // How far it is, and why this disk.
+        // How far it is, and why this disk. It does not offer the form.
         guest.shows_example(lab, "writing", BOOT).await?;
+        let picture = lab.log_path("form").with_extension("png");
+        guest.press(&["ret"]).await?;
+        guest
+            .until_screen(&picture, "change the network of this host", DRAWING)
+            .await?;
+        // "up" leads from the first field to the last one, which tries the values.
+        guest.press(&["up", "ret"]).await?;
+        let refusal = "not tried: Ironic already uses this network";
+        guest.until_screen(&picture, refusal, DRAWING).await?;
         guest.press_power_button().await?;
         guest.powered_off(SOFT_OFF).await?;
         does_not_boot(lab, &site).await

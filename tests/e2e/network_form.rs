@@ -17,7 +17,7 @@ use landfall_tests::{artifacts, media};
 use crate::host_test;
 
 /// How long a busy machine may take to draw.
-const DRAWING: Duration = Duration::from_secs(60);
+pub(crate) const DRAWING: Duration = Duration::from_secs(60);
 
 /// The command line has VLAN 60, and the switch has VLAN 50.
 #[test]
