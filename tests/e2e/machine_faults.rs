@@ -9,7 +9,7 @@ use landfall_tests::journal::{Event, Source, ensure_contains};
 use landfall_tests::lab::Lab;
 use landfall_tests::old_disk::OldDisk;
 use landfall_tests::site::{Network, Plan, Services, Site};
-use landfall_tests::vm::{Bus, Disk, Firmware, Guest};
+use landfall_tests::vm::{Bus, Disk, Extra, Firmware, Guest};
 use serde_json::json;
 
 use crate::host_test;
@@ -103,12 +103,14 @@ fn several_disks_and_which_was_chosen() {
         let mut site = plan.site(lab).await?;
         let small = blank_disk(lab, "small.raw", 2)?;
         site.machine.disks.extend([small, second_disk(lab)?]);
+        site.machine.extras = vec![Extra::SerialNumber("LF4711")];
         // The download is slow, so that the test sees the screen.
         site.files[0].behaviour.bytes_per_second = Some(128 * 1024);
         let _services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         guest.shows_example(lab, "several-disks", BOOT).await?;
         let texts = [
+            "QEMU Standard PC (Q35 + ICH9, 2009) | serial LF4711 | UEFI, no Secure Boot",
             "DISK /dev/vda: the smallest disk of at least 4 GiB",
             "not chosen: /dev/vdb: 2.00 GiB is below the 4 GiB",
             "/dev/vdc: 8.0 GiB is more than the 5.0 GiB of /dev/vda",

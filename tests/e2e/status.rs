@@ -10,7 +10,7 @@ use landfall_tests::conductor::LookupFault;
 use landfall_tests::installation::BOOT;
 use landfall_tests::lab::Lab;
 use landfall_tests::site::{MAC, Network, Plan};
-use landfall_tests::vm::Guest;
+use landfall_tests::vm::{Extra, Guest};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -31,7 +31,7 @@ async fn get(path: &str, accept: &str) -> Result<String> {
 }
 
 /// No service answers at Ironic's address. The screen, the serial console and the status
-/// pages name the cause and the remedy, and none of them shows the token.
+/// pages name the machine, the cause and the remedy, and none of them shows the token.
 #[test]
 fn a_host_that_waits_shows_why() {
     host_test("a_host_that_waits_shows_why", async |lab| {
@@ -42,13 +42,16 @@ fn a_host_that_waits_shows_why() {
             ),
             ..Plan::default()
         };
-        let site = plan.site(lab).await?;
+        let mut site = plan.site(lab).await?;
+        site.machine.extras = vec![Extra::SerialNumber("LF4711")];
         let mut guest = site.power_on(lab).await?;
         guest
             .console("TCP     FAILED: connection refused", BOOT)
             .await?;
         let block = guest.console("== status after", BLOCK).await?.text;
         ensure!(block.len() == 80, "{block:?}");
+        let machine = "QEMU Standard PC (Q35 + ICH9, 2009) | serial LF4711 | BIOS | ";
+        guest.console(machine, BLOCK).await?;
         guest.console("NOW     looking for", BLOCK).await?;
         let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../out/logs/status.png");
         // Above the agent's screen there still are the messages of the kernel.
@@ -57,6 +60,7 @@ fn a_host_that_waits_shows_why() {
         let screen = memory[start..].to_owned();
         for expected in [
             " Landfall ",
+            machine,
             " NOW     looking for",
             MAC,
             "TCP     FAILED: connection refused",
@@ -72,6 +76,11 @@ fn a_host_that_waits_shows_why() {
         let status: serde_json::Value = serde_json::from_str(body)?;
         let fault = EventsSchema::read()?.fault(Form::Status, &status);
         ensure!(fault.is_none(), "{fault:?}");
+        let host = &status["host"];
+        ensure!(
+            host["serial"] == "LF4711" && host["boot_mode"] == "bios",
+            "{status:#}"
+        );
         let way = status["network"]["nics"][0]["way"]
             .as_array()
             .context("no way")?;

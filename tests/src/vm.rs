@@ -114,7 +114,7 @@ impl Boot {
     }
 }
 
-/// A device that few tests need.
+/// A device, or another part of the machine, that few tests need.
 #[derive(Debug, Clone)]
 pub enum Extra {
     /// The watchdog of an Intel chipset, running from power on, as firmware may
@@ -128,6 +128,8 @@ pub enum Extra {
     UsbKeyboard,
     /// A network card without a driver in the ramdisk: a DECchip 21143.
     OldNic,
+    /// The machine's serial number in its SMBIOS. Without it there is none.
+    SerialNumber(&'static str),
 }
 
 /// The description of a machine.

@@ -305,6 +305,9 @@ fn extras(machine: &Machine, list: &mut Arguments) {
                 list.option("-device", "usb-kbd");
             }
             Extra::OldNic => list.option("-device", "tulip,addr=0x15"),
+            Extra::SerialNumber(number) => {
+                list.option("-smbios", format!("type=1,serial={number}"));
+            }
         }
     }
 }
