@@ -91,7 +91,8 @@ fn ensure_same(console: &[Said], syslog: &[Said]) -> Result<()> {
 }
 
 /// From the first line of init to the last one of the agent, although the kernel kills the
-/// agent while it writes the image: each line once, in order.
+/// agent while it writes the image: each line once, in order. The screen has the lines as
+/// well, and no console has the status.
 #[test]
 fn every_line_from_the_first_of_init_to_the_last_arrives_by_syslog() {
     host_test("every_line_arrives_by_syslog", async |lab| {
@@ -111,9 +112,17 @@ fn every_line_from_the_first_of_init_to_the_last_arrives_by_syslog() {
         writing(&guest).await?;
         // A line that is being sent when the agent is killed may arrive twice.
         tokio::time::sleep(Duration::from_secs(2)).await;
+        let picture = lab.log_path("lines").with_extension("png");
+        let screen = guest.vga_text(&picture).await?;
+        ensure!(
+            screen.contains("disk: writing the image: ") && !screen.contains(" Landfall "),
+            "expected lines without a status, found {screen}"
+        );
         kill_agent(lab, &mut guest).await?;
         services.conductor.deployed(BOOT + DEPLOYMENT).await?;
         guest.powered_off(POWER_OFF).await?;
+        let block = lab.journal.said(&["== status after"]);
+        ensure!(block.is_err(), "the status is on the console: {block:?}");
         let console = on_console(lab)?;
         let last = console.last().context("no line")?;
         let syslog = server

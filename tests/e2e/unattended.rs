@@ -1,7 +1,7 @@
 //! Tests installations that `coreos.inst.*` kernel arguments request, without a
 //! provisioning service.
 
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -12,12 +12,13 @@ use landfall_tests::ignition::INSTALLED_SYSTEM_OK;
 use landfall_tests::image_server::{self, Behaviour, ImageServer, ServedFile};
 use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF, check_applied};
 use landfall_tests::journal::{Mark, Source, ensure_contains};
-use landfall_tests::lab::{Family, Lab};
+use landfall_tests::lab::{Family, GUEST_V4, Lab};
 use landfall_tests::old_disk::{OldDisk, ensure_untouched};
 use landfall_tests::site::{MAC, Network, Plan, Site, Way};
 use landfall_tests::uefi_variables::UefiVariables;
 use landfall_tests::vm::{Bus, Firmware, Guest};
 use landfall_tests::webhook_receiver::WebhookReceiver;
+use tokio::net::TcpStream;
 
 use crate::host_test;
 
@@ -252,22 +253,47 @@ fn unattended_bad_config() {
     });
 }
 
-/// No digest or signature proves the image, and `coreos.inst.insecure` is missing.
+/// Checks a host with `landfall.console=quiet` whose installation has failed.
+async fn shows_only_problems(lab: &Lab, guest: &mut Guest) -> Result<()> {
+    let picture = lab.log_path("quiet").with_extension("png");
+    let problem = "agent: FAILED install failed: ";
+    guest.until_screen(&picture, problem, BOOT).await?;
+    let screen = guest.vga_text(&picture).await?;
+    ensure!(
+        !screen.contains(" Landfall ") && !screen.contains("installing to"),
+        "expected problems only, found {screen}"
+    );
+    for said in ["init: landfall", "installing to"] {
+        let line = lab.journal.said(&[said]);
+        ensure!(line.is_err(), "it is not quiet: {line:?}");
+    }
+    Ok(())
+}
+
+/// No digest or signature proves the image, and `coreos.inst.insecure` is missing. The host
+/// says so on its consoles, which show nothing but problems, and has no status pages.
 #[test]
 fn unattended_unproven_image() {
     host_test("unattended_unproven_image", async |lab| {
         let plan = Plan {
             disk_mib: 256,
             disk_before: OldDisk::Pattern,
-            ..plan(current_line("/dev/vda"))
+            ..plan(current_line("/dev/vda") + " landfall.console=quiet landfall.status=off")
         };
         let site = site(lab, &plan).await?;
         let _services = site.serve(lab).await?;
-        let guest = site.power_on(lab).await?;
+        let mut guest = site.power_on(lab).await?;
         let line = guest
             .console("agent: FAILED install failed: ", BOOT)
             .await?;
         ensure!(line.text.contains("signature"), "it says: {}", line.text);
+        shows_only_problems(lab, &mut guest).await?;
+        let pages = TcpStream::connect((GUEST_V4, 9999)).await;
+        let fault = pages.map(drop).map_err(|error| error.kind());
+        ensure!(
+            fault == Err(ErrorKind::ConnectionRefused),
+            "expected no status pages, found {fault:?}"
+        );
         guest.cut_power().await?;
         ensure_untouched(&site.machine.disks[0].path)
     });
