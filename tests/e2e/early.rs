@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use landfall_tests::conductor::{LookupFault, TERMINAL_SEQUENCES};
 use landfall_tests::installation::BOOT;
 use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::Lab;
@@ -121,7 +122,7 @@ const TOO_LITTLE_MIB: u32 = 160;
 const BLOCK: Duration = Duration::from_secs(90);
 
 /// The driver of this console is a module, so init prints its first lines before
-/// the console exists.
+/// the console exists. A server's text controls no console.
 #[test]
 fn console_that_appears_late() {
     host_test("console_that_appears_late", async |lab| {
@@ -132,8 +133,13 @@ fn console_that_appears_late() {
         let mut site = idle_site(lab, &plan).await?;
         let output = lab.path("hvc0.log");
         site.machine.extras = vec![Extra::HypervisorConsole(output.clone())];
-        let _services = site.serve(lab).await?;
+        let services = site.serve(lab).await?;
+        services.conductor.fail_lookups(Some(LookupFault::Hostile));
         let mut guest = site.power_on(lab).await?;
+        let harmless = TERMINAL_SEQUENCES.replace(['\u{9b}', '\u{1b}'], "?");
+        guest.console(&harmless, BOOT).await?;
+        guest.shows(lab, "hostile", &[&harmless], BOOT).await?;
+        services.conductor.fail_lookups(None);
         heartbeat(lab).await?;
         // A shutdown by the power button lets every console print its last lines.
         guest.press_power_button().await?;
@@ -146,6 +152,11 @@ fn console_that_appears_late() {
         ] {
             ensure!(text.contains(line), "'{line}' is not on hvc0:\n{text}");
         }
+        // No program of the tests has removed sequences from this output.
+        ensure!(
+            text.contains(&harmless) && !text.contains(['\u{9b}', '\u{1b}']),
+            "expected {harmless:?} and no sequence on hvc0, found {text:?}"
+        );
         Ok(())
     });
 }

@@ -51,7 +51,13 @@ pub enum LookupFault {
     Locked,
     /// An earlier boot of the machine has the token.
     TokenSent,
+    /// The reason is [`TERMINAL_SEQUENCES`].
+    Hostile,
 }
+
+/// A text that clears the screen and moves the cursor of a terminal on which it is printed,
+/// by a control character (CSI) and by escape sequences.
+pub const TERMINAL_SEQUENCES: &str = "gone\u{9b}2J\u{1b}[2J\u{1b}[1;1Hhere";
 
 /// What the conductor knows about the agent.
 struct Memory {

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Json, Response};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::{LookupFault, ProvisionState, Shared, node};
+use super::super::{LookupFault, ProvisionState, Shared, TERMINAL_SEQUENCES, node};
 use super::version::ApiVersion;
 use super::{check_headers, refuse};
 
@@ -78,6 +78,7 @@ fn answer(shared: &Shared, query: &LookupQuery, version: ApiVersion) -> Response
                         operation is completed.";
             return refuse(StatusCode::CONFLICT, text);
         }
+        Some(LookupFault::Hostile) => return refuse(StatusCode::NOT_FOUND, TERMINAL_SEQUENCES),
         Some(LookupFault::TokenSent) => memory.token = Some(new_token()),
     }
     memory.lookups += 1;
