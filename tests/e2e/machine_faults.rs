@@ -1,9 +1,9 @@
 //! Tests faults of the host and of its environment.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use landfall_tests::conductor::Conductor;
+use landfall_tests::conductor::{Conductor, LookupFault};
 use landfall_tests::installation::{BOOT, DEPLOYMENT, deploy_and_boot};
 use landfall_tests::journal::{Event, Source, ensure_contains};
 use landfall_tests::lab::Lab;
@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::host_test;
 use crate::image_faults::does_not_boot;
+use crate::unattended::{LOGS, kept_logs};
 
 #[test]
 fn service_comes_late() {
@@ -248,10 +249,11 @@ pub(crate) async fn kill_agent(lab: &Lab, guest: &mut Guest) -> Result<()> {
     Ok(())
 }
 
-/// A direct boot whose kernel accepts SysRq on the serial console.
-async fn site_with_sysrq(lab: &Lab) -> Result<(Plan, Site)> {
+/// A direct boot with these kernel arguments. With `sysrq_always_enabled` the kernel accepts
+/// SysRq on the serial console.
+async fn site_with(lab: &Lab, more_arguments: &'static str) -> Result<(Plan, Site)> {
     let plan = Plan {
-        more_arguments: "sysrq_always_enabled",
+        more_arguments,
         ..Plan::default()
     };
     let site = plan.site(lab).await?;
@@ -267,13 +269,44 @@ async fn second_lookup(lab: &Lab, services: &Services) -> Result<()> {
     Ok(())
 }
 
+/// Waits until the agent has ended because Ironic does not know the machine, and downloads
+/// the logs of that end from the agent that init has started again.
+async fn logs_outlive_the_agent(lab: &Lab, guest: &Guest) -> Result<()> {
+    // How long the download may take: an agent that Ironic still does not know ends again.
+    const DOWNLOAD: Duration = Duration::from_secs(60);
+    let error = "agent: FAILED lookup: no node after 3 s";
+    let line = guest.console(error, BOOT).await?;
+    ensure_contains(&line.text, &["HTTP 404", LOGS])?;
+    let mark = lab.journal.mark();
+    guest
+        .console_after(mark, "ironic: looking up", BOOT)
+        .await?;
+    let start = Instant::now();
+    let logs = loop {
+        match kept_logs().await {
+            Ok(logs) => break logs,
+            Err(error) if start.elapsed() > DOWNLOAD => return Err(error),
+            Err(_) => tokio::time::sleep(Duration::from_millis(500)).await,
+        }
+    };
+    ensure_contains(
+        &logs,
+        &["FAILED lookup: no node after 3 s", "kernel: Linux version"],
+    )
+}
+
+/// The agent ends by itself, and is killed later. Init starts it again each time.
 #[test]
 fn agent_is_killed_and_carries_on() {
     host_test("agent_is_killed_and_carries_on", async |lab| {
-        let (plan, mut site) = site_with_sysrq(lab).await?;
+        let arguments = "sysrq_always_enabled ipa-lookup-timeout=3";
+        let (plan, mut site) = site_with(lab, arguments).await?;
         site.script.hold = true;
         let services = site.serve(lab).await?;
+        services.conductor.fail_lookups(Some(LookupFault::NotFound));
         let mut guest = site.power_on(lab).await?;
+        logs_outlive_the_agent(lab, &guest).await?;
+        services.conductor.fail_lookups(None);
         lab.journal
             .wait_for("a heartbeat", lab.journal.start(), BOOT, is_heartbeat)
             .await?;
@@ -289,7 +322,7 @@ fn agent_is_killed_and_carries_on() {
 #[test]
 fn agent_is_killed_while_writing() {
     host_test("agent_is_killed_while_writing", async |lab| {
-        let (plan, mut site) = site_with_sysrq(lab).await?;
+        let (plan, mut site) = site_with(lab, "sysrq_always_enabled").await?;
         site.files[0].behaviour.bytes_per_second = Some(2 * 1024 * 1024);
         let services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;

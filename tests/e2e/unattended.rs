@@ -181,18 +181,27 @@ fn unattended_old_line_bios_pxe() {
 }
 
 /// The address on the console for the logs of a fatal error.
-const LOGS: &str = "http://192.0.2.10:9999/logs.tar.gz";
+pub(crate) const LOGS: &str = "http://192.0.2.10:9999/logs.tar.gz";
 
-/// The logs of the failed installation say why, have none of the planted secrets, and
-/// the webhook has got the reason.
-async fn check_kept_logs(reports: &[serde_json::Value]) -> Result<()> {
+/// The logs of a fatal error, unpacked.
+pub(crate) async fn kept_logs() -> Result<String> {
     // As in conductor.rs: needed even for plain HTTP.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder().no_proxy().build()?;
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .timeout(Duration::from_secs(10))
+        .build()?;
     let answer = client.get(LOGS).send().await?.error_for_status()?;
     let packed = answer.bytes().await?;
     let mut logs = String::new();
     GzDecoder::new(&packed[..]).read_to_string(&mut logs)?;
+    Ok(logs)
+}
+
+/// The logs of the failed installation say why, have none of the planted secrets, and
+/// the webhook has got the reason.
+async fn check_kept_logs(reports: &[serde_json::Value]) -> Result<()> {
+    let logs = kept_logs().await?;
     ensure_contains(
         &logs,
         &["FAILED install failed", "kernel: Linux version", "ip_addr"],
