@@ -11,6 +11,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getgroups, getresuid};
 
 use super::*;
+use crate::skip::skip;
 
 /// More than the test program itself has.
 const LIMITS: Limits = Limits {
@@ -177,6 +178,9 @@ fn a_lower_limit_of_the_starter_keeps_no_other_limit_from_being_set() {
 /// another layer is asked.
 #[test]
 fn the_other_layers_hold_without_seccomp() {
+    // In a process of its own, because Landlock cannot be taken back.
+    let has_landlock = in_process(|| deny_files().is_ok());
+    let has_landlock = matches!(has_landlock, WaitStatus::Exited(_, 0));
     // SAFETY: as in `confined`.
     let ended = match unsafe { fork() }.unwrap() {
         ForkResult::Parent { child } => waitpid(child, None).unwrap(),
@@ -192,13 +196,12 @@ fn the_other_layers_hold_without_seccomp() {
                 prctl::set_no_new_privs().is_ok(),
             ];
             let readable = File::open("/").is_ok();
-            let landlock = deny_files();
-            let denied = File::open("/").is_err();
+            let denied = deny_files().is_ok() && File::open("/").is_err();
             let user = getresuid().unwrap();
             let right = [
                 done == [true; 5],
                 readable,
-                landlock.is_err() || denied,
+                denied == has_landlock,
                 !was_root || (user.real.as_raw(), user.effective.as_raw()) == (NOBODY, NOBODY),
                 !was_root || getgroups().unwrap().is_empty(),
                 !was_root
@@ -212,4 +215,7 @@ fn the_other_layers_hold_without_seccomp() {
         }
     };
     succeeds(ended);
+    if !has_landlock {
+        skip("this kernel has no Landlock, so only the other layers were compared");
+    }
 }
