@@ -2,9 +2,11 @@
 //!
 //! A board whose battery is empty starts in 1970 or 2010. Then no certificate is
 //! valid, and the installed system inherits the wrong time. The agent trusts an NTP
-//! server that the operator configures. Without one it trusts the provisioning
-//! service, whose commands it follows in any case, but only if our clock is
-//! obviously wrong.
+//! server that the operator configures. Until that has set the clock, the agent trusts
+//! the `Date` of the servers that it looks for, if the clock differs from it by more
+//! than five minutes, or if a server's certificate is not valid at the time of the
+//! clock. Neither source is authenticated: docs/security-model.md says what a forged
+//! time permits.
 
 mod ntp;
 mod ntp_retries;
@@ -91,8 +93,9 @@ impl Clock {
         Ok(())
     }
 
-    /// Compares the clock with the `Date` header of a server, and sets it if it is
-    /// obviously wrong. Returns whether the clock was set.
+    /// Compares the clock with the `Date` header of a server, and sets it if the two
+    /// differ too much for this occasion and no NTP server has set the clock. Returns
+    /// whether the clock was set.
     pub fn compare_with(&mut self, date: &str, url: &str, occasion: Occasion) -> bool {
         if self.sources.ntp.load(Ordering::Relaxed) {
             return false;
@@ -185,8 +188,8 @@ fn is_plausible(time: SystemTime) -> bool {
 
 /// Whether `proposed`, an unauthenticated time, is better than our own `now`.
 /// If a certificate is rejected because of its dates, even a small difference
-/// may be the cause. A false date cannot make a forged certificate valid, only
-/// an expired one.
+/// may be the cause. A false date cannot make a certificate of an unknown authority
+/// valid, only one that expired in 2026 or later, or that is not valid yet.
 fn is_better(now: SystemTime, proposed: SystemTime, occasion: Occasion) -> bool {
     let apart = proposed
         .duration_since(now)

@@ -80,7 +80,7 @@ pub struct FoundService {
 /// An unexpected HTTP answer only counts if no better answer comes within a minute,
 /// because a proxy in the network of another NIC may be faster. After the search
 /// the network prefers the NIC that reached the service. The date of the answer
-/// sets the clock if the clock is obviously wrong.
+/// sets the clock as [`Clock::compare_with`] says.
 ///
 /// # Errors
 /// If a server that [must be trusted](Wanted::must_be_trusted) is not trusted.

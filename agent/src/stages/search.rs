@@ -79,8 +79,8 @@ impl Boot {
     }
 
     /// Looks for a server through every NIC at once until one answers. If the clock
-    /// is obviously wrong, the date of the answer sets it before any certificate is
-    /// checked. Fails as [`landfall_discovery::find`] does.
+    /// differs too much from the date of the answer, the date sets it, unless an NTP
+    /// server has done so. Fails as [`landfall_discovery::find`] does.
     pub(super) async fn reach(&mut self, wanted: &Wanted) -> Result<FoundService> {
         begin_step(format!("looking for the {}", wanted.what));
         let urls = match &wanted.place {

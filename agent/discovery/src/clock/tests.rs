@@ -16,7 +16,7 @@ fn year(year: u64) -> SystemTime {
 }
 
 #[test]
-fn a_date_is_believed_where_our_clock_is_obviously_wrong() {
+fn a_date_sets_a_clock_that_differs_too_much_from_it() {
     let close = year(2027) + Duration::from_secs(100);
     for (now, told, on_answer, on_refusal) in [
         // The battery is empty on this machine, then on the server.
@@ -97,6 +97,31 @@ fn the_clock_of_somebody_else_is_not_touched() {
     assert!(!clock.compare_with(date, "http://x", Occasion::Answer));
     let passed = SystemTime::now().duration_since(before).unwrap();
     assert!(passed < Duration::from_secs(60));
+}
+
+/// A clock that may be changed would be the clock of the machine that runs the test.
+/// This one logs each change that it does not make.
+#[test]
+fn no_date_changes_the_clock_after_ntp_has_set_it() {
+    let changes = |with_ntp: bool| {
+        let lines = said_during(|| {
+            let mut clock = Clock::of_somebody();
+            // NTP may answer late, when the search for servers has its own clone.
+            let mut of_search = clock.clone();
+            if with_ntp {
+                let (name, answering) = server(0);
+                run(clock.set_by_ntp(&name)).unwrap();
+                answering.join().unwrap();
+            }
+            for occasion in [Occasion::Answer, Occasion::RefusedCertificate] {
+                of_search.compare_with("Fri, 01 Jan 2038 00:00:00 GMT", "http://x", occasion);
+            }
+        });
+        let by_date = |line: &&String| line.contains("according to the Date header of http://x");
+        lines.iter().filter(by_date).count()
+    };
+    assert_eq!(changes(false), 2);
+    assert_eq!(changes(true), 0);
 }
 
 /// Answers one NTP request like a server whose clock is ahead by `seconds`.
