@@ -231,8 +231,15 @@ async fn stay_secret(lab: &Lab, deploy: Deploy) -> Result<()> {
     let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
     ensure!(last_error.contains("***"), "last_error: {last_error}");
     tokio::time::sleep(SPY_PAUSE).await;
-    let seen = seen_by_others(lab, &mut guest, &syslog).await?;
+    let mut seen = seen_by_others(lab, &mut guest, &syslog).await?;
     guest.cut_power().await?;
+    // Ironic shows the last one to everybody who may see the node.
+    let messages = services.conductor.status_messages();
+    ensure!(
+        messages.iter().any(|text| text.contains("last error: ")),
+        "no heartbeat has the last error: {messages:?}"
+    );
+    seen.push(("the heartbeats", messages.join("\n")));
 
     let token = services.conductor.token().context("no token was given")?;
     let drive_text = encoded[encoded.len() / 2..][..60].to_owned();

@@ -74,6 +74,7 @@ struct Memory {
     lookups: usize,
     lookup_fault: Option<LookupFault>,
     heartbeats: usize,
+    status_messages: Vec<String>,
     held: bool,
     complaints: Vec<String>,
 }
@@ -130,6 +131,7 @@ impl Conductor {
                 lookups: 0,
                 lookup_fault: None,
                 heartbeats: 0,
+                status_messages: Vec::new(),
                 held: script.hold,
                 complaints: Vec::new(),
             }),
@@ -227,6 +229,12 @@ impl Conductor {
     #[must_use]
     pub fn heartbeats(&self) -> usize {
         self.shared.memory().heartbeats
+    }
+
+    /// The status in words of each heartbeat that had one, also of rejected heartbeats.
+    #[must_use]
+    pub fn status_messages(&self) -> Vec<String> {
+        self.shared.memory().status_messages.clone()
     }
 
     /// Answers lookups like this from now on.

@@ -38,6 +38,9 @@ pub async fn whole_life(lab: &Lab, plan: &Plan) -> Result<()> {
     nothing_held_against_the_agent(lab, plan)
 }
 
+/// In characters: the longest status message of a heartbeat (docs/compatibility.md).
+const MESSAGE_LIMIT: usize = 255;
+
 /// The password of the user who rescues the node.
 const PASSWORD: &str = "a password of the lab";
 
@@ -201,6 +204,7 @@ impl Place {
         event(mark).await?;
         self.node.is_deployed().await?;
         note(lab, "deployment", clock);
+        self.kept_status_message(lab).await?;
         let clock = Instant::now();
         installed_system(lab, mark).await?;
         note(lab, "first boot", clock);
@@ -214,6 +218,22 @@ impl Place {
             let text = ["net: addresses: ", &address];
             lab.journal.line(Source::Console, mark, &text)?;
         }
+        Ok(())
+    }
+
+    /// Ironic keeps the status in words of the agent's last heartbeat, as docs/events.md
+    /// says: of one between two commands or during a command.
+    async fn kept_status_message(&self, lab: &Lab) -> Result<()> {
+        let message = self.node.status_message().await?;
+        lab.journal
+            .record(Source::Machine, format!("Ironic keeps: {message}"));
+        let is_of_agent = ["waiting for commands from Ironic", "running "]
+            .into_iter()
+            .any(|step| message.starts_with(step));
+        ensure!(
+            is_of_agent && message.chars().count() <= MESSAGE_LIMIT,
+            "Ironic keeps the status message {message:?}"
+        );
         Ok(())
     }
 }

@@ -175,6 +175,19 @@ impl Node {
             .await
     }
 
+    /// The status in words of the agent's last heartbeat, as Ironic keeps it.
+    pub(super) async fn status_message(&self) -> Result<String> {
+        let node = self.api.node(&self.name).await?;
+        let kept = &node["driver_internal_info"];
+        ensure!(
+            kept["agent_last_heartbeat"].is_string(),
+            "expected the time of the last heartbeat, found {kept}"
+        );
+        let message = kept["agent_status_message"].as_str();
+        let message = message.with_context(|| format!("no status message in {kept}"))?;
+        Ok(message.to_owned())
+    }
+
     /// Waits until Ironic knows the agent that keeps running after an inspection.
     /// Fast track requires this.
     pub async fn heard_of_the_agent(&self) -> Result<()> {

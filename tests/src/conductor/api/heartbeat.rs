@@ -67,6 +67,11 @@ fn take(
         return bad(&format!("Unexpected arguments: {other}"));
     }
     let text = |key: &str| body.get(key).and_then(Value::as_str);
+    // Before the heartbeat can be rejected, because the message has left the host.
+    if let Some(message) = text("agent_status_message") {
+        let mut memory = shared.memory();
+        memory.status_messages.push(message.to_owned());
+    }
     if text("agent_verify_ca").is_some() && version < ApiVersion(68) {
         return bad("Field \"agent_verify_ca\" not recognised in this version");
     }
