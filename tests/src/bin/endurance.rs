@@ -21,7 +21,7 @@ struct Arguments {
     /// Number of agents
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_AGENTS)))]
     agents: u16,
-    /// After that, let ten agents wait for a day, compressed to ten minutes
+    /// After that, let ten agents write an image for a day, compressed to 288 s
     #[arg(long)]
     day: bool,
     /// Print JSON, with the values of every node
