@@ -36,6 +36,8 @@ if [ "${1:-}" != --build-only ]; then
   packages="$packages kea-dhcp4-server"
   # The cache that many hosts download through.
   packages="$packages squid"
+  # What reads the systemd unit of the image service (systemd-analyze).
+  packages="$packages systemd"
   # The browser that looks at the status pages.
   packages="$packages chromium fonts-dejavu-core"
   # The rescue layer, and the user who logs in to it.
@@ -116,6 +118,7 @@ download_packages() {
     download ignition out/packages
   fi
   network_manager out/packages/network-manager
+  nmcli out/packages/network-manager out/packages/nmcli
   console_font out/packages/console-font
 }
 
@@ -141,6 +144,16 @@ network_manager() {
   # The folder is apt's cache: it makes a lock and a folder in it.
   $get > /dev/null || { update; $get > /dev/null; }
   rm -rf "$1/lock" "$1/partial"
+}
+
+# nmcli FROM FOLDER: nmcli and its libraries, unpacked from these packages, for the test
+# that lets NetworkManager read keyfiles.  It needs no running NetworkManager.
+nmcli() {
+  local package
+  [ ! -x "$2/usr/bin/nmcli" ] || return 0
+  rm -rf "$2" "$2.new"
+  for package in "$1"/*.deb; do dpkg-deb -x "$package" "$2.new"; done
+  mv "$2.new" "$2"
 }
 
 install_missing

@@ -1,9 +1,10 @@
-use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::{fs, io};
 
 use landfall_boot_params::NetArgs;
+use landfall_sys::skip::skip;
 
 use super::*;
 
@@ -141,10 +142,23 @@ fn a_vendor_class_keeps_its_backslashes() {
     assert!(file.contains(line), "{file}");
 }
 
-/// What NetworkManager itself reads in a file, as `SECTION.KEY: VALUE` lines;
-/// `None` if nmcli is not installed.
-fn as_network_manager_reads(file: &Keyfile) -> Option<Result<String, String>> {
-    let mut nmcli = Command::new("nmcli")
+/// nmcli of the package that tests/setup.sh unpacks: NetworkManager is not installed
+/// where these tests run. Without it, nmcli of this machine.
+fn nmcli() -> Command {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../out/packages/nmcli/usr");
+    let program = unpacked.join("bin/nmcli");
+    if !program.exists() {
+        return Command::new("nmcli");
+    }
+    let mut nmcli = Command::new(program);
+    nmcli.env("LD_LIBRARY_PATH", unpacked.join("lib/x86_64-linux-gnu"));
+    nmcli
+}
+
+/// What NetworkManager itself reads in a file, as a keyfile, or what it says against the
+/// file. Fails if there is no nmcli.
+fn as_network_manager_reads(file: &Keyfile) -> io::Result<Result<String, String>> {
+    let mut nmcli = nmcli()
         // nmcli accepts a file only together with a change.
         .args([
             "--offline",
@@ -156,15 +170,15 @@ fn as_network_manager_reads(file: &Keyfile) -> Option<Result<String, String>> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .ok()?;
-    let mut stdin = nmcli.stdin.take()?;
-    stdin.write_all(file.text.as_bytes()).ok()?;
+        .spawn()?;
+    let mut stdin = nmcli.stdin.take().unwrap();
+    // If nmcli ends before it has read everything, its output says why.
+    let _ = stdin.write_all(file.text.as_bytes());
     drop(stdin);
-    let output = nmcli.wait_with_output().ok()?;
+    let output = nmcli.wait_with_output()?;
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let is_right = output.status.success() && output.stderr.is_empty();
-    Some(if is_right {
+    Ok(if is_right {
         Ok(text(&output.stdout))
     } else {
         Err(text(&output.stderr))
@@ -192,9 +206,9 @@ fn network_manager_reads_every_file() {
     ));
     assert!(files.len() > 20);
     for file in &files {
-        let Some(read) = as_network_manager_reads(file) else {
-            println!("skipped: there is no nmcli here");
-            return;
+        let read = match as_network_manager_reads(file) {
+            Ok(read) => read,
+            Err(error) => return skip(format_args!("nmcli: {error}")),
         };
         let read = read.unwrap_or_else(|error| panic!("{}: {error}\n{}", file.name, file.text));
         // For each key that nmcli has read, it prints a line in its own format.
