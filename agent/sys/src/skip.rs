@@ -1,6 +1,7 @@
 //! Skips a test that cannot run on this machine.
 
-/// If this variable is 1, every test must run, and a test that cannot run fails.
+/// If this variable is 1, every test must run, and a test that cannot run fails. The
+/// Makefile sets it, because cargo hides the output of a test that passes.
 const REQUIRED: &str = "LANDFALL_TESTS_REQUIRED";
 
 /// Prints why the test is skipped. The caller must return afterwards.
