@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use landfall_http_client::fixtures::{Certificate, Reply, Server, dead_url};
 use landfall_http_client::{HttpOptions, ServiceClient};
 use landfall_network::NetworkState;
-use landfall_network::lab::nic;
+use landfall_network::lab::{nic, said_during};
 use landfall_network::state::NicState;
 use landfall_report::status::begin_step;
 use landfall_sys::state_file::StateFile;
@@ -424,6 +424,57 @@ fn an_agent_with_nothing_else_to_do_posts_the_inventory_until_ironic_takes_it() 
     ]);
     let uuid = post(&ironic, Retry::Forever, pending()).unwrap();
     assert_eq!(uuid.as_deref(), Some("6d85"));
+}
+
+/// Only an operator can change it, so the console names the option.
+#[test]
+fn a_heartbeat_and_an_inventory_that_get_403_name_the_option_of_ironic() {
+    let refusal = || Reply::new(403, r#"{"error_message": {"faultstring": "no access"}}"#);
+    let ironic = Server::scripted([refusal(), Reply::new(202, "")]);
+    let inspector = Server::scripted([refusal(), Reply::new(202, "{}")]);
+    let service = service(&ironic);
+    let callback = Callback {
+        url: "https://192.0.2.5:9999".to_owned(),
+        certificate: None,
+        token: TOKEN.to_owned(),
+    };
+    let forced = Notify::new();
+    let timeout = Duration::from_secs(3600);
+    let lines = said_during(|| {
+        run(async {
+            let beats = beat_forever(&service, "6d85", &callback, timeout, &forced);
+            let until = async {
+                let urls = [format!("{}/v1/continue_inspection", inspector.base)];
+                let posted =
+                    post_inventory(&transport(), &urls, "{}", Retry::Forever, pending()).await;
+                posted.unwrap();
+                until_asked(&ironic, 2).await;
+            };
+            tokio::select! {
+                _ = beats => unreachable!("for ever"),
+                () = until => {}
+            }
+        });
+    });
+    assert_eq!(inspector.asked().len(), 2);
+    for start in ["ERROR heartbeat to ", "WARN inspection: "] {
+        let line = lines.iter().find(|line| line.starts_with(start));
+        let line = line.unwrap_or_else(|| panic!("no {start}: {lines:#?}"));
+        let (what, remedy) = line.split_once(" -- ").unwrap();
+        for part in ["HTTP 403: no access", "[api]enable_ramdisk_endpoints"] {
+            assert!(what.contains(part), "{part}: {line}");
+        }
+        assert!(remedy.starts_with("check ipa-api-url"), "{line}");
+    }
+}
+
+/// The lookup follows, and gets the same answer.
+#[test]
+fn an_inventory_that_gets_403_does_not_delay_the_lookup() {
+    let ironic = Server::scripted([Reply::new(403, "{}")]);
+    let posted = post(&ironic, Retry::Limited, pending());
+    assert!(matches!(posted, Err(NotTaken::Failed(_))), "{posted:?}");
+    assert_eq!(ironic.asked().len(), 1);
 }
 
 #[test]
