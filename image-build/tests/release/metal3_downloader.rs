@@ -6,6 +6,8 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
 
+use tempfile::TempDir;
+
 use crate::http_get::get;
 use crate::podman::Podman;
 use crate::web_server::{Apache, public_copy, public_directory};
@@ -111,36 +113,82 @@ fn it_fetches_the_archive_and_makes_its_links() {
     assert_eq!(folders(&shared("_x86_64")), 1);
 }
 
+/// The volume of the pod, with an empty directory for the web server.
+fn volume() -> TempDir {
+    let shared = public_directory();
+    chown(shared.path(), Some(997), Some(994)).unwrap();
+    fs::create_dir(shared.path().join("html")).unwrap();
+    chown(shared.path().join("html"), Some(997), Some(994)).unwrap();
+    run(Command::new("chmod")
+        .args(["-R", "a+rX"])
+        .arg(shared.path()));
+    shared
+}
+
+/// Runs our downloader as the pod does.
+fn download(podman: &Podman, shared: &Path, architecture: Option<&str>) {
+    let mut run_it = podman.run(shared, "/shared");
+    run_it.args(["--cap-drop=all", "--user=997:994"]);
+    run_it.arg("--env=IPA_BRANCH=master");
+    if let Some(architecture) = architecture {
+        run_it.arg(format!("--env=IPA_ARCH={architecture}"));
+    }
+    run(run_it.arg(IMAGE));
+}
+
+/// The path of a file at the web server.
+fn path(architecture: Option<&str>, ending: &str) -> String {
+    let suffix = architecture.map_or_else(String::new, |name| format!("_{name}"));
+    format!("/images/ironic-python-agent{suffix}.{ending}")
+}
+
 #[test]
 fn the_pod_becomes_ready_without_an_architecture() {
     let podman = Podman::with_image("landfall-downloader.tar", IMAGE);
     for (architecture, status) in [(None, 200), (Some("x86_64"), 404)] {
-        let shared = public_directory();
-        chown(shared.path(), Some(997), Some(994)).unwrap();
-        fs::create_dir(shared.path().join("html")).unwrap();
-        chown(shared.path().join("html"), Some(997), Some(994)).unwrap();
-        run(Command::new("chmod")
-            .args(["-R", "a+rX"])
-            .arg(shared.path()));
+        let shared = volume();
         let work = tempfile::tempdir().unwrap();
         let pod = Apache::serve(&shared.path().join("html"), work.path());
         // The web server runs, and the downloader has not ended.
         assert_eq!(probe(&pod.address), 404);
-        let mut run_it = podman.run(shared.path(), "/shared");
-        run_it.args(["--cap-drop=all", "--user=997:994"]);
-        run_it.arg("--env=IPA_BRANCH=master");
-        if let Some(architecture) = architecture {
-            run_it.arg(format!("--env=IPA_ARCH={architecture}"));
-        }
-        run(run_it.arg(IMAGE));
+        download(&podman, shared.path(), architecture);
         assert_eq!(probe(&pod.address), status, "{architecture:?}");
         // What Ironic's conductor and iPXE fetch.
-        let suffix = architecture.map_or_else(String::new, |name| format!("_{name}"));
         for ending in ["kernel", "initramfs"] {
-            let path = format!("/images/ironic-python-agent{suffix}.{ending}");
+            let path = path(architecture, ending);
             let (status, body) = get(&pod.address, &path);
             assert_eq!(status, 200, "{path}");
             assert!(body == upstream(ending), "{path}");
+        }
+    }
+}
+
+/// The web server of ironic-image serves by the names of the links, and not by those of the files
+/// that they lead to.
+#[test]
+fn a_server_that_knows_only_upstreams_names_serves_the_links() {
+    let podman = Podman::with_image("landfall-downloader.tar", IMAGE);
+    for (architecture, with_tls) in [(None, 200), (Some("x86_64"), 403)] {
+        let shared = volume();
+        download(&podman, shared.path(), architecture);
+        let html = shared.path().join("html");
+        for (names, expected) in [
+            // With HTTPD_SERVE_NODE_IMAGES=false (ironic-config/httpd.conf.j2 there).
+            ("^ironic.*", 200),
+            // For iPXE over TLS (ironic-config/apache2-ipxe.conf.j2 there): no names with an
+            // architecture. TLS changes no rule, and is left out.
+            ("^ironic-python-agent\\.", with_tls),
+        ] {
+            let work = tempfile::tempdir().unwrap();
+            let pod = Apache::serve_images_named(names, &html, work.path());
+            for ending in ["kernel", "initramfs"] {
+                let path = path(architecture, ending);
+                let (status, body) = get(&pod.address, &path);
+                assert_eq!(status, expected, "{names}: {path}");
+                assert!(status != 200 || body == upstream(ending), "{path}");
+            }
+            // The name of the directory matches as little as those of other files in it.
+            assert_eq!(get(&pod.address, "/images/").0, 403, "{names}");
         }
     }
 }

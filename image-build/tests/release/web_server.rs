@@ -64,6 +64,21 @@ impl Apache {
     /// who owns none of the files: without `User` its processes stay root (AH02155) and can read
     /// everything.
     pub fn serve(files: &Path, work: &Path) -> Self {
+        Self::with_rules(files, work, "")
+    }
+
+    /// The same, but of the files in `images` only those whose names match, in the notation of
+    /// `FilesMatch`.
+    pub fn serve_images_named(names: &str, files: &Path, work: &Path) -> Self {
+        let files_of = files.display();
+        let rules = format!(
+            "<Directory \"{files_of}/images\">\nRequire all denied\n\
+             <FilesMatch \"{names}\">\nRequire all granted\n</FilesMatch>\n</Directory>\n"
+        );
+        Self::with_rules(files, work, &rules)
+    }
+
+    fn with_rules(files: &Path, work: &Path, rules: &str) -> Self {
         let address = free_address();
         let modules = "/usr/lib/apache2/modules";
         let (files, at) = (files.display(), work.display());
@@ -74,7 +89,8 @@ impl Apache {
              LoadModule mpm_event_module {modules}/mod_mpm_event.so\n\
              LoadModule authz_core_module {modules}/mod_authz_core.so\n\
              DocumentRoot \"{files}\"\n\
-             <Directory \"{files}\">\nOptions Indexes FollowSymLinks\nRequire all granted\n</Directory>\n"
+             <Directory \"{files}\">\nOptions Indexes FollowSymLinks\nRequire all granted\n</Directory>\n\
+             {rules}"
         );
         let file = work.join("httpd.conf");
         fs::write(&file, configuration).unwrap();
