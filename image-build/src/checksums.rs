@@ -114,7 +114,39 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
     {
         faults.push(cut_off(whole.size, size));
     }
-    let mut digests = Digests::of(&file);
+    let good_files = check_files(&file, iso, &text, size, &mut faults)?;
+    match whole {
+        Err(error) => faults.push(error.to_string()),
+        // Report only the damaged files: the digest of the whole image would add
+        // nothing.
+        Ok(_) if !faults.is_empty() => {}
+        Ok(whole) => {
+            if digest(&file, &covered(iso, whole.size)?)? != whole.sha256 {
+                faults.push(
+                    "damaged or changed outside of its files: boot sectors, partition table or directories"
+                        .to_owned(),
+                );
+            }
+        }
+    }
+    Ok(Verdict {
+        good_files: Some(good_files),
+        size: whole_size,
+        faults,
+    })
+}
+
+/// Compares the files of the ISO with the list `text`, and adds what differs to
+/// `faults`. `size`: that of the image in bytes. Returns the number of files that have
+/// the listed digest.
+fn check_files(
+    image: &File,
+    iso: &mut Iso<File>,
+    text: &str,
+    size: u64,
+    faults: &mut Vec<String>,
+) -> Result<usize> {
+    let mut digests = Digests::of(image);
     let mut listed: Vec<&str> = Vec::new();
     let mut good_files = 0;
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -141,25 +173,7 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
             faults.push(format!("{path}: not in {PATH}, added after the build"));
         }
     }
-    match whole {
-        Err(error) => faults.push(error.to_string()),
-        // Report only the damaged files: the digest of the whole image would add
-        // nothing.
-        Ok(_) if !faults.is_empty() => {}
-        Ok(whole) => {
-            if digest(&file, &covered(iso, whole.size)?)? != whole.sha256 {
-                faults.push(
-                    "damaged or changed outside of its files: boot sectors, partition table or directories"
-                        .to_owned(),
-                );
-            }
-        }
-    }
-    Ok(Verdict {
-        good_files: Some(good_files),
-        size: whole_size,
-        faults,
-    })
+    Ok(good_files)
 }
 
 /// The size of a regular file, or of a disk to which the ISO was copied.
