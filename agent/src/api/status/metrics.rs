@@ -4,7 +4,7 @@
 use std::fmt::{self, Display, Write as _};
 use std::fs;
 
-use landfall_report::status::Status;
+use landfall_report::status::{LastError, Nic, Progress, Status, Step};
 use landfall_sys::memory_use;
 
 /// What the agent's process uses.
@@ -27,136 +27,186 @@ impl Process {
 
 /// All metrics. `now` is in seconds since boot.
 pub(super) fn text(status: &Status, process: &Process, now: f64) -> String {
-    let mut out = Metrics(String::new());
-    let host = &status.host;
-    out.head(
-        "landfall_info",
-        "The agent and the machine that it runs on.",
-    );
-    out.value(
-        "landfall_info",
-        &[
-            ("version", &status.build),
-            ("host", &host.name),
-            ("product", &host.product),
-            ("serial", &host.serial),
-            ("boot_mode", &host.boot_mode),
-            ("node", status.node.as_deref().unwrap_or_default()),
-        ],
-        1,
-    );
-    out.gauge(
-        "landfall_uptime_seconds",
-        "Time since the boot.",
-        format_args!("{now:.3}"),
-    );
-    out.gauge(
-        "landfall_service_answers",
-        "1 if the provisioning service has answered.",
-        u8::from(status.service_answers),
-    );
-    out.gauge(
-        "landfall_done",
-        "1 if the machine is finished and is about to restart.",
-        u8::from(status.done.is_some()),
-    );
-    if let Some(step) = &status.step {
-        out.head(
-            "landfall_step_seconds",
-            "The current step, and how long it has taken.",
-        );
-        let taken = (now - step.since).max(0.0);
-        out.value(
-            "landfall_step_seconds",
-            &[("step", &step.name)],
-            format_args!("{taken:.3}"),
-        );
+    let mut out = String::new();
+    for metric in table(status, process, now) {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "{metric}");
     }
-    if let Some(progress) = &status.progress {
-        let labels = [("what", progress.what.as_str())];
-        out.head(
-            "landfall_progress_bytes",
-            "Bytes of the current work that are done.",
-        );
-        out.value("landfall_progress_bytes", &labels, progress.done);
-        if let Some(total) = progress.total {
-            out.head(
-                "landfall_progress_total_bytes",
-                "All bytes of the current work.",
-            );
-            out.value("landfall_progress_total_bytes", &labels, total);
-        }
-    }
-    if let Some(error) = &status.last_error {
-        out.head(
-            "landfall_last_error_seconds",
-            "When the last error occurred, since the boot.",
-        );
-        out.value(
-            "landfall_last_error_seconds",
-            &[("stage", &error.stage)],
-            format_args!("{:.3}", error.time),
-        );
-    }
-    let nics = &status.network.nics;
-    if !nics.is_empty() {
-        out.head("landfall_nic_carrier", "1 if the NIC has a carrier.");
-        for nic in nics {
-            let labels = [("nic", nic.name.as_str()), ("mac", &nic.mac)];
-            out.value("landfall_nic_carrier", &labels, u8::from(nic.carrier));
-        }
-    }
-    if nics.iter().any(|nic| nic.speed.is_some()) {
-        out.head(
-            "landfall_nic_speed_bits_per_second",
-            "The speed of the NIC's link.",
-        );
-        for nic in nics {
-            if let Some(speed) = nic.speed {
-                let labels = [("nic", nic.name.as_str()), ("mac", &nic.mac)];
-                out.value(
-                    "landfall_nic_speed_bits_per_second",
-                    &labels,
-                    u64::from(speed) * 1_000_000,
-                );
-            }
-        }
-    }
-    out.gauge(
-        "process_resident_memory_bytes",
-        "Resident memory of the agent.",
-        process.resident_bytes,
-    );
-    out.gauge(
-        "process_open_fds",
-        "Open files of the agent.",
-        process.open_files,
-    );
-    out.0
+    out
 }
 
-struct Metrics(String);
+fn table<'a>(status: &'a Status, process: &Process, now: f64) -> Vec<Metric<'a>> {
+    let progress = status.progress.as_ref();
+    let nics = &status.network.nics;
+    vec![
+        metric(
+            "landfall_info",
+            "The agent and the machine that it runs on.",
+            [info(status)],
+        ),
+        metric(
+            "landfall_uptime_seconds",
+            "Time since the boot.",
+            [Sample::plain(format_args!("{now:.3}"))],
+        ),
+        metric(
+            "landfall_service_answers",
+            "1 if the provisioning service has answered.",
+            [Sample::plain(u8::from(status.service_answers))],
+        ),
+        metric(
+            "landfall_done",
+            "1 if the machine is finished and is about to restart.",
+            [Sample::plain(u8::from(status.done.is_some()))],
+        ),
+        metric(
+            "landfall_step_seconds",
+            "The current step, and how long it has taken.",
+            status.step.as_ref().map(|step| step_seconds(step, now)),
+        ),
+        metric(
+            "landfall_progress_bytes",
+            "Bytes of the current work that are done.",
+            progress.map(|progress| Sample::with([("what", &progress.what)], progress.done)),
+        ),
+        metric(
+            "landfall_progress_total_bytes",
+            "All bytes of the current work.",
+            progress.and_then(progress_total),
+        ),
+        metric(
+            "landfall_last_error_seconds",
+            "When the last error occurred, since the boot.",
+            status.last_error.as_ref().map(last_error_seconds),
+        ),
+        metric(
+            "landfall_nic_carrier",
+            "1 if the NIC has a carrier.",
+            nics.iter().map(nic_carrier),
+        ),
+        metric(
+            "landfall_nic_speed_bits_per_second",
+            "The speed of the NIC's link.",
+            nics.iter().filter_map(nic_speed),
+        ),
+        metric(
+            "process_resident_memory_bytes",
+            "Resident memory of the agent.",
+            [Sample::plain(process.resident_bytes)],
+        ),
+        metric(
+            "process_open_fds",
+            "Open files of the agent.",
+            [Sample::plain(process.open_files)],
+        ),
+    ]
+}
 
-impl Metrics {
-    fn head(&mut self, name: &str, help: &str) {
-        // Writing to a String cannot fail.
-        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} gauge\n");
+fn info(status: &Status) -> Sample<'_> {
+    let host = &status.host;
+    let labels = [
+        ("version", status.build.as_str()),
+        ("host", &host.name),
+        ("product", &host.product),
+        ("serial", &host.serial),
+        ("boot_mode", &host.boot_mode),
+        ("node", status.node.as_deref().unwrap_or_default()),
+    ];
+    Sample::with(labels, 1)
+}
+
+fn step_seconds(step: &Step, now: f64) -> Sample<'_> {
+    let taken = (now - step.since).max(0.0);
+    Sample::with([("step", &step.name)], format_args!("{taken:.3}"))
+}
+
+fn progress_total(progress: &Progress) -> Option<Sample<'_>> {
+    let total = progress.total?;
+    Some(Sample::with([("what", &progress.what)], total))
+}
+
+fn last_error_seconds(error: &LastError) -> Sample<'_> {
+    Sample::with([("stage", &error.stage)], format_args!("{:.3}", error.time))
+}
+
+fn nic_carrier(nic: &Nic) -> Sample<'_> {
+    Sample::with(labels_of(nic), u8::from(nic.carrier))
+}
+
+fn nic_speed(nic: &Nic) -> Option<Sample<'_>> {
+    let bits = u64::from(nic.speed?) * 1_000_000;
+    Some(Sample::with(labels_of(nic), bits))
+}
+
+fn labels_of(nic: &Nic) -> [(&'static str, &str); 2] {
+    [("nic", &nic.name), ("mac", &nic.mac)]
+}
+
+/// A metric with all its values. Without a value it is left out.
+struct Metric<'a> {
+    name: &'static str,
+    help: &'static str,
+    samples: Vec<Sample<'a>>,
+}
+
+fn metric<'a>(
+    name: &'static str,
+    help: &'static str,
+    samples: impl IntoIterator<Item = Sample<'a>>,
+) -> Metric<'a> {
+    Metric {
+        name,
+        help,
+        samples: samples.into_iter().collect(),
+    }
+}
+
+impl Display for Metric<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name,
+            help,
+            samples,
+        } = self;
+        if samples.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "# HELP {name} {help}\n# TYPE {name} gauge")?;
+        for sample in samples {
+            writeln!(f, "{name}{sample}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One value of a metric, with the labels that distinguish it from the others.
+struct Sample<'a> {
+    labels: Vec<(&'static str, &'a str)>,
+    value: String,
+}
+
+impl<'a> Sample<'a> {
+    fn plain(value: impl Display) -> Self {
+        Self::with([], value)
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
-        self.head(name, help);
-        self.value(name, &[], value);
+    fn with<const N: usize>(labels: [(&'static str, &'a str); N], value: impl Display) -> Self {
+        Self {
+            labels: labels.to_vec(),
+            value: value.to_string(),
+        }
     }
+}
 
-    fn value(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.0.push_str(name);
-        if !labels.is_empty() {
-            let labels: Vec<_> = { labels.iter() }
+impl Display for Sample<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.labels.is_empty() {
+            let labels: Vec<_> = { self.labels.iter() }
                 .map(|(label, text)| format!("{label}=\"{}\"", Label(text)))
                 .collect();
-            let _ = write!(self.0, "{{{}}}", labels.join(","));
+            write!(f, "{{{}}}", labels.join(","))?;
         }
-        let _ = writeln!(self.0, " {value}");
+        write!(f, " {}", self.value)
     }
 }
 
