@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use landfall_report::status::{Nic, RootDisk, Status};
+use landfall_report::status::{LastError, Network, Nic, RootDisk, Status};
 use landfall_report::{Event, mib};
 use landfall_status_page::{END, Head, Text};
 
@@ -38,68 +38,12 @@ fn write_page(out: &mut String, status: &Status, events: &[Event], now: f64) -> 
     )?;
     now_section(out, status, now)?;
     if let Some(error) = &status.last_error {
-        write!(
-            out,
-            "<section class=\"error\"><h2>Last error</h2><p>{}: {}</p>",
-            Text(&error.stage),
-            Text(&error.text)
-        )?;
-        if let Some(remedy) = &error.remedy {
-            write!(out, "<p class=\"remedy\">{}</p>", Text(remedy))?;
-        }
-        writeln!(
-            out,
-            "<p class=\"dim\">{} s ago</p></section>",
-            (now - error.time).max(0.0) as u64
-        )?;
+        error_section(out, error, now)?;
     }
-    out.push_str("<section><h2>Host</h2><dl>");
-    let secure_boot = match host.secure_boot {
-        Some(true) => ", Secure Boot",
-        Some(false) => ", no Secure Boot",
-        None => "",
-    };
-    fact(out, "Product", &format!("{} {}", host.vendor, host.product))?;
-    fact(out, "Serial number", &host.serial)?;
-    fact(
-        out,
-        "Boot mode",
-        &format!("{}{secure_boot}", host.boot_mode),
-    )?;
-    if let Some(memory) = host.memory {
-        fact(out, "Memory", &format!("{memory} MiB"))?;
-    }
-    if let Some(disk) = &status.root_disk {
-        root_disk(out, disk)?;
-    }
-    out.push_str("</dl></section>\n<section><h2>Network</h2>");
-    if let Some(source) = &status.network.source {
-        write!(out, "<p>Configured by: {}</p>", Text(source))?;
-    }
-    for fault in status.network.faults.iter().chain(&status.network.no_nic) {
-        write!(out, "<p class=\"failed\">{}</p>", Text(fault))?;
-    }
-    for nic in &status.network.nics {
-        nic_table(out, nic)?;
-    }
-    out.push_str("</section>\n<section><h2>Log</h2><pre>");
-    for event in events {
-        let class = match event.severity() {
-            ..=3 => "failed",
-            4 => "waiting",
-            _ => "plain",
-        };
-        // A block each: a line break in between would be an empty line.
-        write!(
-            out,
-            "<span class=\"{class}\">{}</span>",
-            Text(&event.for_consoles())
-        )?;
-    }
-    out.push_str(
-        "</pre><p><a href=\"/log.txt\">Whole log</a> &middot; <a href=\"/status.json\">JSON</a> \
-         &middot; <a href=\"/metrics\">Metrics</a></p></section>\n</main>",
-    );
+    host_section(out, status)?;
+    network_section(out, &status.network)?;
+    log_section(out, events)?;
+    out.push_str("</main>");
     out.push_str(END);
     Ok(())
 }
@@ -137,6 +81,85 @@ fn now_section(out: &mut String, status: &Status, now: f64) -> fmt::Result {
         }
     }
     out.push_str("</dl></section>\n");
+    Ok(())
+}
+
+fn error_section(out: &mut String, error: &LastError, now: f64) -> fmt::Result {
+    write!(
+        out,
+        "<section class=\"error\"><h2>Last error</h2><p>{}: {}</p>",
+        Text(&error.stage),
+        Text(&error.text)
+    )?;
+    if let Some(remedy) = &error.remedy {
+        write!(out, "<p class=\"remedy\">{}</p>", Text(remedy))?;
+    }
+    writeln!(
+        out,
+        "<p class=\"dim\">{} s ago</p></section>",
+        (now - error.time).max(0.0) as u64
+    )
+}
+
+fn host_section(out: &mut String, status: &Status) -> fmt::Result {
+    let host = &status.host;
+    out.push_str("<section><h2>Host</h2><dl>");
+    let secure_boot = match host.secure_boot {
+        Some(true) => ", Secure Boot",
+        Some(false) => ", no Secure Boot",
+        None => "",
+    };
+    fact(out, "Product", &format!("{} {}", host.vendor, host.product))?;
+    fact(out, "Serial number", &host.serial)?;
+    fact(
+        out,
+        "Boot mode",
+        &format!("{}{secure_boot}", host.boot_mode),
+    )?;
+    if let Some(memory) = host.memory {
+        fact(out, "Memory", &format!("{memory} MiB"))?;
+    }
+    if let Some(disk) = &status.root_disk {
+        root_disk(out, disk)?;
+    }
+    out.push_str("</dl></section>\n");
+    Ok(())
+}
+
+fn network_section(out: &mut String, network: &Network) -> fmt::Result {
+    out.push_str("<section><h2>Network</h2>");
+    if let Some(source) = &network.source {
+        write!(out, "<p>Configured by: {}</p>", Text(source))?;
+    }
+    for fault in network.faults.iter().chain(&network.no_nic) {
+        write!(out, "<p class=\"failed\">{}</p>", Text(fault))?;
+    }
+    for nic in &network.nics {
+        nic_table(out, nic)?;
+    }
+    out.push_str("</section>\n");
+    Ok(())
+}
+
+fn log_section(out: &mut String, events: &[Event]) -> fmt::Result {
+    out.push_str("<section><h2>Log</h2><pre>");
+    for event in events {
+        let class = match event.severity() {
+            ..=3 => "failed",
+            4 => "waiting",
+            _ => "plain",
+        };
+        // A block each: a line break in between would be an empty line.
+        write!(
+            out,
+            "<span class=\"{class}\">{}</span>",
+            Text(&event.for_consoles())
+        )?;
+    }
+    out.push_str(
+        "</pre><p><a href=\"/log.txt\">Whole log</a> &middot; <a href=\"/status.json\">JSON</a> \
+         &middot; <a href=\"/metrics\">Metrics</a></p></section>\n",
+    );
     Ok(())
 }
 
