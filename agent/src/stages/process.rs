@@ -104,6 +104,12 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     // A thread that waits for a disk or a server must not keep the process alive.
     runtime.shutdown_background();
     flush.wait(LAST_LINES);
+    exit_code(outcome, home)
+}
+
+/// Turns the outcome of the boot into the exit code. In a live system the agent first ends
+/// the boot itself, because logind has not done so.
+fn exit_code(outcome: Result<Option<Ending>>, home: Home) -> ExitCode {
     match (outcome, home) {
         (Ok(Some(ending)), Home::Ramdisk) => ExitCode::from(ending.exit_code()),
         // logind has not ended the boot, so the agent ends it.
