@@ -51,7 +51,7 @@ impl Boot {
         let neighbours = self.make_vlans_by_lldp().await;
         let params = &self.settings.params;
         wait_for_addresses(params, &mut self.network).await;
-        let mut circumstances = Circumstances {
+        let circumstances = Circumstances {
             collectors: params.inspection_collectors.value.clone(),
             lldp_timeout: *params.lldp_timeout,
             lldp_in_interfaces: *params.collect_lldp,
@@ -64,42 +64,7 @@ impl Boot {
             embedded: self.settings.embedded.clone(),
             managers: &commands::HARDWARE_MANAGERS,
         };
-        let mut is_first = true;
-        let posted = loop {
-            let reported = of_inventory(&self.network.borrow());
-            let inspected = inspection::inspect(SystemPath::live(), circumstances.clone()).await;
-            if std::mem::replace(&mut is_first, false)
-                && let Ok(Some(remark)) = commands::blocking(|| Ok(missing_disks())).await
-            {
-                self.remark(remark);
-            }
-            let out_of_date = other_network_than(reported, self.network.clone());
-            let posted = match inspected {
-                Ok(body) => {
-                    let transport = self.transport();
-                    ironic::post_inventory(&transport, &urls, &body, retry, out_of_date).await
-                }
-                Err(failure) => Err(NotTaken::Failed(failure.to_string())),
-            };
-            match &posted {
-                Err(NotTaken::OutOfDate) => {
-                    tracing::info!(
-                        "inspection: the network has changed: gathering the inventory again"
-                    );
-                    // Listen again, because the agent has not listened to the neighbours of
-                    // a new NIC yet.
-                    circumstances.neighbours = None;
-                }
-                Err(NotTaken::TooLarge(fault)) => {
-                    let Some(name) = leave_out_largest(&mut circumstances.collectors) else {
-                        break posted;
-                    };
-                    tracing::warn!("inspection: {fault}; posting without the collector {name}");
-                }
-                _ => break posted,
-            }
-        };
-        match posted {
+        match self.gather_and_post(&urls, circumstances, retry).await {
             // Virtual media contain this URL for every operation, not only for an
             // inspection.
             Err(NotTaken::NotAsked(_)) if self.settings.params.api_url.is_some() => {
@@ -115,6 +80,52 @@ impl Boot {
                 let (fault, remedy) = split_remedy(&fault);
                 tracing::error!("inspection: {fault}; continuing without inspection{remedy}");
                 None
+            }
+        }
+    }
+
+    /// Gathers the inventory and posts it. Does both again if the network changes before
+    /// Ironic has the inventory, and if the inventory is too large: then without its
+    /// largest collector.
+    async fn gather_and_post(
+        &mut self,
+        urls: &[String],
+        mut circumstances: Circumstances,
+        retry: Retry,
+    ) -> Result<Option<String>, NotTaken> {
+        let mut is_first = true;
+        loop {
+            let reported = of_inventory(&self.network.borrow());
+            let inspected = inspection::inspect(SystemPath::live(), circumstances.clone()).await;
+            if std::mem::replace(&mut is_first, false)
+                && let Ok(Some(remark)) = commands::blocking(|| Ok(missing_disks())).await
+            {
+                self.remark(remark);
+            }
+            let out_of_date = other_network_than(reported, self.network.clone());
+            let posted = match inspected {
+                Ok(body) => {
+                    let transport = self.transport();
+                    ironic::post_inventory(&transport, urls, &body, retry, out_of_date).await
+                }
+                Err(failure) => Err(NotTaken::Failed(failure.to_string())),
+            };
+            match &posted {
+                Err(NotTaken::OutOfDate) => {
+                    tracing::info!(
+                        "inspection: the network has changed: gathering the inventory again"
+                    );
+                    // Listen again, because the agent has not listened to the neighbours of
+                    // a new NIC yet.
+                    circumstances.neighbours = None;
+                }
+                Err(NotTaken::TooLarge(fault)) => {
+                    let Some(name) = leave_out_largest(&mut circumstances.collectors) else {
+                        return posted;
+                    };
+                    tracing::warn!("inspection: {fault}; posting without the collector {name}");
+                }
+                _ => return posted,
             }
         }
     }
