@@ -18,6 +18,7 @@ mod rescued;
 mod search;
 mod serving;
 mod status;
+mod syslog;
 mod unattended;
 
 use std::path::Path;
@@ -26,7 +27,6 @@ use std::sync::Arc;
 use form::TryThem;
 use hardware::wait_for_hardware;
 use home::name_host;
-use landfall_boot_params::syslog_server::SyslogTransport;
 use landfall_devices::devices_settled::{DevicesSettled, devices_settled};
 use landfall_discovery::clock::Clock;
 use landfall_handover::written_disk::release_left_mounts;
@@ -46,11 +46,10 @@ use crate::api::Listening;
 use crate::http_options::{http_options, report_authorities};
 use crate::ironic::Retry;
 use crate::live_system::LiveSystem;
-use crate::{rescue, syslog};
+use crate::rescue;
 pub use own_image::own_image;
 pub use process::{RunArguments, run};
 use rescued::stay_rescued;
-use unattended::Order;
 
 /// Runs the boot. `live` holds the services of a live system; `None` in the
 /// ramdisk. `form` receives what an operator gives in the form on a console.
@@ -91,11 +90,8 @@ async fn boot(
     }
     boot.set_clock().await?;
     wait_for_hardware(&boot.settings.params).await;
-    if let Some(order) = Order::of(&boot.settings, boot.live.is_some()) {
+    if let Some(order) = boot.unattended_order() {
         return boot.install_unattended(&order).await;
-    }
-    if boot.settings.params.webhook.is_some() {
-        tracing::warn!("landfall.webhook is ignored: it reports installations by coreos.inst.*");
     }
     let found = boot.find_service().await;
     let retry = match &found {
@@ -155,22 +151,6 @@ impl Boot {
             remarks: Vec::new(),
             live,
         })
-    }
-}
-
-impl Boot {
-    /// Sends the log to the syslog server of the settings, if there is one.
-    fn forward_log(&self) -> Result<()> {
-        let Some(server) = self.settings.params.syslog.value.clone() else {
-            return Ok(());
-        };
-        let tls = match server.transport {
-            SyslogTransport::Tls => Some(Arc::new(http_options(&self.settings)?.tls()?)),
-            SyslogTransport::Udp | SyslogTransport::Tcp => None,
-        };
-        let network = self.network.clone();
-        tokio::spawn(syslog::forward(server, tls, network, self.state));
-        Ok(())
     }
 }
 

@@ -13,8 +13,6 @@ mod order;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(super) use order::Order;
-
 use landfall_devices::permission::WritePermission;
 use landfall_discovery::{Expected, Place, Wanted};
 use landfall_disk::critical_section::CriticalSection;
@@ -29,6 +27,7 @@ use landfall_sys::backoff::Backoff;
 use landfall_sys::state_file::StateFile;
 
 use self::complete_disk::CompleteDisk;
+use self::order::Order;
 use super::own_image::own_image;
 use super::remarks::SAID_AGAIN;
 use super::{Boot, failure_logs};
@@ -47,6 +46,18 @@ const LAST_REPORT: Duration = Duration::from_secs(10);
 type Written = (PathBuf, WrittenImage, CriticalSection);
 
 impl Boot {
+    /// The installation that this boot orders, if any. Without one, a webhook has nothing
+    /// to report.
+    pub(super) fn unattended_order(&self) -> Option<Order> {
+        let order = Order::of(&self.settings, self.live.is_some());
+        if order.is_none() && self.settings.params.webhook.is_some() {
+            tracing::warn!(
+                "landfall.webhook is ignored: it reports installations by coreos.inst.*"
+            );
+        }
+        order
+    }
+
     /// Installs what `order` says. Returns only if the boot is to end after that.
     /// Fails if the agent may not write to disks here.
     pub(super) async fn install_unattended(&mut self, order: &Order) -> Result<Ending> {
