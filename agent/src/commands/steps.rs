@@ -25,48 +25,127 @@ fn hardware_manager_version() -> Value {
         .into()
 }
 
-/// Every step that this agent executes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    EraseDevices,
-    EraseDevicesMetadata,
-    EraseDevicesExpress,
-    ErasePstore,
-    CleanUefiNvram,
-    DeleteConfiguration,
-    WriteImage,
-    InjectFiles,
-    InstallCoreos,
-    StartAssistedInstall,
+/// The table of all steps. The macro makes an enum of it, so no list of the steps can miss
+/// one.
+macro_rules! steps {
+    ($($step:ident = $name:literal;)*) => {
+        /// A step that this agent executes.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Step {
+            $($step,)*
+        }
+
+        impl Step {
+            /// In the order in which Ironic gets them.
+            const ALL: &'static [Self] = &[$(Self::$step,)*];
+
+            /// The name by which Ironic requests the step.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$step => $name,)*
+                }
+            }
+        }
+    };
+}
+
+steps! {
+    EraseDevices = "erase_devices";
+    EraseDevicesMetadata = "erase_devices_metadata";
+    EraseDevicesExpress = "erase_devices_express";
+    ErasePstore = "erase_pstore";
+    CleanUefiNvram = "clean_uefi_nvram";
+    DeleteConfiguration = "delete_configuration";
+    WriteImage = "write_image";
+    InjectFiles = "inject_files";
+    InstallCoreos = "install_coreos";
+    StartAssistedInstall = "start_assisted_install";
 }
 
 impl Step {
-    /// The name by which Ironic requests the step.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::EraseDevices => "erase_devices",
-            Self::EraseDevicesMetadata => "erase_devices_metadata",
-            Self::EraseDevicesExpress => "erase_devices_express",
-            Self::ErasePstore => "erase_pstore",
-            Self::CleanUefiNvram => "clean_uefi_nvram",
-            Self::DeleteConfiguration => "delete_configuration",
-            Self::WriteImage => "write_image",
-            Self::InjectFiles => "inject_files",
-            Self::InstallCoreos => "install_coreos",
-            Self::StartAssistedInstall => "start_assisted_install",
-        }
-    }
-
     /// `None` if this agent has no step of this name.
     pub fn by_name(name: &str) -> Option<Self> {
-        let mut steps = OFFERS.iter().map(|offer| offer.step);
-        steps.find(|step| step.name() == name)
+        Self::ALL.iter().copied().find(|step| step.name() == name)
+    }
+
+    /// How the step is offered to Ironic.
+    fn offer(self) -> Offer {
+        match self {
+            Self::EraseDevices => Offer {
+                clean: Some(Priority::Fixed(10)),
+                ..NOWHERE
+            },
+            Self::EraseDevicesMetadata => Offer {
+                clean: Some(Priority::Fixed(99)),
+                deploy: BY_NAME,
+                ..NOWHERE
+            },
+            Self::EraseDevicesExpress => Offer {
+                clean: BY_NAME,
+                ..NOWHERE
+            },
+            Self::ErasePstore => Offer {
+                clean: BY_NAME,
+                ..NOWHERE
+            },
+            Self::CleanUefiNvram => Offer {
+                clean: BY_NAME,
+                deploy: BY_NAME,
+                arguments: Some(&[Argument {
+                    name: "match_patterns",
+                    description: r#"List of regular expressions. The step removes the boot entries of the firmware whose device path matches at least one of them. Default: ["^HD\(", "shim.*\.efi", "grub.*\.efi"]"#,
+                    required: false,
+                }]),
+                ..NOWHERE
+            },
+            Self::DeleteConfiguration => Offer {
+                interface: "raid",
+                clean: BY_NAME,
+                service: BY_NAME,
+                abortable_service: true,
+                ..NOWHERE
+            },
+            Self::WriteImage => Offer {
+                deploy: BY_NAME,
+                service: BY_NAME,
+                ..NOWHERE
+            },
+            Self::InjectFiles => Offer {
+                deploy: Some(Priority::OfInjectFiles),
+                service: Some(Priority::OfInjectFiles),
+                arguments: Some(&[
+                    Argument {
+                        name: "files",
+                        description: "List of files with path, partition, content (base64 or a URL), deleted, mode, dirmode, owner, group; appended to inject_files of the node's properties",
+                        required: false,
+                    },
+                    Argument {
+                        name: "verify_ca",
+                        description: "Whether to verify the servers of URLs. The value false is ignored: the settings of the agent apply",
+                        required: false,
+                    },
+                ]),
+                ..NOWHERE
+            },
+            Self::InstallCoreos => Offer {
+                manager: "CoreOSInstallHardwareManager",
+                deploy: BY_NAME,
+                arguments: Some(&[]),
+                ..NOWHERE
+            },
+            Self::StartAssistedInstall => Offer {
+                manager: "CoreOSInstallHardwareManager",
+                deploy: BY_NAME,
+                arguments: Some(&[]),
+                live_system_only: true,
+                ..NOWHERE
+            },
+        }
     }
 }
 
-/// A row of the table of steps that are offered to Ironic.
+/// How a step is offered to Ironic.
 struct Offer {
-    step: Step,
     /// The class in Ironic's agent that has this step. It is the key in the answer.
     manager: &'static str,
     interface: &'static str,
@@ -99,10 +178,9 @@ struct Argument {
 const GENERIC: &str = "GenericHardwareManager";
 const BY_NAME: Option<Priority> = Some(Priority::Fixed(0));
 
-/// The values from which every row starts. A row with only these values offers its step
-/// in no operation.
+/// The values from which every offer starts. An offer with only these values is in no
+/// operation.
 const NOWHERE: Offer = Offer {
-    step: Step::EraseDevices,
     manager: GENERIC,
     interface: "deploy",
     clean: None,
@@ -112,88 +190,6 @@ const NOWHERE: Offer = Offer {
     arguments: None,
     live_system_only: false,
 };
-
-const OFFERS: &[Offer] = &[
-    Offer {
-        step: Step::EraseDevices,
-        clean: Some(Priority::Fixed(10)),
-        ..NOWHERE
-    },
-    Offer {
-        step: Step::EraseDevicesMetadata,
-        clean: Some(Priority::Fixed(99)),
-        deploy: BY_NAME,
-        ..NOWHERE
-    },
-    Offer {
-        step: Step::EraseDevicesExpress,
-        clean: BY_NAME,
-        ..NOWHERE
-    },
-    Offer {
-        step: Step::ErasePstore,
-        clean: BY_NAME,
-        ..NOWHERE
-    },
-    Offer {
-        step: Step::CleanUefiNvram,
-        clean: BY_NAME,
-        deploy: BY_NAME,
-        arguments: Some(&[Argument {
-            name: "match_patterns",
-            description: r#"List of regular expressions. The step removes the boot entries of the firmware whose device path matches at least one of them. Default: ["^HD\(", "shim.*\.efi", "grub.*\.efi"]"#,
-            required: false,
-        }]),
-        ..NOWHERE
-    },
-    Offer {
-        step: Step::DeleteConfiguration,
-        interface: "raid",
-        clean: BY_NAME,
-        service: BY_NAME,
-        abortable_service: true,
-        ..NOWHERE
-    },
-    Offer {
-        step: Step::WriteImage,
-        deploy: BY_NAME,
-        service: BY_NAME,
-        ..NOWHERE
-    },
-    Offer {
-        step: Step::InjectFiles,
-        deploy: Some(Priority::OfInjectFiles),
-        service: Some(Priority::OfInjectFiles),
-        arguments: Some(&[
-            Argument {
-                name: "files",
-                description: "List of files with path, partition, content (base64 or a URL), deleted, mode, dirmode, owner, group; appended to inject_files of the node's properties",
-                required: false,
-            },
-            Argument {
-                name: "verify_ca",
-                description: "Whether to verify the servers of URLs. The value false is ignored: the settings of the agent apply",
-                required: false,
-            },
-        ]),
-        ..NOWHERE
-    },
-    Offer {
-        step: Step::InstallCoreos,
-        manager: "CoreOSInstallHardwareManager",
-        deploy: BY_NAME,
-        arguments: Some(&[]),
-        ..NOWHERE
-    },
-    Offer {
-        step: Step::StartAssistedInstall,
-        manager: "CoreOSInstallHardwareManager",
-        deploy: BY_NAME,
-        arguments: Some(&[]),
-        live_system_only: true,
-        ..NOWHERE
-    },
-];
 
 /// The settings that the list of steps depends on.
 #[derive(Debug, Clone, Copy)]
@@ -208,8 +204,9 @@ pub struct StepSettings {
 /// names of the hardware managers in Ironic's agent.
 pub fn list(kind: StepKind, settings: StepSettings) -> Value {
     let mut managers = Map::new();
-    for offer in OFFERS {
-        let Some(description) = offer.describe(kind, settings) else {
+    for step in Step::ALL {
+        let offer = step.offer();
+        let Some(description) = offer.describe(step.name(), kind, settings) else {
             continue;
         };
         let steps = managers
@@ -228,7 +225,7 @@ pub fn list(kind: StepKind, settings: StepSettings) -> Value {
 impl Offer {
     /// The step in the form that Ironic reads, or `None` if this operation does not
     /// have it.
-    fn describe(&self, kind: StepKind, settings: StepSettings) -> Option<Value> {
+    fn describe(&self, name: &str, kind: StepKind, settings: StepSettings) -> Option<Value> {
         if self.live_system_only && !settings.live_system {
             return None;
         }
@@ -242,7 +239,7 @@ impl Offer {
             Priority::OfInjectFiles => settings.inject_files_priority.0,
         };
         let mut step = json!({
-            "step": self.step.name(),
+            "step": name,
             "priority": priority,
             "interface": self.interface,
             "reboot_requested": false,
