@@ -2,6 +2,7 @@
 
 use std::fs::File;
 
+use landfall_disk::image::format_policy::Format;
 use landfall_disk::image::proven_image::WrittenImage;
 use landfall_download::fetch::shown;
 use landfall_download::proof::Proof;
@@ -162,7 +163,7 @@ pub fn result(installation: &Installation, written: &WrittenImage) -> Value {
         "disk": installation.disk.path,
         "url": written.url,
         "packing": written.packing.to_string(),
-        "qcow2": written.qcow2,
+        "qcow2": written.format == Format::Qcow2,
         "verified": written.verified,
         "algorithm": written.digest.digest.algorithm().to_string(),
         "digest": written.digest.digest.hex(),

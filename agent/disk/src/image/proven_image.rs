@@ -26,6 +26,7 @@ use crate::device::device_lock::DeviceLock;
 use crate::device::target::Target;
 use crate::image::decode::Packing;
 use crate::image::ends::Ends;
+use crate::image::format_policy::Format;
 use crate::image::sparse_write::Written;
 use crate::tables::gpt::{BIOS_BOOT, Partition, Table};
 use crate::tables::kept_partitions::KeptPartitions;
@@ -42,8 +43,8 @@ pub struct WrittenImage {
     /// The URL that delivered the image, without secrets.
     pub url: String,
     pub packing: Packing,
-    /// Whether the image was in qcow2 format, inside of any compression.
-    pub qcow2: bool,
+    /// The format of the image, inside of any compression.
+    pub format: Format,
     /// The digest and the length of the download.
     pub digest: Computed,
     /// Whether a proof was given. If so, the image matches it.
@@ -64,10 +65,10 @@ impl WrittenImage {
             self.url,
             target.path().display(),
             mib(self.digest.bytes),
-            match (self.qcow2, self.packing) {
-                (true, Packing::Raw) => "qcow2".to_owned(),
-                (true, packing) => format!("qcow2 in {packing}"),
-                (false, packing) => packing.to_string(),
+            match (self.format, self.packing) {
+                (Format::Raw, packing) => packing.to_string(),
+                (format, Packing::Raw) => format.to_string(),
+                (format, packing) => format!("{format} in {packing}"),
             },
             mib(self.image_bytes),
             mib(self.written.data),

@@ -116,7 +116,7 @@ pub fn write_image_with(
             let written = WrittenImage {
                 url: stream.url.clone(),
                 packing: stream.packing,
-                qcow2: placed.qcow2,
+                format: placed.format,
                 verified: !source.proof.is_nothing(),
                 digest: placed.digest,
                 image_bytes: placed.image_bytes,
@@ -180,7 +180,7 @@ struct Plan {
 struct Placed {
     digest: Computed,
     image_bytes: u64,
-    qcow2: bool,
+    format: Format,
     written: Written,
 }
 
@@ -232,13 +232,14 @@ impl Work<'_> {
 
     fn write(&self, pipeline: Pipeline) -> Result<(Stream, Plan, Placed)> {
         let (stream, pipeline, first) = self.first_unit(pipeline)?;
-        let format = self.permitted_format(&stream, &first)?;
-        if format == Format::Qcow2 {
-            let (plan, placed) = self.write_qcow2(&stream, pipeline, first)?;
-            return Ok((stream, plan, placed));
-        }
-        let plan = self.plan_of_raw(&stream, first)?;
-        let placed = self.place(&stream, pipeline, &plan)?;
+        let (plan, placed) = match self.permitted_format(&stream, &first)? {
+            Format::Qcow2 => self.write_qcow2(&stream, pipeline, first)?,
+            Format::Raw => {
+                let plan = self.plan_of_raw(&stream, first)?;
+                let placed = self.place(&stream, pipeline, &plan)?;
+                (plan, placed)
+            }
+        };
         Ok((stream, plan, placed))
     }
 
@@ -409,7 +410,7 @@ impl Work<'_> {
         Ok(Placed {
             digest,
             image_bytes,
-            qcow2: false,
+            format: Format::Raw,
             written,
         })
     }

@@ -4,21 +4,30 @@ use landfall_report::Progress;
 use landfall_report::failure::Result;
 
 use super::Work;
+use crate::device::aligned_buffer::AlignedBuffer;
 use crate::image::format_policy::Format;
 use crate::image::image_head;
-use crate::image::pipeline::{Pipeline, Step};
+use crate::image::pipeline::{Pipeline, Step, Stream};
 
 impl Work<'_> {
     /// Reads the image to its end and checks its first MiB, its length and its
     /// digest.
     pub(super) fn check(&self, pipeline: Pipeline) -> Result<()> {
         let (stream, pipeline, first) = self.first_unit(pipeline)?;
-        let format = self.permitted_format(&stream, &first)?;
-        if format == Format::Qcow2 {
-            return self.check_qcow2(&stream, pipeline, first);
+        match self.permitted_format(&stream, &first)? {
+            Format::Qcow2 => self.check_qcow2(&stream, pipeline, first),
+            Format::Raw => self.check_raw(&stream, pipeline, first),
         }
+    }
+
+    fn check_raw(
+        &self,
+        stream: &Stream,
+        pipeline: Pipeline,
+        first: (AlignedBuffer, usize),
+    ) -> Result<()> {
         let mut bytes = first.1 as u64;
-        let plan = self.plan_of_raw(&stream, first)?;
+        let plan = self.plan_of_raw(stream, first)?;
         let mut progress = Progress::new("checking the image", stream.total);
         loop {
             if let Some(line) = progress.at(pipeline.downloaded()) {
@@ -34,12 +43,12 @@ impl Work<'_> {
                     pipeline.give_back(buffer);
                 }
                 Ok(Step::End) => break,
-                Err(broken) => return Err(self.diagnose(Some(&stream), broken, pipeline)),
+                Err(broken) => return Err(self.diagnose(Some(stream), broken, pipeline)),
             }
         }
         let digest = pipeline.digest()?;
         self.source.proof.judge(&stream.url, &digest)?;
         self.ends.borrow().refuse_collision(bytes)?;
-        self.check_complete(&stream, &plan, bytes)
+        self.check_complete(stream, &plan, bytes)
     }
 }

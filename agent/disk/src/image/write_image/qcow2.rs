@@ -13,6 +13,7 @@ use super::piece_reader::PieceReader;
 use super::{Placed, Plan, Work, untouched};
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::image::decode::Packing;
+use crate::image::format_policy::Format;
 use crate::image::image_head::{self, Promise};
 use crate::image::pipeline::{Pipeline, Step, Stream, UNIT};
 use crate::image::qcow2::assembly::{Assembly, Next, Sink};
@@ -46,7 +47,7 @@ impl Work<'_> {
         let placed = Placed {
             digest,
             image_bytes: inner.size,
-            qcow2: true,
+            format: Format::Qcow2,
             written,
         };
         Ok((plan, placed))

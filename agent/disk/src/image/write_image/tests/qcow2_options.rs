@@ -84,7 +84,10 @@ fn assert_written(directory: &Path, file: &Path, way: Way, what: &str) {
     let (server, body) = serve(way, std::fs::read(file).unwrap());
     let disk = disk(8 * MIB);
     match write(&server, &body, &disk) {
-        Ok(done) => assert!(done.qcow2 && done.image_bytes == raw.len() as u64),
+        Ok(done) => assert_eq!(
+            (done.format, done.image_bytes),
+            (Format::Qcow2, raw.len() as u64)
+        ),
         Err(failure) => panic!("{what}: {failure}"),
     }
     // qemu-img writes with several threads, so some clusters may come before their
