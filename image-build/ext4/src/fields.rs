@@ -1,12 +1,17 @@
-//! Reads and writes little-endian numbers in blocks. The callers check the lengths
-//! of the blocks; a field beyond the end panics.
+//! Reads and writes little-endian numbers in blocks, whose lengths the callers check.
+//!
+//! A field beyond the end of a damaged block reads as 0. Writing beyond the end panics:
+//! a number that is silently left out would damage the file system, and nothing of it
+//! has been written by then.
+
+use landfall_media_formats::little_endian;
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+    little_endian::u16_at(bytes, at).unwrap_or_default()
 }
 
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
+    little_endian::u32_at(bytes, at).unwrap_or_default()
 }
 
 /// A number whose halves of 16 bits are in different places.
@@ -53,6 +58,14 @@ pub(crate) fn low_half(value: u32) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_beyond_the_end_reads_as_zero() {
+        let bytes = [1, 2, 3, 4, 5];
+        assert_eq!(u16_at(&bytes, 3), 0x0504);
+        assert_eq!(u32_at(&bytes, 1), 0x0504_0302);
+        assert_eq!((u16_at(&bytes, 4), u32_at(&bytes, 2)), (0, 0));
+    }
 
     #[test]
     fn numbers_in_halves_come_back() {
