@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::client_tag::ClientTag;
-use super::dhcp::conflict::{self, Asker};
+use super::dhcp::conflict::{self, ArpProber};
 
 /// The pause between two checks of an address that another machine has. An
 /// operator who has moved that machine sees the effect after this time at the
@@ -41,7 +41,7 @@ pub(super) enum Verdict {
 /// other machine is gone, then sends [`Verdict::Free`]. Without a conflict it sends
 /// nothing.
 pub(super) async fn ask(
-    asker: Asker,
+    prober: ArpProber,
     address: IpPrefix,
     tag: ClientTag,
     verdicts: mpsc::Sender<(ClientTag, IpPrefix, Verdict)>,
@@ -51,7 +51,7 @@ pub(super) async fn ask(
     };
     let mut taken_by = None;
     loop {
-        match conflict::owner(&asker, ip).await {
+        match conflict::owner(&prober, ip).await {
             Ok(Some(owner)) if taken_by != Some(owner) => {
                 taken_by = Some(owner);
                 let verdict = (tag, address, Verdict::Taken(owner));
@@ -90,14 +90,14 @@ mod tests {
             lab.plug_in_up(0, &["192.0.2.10/24"]);
             ip("link set eth0 up");
             let index = nix::net::if_::if_nametoindex("eth0").unwrap();
-            let asker = Asker {
+            let prober = ArpProber {
                 index,
                 mac: MacAddr([0x52, 0x54, 0, 0, 0, 0]),
                 own: Vec::new(),
             };
             let (sender, mut verdicts) = mpsc::channel(4);
             let address = "192.0.2.10/24".parse().unwrap();
-            tokio::spawn(ask(asker, address, (index, 1), sender));
+            tokio::spawn(ask(prober, address, (index, 1), sender));
             let patience = Duration::from_secs(40);
             let first = tokio::time::timeout(patience, verdicts.recv()).await;
             let (_, _, verdict) = first.unwrap().unwrap();

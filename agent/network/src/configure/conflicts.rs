@@ -13,7 +13,7 @@ use super::configurator::Configurator;
 use super::link_setup::add_planned;
 use super::timers::Timer;
 use crate::client_tag::ClientTag;
-use crate::dhcp::conflict::Asker;
+use crate::dhcp::conflict::ArpProber;
 use crate::links::LinkAddress;
 use crate::nic::metric;
 use crate::static_ipv4::{self, Verdict};
@@ -88,7 +88,7 @@ impl Configurator {
         let Some(ip) = interface.and_then(|interface| interface.ipv4.as_ref()) else {
             return;
         };
-        let asker = Asker {
+        let prober = ArpProber {
             index,
             mac: nic.link.mac,
             own,
@@ -98,7 +98,7 @@ impl Configurator {
         nic.question = tag;
         for address in &ip.addresses {
             nic.questions.spawn(static_ipv4::ask(
-                asker.clone(),
+                prober.clone(),
                 *address,
                 tag,
                 verdicts.clone(),

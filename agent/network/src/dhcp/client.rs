@@ -64,14 +64,14 @@ async fn one_lease<T: Clone>(
 /// Returns the other machine that has the address. If the link cannot be probed,
 /// returns `None`.
 async fn owner(settings: &Settings, address: Ipv4Addr) -> Option<MacAddr> {
-    let asker = conflict::Asker {
+    let prober = conflict::ArpProber {
         index: settings.index,
         mac: settings.mac,
         // Only this NIC can answer for this machine: no NIC of the machine has the
         // address yet.
         own: vec![settings.mac],
     };
-    let found = conflict::owner(&asker, address).await;
+    let found = conflict::owner(&prober, address).await;
     found.unwrap_or_else(|error| {
         let name = &settings.name;
         tracing::debug!("{name} DHCP: cannot ask who has {address}: {error}");

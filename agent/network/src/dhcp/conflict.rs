@@ -24,7 +24,7 @@ const REPLY: [u8; 2] = [0, 2];
 
 /// The NIC that sends the probes.
 #[derive(Debug, Clone)]
-pub struct Asker {
+pub struct ArpProber {
     pub index: u32,
     pub mac: MacAddr,
     /// The hardware addresses of this machine. Their answers are ignored: Linux
@@ -36,9 +36,9 @@ pub struct Asker {
 ///
 /// # Errors
 /// If the interface is down or gone.
-pub async fn owner(asker: &Asker, address: Ipv4Addr) -> io::Result<Option<MacAddr>> {
-    let socket = PacketSocket::open_arp(asker.index)?;
-    let probe = probe(asker.mac, address);
+pub async fn owner(prober: &ArpProber, address: Ipv4Addr) -> io::Result<Option<MacAddr>> {
+    let socket = PacketSocket::open_arp(prober.index)?;
+    let probe = probe(prober.mac, address);
     for _ in 0..PROBES {
         match socket.broadcast(&probe) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
@@ -49,7 +49,7 @@ pub async fn owner(asker: &Asker, address: Ipv4Addr) -> io::Result<Option<MacAdd
         while let Ok(received) = timeout_at(until, socket.receive(&mut buffer)).await {
             let packet = &buffer[..received?.min(LENGTH)];
             let owner = claimant(packet, address);
-            if let Some(owner) = owner.filter(|mac| !asker.own.contains(mac)) {
+            if let Some(owner) = owner.filter(|mac| !prober.own.contains(mac)) {
                 return Ok(Some(owner));
             }
         }
