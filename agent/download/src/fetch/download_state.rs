@@ -14,7 +14,7 @@ pub(super) enum Break {
     /// A temporary error; the server may have asked for a pause.
     Later(String, Option<Duration>),
     /// The server ignores Range and could only send the whole file again.
-    Anew,
+    StartOver,
     /// A permanent error of this place.
     Final(Failure),
     /// The reader has gone away.

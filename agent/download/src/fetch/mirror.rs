@@ -13,7 +13,7 @@ pub(super) struct Mirror<'a> {
     /// What this place reported about the file.
     pub(super) known: Option<Resource>,
     /// This place ignores Range, so it can only send the file from its start.
-    pub(super) sends_anew: bool,
+    pub(super) starts_over: bool,
     /// The last temporary error of this place.
     pub(super) trouble: Option<String>,
     /// The permanent error after which the agent no longer uses this place.
@@ -26,7 +26,7 @@ impl<'a> Mirror<'a> {
             url,
             shown: shown(url),
             known: None,
-            sends_anew: false,
+            starts_over: false,
             trouble: None,
             lost: None,
         }

@@ -39,8 +39,8 @@ pub(super) async fn fetch(
     let mut at = 0;
     loop {
         let before = state.received;
-        let anew = budget.tries > 0 || !mirrors_that_resume(&mirrors, at);
-        let outcome = read_from(&mut mirrors[at], &mut state, client, anew).await;
+        let start_over = budget.tries > 0 || !mirrors_that_resume(&mirrors, at);
+        let outcome = read_from(&mut mirrors[at], &mut state, client, start_over).await;
         let (reason, asked) = match outcome {
             Ok(()) | Err(Break::Stopped) => return Ok(()),
             Err(Break::Final(failure)) => {
@@ -52,8 +52,8 @@ pub(super) async fn fetch(
                 at = next;
                 continue;
             }
-            Err(Break::Anew) => {
-                mirrors[at].sends_anew = true;
+            Err(Break::StartOver) => {
+                mirrors[at].starts_over = true;
                 let next = after(&mirrors, at).unwrap_or(at);
                 tracing::info!(
                     "image {}: the server ignores Range; continuing with {}",
@@ -105,19 +105,19 @@ pub(super) async fn fetch(
     }
 }
 
-/// Reads the file from this mirror until its end or an error. `anew` says
+/// Reads the file from this mirror until its end or an error. `start_over` says
 /// whether a server that ignores Range may send a large part of the file a
-/// second time. If it may not, the result is [`Break::Anew`].
+/// second time. If it may not, the result is [`Break::StartOver`].
 async fn read_from(
     mirror: &mut Mirror<'_>,
     state: &mut DownloadState<'_>,
     client: &reqwest::Client,
-    anew: bool,
+    start_over: bool,
 ) -> Outcome<()> {
     let location =
         Location::parse(mirror.url).map_err(|error| final_at(&mirror.shown, error.to_string()))?;
     if location == Location::Server {
-        Transfer::new(mirror, client).go_on(state, anew).await
+        Transfer::new(mirror, client).go_on(state, start_over).await
     } else {
         Local::new(mirror, location).go_on(state).await
     }
@@ -129,7 +129,7 @@ fn after(mirrors: &[Mirror<'_>], at: usize) -> Option<usize> {
     let left = |at: &usize| mirrors[*at].lost.is_none();
     others()
         .filter(left)
-        .find(|at| !mirrors[*at].sends_anew)
+        .find(|at| !mirrors[*at].starts_over)
         .or_else(|| others().find(left))
 }
 
@@ -137,7 +137,7 @@ fn after(mirrors: &[Mirror<'_>], at: usize) -> Option<usize> {
 /// the file.
 fn mirrors_that_resume(mirrors: &[Mirror<'_>], except: usize) -> bool {
     let mut others = mirrors.iter().enumerate().filter(|(at, _)| *at != except);
-    others.any(|(_, mirror)| mirror.lost.is_none() && !mirror.sends_anew)
+    others.any(|(_, mirror)| mirror.lost.is_none() && !mirror.starts_over)
 }
 
 /// Tracks how long the download has made no progress.

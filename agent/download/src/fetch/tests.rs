@@ -223,18 +223,18 @@ fn the_next_place_goes_on_where_the_first_broke() {
 }
 
 #[test]
-fn a_place_that_only_starts_anew_is_the_last_resort() {
+fn a_place_that_only_starts_over_is_the_last_resort() {
     let file = body(4 << 20);
     let first = breaks(&file, 3 << 20);
     let whole = file.clone();
-    let anew = Server::start(move |_| Reply::whole(&whole, "\"1\""));
+    let second = Server::start(move |_| Reply::whole(&whole, "\"1\""));
     let third = Server::of(&file);
-    let urls = [&first.url[..], &anew.url, &third.url];
+    let urls = [&first.url[..], &second.url, &third.url];
     assert!(got(from(&urls, false)).unwrap() == file);
-    assert_eq!((anew.asked().len(), third.asked().len()), (1, 1));
+    assert_eq!((second.asked().len(), third.asked().len()), (1, 1));
     // If there is no other place, the agent reads the whole file again.
     let first = breaks(&file, 3 << 20);
-    assert!(got(from(&[&first.url, &anew.url], false)).unwrap() == file);
+    assert!(got(from(&[&first.url, &second.url], false)).unwrap() == file);
 }
 
 #[test]

@@ -27,9 +27,13 @@ impl<'a, 'url> Transfer<'a, 'url> {
         Self { mirror, client }
     }
 
-    /// Reads to the end of the file. `anew`: whether a server that ignores Range
+    /// Reads to the end of the file. `start_over`: whether a server that ignores Range
     /// may send more than [`PROGRESS`] bytes a second time.
-    pub(super) async fn go_on(self, state: &mut DownloadState<'_>, anew: bool) -> Outcome<()> {
+    pub(super) async fn go_on(
+        self,
+        state: &mut DownloadState<'_>,
+        start_over: bool,
+    ) -> Outcome<()> {
         let stall = state.request.retry_policy.stall;
         let mut response = self.ask(state, stall).await?;
         let answer = answer_of(&response, state.request);
@@ -49,8 +53,8 @@ impl<'a, 'url> Transfer<'a, 'url> {
             }
         };
         mirror.must_be_same(state, &resource)?;
-        if skip > PROGRESS && !anew {
-            return Err(Break::Anew);
+        if skip > PROGRESS && !start_over {
+            return Err(Break::StartOver);
         }
         mirror.known = Some(merged(mirror.known.take(), &resource));
         state
