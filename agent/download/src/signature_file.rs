@@ -16,7 +16,7 @@ pub fn fetch(image: &Request, client: &reqwest::Client, keys: &[SigningKey]) -> 
     let urls: Vec<String> = image
         .urls
         .iter()
-        .map(|url| beside(url))
+        .map(|url| signature_url(url))
         .collect::<Result<_>>()?;
     let url = urls.first().cloned().unwrap_or_default();
     let request = Request {
@@ -41,7 +41,7 @@ pub fn fetch(image: &Request, client: &reqwest::Client, keys: &[SigningKey]) -> 
     Ok(Proof::Signature(Box::new(signature)))
 }
 
-fn beside(image: &str) -> Result<String> {
+fn signature_url(image: &str) -> Result<String> {
     let mut url = Url::parse(image).map_err(|error| {
         Failure::invalid_params(format!("{}: expected a URL: {error}", shown(image)))
     })?;
@@ -61,21 +61,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_lies_beside_the_image() {
-        let beside = |url| beside(url).unwrap();
-        assert_eq!(beside("http://h/a/i.raw.xz"), "http://h/a/i.raw.xz.sig");
-        assert_eq!(beside("https://h/i.gz?a=b#c"), "https://h/i.gz.sig?a=b#c");
-        assert_eq!(beside("file:///i.raw"), "file:///i.raw.sig");
-        assert!(super::beside("i.raw").is_err());
+    fn the_signature_is_next_to_the_image() {
+        let signature_url = |url| signature_url(url).unwrap();
         assert_eq!(
-            beside("medium:///dev/sr0#landfall/a%20b.raw"),
+            signature_url("http://h/a/i.raw.xz"),
+            "http://h/a/i.raw.xz.sig"
+        );
+        assert_eq!(
+            signature_url("https://h/i.gz?a=b#c"),
+            "https://h/i.gz.sig?a=b#c"
+        );
+        assert_eq!(signature_url("file:///i.raw"), "file:///i.raw.sig");
+        assert!(super::signature_url("i.raw").is_err());
+        assert_eq!(
+            signature_url("medium:///dev/sr0#landfall/a%20b.raw"),
             "medium:///dev/sr0#landfall/a%20b.raw.sig"
         );
     }
 
     #[test]
     fn a_password_is_not_shown() {
-        let failure = super::beside("http://user:secret@host:99999/i").unwrap_err();
+        let failure = signature_url("http://user:secret@host:99999/i").unwrap_err();
         assert!(!failure.details.contains("secret"), "{failure}");
     }
 }
