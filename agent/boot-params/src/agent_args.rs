@@ -6,12 +6,14 @@ mod command_line;
 #[cfg(test)]
 mod documentation;
 mod files;
+mod ignored;
 mod listing;
 mod names;
 mod overrides;
 mod table;
 
 pub use files::MAX_PARAMETERS;
+pub use ignored::{IGNORED, IgnoredSetting};
 pub use listing::ListedSetting;
 pub use names::Names;
 pub use table::{BootParams, NAMES};
@@ -47,14 +49,20 @@ impl BootParams {
     /// One warning for each setting that is set but has no effect yet. Settings
     /// from the lookup are left out, since Ironic's answer contains every option.
     pub fn not_supported_yet(&self) -> Vec<String> {
-        let ignored = NAMES.iter().filter(|names| names.is_ignored);
-        self.list()
-            .into_iter()
-            .filter(|setting| ignored.clone().any(|names| names.shown() == setting.key))
-            .filter(|setting| !matches!(setting.origin, Origin::Default | Origin::Lookup))
-            .map(|setting| format!("{}: not supported yet; ignored", setting.key))
+        let settings = self.ignored.iter().zip(IGNORED);
+        settings
+            .filter(|(_, ignored)| ignored.instead.is_none())
+            .filter(|(setting, _)| !matches!(setting.origin, Origin::Default | Origin::Lookup))
+            .map(|(_, ignored)| format!("{}: not supported yet; ignored", ignored.names.shown()))
             .collect()
     }
+}
+
+/// The names of every setting except `BOOTIF`, also of those that have no effect.
+fn all_names() -> impl Iterator<Item = &'static Names> {
+    NAMES
+        .iter()
+        .chain(IGNORED.iter().map(|ignored| &ignored.names))
 }
 
 #[cfg(test)]

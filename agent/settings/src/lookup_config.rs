@@ -91,11 +91,17 @@ mod tests {
         assert_eq!(params.heartbeat_timeout.value, Duration::from_secs(30));
         assert!(*params.md5_enabled);
         assert_eq!(params.permitted_image_formats.len(), 4);
-        assert!(*params.agent_skip_bmc_detect);
         assert_eq!(params.tls_min_version.value, TlsVersion::V1_3);
         assert_eq!(params.tls_min_version.origin, Origin::Lookup);
         assert!(params.tls_cipher_suites.is_default());
-        assert_eq!(params.container_runner.as_deref(), Some("podman"));
+        let listed = params.list();
+        for (key, value) in [
+            ("agent_skip_bmc_detect", "true"),
+            ("container.runner", "podman"),
+        ] {
+            let found = listed.iter().find(|setting| setting.key == key).unwrap();
+            assert_eq!((&found.value[..], found.origin), (value, &Origin::Lookup));
+        }
         assert_eq!(
             params.not_supported_yet(),
             [""; 0],

@@ -1,8 +1,9 @@
 //! Reads settings from a kernel command line.
 
+use super::all_names;
 use super::assign::GivenText;
 use super::names::{BOOTIF, MAX_UNKNOWN};
-use super::table::{BootParams, NAMES};
+use super::table::BootParams;
 use crate::cmdline::{CommandLine, MAX_LENGTH, Token};
 use crate::coreos_inst::OWN_PREFIX;
 use crate::mac::BootInterface;
@@ -30,7 +31,7 @@ impl BootParams {
 
     pub(super) fn read_arguments(&mut self, line: &CommandLine, origin: impl Fn() -> Origin) {
         let mut bare = Vec::new();
-        for name in NAMES.iter().filter_map(|names| names.argument) {
+        for name in all_names().filter_map(|names| names.argument) {
             // Ironic's agent skips arguments without `=`. A bare `landfall.` name
             // is a switch that is on, as is usual on a kernel command line.
             if let Some(token) = line.last(name)
@@ -90,7 +91,7 @@ impl BootParams {
     /// name is most likely a typo. The value stays out of the warning, since it may
     /// be a secret.
     fn report_unknown(&mut self, line: &CommandLine) {
-        let known = || NAMES.iter().filter_map(|names| names.argument);
+        let known = || all_names().filter_map(|names| names.argument);
         let mut seen: Vec<&str> = Vec::new();
         for Token { key, .. } in line.tokens() {
             let ours = key.starts_with("ipa-")

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use super::ignored::IGNORED;
 use super::names::Names;
 use super::table::{BootParams, MEANINGS, NAMES};
 
@@ -47,8 +48,7 @@ fn tables() -> String {
     let rows = rows();
     let mut text =
         String::from("\n| argument | option in files | default | meaning |\n|---|---|---|---|\n");
-    let applied = || rows.iter().filter(|row| !row.names.is_ignored);
-    for row in applied().filter(|row| row.names.argument.is_some()) {
+    for row in rows.iter().filter(|row| row.names.argument.is_some()) {
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} |",
@@ -59,7 +59,7 @@ fn tables() -> String {
         );
     }
     text.push_str("\n## Options of configuration files only\n\n| option | default | meaning |\n|---|---|---|\n");
-    for row in applied().filter(|row| row.names.argument.is_none()) {
+    for row in rows.iter().filter(|row| row.names.argument.is_none()) {
         let note = if row.names.only_in_lookup {
             " Only Ironic's answer to the lookup sets it."
         } else {
@@ -74,13 +74,16 @@ fn tables() -> String {
         );
     }
     text.push_str("\n## Accepted and ignored\n\nThe Ironic Python Agent has these settings. The agent reads them, ignores them, and says so on the console.\n\n| setting | meaning in the Ironic Python Agent |\n|---|---|\n");
-    for row in rows.iter().filter(|row| row.names.is_ignored) {
-        let _ = writeln!(
-            text,
-            "| {} | {} |",
-            code(Some(row.names.shown())),
-            row.meaning
-        );
+    for setting in IGNORED.iter().filter(|setting| setting.instead.is_none()) {
+        let name = code(Some(setting.names.shown()));
+        let _ = writeln!(text, "| {name} | {} |", setting.meaning);
+    }
+    text.push_str("\n## Accepted and not needed\n\nThe Ironic Python Agent has these options. The agent accepts them, and does the same without them.\n\n| option | meaning in the Ironic Python Agent | what the agent does |\n|---|---|---|\n");
+    for setting in IGNORED {
+        if let Some(instead) = setting.instead {
+            let name = code(Some(setting.names.shown()));
+            let _ = writeln!(text, "| {name} | {} | {instead} |", setting.meaning);
+        }
     }
     text.push('\n');
     text

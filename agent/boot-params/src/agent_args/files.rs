@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::all_names;
 use super::assign::GivenText;
 use super::names::MAX_UNKNOWN;
-use super::table::{BootParams, NAMES};
+use super::table::BootParams;
 use crate::cmdline::CommandLine;
 use crate::ini_file::{Assignment, IniFile, without_escapes};
 use crate::nearest_name::nearest;
@@ -112,7 +113,7 @@ impl BootParams {
 
 /// The options that a file can set.
 fn options() -> impl Iterator<Item = &'static str> {
-    let in_files = NAMES.iter().filter(|names| !names.only_in_lookup);
+    let in_files = all_names().filter(|names| !names.only_in_lookup);
     in_files.filter_map(|names| names.option)
 }
 

@@ -12,9 +12,6 @@ pub struct Names {
     pub option: Option<&'static str>,
     /// No file can set the option; Ironic's lookup answer does.
     pub only_in_lookup: bool,
-    /// The setting is read and checked, but has no effect. The agent reports it if
-    /// it is set, which matters most for settings about security.
-    pub is_ignored: bool,
 }
 
 /// The kernel argument that names the boot NIC. It is not an option.
@@ -27,7 +24,6 @@ const NONE: Names = Names {
     argument: None,
     option: None,
     only_in_lookup: false,
-    is_ignored: false,
 };
 
 pub(super) const fn both(argument: &'static str, option: &'static str) -> Names {
@@ -58,14 +54,6 @@ pub(super) const fn lookup_only(option: &'static str) -> Names {
     Names {
         only_in_lookup: true,
         ..file(option)
-    }
-}
-
-/// A setting that has no effect.
-pub(super) const fn ignored(names: Names) -> Names {
-    Names {
-        is_ignored: true,
-        ..names
     }
 }
 

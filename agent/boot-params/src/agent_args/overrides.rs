@@ -1,18 +1,19 @@
 //! Settings that the agent receives while it runs. They override all other sources.
 
+use super::all_names;
 use super::assign::GivenText;
-use super::table::{BootParams, NAMES};
+use super::table::BootParams;
 use crate::nearest_name::nearest;
 use crate::setting::Origin;
 
 impl BootParams {
     /// Sets one option, as a lookup or mDNS answer does. `option` is its name in
-    /// oslo.config: `tls_min_version`, or `container.runner` with a group. An empty
+    /// oslo.config: `tls_min_version`, or `mdns.interfaces` with a group. An empty
     /// value removes the value of another source. Returns what was ignored and why,
     /// and leaves [`warnings`](Self::warnings) unchanged.
     pub fn apply_override(&mut self, option: &str, value: &str, origin: Origin) -> Vec<String> {
         let option = option.replace('-', "_");
-        let known = || NAMES.iter().filter_map(|names| names.option);
+        let known = || all_names().filter_map(|names| names.option);
         if !known().any(|name| name == option) {
             return vec![match nearest(&option, known()) {
                 Some(name) => {
@@ -73,8 +74,8 @@ mod tests {
         assert_eq!(params.tls_min_version.origin.to_string(), "lookup");
         params.apply_override("tls_cipher_suites", "", Origin::Lookup);
         assert_eq!(params.tls_cipher_suites.value, None);
-        params.apply_override("container.allowed_containers", "a, b", Origin::Lookup);
-        assert_eq!(params.allowed_containers.value, ["a", "b"]);
+        params.apply_override("mdns.interfaces", "a, b", Origin::Lookup);
+        assert_eq!(params.mdns_interfaces.value, ["a", "b"]);
         params.apply_override("heartbeat_timeout", "30", Origin::Lookup);
         assert_eq!(params.heartbeat_timeout.as_secs(), 30);
     }

@@ -1,12 +1,13 @@
-//! The table of all settings, from which the macro `boot_params!` generates
-//! their code.
+//! The table of all settings that have an effect, from which the macro `boot_params!`
+//! generates their code.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use super::assign::{GivenText, assign};
+use super::ignored::IGNORED;
 use super::listing::ListedSetting;
-use super::names::{Names, argument, both, file, ignored, lookup_only};
+use super::names::{Names, argument, both, file, lookup_only};
 use crate::argument_value::{
     ApiVersion, CertificateCurve, ConsoleMode, HttpUrl, ImageServerAuth, NtpServer, RequestId,
     Scheme, Secret, ServiceUrls, StepPriority, TlsVersion, WebhookUrl,
@@ -24,9 +25,9 @@ fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|word| word.to_string()).collect()
 }
 
-/// The table of all settings. Each line gives a field of [`BootParams`], its type,
-/// its names and its default. The macro generates the struct, the readers and
-/// the list from it, so that none of them can miss a setting.
+/// The table of all settings that have an effect. Each line gives a field of
+/// [`BootParams`], its type, its names and its default. The macro generates the struct,
+/// the readers and the list from it, so that none of them can miss a setting.
 macro_rules! boot_params {
     ($($(#[doc = $doc:literal])* $field:ident: $type:ty = $names:expr, $default:expr;)*) => {
         /// The agent's settings, with every default filled in. Meanings and
@@ -36,6 +37,9 @@ macro_rules! boot_params {
             $($(#[doc = $doc])* pub $field: Setting<$type>,)*
             /// `BOOTIF`: the interface that the boot loader used.
             pub boot_interface: Setting<Option<BootInterface>>,
+            /// The texts that the sources give for the settings in [`IGNORED`], in that
+            /// order.
+            pub ignored: Vec<Setting<Option<String>>>,
             /// What was ignored and why, one line each.
             pub warnings: Vec<String>,
         }
@@ -45,12 +49,14 @@ macro_rules! boot_params {
                 BootParams {
                     $($field: Setting::from_default($default),)*
                     boot_interface: Setting::from_default(None),
+                    ignored: vec![Setting::from_default(None); IGNORED.len()],
                     warnings: Vec::new(),
                 }
             }
         }
 
-        /// The external names of each field of [`BootParams`], except `BOOTIF`.
+        /// The external names of each field of [`BootParams`], except `BOOTIF` and
+        /// [`ignored`](BootParams::ignored).
         pub const NAMES: &[Names] = &[$($names),*];
 
         /// What each of [`NAMES`] means, for docs/kernel-arguments.md.
@@ -66,13 +72,23 @@ macro_rules! boot_params {
                         assign(&mut self.$field, given, &mut self.warnings);
                     }
                 })*
+                for (setting, ignored) in self.ignored.iter_mut().zip(IGNORED) {
+                    if let Some(given) = text_for(&ignored.names) {
+                        assign(setting, given, &mut self.warnings);
+                    }
+                }
             }
 
             pub fn list(&self) -> Vec<ListedSetting<'_>> {
-                vec![
+                let mut list = vec![
                     $(ListedSetting::new($names.shown(), &self.$field),)*
                     ListedSetting::of_boot_interface(&self.boot_interface),
-                ]
+                ];
+                let ignored = self.ignored.iter().zip(IGNORED);
+                list.extend(ignored.map(|(setting, ignored)| {
+                    ListedSetting::new(ignored.names.shown(), setting)
+                }));
+                list
             }
         }
     };
@@ -91,8 +107,6 @@ boot_params! {
     inspection_dhcp_wait_timeout: Duration = both("ipa-inspection-dhcp-wait-timeout", "inspection_dhcp_wait_timeout"), seconds(60);
     /// Wait for an address on every NIC, not only on the boot NIC.
     inspection_dhcp_all_interfaces: bool = both("ipa-inspection-dhcp-all-interfaces", "inspection_dhcp_all_interfaces"), false;
-    /// Benchmarks of the collector extra-hardware.
-    inspection_benchmarks: Vec<String> = ignored(both("ipa-inspection-benchmarks", "inspection_benchmarks")), Vec::new();
     /// Add the LLDP neighbours of each NIC to the inventory.
     collect_lldp: bool = both("ipa-collect-lldp", "collect_lldp"), false;
     /// How long the agent listens for an LLDP frame.
@@ -201,8 +215,6 @@ boot_params! {
     tls_key_file: Option<String> = file("tls_key_file"), None;
     /// Create a certificate for the agent's API.
     enable_auto_tls: bool = file("enable_auto_tls"), true;
-    /// How long before now the created certificate becomes valid.
-    auto_tls_allowed_clock_skew: Duration = file("auto_tls_allowed_clock_skew"), seconds(3600);
     /// Fail if the agent cannot set the clock from `ntp_server`.
     fail_if_clock_not_set: bool = file("fail_if_clock_not_set"), false;
     /// User name for image servers.
@@ -219,44 +231,6 @@ boot_params! {
     disable_deep_image_inspection: bool = file("disable_deep_image_inspection"), false;
     /// Image formats that the agent accepts.
     permitted_image_formats: Vec<String> = file("permitted_image_formats"), words(&["raw", "gpt", "qcow2"]);
-    /// Do not offer the step execute_bootc_install.
-    disable_bootc_deploy: bool = file("disable_bootc_deploy"), false;
-    /// Install GRUB for BIOS in a chroot of the image.
-    enable_bios_bootloader_install: bool = ignored(file("enable_bios_bootloader_install")), false;
-    /// Log file.
-    log_file: Option<String> = ignored(file("log_file")), None;
-    /// Directory of the log file.
-    log_dir: Option<String> = ignored(file("log_dir")), None;
-    /// Size in MiB of a new EFI system partition.
-    efi_system_partition_size: u32 = ignored(file("disk_utils.efi_system_partition_size")), 550;
-    /// Size in MiB of a new BIOS boot partition.
-    bios_boot_partition_size: u32 = ignored(file("disk_utils.bios_boot_partition_size")), 1;
-    /// Block size of dd.
-    dd_block_size: String = ignored(file("disk_utils.dd_block_size")), "1M".to_owned();
-    /// How often the agent looks for a partition.
-    partition_detection_attempts: u32 = ignored(file("disk_utils.partition_detection_attempts")), 3;
-    /// How often partprobe is tried.
-    partprobe_attempts: u32 = ignored(file("disk_utils.partprobe_attempts")), 10;
-    /// Memory limit in MiB of the conversion of an image.
-    image_convert_memory_limit: u32 = ignored(file("disk_utils.image_convert_memory_limit")), 2048;
-    /// How often the conversion of an image is tried.
-    image_convert_attempts: u32 = ignored(file("disk_utils.image_convert_attempts")), 3;
-    /// Pause between two checks whether a disk is in use.
-    check_device_interval: Duration = ignored(file("disk_partitioner.check_device_interval")), seconds(1);
-    /// Number of these checks.
-    check_device_max_retries: u32 = ignored(file("disk_partitioner.check_device_max_retries")), 20;
-    /// Permit every container as a step.
-    allow_arbitrary_containers: bool = ignored(file("container.allow_arbitrary_containers")), false;
-    /// Containers that Ironic may run as a step.
-    allowed_containers: Vec<String> = ignored(file("container.allowed_containers")), Vec::new();
-    /// File with more container steps.
-    container_steps_file: Option<String> = ignored(file("container.container_steps_file")), None;
-    /// Program that runs containers.
-    container_runner: Option<String> = ignored(file("container.runner")), None;
-    /// Options for pulling a container.
-    container_pull_options: Option<String> = ignored(file("container.pull_options")), None;
-    /// Options for running a container.
-    container_run_options: Option<String> = ignored(file("container.run_options")), None;
     /// Options that an mDNS answer may set.
     mdns_allowed_overrides: Vec<String> = file("mdns.allowed_overrides"), words(&["inspection_callback_url", "ntp_server"]);
     /// How often the agent asks by mDNS.
@@ -265,8 +239,6 @@ boot_params! {
     mdns_interfaces: Vec<String> = file("mdns.interfaces"), Vec::new();
     /// Time within which Ironic expects a heartbeat.
     heartbeat_timeout: Duration = lookup_only("heartbeat_timeout"), seconds(300);
-    /// Do not look for a BMC.
-    agent_skip_bmc_detect: bool = ignored(lookup_only("agent_skip_bmc_detect")), false;
     /// Permanent `ip=` argument for the installed CoreOS. OpenShift sets it.
     coreos_ip_options: Option<String> = both("IPA_COREOS_IP_OPTIONS", "landfall.coreos_ip_options"), None;
     /// Copy the network of this boot into the installed CoreOS as keyfiles. OpenShift sets it.

@@ -162,4 +162,15 @@ fn ignored_settings_are_reported() {
         reported("ipa-api-url=http://192.0.2.1 ipa-insecure=1"),
         [""; 0]
     );
+    let mut params = BootParams::default();
+    params.read_file(
+        "f",
+        "[DEFAULT]\nlog_dir = /x\ndisable_bootc_deploy = true\nauto_tls_allowed_clock_skew = 60\n",
+    );
+    assert_eq!(params.warnings, [""; 0]);
+    assert_eq!(
+        params.not_supported_yet(),
+        ["log_dir: not supported yet; ignored"]
+    );
+    assert_eq!(value_of(&params, "log_dir"), "/x");
 }
