@@ -148,7 +148,7 @@ impl Child {
         match error {
             FrameError::Io(error) if late.contains(&error.kind()) => Fault::Late(limit),
             FrameError::Io(error) => match self.end() {
-                Some(status) => Fault::Ended(in_words(status)),
+                Some(status) => Fault::Ended(why(status)),
                 None => Fault::Answer(error.to_string()),
             },
             other => Fault::Answer(other.to_string()),
@@ -242,7 +242,7 @@ impl Write for Until<'_> {
     }
 }
 
-fn in_words(status: ExitStatus) -> String {
+fn why(status: ExitStatus) -> String {
     // The numbers of x86_64 and of most others (signal(7)).
     const ABORT: i32 = 6;
     const KILL: i32 = 9;

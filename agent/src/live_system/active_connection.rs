@@ -60,13 +60,13 @@ pub(super) async fn follow(bus: &Bus, path: OwnedObjectPath) -> zbus::Result<Out
 fn outcome(state: u32, reason: u32) -> Option<Outcome> {
     match state {
         2 => Some(Outcome::Activated),
-        3 | 4 => Some(Outcome::GivenUp(words(reason).to_owned())),
+        3 | 4 => Some(Outcome::GivenUp(why(reason).to_owned())),
         _ => None,
     }
 }
 
 /// `NMActiveConnectionStateReason` in words.
-fn words(reason: u32) -> &'static str {
+fn why(reason: u32) -> &'static str {
     match reason {
         2 => "a user has disconnected it",
         3 => "the device is disconnected",

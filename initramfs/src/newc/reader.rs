@@ -1,3 +1,5 @@
+//! Reads the entries of an archive, one after the other, and says what is wrong with one.
+
 use super::{HEADER_LEN, MAGIC, MAGIC_WITH_CHECKSUMS, MAX_ENTRIES, MAX_NAME_LEN, TRAILER};
 
 /// Why bytes are not an archive.

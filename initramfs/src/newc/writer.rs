@@ -1,3 +1,5 @@
+//! Writes an archive, entry after entry.
+
 use std::io::{self, Read, Write};
 
 use super::{HEADER_LEN, MAGIC, MAX_NAME_LEN, S_IFCHR, S_IFDIR, S_IFREG, TRAILER};

@@ -1,7 +1,10 @@
 //! The list of messages: docs/messages.md is made of the errors and warnings in the source.
 
 mod collect;
+mod constants;
+mod function;
 mod table;
 
 pub use collect::{Kind, Message, classes_of, messages_of};
-pub use table::{PAGE, with_generated, without_meaning};
+pub use constants::{Constants, constants_of};
+pub use table::{PAGE, listed, with_generated, without_meaning};

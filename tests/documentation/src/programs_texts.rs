@@ -90,7 +90,7 @@ impl ProgramsTexts {
         Ok(Self::of(&literals))
     }
 
-    fn of(literals: &[String]) -> Self {
+    pub(crate) fn of(literals: &[String]) -> Self {
         // A text of several lines is printed in lines. Its remedy may be shown elsewhere.
         let lines = literals.iter().flat_map(|literal| literal.lines());
         let pieces = lines.flat_map(|line| line.split(" -- "));

@@ -4,15 +4,17 @@
 //! without such a comment has a meaning that a person wrote into the page: the
 //! generator keeps it as long as the text of the message stays the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
 use super::collect::{Kind, Message, classes_of, messages_of};
+use super::constants::{Constants, constants_of};
 use crate::page::repository;
-use crate::programs_texts::source_files;
+use crate::programs_texts::{ProgramsTexts, source_files};
 
 /// The page, in the repository.
 pub const PAGE: &str = "docs/messages.md";
@@ -131,6 +133,70 @@ pub fn without_meaning(page: &str) -> Vec<&str> {
     empty.map(|((_, message), _)| *message).collect()
 }
 
+/// The source files of a part, each with its messages.
+fn messages_below(directory: &Path) -> Result<Vec<(String, Vec<Message>)>> {
+    let files = source_files(directory)?;
+    let sources: Vec<(&PathBuf, String)> = { files.iter() }
+        .map(|file| Ok((file, fs::read_to_string(file)?)))
+        .collect::<Result<_>>()?;
+    let constants: Vec<Constants> = { sources.iter() }
+        .map(|(file, source)| constants_of(source).with_context(|| file.display().to_string()))
+        .collect::<Result<_>>()?;
+    let shared = shared(&constants);
+    { sources.into_iter().zip(constants) }
+        .map(|((file, source), own)| {
+            let mut known = shared.clone();
+            known.extend(own);
+            let messages =
+                messages_of(&source, &known).with_context(|| file.display().to_string())?;
+            Ok((source, messages))
+        })
+        .collect()
+}
+
+/// The constants that a file may have from another one: those whose names have one
+/// text only.
+fn shared(all: &[Constants]) -> Constants {
+    let mut shared = Constants::new();
+    let mut ambiguous = BTreeSet::new();
+    for (name, text) in all.iter().flatten() {
+        if shared.get(name).is_some_and(|known| known != text) {
+            ambiguous.insert(name);
+        }
+        shared.insert(name.clone(), text.clone());
+    }
+    shared.retain(|name, _| !ambiguous.contains(name));
+    shared
+}
+
+/// The messages and remedies of this page, in the form in which the programs have them.
+pub fn listed(page: &str) -> ProgramsTexts {
+    let rows = page.lines().filter_map(|line| {
+        let row = line.strip_prefix("| `")?.strip_suffix(" |")?;
+        let cells: Vec<&str> = row.split(" | ").collect();
+        match cells[..] {
+            [message, _kind, last] => Some((message, last)),
+            _ => None,
+        }
+    });
+    let texts: Vec<String> = rows
+        .flat_map(|(message, last)| {
+            let remedies = last.split(REMEDY).skip(1);
+            let remedies = remedies.map(|remedy| remedy.trim_end_matches(PERMANENT));
+            let message = message.trim_matches('`');
+            let texts = [message].into_iter().chain(remedies);
+            texts.map(as_printed).collect::<Vec<_>>()
+        })
+        .collect();
+    ProgramsTexts::of(&texts)
+}
+
+/// The text of a cell without what Markdown needs, and with `{}` for values.
+fn as_printed(cell: &str) -> String {
+    let text = cell.replace("\\|", "|").replace("&lt;", "<");
+    text.replace('…', "{}").trim().to_owned()
+}
+
 /// The tables, with headings. The meanings that the source does not have are those
 /// of `page`.
 fn generated(page: &str) -> Result<String> {
@@ -138,9 +204,7 @@ fn generated(page: &str) -> Result<String> {
     let mut page = classes()?;
     for (heading, directory) in PARTS {
         let mut groups: BTreeMap<String, Vec<Message>> = BTreeMap::new();
-        for file in source_files(&repository().join(directory))? {
-            let source = fs::read_to_string(&file)?;
-            let messages = messages_of(&source).with_context(|| file.display().to_string())?;
+        for (source, messages) in messages_below(&repository().join(directory))? {
             if !messages.is_empty() {
                 groups.entry(purpose(&source)).or_default().extend(messages);
             }
@@ -183,6 +247,7 @@ fn row(message: &Message, written: &str) -> String {
     let kind = match &message.kind {
         Kind::Warning => "warning".to_owned(),
         Kind::Fault => "fault".to_owned(),
+        Kind::Reason => "reason".to_owned(),
         Kind::Error(None) => "error".to_owned(),
         Kind::Error(Some(class)) => format!("error, `{class}`"),
     };
@@ -256,8 +321,6 @@ pub fn with_generated(page: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]
@@ -273,9 +336,8 @@ mod tests {
                 let files = source_files(&path.join("src")).unwrap();
                 let count: usize = { files.iter() }
                     .map(|file| {
-                        messages_of(&fs::read_to_string(file).unwrap())
-                            .unwrap()
-                            .len()
+                        let source = fs::read_to_string(file).unwrap();
+                        messages_of(&source, &Constants::new()).unwrap().len()
                     })
                     .sum();
                 assert!(
@@ -313,6 +375,44 @@ mod tests {
             "| `` {path}: expected `a\\|b`, found … of {x} `` | error, `InvalidImage` | The file is broken. -> get {url} again The agent does not try again. |"
         );
     }
+
+    #[test]
+    fn a_row_lists_a_message_and_its_remedy() {
+        let mut message = Message {
+            text: "{path}: expected `a|b`, found {} -- write <a>".to_owned(),
+            kind: Kind::Reason,
+            meaning: String::new(),
+            remedy: "get {url} again".to_owned(),
+            is_permanent: true,
+        };
+        let page = row(&message, "The file is broken.");
+        for (text, is_listed) in [
+            ("/x: expected `a|b`, found 1", true),
+            ("write <a>", true),
+            ("get http://x again", true),
+            ("The file is broken.", false),
+        ] {
+            assert_eq!(listed(&page).contain(text), is_listed, "{text}");
+        }
+        message.text = "no node is known".to_owned();
+        let page = row(&message, "The file is broken.");
+        assert!(listed(&page).contain("no node is known"));
+    }
+
+    #[test]
+    fn a_constant_of_two_texts_is_of_its_own_file_only() {
+        let of = |pairs: &[(&str, &str)]| -> Constants {
+            let pairs = pairs.iter();
+            let pairs = pairs.map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+            pairs.collect()
+        };
+        let all = [
+            of(&[("A", "one"), ("B", "two")]),
+            of(&[("A", "one"), ("B", "other")]),
+        ];
+        assert_eq!(shared(&all), of(&[("A", "one")]));
+    }
+
     #[test]
     fn what_a_person_wrote_is_kept_until_the_message_changes() {
         let mut message = Message {
