@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use landfall_documentation::messages::listed;
 use landfall_documentation::programs_texts::ProgramsTexts;
 use serde_json::Value;
 
@@ -34,6 +35,73 @@ fn every_quoted_text_is_in_the_source() {
     for quote in quotes {
         assert!(texts.contain(written(quote)), "no source prints {quote:?}");
     }
+}
+
+/// The quotes that docs/messages.md does not explain, and why.
+const NOT_MESSAGES: [(&str, &str); 4] = [
+    ("carrier FAILED: none", "a word of the screen"),
+    ("DNS     FAILED:", "the text is the resolver's"),
+    ("TCP     FAILED: connection refused", "the kernel's words"),
+    ("not chosen:", "a heading of the screen"),
+];
+
+#[test]
+fn every_quoted_text_is_among_the_messages() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let messages = listed(&fs::read_to_string(root.join("docs/messages.md")).unwrap());
+    let page = fs::read_to_string(root.join("docs/my-host-hangs.md")).unwrap();
+    let quotes = quotes(&page);
+    for quote in &quotes {
+        let is_exempt = NOT_MESSAGES.iter().any(|(exempt, _)| exempt == quote);
+        assert_ne!(
+            messages.contain(written(quote)),
+            is_exempt,
+            "{quote:?}: expected it either in docs/messages.md or in NOT_MESSAGES"
+        );
+    }
+    for (exempt, _) in NOT_MESSAGES {
+        assert!(quotes.contains(&exempt), "{exempt:?} is not quoted");
+    }
+}
+
+/// The last error and the failed steps of the example `status`.
+fn failures_of(status: &Value) -> Vec<&str> {
+    let nics = status["network"]["nics"].as_array().into_iter().flatten();
+    let ways = nics.filter_map(|nic| nic["way"].as_array()).flatten();
+    let failed = ways.filter(|step| step["outcome"] == "failed");
+    failed
+        .map(|step| &step["text"])
+        .chain([&status["last_error"]["text"], &status["network"]["no_nic"]])
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+#[test]
+fn every_failure_of_an_example_is_among_the_messages() {
+    let agent = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let messages = listed(&fs::read_to_string(agent.join("../docs/messages.md")).unwrap());
+    let mut unknown = Vec::new();
+    let mut count = 0;
+    for entry in fs::read_dir(agent.join("report/test_data/status-screen")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|kind| kind != "json") {
+            continue;
+        }
+        let status: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        for text in failures_of(&status) {
+            count += 1;
+            // The step of the carrier says `none`, if the reason is only the cable.
+            if text != "none" && !messages.contain_line(text) {
+                unknown.push(format!("{}: {text}", path.display()));
+            }
+        }
+    }
+    assert!(
+        unknown.is_empty(),
+        "docs/messages.md has no row for:\n{}",
+        unknown.join("\n")
+    );
+    assert!(count >= 12, "{count}");
 }
 
 /// The rows that have an example: the quote, and the file of the screen.
