@@ -5,7 +5,7 @@ use syn::{GenericArgument, Ident, PathArguments, ReturnType, Signature, Type};
 use super::collect::Kind;
 
 /// The functions whose result says why something fails, or what the program does about it.
-const SAYING: [&str; 30] = [
+const SAYING: [&str; 31] = [
     "bad_name",
     "condition",
     "cut_off",
@@ -36,6 +36,7 @@ const SAYING: [&str; 30] = [
     "why_not",
     "why_untouchable",
     "word",
+    "why_network_stays",
 ];
 
 /// What the collector knows of the function that it is in.

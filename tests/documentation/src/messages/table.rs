@@ -27,7 +27,7 @@ const END: &str = "<!-- end: generated -->\n";
 
 /// The parts of the programs, in the order in which a boot passes them: heading,
 /// directory of the source.
-const PARTS: [(&str, &str); 23] = [
+const PARTS: [(&str, &str); 24] = [
     ("Start of the ramdisk", "agent/init"),
     ("Kernel arguments and options", "agent/boot-params"),
     ("config.ign", "agent/ignition-config"),
@@ -36,6 +36,7 @@ const PARTS: [(&str, &str); 23] = [
         "Parsers of media, config.ign and LLDP",
         "agent/parser-child",
     ),
+    ("Console", "agent/report"),
     ("Network plan", "agent/network-plan"),
     ("Network", "agent/network"),
     ("Search for the provisioning service", "agent/discovery"),
@@ -349,9 +350,8 @@ mod tests {
     }
 
     /// Their errors reach the operator inside of a message of a part.
-    const LEFT_OUT: [&str; 5] = [
+    const LEFT_OUT: [&str; 4] = [
         "agent/module-index",
-        "agent/report",
         "agent/sys",
         "image-build/ext4",
         "image-build/release",
