@@ -18,6 +18,7 @@ mod first_boot_network;
 mod https;
 mod image_faults;
 mod image_kargs;
+mod image_service;
 mod images;
 mod live_disks;
 mod live_system;

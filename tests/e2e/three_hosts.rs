@@ -2,7 +2,6 @@
 //! each one uses its own static network and its own root device hint.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use landfall_tests::config_drive;
@@ -29,14 +28,31 @@ const DECOY_MIB: u64 = 4 * 1024 + 512;
 const SLOWER: u32 = 3;
 
 /// A host, the controller of its disks, and what the console says of it.
-struct Case {
-    host: InstallerHost,
+pub(crate) struct Case {
+    pub(crate) host: InstallerHost,
     bus: Bus,
     hints: &'static str,
     disk: &'static str,
 }
 
-fn cases() -> [Case; 3] {
+impl Case {
+    /// What the console of the host says until the disk is chosen. `count` follows the
+    /// host in the first line.
+    pub(crate) fn lines(&self, count: &str) -> [String; 4] {
+        let name = format!("{} ({})", self.host.name, self.host.mac);
+        [
+            format!("plan embedded in the ramdisk: {name}{count}"),
+            format!("{}/24 from embedded plan", self.host.address),
+            format!(
+                "root device hints embedded in the ramdisk for {name}: {}",
+                self.hints
+            ),
+            format!("installing to {}", self.disk),
+        ]
+    }
+}
+
+pub(crate) fn cases() -> [Case; 3] {
     let host = |name, mac, address, hints| InstallerHost {
         name,
         mac,
@@ -102,23 +118,15 @@ fn three_hosts_of_an_install_config() {
         let iso = media::iso(lab, &plan.kernel_arguments(), &options).await?;
         let mut guests = Vec::new();
         for (number, case) in (0..).zip(&cases) {
-            let machine = machine(lab, &site.machine, number, case, iso.clone()).await?;
+            let boot = Boot::Iso(iso.clone());
+            let machine = machine(lab, &site.machine, number, case, boot).await?;
             let guest = Guest::start_beside(lab, &machine, number).await?;
             guests.push((number, machine, guest));
         }
         let line = site.proof.line();
         let proof = line.split(' ').next_back().context("no proof")?;
         for (case, (number, machine, guest)) in cases.iter().zip(guests) {
-            let name = format!("{} ({})", case.host.name, case.host.mac);
-            for text in [
-                format!("plan embedded in the ramdisk: {name}, 1 of 3"),
-                format!("{}/24 from embedded plan", case.host.address),
-                format!(
-                    "root device hints embedded in the ramdisk for {name}: {}",
-                    case.hints
-                ),
-                format!("installing to {}", case.disk),
-            ] {
+            for text in case.lines(", 1 of 3") {
                 guest.console(&text, SLOWER * BOOT).await?;
             }
             let installed = SLOWER * (DEPLOYMENT + FIRST_BOOT);
@@ -135,12 +143,12 @@ fn three_hosts_of_an_install_config() {
 }
 
 /// The machine of a host, with two blank disks. The BIOS boots the first one.
-async fn machine(
+pub(crate) async fn machine(
     lab: &Lab,
     template: &Machine,
     number: u8,
     case: &Case,
-    iso: PathBuf,
+    boot: Boot,
 ) -> Result<Machine> {
     let mut disks = Vec::new();
     for (name, mib) in [("target", TARGET_MIB), ("decoy", DECOY_MIB)] {
@@ -157,7 +165,7 @@ async fn machine(
         disks,
         nics: vec![case.host.mac.to_owned()],
         first_tap: number.into(),
-        boot: Boot::Iso(iso),
+        boot,
         variables: lab.path(&format!("uefi-variables-{number}")),
         ..template.clone()
     })
@@ -169,8 +177,13 @@ async fn check_disks(machine: &Machine) -> Result<()> {
         anyhow::bail!("expected two disks");
     };
     config_drive::partitions(&target.path.display().to_string()).await?;
-    // A blank file has no blocks until somebody writes to it.
-    let blocks = std::fs::metadata(&decoy.path)?.blocks();
-    ensure!(blocks == 0, "{} blocks were written to the decoy", blocks);
+    ensure_blank(decoy)
+}
+
+/// A blank file has no blocks until somebody writes to it.
+pub(crate) fn ensure_blank(disk: &Disk) -> Result<()> {
+    let blocks = std::fs::metadata(&disk.path)?.blocks();
+    let path = disk.path.display();
+    ensure!(blocks == 0, "{blocks} blocks were written to {path}");
     Ok(())
 }
