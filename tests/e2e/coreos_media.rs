@@ -33,6 +33,8 @@ const BUILT: &str = "test.built=1";
 const EMBEDDED: &str = "plan embedded in the ramdisk";
 /// The source of the network with [`profile`].
 const KEYFILES: &str = "NetworkManager keyfiles in the ramdisk";
+/// The host name in [`agent_unit`].
+const HOST_NAME: &str = "node7.example.org";
 
 fn plan(firmware: Firmware, way: Way) -> Plan {
     Plan {
@@ -70,12 +72,13 @@ fn file(path: &str, mode: u32, content: &str) -> Value {
     })
 }
 
-/// The agent's configuration, which names the conductor.
+/// The agent's configuration, which names the conductor. With [`agent_unit`] the agent
+/// listens for LLDP, which nobody sends here.
 fn configuration() -> Value {
     let api = Family::V4.url(conductor::PORT);
     let configuration = format!(
         "[DEFAULT]\napi_url = {api}\ninspection_callback_url = {api}/v1/continue_inspection\n\
-         insecure = True\nenable_vlan_interfaces = \n"
+         insecure = True\nenable_vlan_interfaces = \nlldp_timeout = 1\n"
     );
     file("/etc/ironic-python-agent.conf", 0o644, &configuration)
 }
@@ -90,17 +93,29 @@ fn profile() -> Value {
     file(path, 0o600, &profile)
 }
 
+/// The unit that starts Ironic's agent in OpenShift's live system. The ramdisk has no
+/// podman, and takes only the environment of the container from it.
+fn agent_unit() -> Value {
+    let unit = format!(
+        "[Unit]\nDescription=Ironic Agent\n[Service]\n\
+         ExecStart=/bin/podman run --rm --privileged --network host \
+         --env \"IPA_DEFAULT_HOSTNAME={HOST_NAME}\" --name ironic-agent quay.example/agent\n\
+         [Install]\nWantedBy=multi-user.target\n"
+    );
+    json!({"name": "ironic-agent.service", "enabled": true, "contents": unit})
+}
+
 /// An Ignition config with these files, as image-customization-controller makes it.
-fn config(files: &[Value]) -> String {
-    let config = json!({"ignition": {"version": "3.2.0"}, "storage": {"files": files}});
-    config.to_string()
+fn config(files: &[Value]) -> Value {
+    json!({"ignition": {"version": "3.2.0"}, "storage": {"files": files}})
 }
 
 async fn packed_config(lab: &Lab) -> Result<Vec<u8>> {
     let folder = lab.path("embedded");
     std::fs::create_dir_all(&folder)?;
-    let config = config(&[configuration(), profile()]);
-    std::fs::write(folder.join("config.ign"), config)?;
+    let mut config = config(&[configuration(), profile()]);
+    config["systemd"] = json!({"units": [agent_unit()]});
+    std::fs::write(folder.join("config.ign"), config.to_string())?;
     let pack = format!(
         "cd {} && echo config.ign | cpio -o -H newc --quiet | gzip",
         folder.display()
@@ -116,7 +131,8 @@ fn overlay(iso: &Path, bytes: &[u8]) -> Result<()> {
     Ok(file.write_all_at(bytes, area.offset)?)
 }
 
-async fn install(lab: &Lab, plan: &Plan, site: &Site, source: &str) -> Result<()> {
+/// Returns what the conductor got from the inspection.
+async fn install(lab: &Lab, plan: &Plan, site: &Site, source: &str) -> Result<Value> {
     let services = site.serve(lab).await?;
     let guest = site.power_on(lab).await?;
     deploy_and_boot(lab, plan, site, &services, guest).await?;
@@ -129,7 +145,8 @@ async fn install(lab: &Lab, plan: &Plan, site: &Site, source: &str) -> Result<()
         let line = lab.journal.said(&[remark]);
         ensure!(line.is_err(), "the parsers: {line:?}");
     }
-    Ok(())
+    let inspection = services.conductor.inventory();
+    inspection.context("the conductor got no inventory")
 }
 
 /// Everything that this host knows of its site is in the overlay.
@@ -137,10 +154,15 @@ async fn install(lab: &Lab, plan: &Plan, site: &Site, source: &str) -> Result<()
 fn iso_of_image_customization_controller() {
     host_test("iso_of_image_customization_controller", async |lab| {
         let plan = plan(Firmware::Uefi, Way::Iso);
-        let site = plan.site(lab).await?;
+        let mut site = plan.site(lab).await?;
+        // The name that the host has already overrides the one in the meta data.
+        site.proof = site.proof.with_host_name(HOST_NAME);
         let iso = site.machine.boot.medium().context("no ISO")?;
         overlay(iso, &packed_config(lab).await?)?;
-        install(lab, &plan, &site, KEYFILES).await
+        let inspection = install(lab, &plan, &site, KEYFILES).await?;
+        let name = &inspection["inventory"]["hostname"];
+        ensure!(name == HOST_NAME, "the inventory has the host name {name}");
+        Ok(())
     });
 }
 
@@ -155,7 +177,7 @@ fn iso_changed_by_coreos_installer() {
         let iso = site.machine.boot.medium().context("no ISO")?;
         overlay(iso, &packed_plan(lab).await?)?;
         let path = lab.path("config.ign");
-        std::fs::write(&path, config(&[configuration()]))?;
+        std::fs::write(&path, config(&[configuration()]).to_string())?;
         let installer = artifacts::coreos_installer()?.display().to_string();
         let (iso, config) = (iso.display().to_string(), path.display().to_string());
         let changed = "test.changed=1";
@@ -188,7 +210,7 @@ fn customized_stick() {
         arguments.extend(["--karg-delete", BUILT, "--karg", &ironic]);
         arguments.extend(host.iter().map(String::as_str));
         program::run(&builder.display().to_string(), &arguments).await?;
-        install(lab, &plan, &site, EMBEDDED).await
+        install(lab, &plan, &site, EMBEDDED).await.map(drop)
     });
 }
 
@@ -199,7 +221,7 @@ async fn install_by_network(lab: &Lab, plan: &Plan, addition: Vec<u8>, source: &
     let served = site.files.iter_mut();
     let served = served.filter(|file| file.name == media::ADDITION);
     served.for_each(|file| file.content = addition.clone().into());
-    install(lab, plan, &site, source).await
+    install(lab, plan, &site, source).await.map(drop)
 }
 
 /// iPXE, by HTTP. The network boot tree's own kernel arguments name the conductor: no
@@ -224,7 +246,8 @@ fn network_boot_with_an_addition_bios() {
 fn network_boot_with_a_wrapped_config() {
     host_test("network_boot_with_a_wrapped_config", async |lab| {
         let (path, wrapped) = (lab.path("config.ign"), lab.path("wrapped.img"));
-        std::fs::write(&path, config(&[configuration(), profile()]))?;
+        let config = config(&[configuration(), profile()]);
+        std::fs::write(&path, config.to_string())?;
         let installer = artifacts::coreos_installer()?.display().to_string();
         let (from, to) = (path.display().to_string(), wrapped.display().to_string());
         let arguments = ["pxe", "ignition", "wrap", "-i", &from, "-o", &to];

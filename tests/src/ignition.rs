@@ -20,6 +20,15 @@ impl Proof {
         }
     }
 
+    /// The same value, for a node with another host name.
+    #[must_use]
+    pub fn with_host_name(self, host_name: &str) -> Self {
+        Self {
+            host_name: host_name.to_owned(),
+            ..self
+        }
+    }
+
     /// The config. It contains no host name: the agent must add it from the
     /// deployment's meta data.
     #[must_use]
