@@ -1,8 +1,8 @@
 //! Tests runs that end early, because of a signal or a full disk.
 
-use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, mkfifo};
 
 use crate::fixture::Fixture;
+use crate::kargs::{disk, pack, run};
 
 const INPUT: [&str; 4] = ["--agent", "agent", "--kernel-dir", "kernel"];
 
@@ -119,11 +120,11 @@ fn a_signal_ends_xorriso() {
 }
 
 /// Runs the program with a directory `small` of `kib` KiB, then the shell command
-/// `after`.
+/// `after`. At first `small` has what the directory `seed` has.
 fn run_with_small_disk(fixture: &Fixture, kib: u32, arguments: &[&str], after: &str) -> String {
     fs::create_dir_all(fixture.path("small")).unwrap();
     let script = format!(
-        "mount -t tmpfs -o size={kib}k tmpfs small && cp -r seed/. small/ && {{ \"$@\"; {after}; }} 2>&1"
+        "mount -t tmpfs -o size={kib}k tmpfs small && cp -r --sparse=never seed/. small/ && {{ \"$@\"; {after}; }} 2>&1"
     );
     fs::create_dir_all(fixture.path("seed")).unwrap();
     let output = Command::new("unshare")
@@ -183,4 +184,148 @@ fn a_full_disk_leaves_no_iso() {
         let last = told.lines().last().unwrap();
         assert!(last.starts_with("landfall-image: FAILED "), "{kib}: {told}");
     }
+}
+
+/// Runs the program with only this file in a directory of `kib` KiB, which must be too
+/// small for the result. The file must stay as it is, and nothing appear next to it.
+fn fails_on_full_disk(fixture: &Fixture, file: &str, kib: u32, arguments: &[&str]) {
+    let _ = fs::remove_dir_all(fixture.path("seed"));
+    fs::create_dir(fixture.path("seed")).unwrap();
+    let seed = format!("seed/{file}");
+    fs::hard_link(fixture.path(file), fixture.path(&seed)).unwrap();
+    let after = format!("ls -A small; cmp small/{file} {seed} && echo unchanged");
+    let told = run_with_small_disk(fixture, kib, arguments, &after);
+    let lines: Vec<&str> = told.lines().collect();
+    let [.., failed, found, unchanged] = lines.as_slice() else {
+        panic!("{arguments:?}, {kib}: {told}");
+    };
+    assert!(
+        failed.starts_with("landfall-image: FAILED ") && failed.contains("No space left on device"),
+        "{arguments:?}, {kib}: {told}"
+    );
+    assert_eq!((*found, *unchanged), (file, "unchanged"), "{told}");
+}
+
+/// Bytes that no program can pack.
+fn random_bytes(len: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let byte = |_| {
+        // The generator of Knuth's MMIX; its highest bits are random enough.
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    (0..len).map(byte).collect()
+}
+
+#[test]
+fn a_full_disk_leaves_a_disk_image_as_it_was() {
+    let fixture = Fixture::new();
+    disk(&fixture, &["-b", "1024"]);
+    // The content of the last partition, which begins at 34 MiB.
+    let raw = File::options().write(true).open(fixture.path("disk.raw"));
+    raw.unwrap()
+        .write_all_at(&random_bytes(3 << 20), 34 << 20)
+        .unwrap();
+    pack(&fixture, "gzip", "disk.raw", "disk.raw.gz");
+    for (file, kib) in [
+        // The image has 39 MiB, and its copy some four: zeros take no space there.
+        ("disk.raw", (39 << 10) + 500),
+        ("disk.raw", (39 << 10) + 2000),
+        // It has three MiB, like the result. First the unpacked copy has no room, then the
+        // result next to it.
+        ("disk.raw.gz", 5000),
+        ("disk.raw.gz", 9000),
+    ] {
+        let input = format!("small/{file}");
+        for result in [&["-o", "small/out"][..], &["--in-place"]] {
+            let arguments = [&["kargs", &input, "--append", "nosmt"], result].concat();
+            fails_on_full_disk(&fixture, file, kib, &arguments);
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_no_customized_iso() {
+    let fixture = Fixture::new();
+    fixture.build("iso", "base.iso", &[]);
+    let kib = fs::metadata(fixture.path("base.iso")).unwrap().len() >> 10;
+    let kib = u32::try_from(kib).unwrap();
+    for room in [8, kib / 2] {
+        let arguments = ["customize", "small/base.iso", "-o", "small/a.iso"];
+        let arguments = [&arguments[..], &["--karg", "b=2"]].concat();
+        fails_on_full_disk(&fixture, "base.iso", kib + room, &arguments);
+    }
+}
+
+/// The image has 64 GiB, which are a hole but for its start, so that a run takes many
+/// seconds.
+#[test]
+fn a_signal_leaves_a_disk_image_as_it_was() {
+    let fixture = Fixture::new();
+    let original = disk(&fixture, &["-b", "1024"]);
+    let path = fixture.path("disk.raw");
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_len(64 << 30).unwrap();
+    // The end of the table goes to the end of the disk.
+    run("sgdisk", &["-e", path.to_str().unwrap()]);
+    let start = || {
+        let mut start = vec![0; original.len()];
+        File::open(&path).unwrap().read_exact(&mut start).unwrap();
+        start
+    };
+    let identity = || {
+        let metadata = fs::metadata(&path).unwrap();
+        (metadata.ino(), metadata.len(), metadata.modified().unwrap())
+    };
+    let (bytes, before) = (start(), identity());
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        for result in [&["-o", "out"][..], &["--in-place"]] {
+            let names = fixture.list(".");
+            let arguments = [&["kargs", "disk.raw", "--append", "nosmt"], result].concat();
+            let child = with_signals(fixture.command(&arguments))
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            wait_for("no temporary file is there", || fixture.list(".") != names);
+            let stopped = stop(child, signal);
+            assert_eq!(stopped.status.signal(), Some(signal as i32), "{result:?}");
+            assert_eq!(identity(), before, "{signal} {result:?}");
+            assert!(start() == bytes, "{signal} {result:?}");
+            let mut left = fixture.list(".");
+            left.retain(|name| !names.contains(name));
+            // Nothing can remove the temporary file after SIGKILL.
+            let is_right = match signal {
+                Signal::SIGKILL => left.iter().all(|name| name.starts_with('.')),
+                _ => left.is_empty(),
+            };
+            assert!(is_right, "{signal} {result:?}: {left:?}");
+        }
+    }
+}
+
+/// The limit of the size of files ends the program in the middle of its output, with a
+/// signal that it does not handle, as SIGKILL would.
+#[test]
+fn a_signal_leaves_no_customized_iso() {
+    let fixture = Fixture::new();
+    fixture.build("iso", "base.iso", &[]);
+    let base = fs::read(fixture.path("base.iso")).unwrap();
+    let names = fixture.list(".");
+    let arguments = ["customize", "base.iso", "-o", "a.iso", "--karg", "b=2"];
+    let stopped = Command::new("prlimit")
+        .args(["--core=0", "--fsize=1000000"])
+        .arg(env!("CARGO_BIN_EXE_landfall-image"))
+        .args(arguments)
+        .current_dir(fixture.path("."))
+        .output()
+        .unwrap();
+    let signal = stopped.status.signal();
+    assert_eq!(signal, Some(Signal::SIGXFSZ as i32), "{stopped:?}");
+    assert!(fs::read(fixture.path("base.iso")).unwrap() == base);
+    let mut left = fixture.list(".");
+    left.retain(|name| !names.contains(name));
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left[0].starts_with(".a.iso."), "{left:?}");
 }
