@@ -1,7 +1,7 @@
 //! metal3's own downloader with a release that a web server has, and the web server of Ironic's pod
 //! with what a downloader made.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
@@ -134,6 +134,79 @@ fn download(podman: &Podman, shared: &Path, architecture: Option<&str>) {
         run_it.arg(format!("--env=IPA_ARCH={architecture}"));
     }
     run(run_it.arg(IMAGE));
+}
+
+/// What a site had before Landfall.
+fn old(ending: &str) -> Vec<u8> {
+    format!("the old {ending}").into_bytes()
+}
+
+/// The archive of [`old`], for [`Apache`].
+fn old_archive() -> TempDir {
+    let served = public_directory();
+    let names = ["kernel", "initramfs"].map(|ending| {
+        let name = format!("ipa-centos9-master.{ending}");
+        fs::write(served.path().join(&name), old(ending)).unwrap();
+        name
+    });
+    let archive = "ipa-centos9-master.tar.gz";
+    let in_directory = |program: &str| {
+        let mut command = Command::new(program);
+        command.current_dir(served.path());
+        command
+    };
+    run(in_directory("tar").args(["-czf", archive]).args(names));
+    // As in `public_copy`: old files have strong tags.
+    run(in_directory("touch").args(["-d", "2026-01-01", archive]));
+    run(in_directory("chmod").args(["-R", "a+rX", "."]));
+    served
+}
+
+/// Like [`fetch`], as the user of the pod.
+fn fetch_in_pod(base: &str, shared: &Path) {
+    // From standard input, because the repository may be in a home that others cannot enter.
+    let script = File::open(repository().join("tests/release/fetch_as_metal3.sh")).unwrap();
+    run(Command::new("setpriv")
+        .args(["--reuid=997", "--regid=994", "--clear-groups"])
+        .args(["bash", "-s"])
+        .current_dir("/")
+        .stdin(script)
+        .env("IPA_BASEURI", base)
+        .env("SHARED_DIR", shared));
+}
+
+/// The links lead to a folder whose name begins like this, and to this content.
+fn check_links(shared: &Path, folder: &str, content: fn(&str) -> Vec<u8>) {
+    for ending in ["headers", "kernel", "initramfs"] {
+        let link = format!("html/images/ironic-python-agent.{ending}");
+        let link = shared.join(link);
+        let target = fs::read_link(&link).unwrap();
+        let found = target.to_str().unwrap();
+        assert!(found.starts_with(folder), "{ending}: {found}");
+        let is_right = ending == "headers" || fs::read(&link).unwrap() == content(ending);
+        assert!(is_right, "{ending}: {found}");
+    }
+}
+
+/// The way back and forth again. metal3's downloader finds the headers that ours has made up, and
+/// asks its server with their tag.
+#[test]
+fn both_downloaders_take_turns_in_one_volume() {
+    const OURS: &str = "landfall-";
+    const THEIRS: &str = "ipa-centos9-master.tar.gz-";
+    let podman = Podman::with_image("landfall-downloader.tar", IMAGE);
+    let (archive, work) = (old_archive(), tempfile::tempdir().unwrap());
+    let served = Apache::serve(archive.path(), work.path());
+    let shared = volume();
+    download(&podman, shared.path(), None);
+    check_links(shared.path(), OURS, upstream);
+    fetch_in_pod(&format!("http://{}", served.address), shared.path());
+    assert_eq!(served.statuses(1), [200]);
+    check_links(shared.path(), THEIRS, old);
+    download(&podman, shared.path(), None);
+    check_links(shared.path(), OURS, upstream);
+    // Both stay for the next turn.
+    assert_eq!(folders(shared.path()), 2);
 }
 
 /// The path of a file at the web server.
