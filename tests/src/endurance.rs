@@ -7,6 +7,7 @@
 //! it starts the agent when Ironic waits for it, and takes the exit code as the end
 //! of the boot ([`machine`]).
 
+pub mod cache;
 pub mod cast;
 pub mod checks;
 pub mod clock;
@@ -32,7 +33,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::image_server::ImageServer;
 use crate::ironic::configuration::Configuration;
 use crate::lab::Lab;
-use cast::cast;
+use cache::Cache;
+use cast::{cast, untroubled};
 use conductor::Conductor;
 use deployments::{deploy_all, say};
 use images::Images;
@@ -57,6 +59,8 @@ pub struct Wanted {
     pub agents: u16,
     /// Also spend a day of waiting: see [`day`].
     pub day: bool,
+    /// No agent has a trouble of its own, and all fetch one file through a [`Cache`].
+    pub cached: bool,
     /// The agent's program.
     pub agent: PathBuf,
 }
@@ -79,12 +83,19 @@ pub async fn endure(lab: &Lab, wanted: &Wanted) -> Result<(Figures, Vec<String>)
 }
 
 async fn run(lab: &Lab, wanted: &Wanted) -> Result<(Figures, Vec<String>)> {
-    let cast = cast(wanted.agents);
-    let images = Images::make();
+    let cast = match wanted.cached {
+        true => untroubled(wanted.agents),
+        false => cast(wanted.agents),
+    };
+    let _cache = match wanted.cached {
+        true => Some(Cache::start().await?),
+        false => None,
+    };
+    let images = Images::make(wanted.cached);
     let room = Room::make(lab, &cast, &wanted.agent).await?;
     say(&format!("{} machines made", cast.len()));
     let root = Configuration::default().http_root(lab);
-    let _server = ImageServer::start_over(lab, images.files(&cast), Some(root)).await?;
+    let server = ImageServer::start_over(lab, images.files(&cast), Some(root)).await?;
     let mut conductor = Conductor::start(lab, heartbeat_timeout(wanted.agents)).await?;
     say("Ironic is up");
     let ended = deploy_all(
@@ -98,6 +109,9 @@ async fn run(lab: &Lab, wanted: &Wanted) -> Result<(Figures, Vec<String>)> {
     .await?;
     let mut faults: Vec<String> = ended.iter().filter_map(report::fault).collect();
     faults.extend(checks::disks(&room, &ended, &images)?);
+    if wanted.cached {
+        faults.extend(checks::downloads(&server.requests(images::SHARED)));
+    }
     let mut figures = Figures {
         lasted: ended.iter().map(|one| one.after).max().unwrap_or_default(),
         frames: (&*room.frames).into(),

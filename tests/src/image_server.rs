@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri};
 use futures_util::stream;
 use rustls::ServerConfig;
 use sha2::{Digest, Sha256, Sha512};
@@ -80,12 +80,15 @@ pub struct Behaviour {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
+    pub method: String,
     /// The path, without the leading slash.
     pub name: String,
     pub range: Option<String>,
     pub if_range: Option<String>,
     /// Whether it had a header `Authorization`.
     pub authorized: bool,
+    /// Whether it had a header `Via`.
+    pub by_proxy: bool,
     pub status: u16,
 }
 
@@ -287,7 +290,12 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-async fn serve(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) -> Response<Body> {
+async fn serve(
+    State(shared): State<Arc<Shared>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response<Body> {
     let name = uri.path().trim_start_matches('/').to_owned();
     let header = |key: &str| {
         headers
@@ -316,16 +324,18 @@ async fn serve(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap) 
         .unwrap_or_default();
     shared
         .journal
-        .record(Source::Images, format!("GET /{name}{asked} {status}"));
+        .record(Source::Images, format!("{method} /{name}{asked} {status}"));
     let mut requests = shared
         .requests
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
     requests.push(Request {
+        method: method.to_string(),
         name,
         range,
         if_range,
         authorized: headers.contains_key("authorization"),
+        by_proxy: headers.contains_key("via"),
         status,
     });
     let headers = response.headers_mut();

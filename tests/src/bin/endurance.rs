@@ -46,6 +46,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let wanted = Wanted {
         agents: arguments.agents,
         day: arguments.day,
+        cached: false,
         agent: match &arguments.agent {
             Some(agent) => agent.canonicalize()?,
             None => artifacts::agent()?,

@@ -110,6 +110,18 @@ pub fn cast(agents: u16) -> Vec<Part> {
         .collect()
 }
 
+/// Agents without any trouble, on good links.
+#[must_use]
+pub fn untroubled(agents: u16) -> Vec<Part> {
+    (0..agents)
+        .map(|number| Part {
+            number,
+            link: Link::Good,
+            trouble: Trouble::None,
+        })
+        .collect()
+}
+
 impl Part {
     /// The node's name in Ironic.
     #[must_use]

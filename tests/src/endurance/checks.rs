@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use super::deployments::Ended;
 use super::images::Images;
 use super::room::Room;
+use crate::image_server::Request;
 
 /// The faults of all disks. An active node must have the image. A node that has failed
 /// must not: its first sector, which the agent writes last, makes it bootable.
@@ -27,6 +28,17 @@ pub fn disks(room: &Room, ended: &[Ended], images: &Images) -> Result<Vec<String
         }
     }
     Ok(faults)
+}
+
+/// What is wrong with the requests for the file that all agents fetch through the cache.
+/// Ironic asks for its head, without the cache.
+#[must_use]
+pub fn downloads(requests: &[Request]) -> Option<String> {
+    let gets: Vec<&Request> = { requests.iter() }
+        .filter(|request| request.method == "GET")
+        .collect();
+    let is_right = matches!(gets.as_slice(), [one] if one.by_proxy);
+    (!is_right).then(|| format!("expected one GET through the cache, found {gets:?}"))
 }
 
 fn start_of(disk: &Path, length: usize) -> Result<Vec<u8>> {

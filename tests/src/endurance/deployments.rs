@@ -15,9 +15,8 @@ use super::images::{self, Images};
 use super::machine::{Machine, SILENCE};
 use super::measurements::{Sample, sample};
 use super::room::{Room, command_line};
-use crate::image_server;
 use crate::ironic::bare_metal_api::BareMetalApi;
-use crate::lab::{Family, Lab};
+use crate::lab::Lab;
 
 /// Pause between two looks at all nodes.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -142,7 +141,6 @@ async fn for_each(cast: &[Part], request: impl AsyncFn(&Part) -> Result<()>) -> 
 
 /// Enrols the nodes and makes them available, without cleaning.
 async fn enrol_all(api: &BareMetalApi, cast: &[Part], images: &Images) -> Result<()> {
-    let url = |name: &str| image_server::url(Family::V4, name);
     for_each(cast, async |part| {
         let mut properties = json!({"cpu_arch": "x86_64", "capabilities": "boot_mode:bios"});
         if part.trouble == Trouble::LargeImage {
@@ -155,10 +153,7 @@ async fn enrol_all(api: &BareMetalApi, cast: &[Part], images: &Images) -> Result
             "deploy_interface": "direct",
             "automated_clean": false,
             "properties": properties,
-            "driver_info": {
-                "deploy_kernel": url(images::KERNEL),
-                "deploy_ramdisk": url(images::RAMDISK),
-            },
+            "driver_info": images.driver_info(),
             "instance_info": images.instance_info(part),
         });
         let made = api.request(Method::POST, "/v1/nodes", Some(&node)).await?;

@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::cache::Cache;
 use super::cast::{Part, Trouble};
 use super::day::DAY;
 use crate::image_server::{self, Behaviour, ServedFile};
@@ -18,12 +19,15 @@ pub const SIZE: usize = 16 << 20;
 pub const AWAY: Duration = Duration::from_secs(5);
 
 /// A kernel and a ramdisk for Ironic's boot interface. Nothing boots them.
-pub const KERNEL: &str = "endurance/vmlinuz";
-pub const RAMDISK: &str = "endurance/initrd.img";
+const KERNEL: &str = "endurance/vmlinuz";
+const RAMDISK: &str = "endurance/initrd.img";
 
 /// In bytes: the start of the image of the day, which fills the agent's buffers before
 /// its memory is measured.
 const FAST_START: usize = SIZE / 2;
+
+/// The image of all agents with a [`Cache`].
+pub const SHARED: &str = "endurance/shared.raw";
 
 /// The image of the day.
 const SLOW: &str = "endurance/slow.raw";
@@ -31,12 +35,15 @@ const SLOW: &str = "endurance/slow.raw";
 pub struct Images {
     good: Bytes,
     other: Bytes,
+    /// Whether all nodes have [`SHARED`], and fetch it through the [`Cache`].
+    cached: bool,
 }
 
 impl Images {
     #[must_use]
-    pub fn make() -> Self {
+    pub fn make(cached: bool) -> Self {
         Self {
+            cached,
             good: image(1),
             other: image(2),
         }
@@ -51,11 +58,12 @@ impl Images {
     /// All files of the server.
     #[must_use]
     pub fn files(&self, cast: &[Part]) -> Vec<ServedFile> {
-        let boot = |name: &str| ServedFile {
+        let whole = |name: &str, content: Bytes| ServedFile {
             name: name.to_owned(),
-            content: Bytes::from_static(b"not booted"),
+            content,
             behaviour: Behaviour::default(),
         };
+        let boot = |name: &str| whole(name, Bytes::from_static(b"not booted"));
         let slow = ServedFile {
             name: SLOW.to_owned(),
             content: self.good.clone(),
@@ -65,7 +73,8 @@ impl Images {
                 ..Behaviour::default()
             },
         };
-        let mut all = vec![boot(KERNEL), boot(RAMDISK), slow];
+        let shared = whole(SHARED, self.good.clone());
+        let mut all = vec![boot(KERNEL), boot(RAMDISK), slow, shared];
         all.extend(cast.iter().map(|part| ServedFile {
             name: name(part),
             content: match part.trouble {
@@ -77,10 +86,27 @@ impl Images {
         all
     }
 
+    /// The `driver_info` of each node.
+    #[must_use]
+    pub fn driver_info(&self) -> Value {
+        let url = |name: &str| image_server::url(Family::V4, name);
+        let mut info = json!({
+            "deploy_kernel": url(KERNEL),
+            "deploy_ramdisk": url(RAMDISK),
+        });
+        if self.cached {
+            info["image_http_proxy"] = json!(Cache::url());
+        }
+        info
+    }
+
     /// The `instance_info` of the node.
     #[must_use]
     pub fn instance_info(&self, part: &Part) -> Value {
-        self.info(&name(part))
+        match self.cached {
+            true => self.info(SHARED),
+            false => self.info(&name(part)),
+        }
     }
 
     /// The `instance_info` for an image that takes longer than the day.
