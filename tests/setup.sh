@@ -32,8 +32,8 @@ if [ "${1:-}" != --build-only ]; then
   packages="$packages qemu-user libfaketime"
   # The syslog server that gets the agent's log, also over TLS.
   packages="$packages rsyslog rsyslog-openssl"
-  # The DHCP server of the documentation's example, besides dnsmasq.
-  packages="$packages kea-dhcp4-server"
+  # The DHCP server of the documentation's example, besides dnsmasq, and its TFTP client.
+  packages="$packages kea-dhcp4-server curl"
   # The cache that many hosts download through.
   packages="$packages squid"
   # What reads the systemd unit of the image service (systemd-analyze).

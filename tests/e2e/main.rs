@@ -11,6 +11,7 @@ mod conductor;
 mod coreos_installer;
 mod coreos_media;
 mod disk_faults;
+mod documented_pxe;
 mod early;
 mod embedded_plans;
 mod fast_track;
