@@ -3,6 +3,7 @@
 
 use landfall_tests::ironic::configuration::{BootFiles, Configuration};
 use landfall_tests::ironic::plan::{Addresses, Boot, Deploy, Plan, Story};
+use landfall_tests::ironic::{KERNEL, RAMDISK};
 use landfall_tests::vm::Firmware;
 
 use crate::life;
@@ -23,10 +24,15 @@ lives! {
         boot: Boot::Ipxe,
         ..Plan::default()
     };
+    /// The node has no kernel and no ramdisk of its own.
     #[ignore = "no gate: make test-ironic"]
     virtual_media_bios_direct_raw: Plan {
         firmware: Firmware::Bios,
         deploy: Deploy::WriteRaw,
+        configuration: Configuration {
+            boot_files: BootFiles::OfConductor([KERNEL, RAMDISK]),
+            ..Configuration::default()
+        },
         ..Plan::default()
     };
     #[ignore = "no gate: make test-ironic"]

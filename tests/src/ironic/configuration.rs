@@ -51,6 +51,9 @@ pub enum BootFiles {
     /// The other way round: `[conductor]deploy_kernel_by_arch`, `deploy_ramdisk_by_arch`,
     /// and `driver_info/bootloader`.
     ByArchitecture,
+    /// `[conductor]deploy_kernel`, `deploy_ramdisk` and `bootloader`. The value has the paths
+    /// of kernel and ramdisk on the image server.
+    OfConductor([&'static str; 2]),
 }
 
 pub const IMAGES_TLS_PORT: u16 = 8443;
@@ -187,16 +190,19 @@ impl Configuration {
 
     /// The lines of the section conductor that name kernel, ramdisk or boot loaders.
     fn boot_files(&self, esp: &str) -> String {
+        let url = |name| image_server::url(Family::V4, name);
         match self.boot_files {
             BootFiles::OfNode => format!("bootloader = file://{esp}"),
-            BootFiles::ByArchitecture => {
-                let url = |name| image_server::url(Family::V4, name);
-                format!(
-                    "deploy_kernel_by_arch = x86_64:{}\ndeploy_ramdisk_by_arch = x86_64:{}",
-                    url(KERNEL),
-                    url(RAMDISK)
-                )
-            }
+            BootFiles::ByArchitecture => format!(
+                "deploy_kernel_by_arch = x86_64:{}\ndeploy_ramdisk_by_arch = x86_64:{}",
+                url(KERNEL),
+                url(RAMDISK)
+            ),
+            BootFiles::OfConductor([kernel, ramdisk]) => format!(
+                "bootloader = file://{esp}\ndeploy_kernel = {}\ndeploy_ramdisk = {}",
+                url(kernel),
+                url(ramdisk)
+            ),
         }
     }
 

@@ -275,8 +275,10 @@ impl Plan {
             let [kernel, ramdisk] = registry::ARTEFACTS.map(|name| registry::url(lab, name));
             return Ok(json!({"deploy_kernel": kernel?, "deploy_ramdisk": ramdisk?}));
         }
-        if self.configuration.boot_files == BootFiles::ByArchitecture {
-            return Ok(json!({"bootloader": url(BOOT_LOADERS)}));
+        match self.configuration.boot_files {
+            BootFiles::OfNode => {}
+            BootFiles::ByArchitecture => return Ok(json!({"bootloader": url(BOOT_LOADERS)})),
+            BootFiles::OfConductor(_) => return Ok(json!({})),
         }
         let mut media = json!({
             "deploy_kernel": url(KERNEL), "deploy_ramdisk": url(RAMDISK),
