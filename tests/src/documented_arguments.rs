@@ -200,7 +200,7 @@ fn methods(text: &str) -> Vec<String> {
 }
 
 /// The spans and the lines of code, with the numbers of their lines.
-fn code(text: &str) -> Vec<(usize, String)> {
+pub(crate) fn code(text: &str) -> Vec<(usize, String)> {
     let mut code = Vec::new();
     let mut is_block = false;
     let mut joined = String::new();

@@ -20,6 +20,7 @@ mod private_folders;
 mod refusals;
 mod registry;
 mod registry_tokens;
+pub mod replacement;
 mod rescue_login;
 mod restarts;
 pub(crate) mod services;

@@ -103,6 +103,13 @@ fn allowed_in(plan: &Plan) -> &'static [(&'static str, &'static str)] {
                 "so the second one has none",
             ),
         ],
+        Story::Replacement => &[
+            RESTARTED,
+            (
+                "moved to provision state \"inspect failed\" from state \"inspect wait\"",
+                "the inspection that boots the other ramdisk was aborted",
+            ),
+        ],
         _ if plan.boot == Boot::Pxe => &[(
             "No IP addresses assigned for node",
             "the lab's dnsmasq is not Ironic's",

@@ -189,7 +189,7 @@ impl Configuration {
     }
 
     /// The lines of the section conductor that name kernel, ramdisk or boot loaders.
-    fn boot_files(&self, esp: &str) -> String {
+    pub(super) fn boot_files(&self, esp: &str) -> String {
         let url = |name| image_server::url(Family::V4, name);
         match self.boot_files {
             BootFiles::OfNode => format!("bootloader = file://{esp}"),

@@ -93,6 +93,7 @@ impl Place {
             Story::Operations => self.operations(lab, plan).await?,
             Story::Restarts => self.restarts(lab, plan).await?,
             Story::Refusals => self.refusals(lab, plan).await?,
+            Story::Replacement => self.replacement(lab, plan).await?,
         }
         if plan.rescue {
             self.rescue(lab).await?;
@@ -304,7 +305,7 @@ pub(super) async fn installed_system_again(lab: &Lab, mark: Mark) -> Result<()> 
 }
 
 /// Checks that the inventory matches the guest.
-fn check_inventory(stored: &Value) -> Result<()> {
+pub(super) fn check_inventory(stored: &Value) -> Result<()> {
     let inventory = &stored["inventory"];
     let disk = &inventory["disks"][0];
     ensure!(

@@ -149,6 +149,15 @@ impl Node {
         self.api.patch(&self.name, members).await.map(drop)
     }
 
+    /// Changes the node by a JSON patch.
+    pub(super) async fn patch(&self, patch: &Value) -> Result<()> {
+        let path = format!("/v1/nodes/{}", self.name);
+        self.api
+            .request(Method::PATCH, &path, Some(patch))
+            .await
+            .map(drop)
+    }
+
     /// Creates a runbook of these steps and allows it for this node.
     pub(super) async fn add_runbook(&self, name: &str, steps: Value) -> Result<()> {
         let runbook = json!({"name": name, "steps": steps});

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::configuration::{BootFiles, Configuration};
 use super::guest::{Guest, NetworkProtocol};
 use super::node::Enrolment;
-use super::{BOOT_LOADERS, KERNEL, RAMDISK, RESCUE_RAMDISK, registry, registry_tokens};
+use super::{
+    BOOT_LOADERS, KERNEL, RAMDISK, RESCUE_RAMDISK, registry, registry_tokens, replacement,
+};
 use crate::artifacts::{self, Packing};
 use crate::dhcp_server::{self, NetworkBoot, TftpFile};
 use crate::ignition::Proof;
@@ -51,6 +53,8 @@ pub enum Story {
     Restarts,
     /// Ironic refuses the inventory, then the agent: see `refusals.rs`.
     Refusals,
+    /// Replace another ramdisk by ours, and go back: see `replacement.rs`.
+    Replacement,
 }
 
 /// How the image gets onto the disk.
@@ -175,6 +179,9 @@ impl Plan {
             let esp = super::environment().join("esp.img");
             files.push(ServedFile::read(BOOT_LOADERS, &esp)?);
         }
+        if self.story == Story::Replacement {
+            files.extend(replacement::files(lab).await?);
+        }
         if self.story == Story::Restarts {
             // The server is so slow that the write lasts longer than the conductor's
             // absence of half a minute.
@@ -274,6 +281,10 @@ impl Plan {
         if self.configuration.registry {
             let [kernel, ramdisk] = registry::ARTEFACTS.map(|name| registry::url(lab, name));
             return Ok(json!({"deploy_kernel": kernel?, "deploy_ramdisk": ramdisk?}));
+        }
+        if self.story == Story::Replacement {
+            let [kernel, ramdisk] = replacement::OTHERS.map(url);
+            return Ok(json!({"deploy_kernel": kernel, "deploy_ramdisk": ramdisk}));
         }
         match self.configuration.boot_files {
             BootFiles::OfNode => {}

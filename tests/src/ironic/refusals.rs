@@ -97,7 +97,7 @@ async fn says(lab: &Lab, mark: Mark, texts: &[&str]) -> Result<()> {
 
 impl Ironic {
     /// Restarts Ironic with this configuration.
-    async fn configure(&self, lab: &Lab, configuration: &Configuration) -> Result<()> {
+    pub(super) async fn configure(&self, lab: &Lab, configuration: &Configuration) -> Result<()> {
         self.services.stop_ironic(Stop::Terminate).await?;
         write_configuration(lab, configuration)?;
         self.services.start_ironic(lab).await
