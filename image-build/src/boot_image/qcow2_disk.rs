@@ -29,9 +29,9 @@ impl Qcow2Disk {
         let mut start = [0; READ_LEN];
         let len = file.metadata()?.len().min(READ_LEN as u64) as usize;
         file.read_exact_at(&mut start[..len], 0)?;
-        let header = Header::parse(&start[..len]).map_err(Qcow2Error::Format)?;
+        let header = Header::parse(&start[..len]).map_err(Qcow2Error::Header)?;
         if let Some(suspicion) = header.suspicion {
-            return Err(Qcow2Error::Format(format!("the image {suspicion}")));
+            return Err(Qcow2Error::Suspicious(suspicion));
         }
         if header.snapshots != 0 {
             return Err(Qcow2Error::Unsupported("snapshots"));
@@ -133,12 +133,12 @@ impl Qcow2Disk {
     /// The entry of a cluster in the L2 table: as it is, and its meaning.
     fn cluster(&self, number: u64) -> Result<(u64, Cluster)> {
         let (_, l1_entry) = self.l1_entry(number)?;
-        let table = tables::l1_entry(&self.header, l1_entry).map_err(Qcow2Error::Format)?;
+        let table = tables::l1_entry(&self.header, l1_entry).map_err(Qcow2Error::Entry)?;
         let Some(table) = table else {
             return Ok((0, Cluster::Zeros));
         };
         let entry = read_u64(&self.file, table + self.place_in_l2(number))?;
-        let cluster = tables::l2_entry(&self.header, entry, 0).map_err(Qcow2Error::Format)?;
+        let cluster = tables::l2_entry(&self.header, entry, 0).map_err(Qcow2Error::Entry)?;
         Ok((entry, cluster))
     }
 
@@ -159,7 +159,7 @@ impl Qcow2Disk {
         let mut content = vec![0; self.header.cluster_size() as usize];
         Unpacker::new(self.header.compression)
             .unpack(&packed, &mut content)
-            .map_err(|reason| Qcow2Error::Format(format!("a compressed cluster: {reason}")))?;
+            .map_err(Qcow2Error::Cluster)?;
         *unpacked = Some((number, content));
         Ok(())
     }

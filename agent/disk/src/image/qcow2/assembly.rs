@@ -6,6 +6,7 @@ mod read_tables;
 mod write_out;
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use landfall_report::failure::{Failure, Result};
 
@@ -350,7 +351,7 @@ fn beyond(host: u64, len: u64) -> Failure {
     .hint("the image is truncated or damaged: run qemu-img check on it")
 }
 
-fn invalid(reason: String) -> Failure {
+fn invalid(reason: impl fmt::Display) -> Failure {
     Failure::invalid_image(format!("the qcow2 image: {reason}"))
 }
 

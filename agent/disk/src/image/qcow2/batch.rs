@@ -3,12 +3,31 @@
 
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::image::qcow2::extents::Extent;
-use crate::image::qcow2::unpack::Unpacker;
+use crate::image::qcow2::unpack::{UnpackError, Unpacker};
 
 /// Unpacked size of a batch in bytes, unless a cluster is larger. With 1 MiB, an
 /// installation took up to 36 MiB of memory with two threads and up to 23 MiB
 /// without threads.
 pub const BATCH: usize = 512 << 10;
+
+/// Why a batch is not unpacked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BatchError {
+    /// A compressed part of the qcow2 image is damaged; the reason follows. Compare the digest
+    /// of the image, and make it again.
+    #[error("cannot unpack the cluster at byte {host} for byte {guest} of the disk: {reason}")]
+    Cluster {
+        /// Offset in the file, in bytes.
+        host: u64,
+        /// Offset on the disk, in bytes.
+        guest: u64,
+        reason: UnpackError,
+    },
+    /// A thread of the agent has crashed. A defect of Landfall: report it with the log
+    /// archive.
+    #[error("the thread that unpacks it is gone")]
+    ThreadGone,
+}
 
 #[derive(Debug)]
 pub struct Batch {
@@ -66,16 +85,17 @@ impl Batch {
 
     /// # Errors
     /// If a cluster is damaged.
-    pub fn unpack(&mut self, unpacker: &mut Unpacker) -> Result<(), String> {
+    pub fn unpack(&mut self, unpacker: &mut Unpacker) -> Result<(), BatchError> {
         let places = self.unpacked.chunks_exact_mut(self.cluster_size);
         for (cluster, out) in self.clusters.iter_mut().zip(places) {
             let packed = &self.packed[cluster.start..][..cluster.len];
-            cluster.len = unpacker.unpack(packed, out).map_err(|reason| {
-                format!(
-                    "cannot unpack the cluster at byte {} for byte {} of the disk: {reason}",
-                    cluster.host, cluster.guest
-                )
-            })?;
+            cluster.len = unpacker
+                .unpack(packed, out)
+                .map_err(|reason| BatchError::Cluster {
+                    host: cluster.host,
+                    guest: cluster.guest,
+                    reason,
+                })?;
         }
         Ok(())
     }

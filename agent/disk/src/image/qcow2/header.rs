@@ -41,6 +41,51 @@ pub enum Compression {
     Zstd,
 }
 
+/// Why the disk inside of a qcow2 file cannot be read, by its header.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// The file is cut off. Copy it to the server again.
+    #[error("the file ends inside of its header")]
+    CutOff,
+    /// The file is a qcow image of an old or unknown version. Convert it with `qemu-img convert
+    /// -O qcow2`.
+    #[error("expected version 2 or 3, found {0}")]
+    Version(u32),
+    /// The image needs another file next to it, which the agent does not have. Convert it with
+    /// `qemu-img convert`, which makes one complete file.
+    #[error("it has a backing file, so it holds a part of the disk only")]
+    BackingFile,
+    /// The agent has no key for an encrypted qcow2 image. Convert it to an image without
+    /// encryption.
+    #[error("it is encrypted (method {0})")]
+    Encrypted(u32),
+    /// The header of the qcow2 image has a value that qcow2 does not permit. The file is
+    /// damaged; compare its digest.
+    #[error("expected clusters of two to the power of 9 to 21 bytes, found {0}")]
+    ClusterBits(u32),
+    /// The header of the qcow2 image contradicts itself, so the file is damaged. Compare its
+    /// digest, and make it again.
+    #[error("a disk of {size} bytes needs an L1 table of {needed} entries, found {found}")]
+    L1Length { size: u64, needed: u64, found: u64 },
+    /// The qcow2 image is damaged. Compare its digest, and check it with `qemu-img check`.
+    #[error("the L1 table has the invalid offset {0}")]
+    L1Offset(u64),
+    /// The qcow2 file only describes data in another file. Convert it with `qemu-img convert`,
+    /// which makes one complete file.
+    #[error("its data is in another file")]
+    DataFile,
+    /// A newer program made the qcow2 image. Convert it with `qemu-img convert -O qcow2`.
+    #[error("it has incompatible features that are not known here (bits {0:#x})")]
+    Features(u64),
+    /// The header of the qcow2 image is longer or shorter than its version has. The file is
+    /// damaged, or a newer program made it.
+    #[error("its header has {0} bytes, expected 104")]
+    HeaderLength(usize),
+    /// The agent unpacks deflate and zstd only. Convert the image with `qemu-img convert`.
+    #[error("its clusters are compressed with method {0}")]
+    Compression(u8),
+}
+
 /// A header that passed all checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
@@ -79,30 +124,28 @@ impl Header {
     /// # Errors
     /// If part of the disk inside is in another file, if it is encrypted, or if its
     /// layout is unknown.
-    pub fn parse(start: &[u8]) -> Result<Self, String> {
+    pub fn parse(start: &[u8]) -> Result<Self, HeaderError> {
         let word = |at: usize| u32_at(start, at);
         let long = |at: usize| u64_at(start, at);
         if start.len() < V2_HEADER_LEN || !start.starts_with(MAGIC) {
-            return Err("the file ends inside of its header".to_owned());
+            return Err(HeaderError::CutOff);
         }
         let version = word(4);
         if !matches!(version, 2 | 3) {
-            return Err(format!("expected version 2 or 3, found {version}"));
+            return Err(HeaderError::Version(version));
         }
         if long(8) != 0 {
-            return Err("it has a backing file, so it holds a part of the disk only".to_owned());
+            return Err(HeaderError::BackingFile);
         }
         if word(32) != 0 {
-            return Err(format!("it is encrypted (method {})", word(32)));
+            return Err(HeaderError::Encrypted(word(32)));
         }
         let features = Features::read(start, version)?;
         let cluster_bits = word(20);
         if !CLUSTER_BITS.contains(&cluster_bits)
             || (features.subclusters && cluster_bits < EXTENDED_CLUSTER_BITS)
         {
-            return Err(format!(
-                "expected clusters of two to the power of 9 to 21 bytes, found {cluster_bits}"
-            ));
+            return Err(HeaderError::ClusterBits(cluster_bits));
         }
         let header = Self {
             version,
@@ -125,22 +168,20 @@ impl Header {
         Ok(header)
     }
 
-    fn check_l1(&self, entries: u64) -> Result<(), String> {
+    fn check_l1(&self, entries: u64) -> Result<(), HeaderError> {
         let needed = self.size.div_ceil(self.l2_coverage());
         if needed > MOST_L1_ENTRIES || needed > entries {
-            return Err(format!(
-                "a disk of {} bytes needs an L1 table of {needed} entries, found {entries}",
-                self.size
-            ));
+            return Err(HeaderError::L1Length {
+                size: self.size,
+                needed,
+                found: entries,
+            });
         }
         if !self.l1_offset.is_multiple_of(self.cluster_size())
             || (needed > 0 && self.l1_offset == 0)
             || self.l1_offset.checked_add(needed * 8).is_none()
         {
-            return Err(format!(
-                "the L1 table has the invalid offset {}",
-                self.l1_offset
-            ));
+            return Err(HeaderError::L1Offset(self.l1_offset));
         }
         Ok(())
     }
@@ -184,7 +225,7 @@ struct Features {
 }
 
 impl Features {
-    fn read(start: &[u8], version: u32) -> Result<Self, String> {
+    fn read(start: &[u8], version: u32) -> Result<Self, HeaderError> {
         if version == 2 {
             return Ok(Self {
                 compression: Compression::Zlib,
@@ -195,23 +236,20 @@ impl Features {
             });
         }
         if start.len() < V3_HEADER_LEN {
-            return Err("the file ends inside of its header".to_owned());
+            return Err(HeaderError::CutOff);
         }
         let bits = u64_at(start, 72);
         if bits & incompatible::DATA_FILE != 0 {
-            return Err("its data is in another file".to_owned());
+            return Err(HeaderError::DataFile);
         }
         if bits & !incompatible::READ != 0 {
-            return Err(format!(
-                "it has incompatible features that are not known here (bits {:#x})",
-                bits & !incompatible::READ
-            ));
+            return Err(HeaderError::Features(bits & !incompatible::READ));
         }
         let header_len = u32_at(start, 100) as usize;
         // No upper limit is checked: QEMU allows one cluster, which has at least
         // 512 bytes, and only the first 105 bytes are read here.
         if header_len < V3_HEADER_LEN {
-            return Err(format!("its header has {header_len} bytes, expected 104"));
+            return Err(HeaderError::HeaderLength(header_len));
         }
         let compression = match start.get(V3_HEADER_LEN) {
             Some(kind) if header_len > V3_HEADER_LEN => *kind,
@@ -220,7 +258,7 @@ impl Features {
         let compression = match (compression, bits & incompatible::COMPRESSION != 0) {
             (0, false) => Compression::Zlib,
             (1, true) => Compression::Zstd,
-            (kind, _) => return Err(format!("its clusters are compressed with method {kind}")),
+            (kind, _) => return Err(HeaderError::Compression(kind)),
         };
         Ok(Self {
             compression,

@@ -35,15 +35,40 @@ pub enum Cluster {
     },
 }
 
+/// Why an entry of a table has no meaning. The file is damaged: check it with
+/// `qemu-img check`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    /// The qcow2 image is damaged. Compare its digest, and check it with `qemu-img check`.
+    #[error("an L2 table has the invalid offset {0}")]
+    L2Offset(u64),
+    /// The qcow2 image is damaged. Compare its digest, and check it with `qemu-img check`.
+    #[error("a compressed cluster has subclusters, which is invalid")]
+    CompressedSubclusters,
+    /// The qcow2 image is damaged. Compare its digest, and check it with `qemu-img check`.
+    #[error("a cluster has the invalid offset {0}")]
+    ClusterOffset(u64),
+    /// The qcow2 image says that it has version 2, and uses a feature of version 3. It is
+    /// damaged; check it with `qemu-img check`.
+    #[error("a cluster is marked as zeros, which version 2 does not have")]
+    ZerosInVersion2,
+    /// The qcow2 image is damaged. Compare its digest, and check it with `qemu-img check`.
+    #[error("a subcluster is marked both as allocated and as zeros")]
+    AllocatedZeros,
+    /// The qcow2 image is damaged. Compare its digest, and check it with `qemu-img check`.
+    #[error("subclusters are marked as allocated, but their cluster has no offset")]
+    NoOffset,
+}
+
 /// File offset of an L2 table. `None` if the part of the disk that it maps reads as
 /// zeros.
 ///
 /// # Errors
 /// If the offset is not a multiple of the cluster size.
-pub fn l1_entry(header: &Header, entry: u64) -> Result<Option<u64>, String> {
+pub fn l1_entry(header: &Header, entry: u64) -> Result<Option<u64>, EntryError> {
     let offset = entry & OFFSET;
     if !offset.is_multiple_of(header.cluster_size()) {
-        return Err(format!("an L2 table has the invalid offset {offset}"));
+        return Err(EntryError::L2Offset(offset));
     }
     Ok((offset != 0).then_some(offset))
 }
@@ -52,16 +77,16 @@ pub fn l1_entry(header: &Header, entry: u64) -> Result<Option<u64>, String> {
 ///
 /// # Errors
 /// If the entry is inconsistent.
-pub fn l2_entry(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, String> {
+pub fn l2_entry(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, EntryError> {
     if entry & COMPRESSED != 0 {
         if bitmap != 0 {
-            return Err("a compressed cluster has subclusters, which is invalid".to_owned());
+            return Err(EntryError::CompressedSubclusters);
         }
         return Ok(compressed(header, entry));
     }
     let host = entry & OFFSET;
     if !host.is_multiple_of(header.cluster_size()) {
-        return Err(format!("a cluster has the invalid offset {host}"));
+        return Err(EntryError::ClusterOffset(host));
     }
     let (present, zeros) = if header.subclusters {
         (bitmap as u32, (bitmap >> 32) as u32)
@@ -70,15 +95,13 @@ pub fn l2_entry(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, Str
     } else if header.version >= 3 {
         return Ok(Cluster::Zeros);
     } else {
-        return Err("a cluster is marked as zeros, which version 2 does not have".to_owned());
+        return Err(EntryError::ZerosInVersion2);
     };
     if present & zeros != 0 {
-        return Err("a subcluster is marked both as allocated and as zeros".to_owned());
+        return Err(EntryError::AllocatedZeros);
     }
     if host == 0 && header.subclusters && present != 0 {
-        return Err(
-            "subclusters are marked as allocated, but their cluster has no offset".to_owned(),
-        );
+        return Err(EntryError::NoOffset);
     }
     if host == 0 || present == 0 {
         return Ok(Cluster::Zeros);

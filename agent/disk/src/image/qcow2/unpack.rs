@@ -7,6 +7,18 @@ use zstd::zstd_safe::{DCtx, find_frame_compressed_size, get_error_name};
 
 use crate::image::qcow2::header::Compression;
 
+/// Why a compressed cluster cannot be unpacked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnpackError {
+    /// In the words of the decoder.
+    #[error("{0}")]
+    Damaged(String),
+    /// A compressed part of the qcow2 image has another length than the image says. It is
+    /// damaged; compare its digest.
+    #[error("expected {expected} bytes, found {found}")]
+    Length { expected: usize, found: usize },
+}
+
 pub enum Unpacker {
     Zlib(Decompress),
     Zstd(DCtx<'static>),
@@ -25,13 +37,13 @@ impl Unpacker {
     ///
     /// # Errors
     /// If `packed` is damaged or does not fill the cluster.
-    pub fn unpack(&mut self, packed: &[u8], out: &mut [u8]) -> Result<usize, String> {
+    pub fn unpack(&mut self, packed: &[u8], out: &mut [u8]) -> Result<usize, UnpackError> {
         let (used, filled) = match self {
             Self::Zlib(inflate) => {
                 inflate.reset(false);
                 inflate
                     .decompress(packed, out, FlushDecompress::Finish)
-                    .map_err(|e| e.to_string())?;
+                    .map_err(|error| UnpackError::Damaged(error.to_string()))?;
                 // At most the length of the slices, so the casts are lossless.
                 (inflate.total_in() as usize, inflate.total_out() as usize)
             }
@@ -40,7 +52,10 @@ impl Unpacker {
         if filled == out.len() {
             Ok(used)
         } else {
-            Err(format!("expected {} bytes, found {filled}", out.len()))
+            Err(UnpackError::Length {
+                expected: out.len(),
+                found: filled,
+            })
         }
     }
 }
@@ -57,15 +72,15 @@ fn zstd_frames(
     decoder: &mut DCtx<'_>,
     packed: &[u8],
     out: &mut [u8],
-) -> Result<(usize, usize), String> {
-    let text = |code| get_error_name(code).to_ascii_lowercase();
+) -> Result<(usize, usize), UnpackError> {
+    let damaged = |code| UnpackError::Damaged(get_error_name(code).to_ascii_lowercase());
     let (mut used, mut filled) = (0, 0);
     while filled < out.len() && used < packed.len() {
-        let len = find_frame_compressed_size(&packed[used..]).map_err(text)?;
+        let len = find_frame_compressed_size(&packed[used..]).map_err(damaged)?;
         let frame = &packed[used..used + len];
         filled += decoder
             .decompress(&mut out[filled..], frame)
-            .map_err(text)?;
+            .map_err(damaged)?;
         used += len;
     }
     Ok((used, filled))

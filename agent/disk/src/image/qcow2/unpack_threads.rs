@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use crate::image::qcow2::batch::{BATCH, Batch};
+use crate::image::qcow2::batch::{BATCH, Batch, BatchError};
 use crate::image::qcow2::header::{Compression, Header};
 use crate::image::qcow2::unpack::Unpacker;
 
@@ -19,7 +19,7 @@ const MOST_THREADS: usize = 4;
 /// the length.
 const MOST_MEMORY: u64 = 12 << 20;
 
-type Outcome = Result<Batch, String>;
+type Outcome = Result<Batch, BatchError>;
 
 pub struct UnpackThreads {
     jobs: Jobs,
@@ -120,9 +120,7 @@ impl UnpackThreads {
     pub fn wait(&mut self) -> Option<Outcome> {
         Some(match self.pending.pop_front()?.1 {
             Pending::Done(outcome) => outcome,
-            Pending::Running(outcome) => outcome
-                .recv()
-                .unwrap_or_else(|_| Err("the thread that unpacks it is gone".to_owned())),
+            Pending::Running(outcome) => outcome.recv().unwrap_or(Err(BatchError::ThreadGone)),
         })
     }
 }

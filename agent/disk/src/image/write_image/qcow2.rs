@@ -97,7 +97,7 @@ impl Work<'_> {
             untouched(&stream.url, failure)
         };
         let header = Header::parse(start).map_err(|reason| {
-            invalid(reason)
+            invalid(reason.to_string())
                 .hint("convert it to an ordinary qcow2 image: qemu-img convert -O qcow2 IMAGE image.qcow2")
         })?;
         if header.size > self.disk.size {

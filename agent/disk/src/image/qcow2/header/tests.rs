@@ -20,7 +20,7 @@ fn put(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_be_bytes());
 }
 
-fn with(change: impl Fn(&mut Vec<u8>)) -> Result<Header, String> {
+fn with(change: impl Fn(&mut Vec<u8>)) -> Result<Header, HeaderError> {
     let mut bytes = good();
     change(&mut bytes);
     Header::parse(&bytes)
@@ -80,7 +80,7 @@ fn what_is_no_whole_plain_disk_is_refused() {
         (|bytes| bytes.truncate(100), "ends inside"),
     ];
     for (change, word) in changes {
-        let reason = with(change).unwrap_err();
+        let reason = with(change).unwrap_err().to_string();
         assert!(reason.contains(word), "{word}: {reason}");
     }
 }
