@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
 
-use landfall_boot_params::digest::{Algorithm, Digest};
+use landfall_boot_params::digest::{Algorithm, Digest, DigestError};
 use landfall_download::fetch::{self, Request};
 use landfall_report::failure::{Failure, Result};
 use serde::Deserialize;
@@ -58,6 +58,37 @@ pub struct StreamImage {
     pub sha256: Digest,
     /// The version of the operating system in the image.
     pub release: String,
+}
+
+/// Why the metadata of a stream has no image for the disk.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// The file at the stream's URL is no stream metadata, for example the page of a proxy.
+    /// Check the URL.
+    #[error("expected stream metadata: {0}")]
+    Json(serde_json::Error),
+    /// The stream has no images for this kind of machine. Choose another stream or
+    /// architecture.
+    #[error("expected architecture {expected}, found {found}")]
+    Architecture { expected: String, found: String },
+    /// The stream has no images for disks of this architecture. Choose another stream, or name
+    /// the image.
+    #[error("{0}: expected images for metal, found none")]
+    NoMetal(String),
+    /// The stream has no image for disks with this sector size. Choose another stream, or name
+    /// the image.
+    #[error("{architecture}, metal: expected {expected}, found {found}")]
+    NoDisk {
+        architecture: String,
+        expected: String,
+        found: String,
+    },
+    /// The digest of the image is damaged.
+    #[error("{location}: {fault}")]
+    Digest {
+        location: String,
+        fault: DigestError,
+    },
 }
 
 /// The newest image of a stream for a disk with sectors of this size in bytes.
@@ -124,40 +155,47 @@ pub fn url_of(options: &InstallOptions) -> Result<String> {
     )
 }
 
-/// Finds the image in the metadata; the error says what is missing.
+/// Finds the image in the metadata.
+///
+/// # Errors
+/// If the metadata has another format or lists no such image.
 pub fn find(
     text: &[u8],
     architecture: &str,
     sector: u32,
-) -> std::result::Result<StreamImage, String> {
-    let stream: Stream = serde_json::from_slice(text)
-        .map_err(|error| format!("expected stream metadata: {error}"))?;
+) -> std::result::Result<StreamImage, StreamError> {
+    let stream: Stream = serde_json::from_slice(text).map_err(StreamError::Json)?;
     let known = |names: Vec<&String>| {
         let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
         names.join(", ")
     };
-    let of_architecture = stream.architectures.get(architecture).ok_or_else(|| {
-        let names = known(stream.architectures.keys().collect());
-        format!("expected architecture {architecture}, found {names}")
-    })?;
+    let of_architecture =
+        stream
+            .architectures
+            .get(architecture)
+            .ok_or_else(|| StreamError::Architecture {
+                expected: architecture.to_owned(),
+                found: known(stream.architectures.keys().collect()),
+            })?;
     let metal = of_architecture
         .artifacts
         .get("metal")
-        .ok_or_else(|| format!("{architecture}: expected images for metal, found none"))?;
+        .ok_or_else(|| StreamError::NoMetal(architecture.to_owned()))?;
     let prefix = if sector == 4096 { "4k." } else { "" };
     let disk = PACKINGS
         .iter()
         .filter_map(|packing| metal.formats.get(&format!("{prefix}{packing}")))
         .find_map(|format| format.disk.as_ref())
-        .ok_or_else(|| {
-            let names = known(metal.formats.keys().collect());
-            format!(
-                "{architecture}, metal: expected {prefix}{}, found {names}",
-                PACKINGS[0]
-            )
+        .ok_or_else(|| StreamError::NoDisk {
+            architecture: architecture.to_owned(),
+            expected: format!("{prefix}{}", PACKINGS[0]),
+            found: known(metal.formats.keys().collect()),
         })?;
-    let sha256 = Digest::new(Algorithm::Sha256, &disk.sha256)
-        .map_err(|fault| format!("{}: {fault}", disk.location))?;
+    let sha256 =
+        Digest::new(Algorithm::Sha256, &disk.sha256).map_err(|fault| StreamError::Digest {
+            location: disk.location.clone(),
+            fault,
+        })?;
     Ok(StreamImage {
         location: disk.location.clone(),
         sha256,
@@ -223,13 +261,16 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let fedora = std::str::from_utf8(FEDORA).unwrap();
-        let of = |text: &str| find(text.as_bytes(), "x86_64", 512).unwrap_err();
+        let of = |text: &str| {
+            let error = find(text.as_bytes(), "x86_64", 512).unwrap_err();
+            error.to_string()
+        };
         assert_eq!(
-            find(FEDORA, "ppc64le", 512).unwrap_err(),
+            find(FEDORA, "ppc64le", 512).unwrap_err().to_string(),
             "expected architecture ppc64le, found aarch64, x86_64"
         );
         assert_eq!(
-            find(FEDORA, "aarch64", 4096).unwrap_err(),
+            find(FEDORA, "aarch64", 4096).unwrap_err().to_string(),
             "aarch64, metal: expected 4k.raw.xz, found raw.xz"
         );
         let found = of(&fedora.replace("\"metal\"", "\"openstack\""));
