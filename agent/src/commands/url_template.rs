@@ -4,12 +4,31 @@
 
 use serde_json::Value;
 
+/// Why a template cannot be filled in.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// Write a brace that belongs to the URL twice.
+    #[error("a single brace in {0:?}")]
+    SingleBrace(String),
+    /// The text within the braces does not lead to a field of the node.
+    #[error("expected a field like {{node[uuid]}}, found {{{0}}}")]
+    Syntax(String),
+    /// The URL has a field in braces that Ironic's node does not have. Correct the URL, or add
+    /// the field to the node.
+    #[error("the node has no {{{0}}}")]
+    NoField(String),
+    /// The URL has a field in braces whose value is a list or an object. Name one value inside
+    /// of it.
+    #[error("{{{field}}} is no text: {value}")]
+    NoText { field: String, value: String },
+}
+
 /// Fills in the fields. `{{` and `}}` stand for single braces.
 ///
 /// # Errors
 /// If the node does not have a field, or a field is malformed. The error names
 /// it.
-pub fn fill(template: &str, node: &Value) -> Result<String, String> {
+pub fn fill(template: &str, node: &Value) -> Result<String, TemplateError> {
     let mut filled = String::new();
     let mut rest = template;
     while let Some(place) = rest.find(['{', '}']) {
@@ -22,7 +41,7 @@ pub fn fill(template: &str, node: &Value) -> Result<String, String> {
             continue;
         }
         let end = rest.find('}').filter(|_| brace == "{");
-        let end = end.ok_or_else(|| format!("a single brace in {template:?}"))?;
+        let end = end.ok_or_else(|| TemplateError::SingleBrace(template.to_owned()))?;
         filled.push_str(&field(&rest[..end], node)?);
         rest = &rest[end + 1..];
     }
@@ -30,8 +49,8 @@ pub fn fill(template: &str, node: &Value) -> Result<String, String> {
     Ok(filled)
 }
 
-fn field(field: &str, node: &Value) -> Result<String, String> {
-    let unknown = || format!("expected a field like {{node[uuid]}}, found {{{field}}}");
+fn field(field: &str, node: &Value) -> Result<String, TemplateError> {
+    let unknown = || TemplateError::Syntax(field.to_owned());
     let mut keys = field.strip_prefix("node").ok_or_else(unknown)?;
     let mut value = node;
     while let Some(rest) = keys.strip_prefix('[') {
@@ -40,7 +59,7 @@ fn field(field: &str, node: &Value) -> Result<String, String> {
             Ok(index) if value.is_array() => value.get(index),
             _ => value.get(key),
         }
-        .ok_or_else(|| format!("the node has no {{{field}}}"))?;
+        .ok_or_else(|| TemplateError::NoField(field.to_owned()))?;
         keys = after;
     }
     match value {
@@ -49,7 +68,10 @@ fn field(field: &str, node: &Value) -> Result<String, String> {
         Value::Number(number) => Ok(number.to_string()),
         Value::Bool(true) => Ok("True".into()),
         Value::Bool(false) => Ok("False".into()),
-        _ => Err(format!("{{{field}}} is no text: {value}")),
+        _ => Err(TemplateError::NoText {
+            field: field.to_owned(),
+            value: value.to_string(),
+        }),
     }
 }
 

@@ -78,7 +78,8 @@ fn load(file: &FileRequest, node: &Node, client: &reqwest::Client) -> Result<Opt
             .map(Some)
             .map_err(|error| Failure::invalid_params(format!("content is not base64: {error}"))),
         Content::Url(template) => {
-            let url = url_template::fill(template, &node.0).map_err(Failure::invalid_params)?;
+            let url = url_template::fill(template, &node.0)
+                .map_err(|error| Failure::invalid_params(error.to_string()))?;
             let request = Request::new([url]);
             fetch::small_file(request, client.clone(), SIZE_LIMIT).map(Some)
         }
