@@ -148,7 +148,7 @@ pub async fn look_up_until_known(
                     Err(NoToken::AlreadySent) => return Err(NoNode::TokenAlreadySent),
                     Err(no_token) => no_token.to_string(),
                 },
-                Err(fault) => fault,
+                Err(error) => error.to_string(),
             },
             Ok(answer) => {
                 if answer.status == 409 {

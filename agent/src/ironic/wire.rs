@@ -34,28 +34,44 @@ pub struct LookupAnswer {
     pub config: Value,
 }
 
+/// Why the answer to a lookup cannot be used. Does not show the body, because the body
+/// contains the token.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupAnswerError {
+    /// The answer to the lookup is no JSON, for example the page of a proxy. Check
+    /// `ipa-api-url` and the proxy settings.
+    #[error("expected a node as JSON, found another text: {0}")]
+    Json(serde_json::Error),
+    /// Ironic's answer to the lookup names no node. Another service or a proxy may answer;
+    /// check `ipa-api-url`.
+    #[error("answer has no node.uuid")]
+    NoUuid,
+    /// Ironic's answer to the lookup has no settings for the agent. Another service or a proxy
+    /// may answer; check `ipa-api-url`.
+    #[error("answer has no config")]
+    NoConfig,
+}
+
 impl LookupAnswer {
     /// Reads the body of the answer. Ironic before 4.2 sent no `config`. It sent the
     /// only setting, `heartbeat_timeout`, next to the node.
     ///
     /// # Errors
-    /// If a part is missing. The error names it and does not show the body, because
-    /// the body contains the token.
-    pub fn read(body: &str) -> Result<Self, String> {
-        let mut answer: Value = serde_json::from_str(body)
-            .map_err(|error| format!("expected a node as JSON, found another text: {error}"))?;
+    /// If a part is missing.
+    pub fn read(body: &str) -> Result<Self, LookupAnswerError> {
+        let mut answer: Value = serde_json::from_str(body).map_err(LookupAnswerError::Json)?;
         let mut take = |key: &str| answer.get_mut(key).map(Value::take).unwrap_or_default();
         let node = take("node");
         let uuid = node["uuid"]
             .as_str()
             .filter(|uuid| is_path_segment(uuid))
-            .ok_or("answer has no node.uuid")?
+            .ok_or(LookupAnswerError::NoUuid)?
             .to_owned();
         let config = match take("config") {
             config @ Value::Object(_) => config,
             _ => match take("heartbeat_timeout") {
                 timeout @ Value::Number(_) => json!({"heartbeat_timeout": timeout}),
-                _ => return Err("answer has no config".to_owned()),
+                _ => return Err(LookupAnswerError::NoConfig),
             },
         };
         Ok(Self { uuid, node, config })
@@ -173,7 +189,7 @@ mod tests {
             (r#"{"node":{"uuid":"6d85"},"config":null}"#, "no config"),
             (r#"{"node":{"uuid":"6d85"},"config":[]}"#, "no config"),
         ] {
-            let fault = LookupAnswer::read(body).unwrap_err();
+            let fault = LookupAnswer::read(body).unwrap_err().to_string();
             assert!(fault.contains(expected), "{body}: {fault}");
         }
     }
