@@ -11,6 +11,7 @@ use landfall_boot_params::openshift_agent::DEFAULTS;
 use landfall_boot_params::{BootParams, Origin};
 use landfall_ignition_config::{AgentUnit, ConfigIgn, GivenFile, PATH};
 use landfall_network_plan::{Keyfile, from_keyfiles};
+use landfall_parser_child::Fault;
 use landfall_sys::private_file;
 
 use crate::ConfigFiles;
@@ -42,14 +43,16 @@ pub struct IgnitionParts {
     pub warnings: Vec<String>,
 }
 
-/// Why a config cannot be used.
+/// Why a config cannot be used. The text is for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableConfig {
     #[error("cannot read it: {0}")]
     File(#[from] io::Error),
-    /// Holds the reason.
+    /// In the words of the parser.
     #[error("{0}")]
     Content(String),
+    #[error(transparent)]
+    Parser(#[from] Fault),
 }
 
 impl IgnitionParts {
@@ -81,7 +84,7 @@ impl IgnitionParts {
     /// # Errors
     /// If the file cannot be read or is not a config.
     pub fn read(path: &Path) -> Result<Self, UnusableConfig> {
-        let config = config_parser::read(File::open(path)?).map_err(UnusableConfig::Content)?;
+        let config = config_parser::read(File::open(path)?)?;
         let mut parts = Self {
             path: path.display().to_string(),
             ..Self::default()

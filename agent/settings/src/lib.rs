@@ -32,7 +32,7 @@ pub use agent_container::ContainerParts;
 pub use config_files::ConfigFiles;
 pub use embedded_hosts::embedded_hosts;
 pub use form_arguments::FormArguments;
-pub use ignition_parts::{ConfigParser, IgnitionParts};
+pub use ignition_parts::{ConfigParser, IgnitionParts, UnusableConfig};
 
 use crate::media::{Media, MediaText, Places, Wanted};
 

@@ -15,6 +15,7 @@ mod media_wait;
 mod search;
 mod side_by_side;
 mod volume_content;
+mod volume_fault;
 mod volumes;
 
 #[cfg(test)]
@@ -28,7 +29,7 @@ use media_wait::MediaWait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-pub use confined_medium::{ConfinedMedium, MediumParser, NoMedium};
+pub use confined_medium::{ConfinedMedium, MediumError, MediumParser};
 pub use coreos_image::{DRIVE_TIMEOUT, ImageInDrive, NoImage, find as coreos_image};
 
 /// The facts about this boot that decide what to look for.

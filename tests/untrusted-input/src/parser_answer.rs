@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use landfall_boot_params::CommandLine;
 use landfall_inventory::lldp::Frame;
 use landfall_parser_child::{Parser, Session};
-use landfall_settings::media::{ConfinedMedium, Media, NoMedium};
+use landfall_settings::media::{ConfinedMedium, Media};
 use landfall_settings::{ConfigFiles, ConfigParser, IgnitionParts, Settings};
 
 use crate::hardware::check_frame;
@@ -49,18 +49,18 @@ fn medium(agent: UnixStream) {
     let mut medium = match ConfinedMedium::of(session) {
         Ok(Some(medium)) => medium,
         Ok(None) => return,
-        Err(NoMedium::Unreadable(text) | NoMedium::Parser(text)) => return check_text(&text),
+        Err(error) => return check_text(&error.to_string()),
     };
     for fact in [Some(&medium.facts.label), medium.facts.publisher.as_ref()] {
         assert!(fact.is_none_or(|fact| fact.chars().count() <= 512));
     }
     match medium.files("etc/ironic-python-agent.d") {
         Ok(names) => assert!(names.iter().map(String::len).sum::<usize>() <= MOST),
-        Err(text) => check_text(&text),
+        Err(error) => check_text(&error.to_string()),
     }
     match medium.read("parameters.txt", LARGEST_FILE) {
         Ok(content) => assert!(content.is_none_or(|c| c.len() <= LARGEST_FILE as usize)),
-        Err(text) => check_text(&text),
+        Err(error) => check_text(&error.to_string()),
     }
 }
 
@@ -70,7 +70,7 @@ fn config(agent: UnixStream) {
     };
     let config = match ConfigParser::config(session) {
         Ok(config) => config,
-        Err(text) => return check_text(&text),
+        Err(error) => return check_text(&error.to_string()),
     };
     read_parts(&config);
     let parts = IgnitionParts {

@@ -5,7 +5,9 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use landfall_ignition_config::{ConfigIgn, LARGEST};
-use landfall_parser_child::{Input, Parser, Session, plain_text};
+use landfall_parser_child::{Fault, Input, Parser, Session, plain_text};
+
+use super::UnusableConfig;
 
 /// The parser of `/config.ign`.
 #[derive(Debug)]
@@ -17,13 +19,13 @@ impl ConfigParser {
     /// The config that the parser of this session has read.
     ///
     /// # Errors
-    /// If there is none. The text is for the operator.
-    pub fn config(mut session: Session<Self>) -> Result<ConfigIgn, String> {
-        let answer = session.ask(()).map_err(|fault| fault.to_string())?;
-        let config = answer.map_err(|error| plain_text(&error))?;
+    /// If there is none.
+    pub fn config(mut session: Session<Self>) -> Result<ConfigIgn, UnusableConfig> {
+        let answer = session.ask(())?;
+        let config = answer.map_err(|error| UnusableConfig::Content(plain_text(&error)))?;
         if !config.is_plausible() {
-            let wrong = "its parser gave a wrong answer: expected only files that the agent uses";
-            return Err(wrong.to_owned());
+            let wrong = "expected only files that the agent uses".to_owned();
+            return Err(Fault::Answer(wrong).into());
         }
         Ok(config)
     }
@@ -61,8 +63,7 @@ impl Parser for ConfigParser {
 /// Reads a config.
 ///
 /// # Errors
-/// If it is none. The text is for the operator.
-pub(super) fn read(input: File) -> Result<ConfigIgn, String> {
-    let session = Session::start(input).map_err(|fault| fault.to_string())?;
-    ConfigParser::config(session)
+/// If it is none.
+pub(super) fn read(input: File) -> Result<ConfigIgn, UnusableConfig> {
+    ConfigParser::config(Session::start(input)?)
 }

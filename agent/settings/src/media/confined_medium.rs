@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use landfall_media_formats::Medium;
-use landfall_parser_child::{Input, Parser, Session, plain_text};
+use landfall_parser_child::{Fault, Input, Parser, Session, plain_text};
 use serde::{Deserialize, Serialize};
 
 /// In characters. The longest label of ISO 9660 has 32, the longest publisher 128.
@@ -128,13 +128,15 @@ pub struct ConfinedMedium {
     pub facts: Facts,
 }
 
-/// Why a medium cannot be opened. The text is for the operator.
-#[derive(Debug)]
-pub enum NoMedium {
-    /// The drive or the file system has a fault.
+/// Why a medium or a part of it cannot be read. The text is for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum MediumError {
+    /// The drive or the file system has a fault, in the words of the parser.
+    #[error("{0}")]
     Unreadable(String),
     /// Its parser has one, so there may be a file system that is needed.
-    Parser(String),
+    #[error(transparent)]
+    Parser(#[from] Fault),
 }
 
 impl ConfinedMedium {
@@ -146,8 +148,8 @@ impl ConfinedMedium {
     pub fn open(
         image: File,
         on_progress: impl FnMut() + Send + 'static,
-    ) -> Result<Option<Self>, NoMedium> {
-        let session = Session::start(image).map_err(|fault| NoMedium::Parser(text(fault)))?;
+    ) -> Result<Option<Self>, MediumError> {
+        let session = Session::start(image)?;
         Self::of(session.on_progress(on_progress))
     }
 
@@ -155,15 +157,12 @@ impl ConfinedMedium {
     ///
     /// # Errors
     /// As for [`Self::open`].
-    pub fn of(mut session: Session<MediumParser>) -> Result<Option<Self>, NoMedium> {
-        match session.ask(Question::Facts) {
-            Ok(Answer::Facts(Some(facts))) if facts.is_plausible() => {
-                Ok(Some(Self { session, facts }))
-            }
-            Ok(Answer::Facts(None)) => Ok(None),
-            Ok(Answer::Error(error)) => Err(NoMedium::Unreadable(plain_text(&error))),
-            Ok(_) => Err(NoMedium::Parser(wrong("its label"))),
-            Err(fault) => Err(NoMedium::Parser(text(fault))),
+    pub fn of(mut session: Session<MediumParser>) -> Result<Option<Self>, MediumError> {
+        match session.ask(Question::Facts)? {
+            Answer::Facts(Some(facts)) if facts.is_plausible() => Ok(Some(Self { session, facts })),
+            Answer::Facts(None) => Ok(None),
+            Answer::Error(error) => Err(MediumError::Unreadable(plain_text(&error))),
+            _ => Err(wrong("its label")),
         }
     }
 
@@ -172,9 +171,9 @@ impl ConfinedMedium {
     ///
     /// # Errors
     /// If the file has more than `limit` bytes or cannot be read.
-    pub fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, String> {
+    pub fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, MediumError> {
         let question = Question::Read(path.to_owned(), limit);
-        match self.session.ask(question).map_err(text)? {
+        match self.session.ask(question)? {
             Answer::Content(None) => Ok(None),
             Answer::Content(Some(content)) => BASE64_STANDARD
                 .decode(content)
@@ -182,7 +181,7 @@ impl ConfinedMedium {
                 .filter(|bytes| u32::try_from(bytes.len()).is_ok_and(|length| length <= limit))
                 .map(Some)
                 .ok_or_else(|| wrong("the content of a file")),
-            Answer::Error(error) => Err(plain_text(&error)),
+            Answer::Error(error) => Err(MediumError::Unreadable(plain_text(&error))),
             _ => Err(wrong("the content of a file")),
         }
     }
@@ -192,16 +191,16 @@ impl ConfinedMedium {
     ///
     /// # Errors
     /// If the directory cannot be read.
-    pub fn files(&mut self, directory: &str) -> Result<Vec<String>, String> {
+    pub fn files(&mut self, directory: &str) -> Result<Vec<String>, MediumError> {
         let question = Question::Files(directory.to_owned());
-        match self.session.ask(question).map_err(text)? {
+        match self.session.ask(question)? {
             Answer::Names(names) => Ok(names),
-            Answer::Error(error) => Err(plain_text(&error)),
+            Answer::Error(error) => Err(MediumError::Unreadable(plain_text(&error))),
             _ => Err(wrong("names of files")),
         }
     }
 }
 
-fn wrong(expected: &str) -> String {
-    format!("its parser gave a wrong answer: expected {expected}, found another")
+fn wrong(expected: &str) -> MediumError {
+    Fault::Answer(format!("expected {expected}, found another")).into()
 }

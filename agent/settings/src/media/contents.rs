@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use landfall_boot_params::agent_args::MAX_PARAMETERS;
 use landfall_sys::private_file;
 
+use super::volume_fault::{Reason, VolumeFault};
 use super::volumes::Volume;
 
 /// The directories of a medium whose files the agent copies.
@@ -23,20 +24,20 @@ const TOTAL_LIMIT: usize = 16 << 20;
 const NETWORK_DATA_LIMIT: u32 = 1 << 20;
 
 /// Returns the content of `parameters.txt`; `None` if there is no such file.
-pub(super) fn parameters(volume: &mut Volume) -> Result<Option<String>, String> {
+pub(super) fn parameters(volume: &mut Volume) -> Result<Option<String>, VolumeFault> {
     // The cast is lossless: at most 64 KiB.
     let bytes = volume.read("parameters.txt", MAX_PARAMETERS as u32)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// Returns the network data of the host; `None` if there is none.
-pub(super) fn network_data(volume: &mut Volume) -> Result<Option<String>, String> {
+pub(super) fn network_data(volume: &mut Volume) -> Result<Option<String>, VolumeFault> {
     let Some(bytes) = volume.read(NETWORK_DATA, NETWORK_DATA_LIMIT)? else {
         return Ok(None);
     };
     String::from_utf8(bytes)
         .map(Some)
-        .map_err(|_| volume.fault(&format!("{NETWORK_DATA}: expected UTF-8")))
+        .map_err(|_| volume.fault(Reason::NotUtf8(NETWORK_DATA)))
 }
 
 /// The configuration files of a medium.
@@ -59,7 +60,7 @@ pub(super) fn configuration(volume: &mut Volume) -> Configuration {
     let mut configuration = Configuration::default();
     for directory in CONFIGURATION {
         if let Err(fault) = configuration.read(volume, directory) {
-            configuration.faults.push(fault);
+            configuration.faults.push(fault.to_string());
         }
     }
     // A parser that has failed gives the same fault for each file.
@@ -68,26 +69,29 @@ pub(super) fn configuration(volume: &mut Volume) -> Configuration {
 }
 
 impl Configuration {
-    fn read(&mut self, volume: &mut Volume, directory: &str) -> Result<(), String> {
+    fn read(&mut self, volume: &mut Volume, directory: &str) -> Result<(), VolumeFault> {
         let mut names = volume.files(directory)?;
         names.sort();
         if names.len() > FILES {
-            self.faults.push(volume.fault(&format!(
-                "{directory}: expected at most {FILES} files, found {}; the rest is ignored",
-                names.len()
-            )));
+            let fault = volume.fault(Reason::TooManyFiles {
+                directory: directory.to_owned(),
+                limit: FILES,
+                found: names.len(),
+            });
+            self.faults.push(fault.to_string());
             names.truncate(FILES);
         }
         for name in names {
             match file(volume, directory, &name) {
                 Ok(file) if self.length() + file.bytes.len() > TOTAL_LIMIT => {
-                    return Err(volume.fault(&format!(
-                        "{directory}: expected at most {} MiB of configuration files, found more at {name}; the rest is ignored",
-                        TOTAL_LIMIT >> 20
-                    )));
+                    return Err(volume.fault(Reason::TooLarge {
+                        directory: directory.to_owned(),
+                        limit: TOTAL_LIMIT >> 20,
+                        name,
+                    }));
                 }
                 Ok(file) => self.files.push(file),
-                Err(fault) => self.faults.push(fault),
+                Err(fault) => self.faults.push(fault.to_string()),
             }
         }
         Ok(())
@@ -117,7 +121,11 @@ impl Configuration {
     }
 }
 
-fn file(volume: &mut Volume, directory: &str, name: &str) -> Result<ConfigurationFile, String> {
+fn file(
+    volume: &mut Volume,
+    directory: &str,
+    name: &str,
+) -> Result<ConfigurationFile, VolumeFault> {
     // A name on the medium may contain any bytes, so it must not lead to another
     // directory.
     let mut parts = Path::new(name).components();
@@ -126,13 +134,14 @@ fn file(volume: &mut Volume, directory: &str, name: &str) -> Result<Configuratio
         (Some(Component::Normal(part)), None) if part == name
     );
     if !plain || name.chars().any(char::is_control) {
-        return Err(volume.fault(&format!(
-            "{directory}: {name:?} is not a valid file name; ignored"
-        )));
+        return Err(volume.fault(Reason::FileName {
+            directory: directory.to_owned(),
+            name: name.to_owned(),
+        }));
     }
     let path = format!("{directory}/{name}");
     let Some(bytes) = volume.read(&path, FILE_LIMIT)? else {
-        return Err(volume.fault(&format!("{path} is missing")));
+        return Err(volume.fault(Reason::Missing(path)));
     };
     Ok(ConfigurationFile {
         path,

@@ -72,7 +72,8 @@ fn look(drives: &mut Drives<'_>) -> Result<ImageInDrive, NoImage> {
     let mut found: Option<ImageInDrive> = None;
     let mut look = drives.look();
     for volume in &mut look.volumes {
-        let Some(image) = volume.coreos_image().map_err(NoImage::Unfit)? else {
+        let image = volume.coreos_image();
+        let Some(image) = image.map_err(|fault| NoImage::Unfit(fault.to_string()))? else {
             continue;
         };
         let device = volume.node.clone();

@@ -8,10 +8,11 @@ use super::contents::{self, Configuration};
 use super::drives::push_silent;
 use super::media_wait::MediaWait;
 use super::side_by_side::SideBySide;
+use super::volume_fault::{Reason, VolumeFault};
 use super::volumes::{self, Volume};
 use super::{Media, MediaText, Wanted};
 
-type Text = Result<Option<MediaText>, String>;
+type Text = Result<Option<MediaText>, VolumeFault>;
 
 /// What to read from one volume.
 #[derive(Debug, Clone, Copy, Default)]
@@ -89,7 +90,7 @@ fn merge(contents: BTreeMap<PathBuf, Content>, media: &mut Media) -> Configurati
                 break;
             }
             Some(Ok(None)) | None => {}
-            Some(Err(fault)) => media.warnings.push(fault),
+            Some(Err(fault)) => media.warnings.push(fault.to_string()),
         }
     }
     for content in contents {
@@ -97,7 +98,7 @@ fn merge(contents: BTreeMap<PathBuf, Content>, media: &mut Media) -> Configurati
             Some(Ok(Some(text))) => media.network_data = Some(text),
             // A config drive without network data is valid.
             Some(Ok(None)) | None => {}
-            Some(Err(fault)) => media.warnings.push(fault),
+            Some(Err(fault)) => media.warnings.push(fault.to_string()),
         }
     }
     configuration
@@ -127,9 +128,7 @@ impl Parts {
 fn parameters(volume: &mut Volume) -> Text {
     match contents::parameters(volume)? {
         Some(text) => Ok(Some(volume.says(text))),
-        None if volume.holds_parameters() => {
-            Err(volume.fault("parameters.txt is missing, although the label announces it"))
-        }
+        None if volume.holds_parameters() => Err(volume.fault(Reason::NoParameters)),
         None => Ok(None),
     }
 }

@@ -4,10 +4,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use landfall_media_formats::coreos_image::{self, CoreosImage};
+use landfall_parser_child::Fault;
 
 use super::MediaText;
-use super::confined_medium::{ConfinedMedium, NoMedium};
+use super::confined_medium::{ConfinedMedium, MediumError};
 use super::side_by_side::Progress;
+use super::volume_fault::{Reason, VolumeFault};
 
 /// Labels of the ISOs that Ironic builds: with and without the host's network
 /// data.
@@ -37,32 +39,34 @@ impl Volume {
         }
     }
 
-    pub(super) fn fault(&self, text: &str) -> String {
-        format!("{}: {text}", self.node.display())
+    pub(super) fn fault(&self, reason: impl Into<Reason>) -> VolumeFault {
+        VolumeFault {
+            node: self.node.clone(),
+            reason: reason.into(),
+        }
     }
 
     /// Reads a file of at most `limit` bytes; `None` if there is none.
-    pub(super) fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, String> {
+    pub(super) fn read(&mut self, path: &str, limit: u32) -> Result<Option<Vec<u8>>, VolumeFault> {
         let read = self.medium.read(path, limit);
-        read.map_err(|error| self.fault(&error))
+        read.map_err(|error| self.fault(error))
     }
 
-    pub(super) fn files(&mut self, directory: &str) -> Result<Vec<String>, String> {
+    pub(super) fn files(&mut self, directory: &str) -> Result<Vec<String>, VolumeFault> {
         let files = self.medium.files(directory);
-        files.map_err(|error| self.fault(&error))
+        files.map_err(|error| self.fault(error))
     }
 
     /// The description of the CoreOS image on this medium, if there is one. Does
     /// not read the image itself.
-    pub(super) fn coreos_image(&mut self) -> Result<Option<CoreosImage>, String> {
+    pub(super) fn coreos_image(&mut self) -> Result<Option<CoreosImage>, VolumeFault> {
         let limit = coreos_image::DESCRIPTION_LIMIT;
         let Some(json) = self.read(coreos_image::DESCRIPTION, limit)? else {
             return Ok(None);
         };
-        let fault = |reason: &str| self.fault(&format!("{}: {reason}", coreos_image::DESCRIPTION));
         CoreosImage::from_json(&json)
             .map(Some)
-            .map_err(|error| fault(&error.to_string()))
+            .map_err(|error| self.fault(Reason::Image(error)))
     }
 
     /// Whether the label promises `parameters.txt`; the file may still be missing.
@@ -130,13 +134,13 @@ pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
 
 /// The medium in a drive; `None` if the drive is empty or unreadable. The error says how
 /// the medium's parser has failed.
-pub(super) type Opened = Result<Option<Volume>, String>;
+pub(super) type Opened = Result<Option<Volume>, Fault>;
 
 /// Opens the medium in a drive. Tells `progress` when the drive delivers something.
 pub(super) fn open(drive: &Path, node: &Path, progress: Progress) -> Opened {
     let of_session = progress.clone();
     let medium = File::open(node)
-        .map_err(|error| NoMedium::Unreadable(error.to_string()))
+        .map_err(|error| MediumError::Unreadable(error.to_string()))
         .and_then(|image| ConfinedMedium::open(image, move || of_session.made()));
     match medium {
         Ok(medium) => Ok(medium.map(|medium| Volume {
@@ -145,11 +149,11 @@ pub(super) fn open(drive: &Path, node: &Path, progress: Progress) -> Opened {
             medium,
             progress,
         })),
-        Err(NoMedium::Unreadable(error)) => {
+        Err(MediumError::Unreadable(error)) => {
             tracing::debug!("cannot read the medium in {}: {error}", node.display());
             Ok(None)
         }
-        Err(NoMedium::Parser(fault)) => Err(fault),
+        Err(MediumError::Parser(fault)) => Err(fault),
     }
 }
 
