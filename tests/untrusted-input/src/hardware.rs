@@ -56,7 +56,7 @@ pub fn lldp(data: &[u8]) {
     let Ok(nothing) = File::open("/dev/null") else {
         return;
     };
-    let session = Session::start(nothing).map_err(|fault| fault.to_string());
+    let session = Session::start(nothing);
     let frame = session.and_then(|session| Frame::of(session, data.to_vec()));
     let frame = frame.unwrap_or_else(|error| panic!("{error}"));
     let elements = tlv::parse(data);

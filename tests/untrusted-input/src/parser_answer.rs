@@ -88,7 +88,7 @@ fn frame(agent: UnixStream) {
     let frame = vec![0; 200];
     match Frame::of(session, frame.clone()) {
         Ok(said) => check_frame(&said, &frame),
-        Err(text) => check_text(&text),
+        Err(error) => check_text(&error.to_string()),
     }
 }
 

@@ -35,12 +35,25 @@ struct Nic {
     numa_node: i32,
 }
 
+/// What the kernel does not say about a NUMA node.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NumaError {
+    /// The kernel does not report the memory of this NUMA node. The inventory is sent without
+    /// the NUMA topology.
+    #[error("NUMA node {0} has no MemTotal in its meminfo")]
+    NoMemory(u32),
+    /// The kernel does not report the core of this processor thread. The inventory is sent
+    /// without the NUMA topology.
+    #[error("cpu{thread} of NUMA node {node} has no core_id")]
+    NoCore { thread: u32, node: u32 },
+}
+
 /// Reads /sys/devices/system/node and /sys/class/net.
 ///
 /// # Errors
 /// If something is missing. A partial topology could be mistaken for a complete
 /// one.
-pub fn collect(root: &SystemPath) -> Result<NumaTopology, String> {
+pub fn collect(root: &SystemPath) -> Result<NumaTopology, NumaError> {
     let directory = root.join("sys/devices/system/node");
     let mut nodes: Vec<u32> = numbered(&directory, "node");
     nodes.sort_unstable();
@@ -50,14 +63,14 @@ pub fn collect(root: &SystemPath) -> Result<NumaTopology, String> {
         let directory = directory.join(format!("node{node}"));
         let size_kb = sysfs::text(&directory.join("meminfo"))
             .and_then(|text| total_kilobytes(&text))
-            .ok_or_else(|| format!("NUMA node {node} has no MemTotal in its meminfo"))?;
+            .ok_or(NumaError::NoMemory(node))?;
         ram.push(Ram {
             numa_node: node,
             size_kb,
         });
         for thread in numbered(&directory, "cpu") {
             let core = sysfs::number(&directory.join(format!("cpu{thread}/topology/core_id")))
-                .ok_or_else(|| format!("cpu{thread} of NUMA node {node} has no core_id"))?;
+                .ok_or(NumaError::NoCore { thread, node })?;
             cores.entry((node, core)).or_default().push(thread);
         }
     }
@@ -146,7 +159,7 @@ sys/class/net/eth1/device/uevent = \\n
             ),
         ] {
             let root = plant(&format!("{TWO_NODES}{line}\n"));
-            assert_eq!(collect(root.path()).unwrap_err(), expected);
+            assert_eq!(collect(root.path()).unwrap_err().to_string(), expected);
         }
     }
 }

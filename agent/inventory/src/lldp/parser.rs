@@ -1,11 +1,12 @@
 //! Parses frames in a child process: anybody at the other end of a cable can send them.
 
 use std::fs::File;
+use std::io;
 use std::time::Duration;
 
-use landfall_parser_child::{Input, Parser, Session};
+use landfall_parser_child::{Fault, Input, Parser, Session};
 use serde::{Deserialize, Serialize};
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinError, spawn_blocking};
 
 use super::tlv::{self, Tlv};
 
@@ -46,19 +47,30 @@ impl Parser for LldpParser {
     }
 }
 
-/// Parses a frame in a child process. An error says what went wrong.
-pub(super) async fn parse(frame: &[u8]) -> Result<Frame, String> {
+/// Why there is nothing to know from a frame.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FrameError {
+    #[error(transparent)]
+    Parser(#[from] Fault),
+    /// The parser has no input file.
+    #[error(transparent)]
+    Input(#[from] io::Error),
+    /// The thread that waits for the parser has ended.
+    #[error(transparent)]
+    Thread(#[from] JoinError),
+}
+
+/// Parses a frame in a child process.
+pub(super) async fn parse(frame: &[u8]) -> Result<Frame, FrameError> {
     let frame = frame.to_owned();
-    let parsing = spawn_blocking(move || in_child(frame));
-    parsing.await.map_err(|error| error.to_string())?
+    spawn_blocking(move || in_child(frame)).await?
 }
 
 /// Each frame has its own child. So a frame that takes over its child can neither read nor
 /// change other frames.
-fn in_child(frame: Vec<u8>) -> Result<Frame, String> {
-    let input = File::open("/dev/null").map_err(|error| error.to_string())?;
-    let session = Session::start(input).map_err(|fault| fault.to_string())?;
-    Frame::of(session, frame)
+fn in_child(frame: Vec<u8>) -> Result<Frame, FrameError> {
+    let session = Session::start(File::open("/dev/null")?)?;
+    Ok(Frame::of(session, frame)?)
 }
 
 impl Frame {
@@ -66,12 +78,12 @@ impl Frame {
     ///
     /// # Errors
     /// If it says nothing, or what no such frame can say.
-    pub fn of(mut session: Session<LldpParser>, frame: Vec<u8>) -> Result<Self, String> {
+    pub fn of(mut session: Session<LldpParser>, frame: Vec<u8>) -> Result<Self, Fault> {
         let length = frame.len();
-        let frame = session.ask(frame).map_err(|fault| fault.to_string())?;
+        let frame = session.ask(frame)?;
         if !frame.is_plausible(length) {
-            let wrong = "its parser gave a wrong answer: expected elements of this frame";
-            return Err(wrong.to_owned());
+            let wrong = "expected elements of this frame".to_owned();
+            return Err(Fault::Answer(wrong));
         }
         Ok(frame)
     }
