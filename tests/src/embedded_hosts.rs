@@ -7,8 +7,7 @@ use std::fs;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::lab::{GUEST_V4, HOST_V4, Lab};
-use crate::site::MAC;
+use crate::lab::{GUEST_V4, HOST_V4, Lab, MAC};
 
 /// Number of hosts.
 pub const COUNT: u8 = 50;

@@ -11,6 +11,7 @@ pub mod cache;
 pub mod cast;
 pub mod checks;
 pub mod clock;
+pub mod compressed_time;
 pub mod conductor;
 pub mod day;
 pub mod deployments;
@@ -127,7 +128,7 @@ async fn run(lab: &Lab, wanted: &Wanted) -> Result<(Figures, Vec<String>)> {
             &figures.ended,
             &images,
             &mut conductor,
-            day::DAY,
+            compressed_time::DAY,
         )
         .await?;
         faults.extend(day.faults());

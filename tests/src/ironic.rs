@@ -16,6 +16,7 @@ pub mod life;
 pub mod node;
 mod operations;
 pub mod plan;
+mod ports;
 mod private_folders;
 mod refusals;
 mod registry;
@@ -23,6 +24,7 @@ mod registry_tokens;
 pub mod replacement;
 mod rescue_login;
 mod restarts;
+pub(crate) mod service;
 pub(crate) mod services;
 
 use std::path::PathBuf;

@@ -22,6 +22,8 @@ use crate::program;
 pub const HOST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The guest's address, whether static or assigned by DHCP.
 pub const GUEST_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+/// The MAC address of the guest's first NIC.
+pub const MAC: &str = "52:54:00:c0:ff:01";
 /// The host's IPv6 address on the bridge (RFC 3849).
 pub const HOST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 /// The guest's IPv6 address.

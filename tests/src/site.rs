@@ -22,8 +22,7 @@ use crate::media;
 use crate::old_disk::OldDisk;
 use crate::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
 
-/// The MAC address of the host's first NIC.
-pub const MAC: &str = "52:54:00:c0:ff:01";
+pub use crate::lab::MAC;
 
 /// The RAM of every host: the minimum that the agent promises to work with.
 pub const MEMORY_MIB: u32 = 512;

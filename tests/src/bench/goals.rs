@@ -3,7 +3,7 @@
 
 use super::image::Form::{Gz, Qcow2, Qcow2Zlib, Qcow2Zstd, Raw, Xz, XzBlocks, Zst};
 use super::image::{Form, VIRTUAL_SIZE};
-use super::image_write::{BREAKS, Measured, Results};
+use super::image_results::{BREAKS, Measured, Results};
 use super::writers::Writer::{self, CoreosInstaller, Landfall, Original};
 use super::{Quantity, Row, Table};
 

@@ -1,23 +1,21 @@
 //! Measures the image service next to nginx, which serves the plain file, and the
 //! customization of a finished ISO.
 //!
-//! The server has one processor and the client another. The client throws the bytes
-//! away in the kernel (MSG_TRUNC, tcp(7)), so that the server is the slower one.
+//! The server has one processor and the client another.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::Write as _;
 use std::net::TcpStream;
-use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use nix::sched::{CpuSet, sched_setaffinity};
-use nix::sys::socket::{MsgFlags, recv};
 use nix::unistd::Pid;
 
+use super::iso_server::{Server, WAIT_LIMIT, head, throw_away};
 use super::{Quantity, Row, Table, many_clients};
 use crate::artifacts;
 
@@ -26,8 +24,6 @@ const RANGE: u64 = 1 << 20;
 /// How often the file is read in one run.
 const READS: u64 = 20;
 const MANY_HOSTS: usize = 10_000;
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Measures everything `runs` times.
 ///
 /// # Errors
@@ -113,105 +109,10 @@ fn megabytes(file: &Path) -> Result<u64> {
     Ok(file.metadata()?.len() / 1_000_000)
 }
 
-/// A server, its address, and the path of the file.
-pub(super) struct Server {
-    child: Child,
-    pub(super) address: String,
-    pub(super) path: &'static str,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Server {
-    fn nginx(base: &Path, work: &Path) -> Result<Self> {
-        let address = free_address()?;
-        let folder = base.parent().context("the base has a folder")?.display();
-        let config = format!(
-            "daemon off; worker_processes 1; pid nginx.pid; error_log error.log;\n\
-             events {{ worker_connections 1024; }}\n\
-             http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000;\n\
-             server {{ listen {address}; root {folder}; }} }}\n"
-        );
-        fs::write(work.join("nginx.conf"), config)?;
-        let mut command = Command::new("taskset");
-        command.args(["-c", "0", "nginx", "-p"]).arg(work);
-        command
-            .args(["-e", "error.log", "-c"])
-            .arg(work.join("nginx.conf"));
-        let child = command
-            .spawn()
-            .context("starting nginx (make peers installs it)")?;
-        let server = Self {
-            child,
-            address,
-            path: "/base.iso",
-        };
-        server.wait()?;
-        Ok(server)
-    }
-
-    /// On one processor.
-    pub(super) fn ours(base: &Path, hosts: &Path) -> Result<Self> {
-        let mut command = Command::new("taskset");
-        command.args(["-c", "0"]).arg(artifacts::release_builder()?);
-        Self::start(command, base, hosts)
-    }
-
-    fn start(mut command: Command, base: &Path, hosts: &Path) -> Result<Self> {
-        let address = free_address()?;
-        command.args(["serve", "--threads", "1", "--listen", &address]);
-        command.arg("--iso").arg(base).arg("--hosts").arg(hosts);
-        let child = command.stderr(Stdio::piped()).spawn()?;
-        let mut server = Self {
-            child,
-            address,
-            path: "/node1.iso",
-        };
-        let stderr = server.child.stderr.take().context("no standard error")?;
-        let mut lines = BufReader::new(stderr).lines();
-        let ready = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("serving ")));
-        ensure!(ready.is_some(), "landfall-image serve ended early");
-        // Keep reading, so that the service can keep writing.
-        thread::spawn(move || lines.for_each(drop));
-        server.wait()?;
-        Ok(server)
-    }
-
-    /// The memory of the program in MiB, without files in memory, such as the base.
-    pub(super) fn own_memory(&self) -> Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("RssAnon:"));
-        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        let kib: f64 = kib.context("no RssAnon")?.parse()?;
-        Ok(kib / 1024.0)
-    }
-
-    fn wait(&self) -> Result<()> {
-        let end = Instant::now() + PATIENCE;
-        while TcpStream::connect(&self.address).is_err() {
-            ensure!(Instant::now() < end, "{} does not answer", self.address);
-            thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
-    }
-}
-
-fn free_address() -> Result<String> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    Ok(listener.local_addr()?.to_string())
-}
-
 /// Reads the file `READS` times over one connection, and returns how long it took.
 fn read(server: &Server, range: Option<u64>) -> Result<Duration> {
     let mut stream = TcpStream::connect(&server.address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(WAIT_LIMIT))?;
     let size = {
         let request = format!("HEAD {} HTTP/1.1\r\nHost: x\r\n\r\n", server.path);
         stream.write_all(request.as_bytes())?;
@@ -239,34 +140,6 @@ fn read(server: &Server, range: Option<u64>) -> Result<Duration> {
         }
     }
     Ok(start.elapsed())
-}
-
-/// Reads the head of an answer, and returns the length of its body.
-pub(super) fn head(stream: &mut TcpStream) -> Result<u64> {
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") {
-        stream.read_exact(&mut byte)?;
-        head.push(byte[0]);
-    }
-    let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
-    ensure!(head.starts_with("http/1.1 20"), "{head}");
-    let line = head
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: "));
-    Ok(line.context("no Content-Length")?.trim().parse()?)
-}
-
-pub(super) fn throw_away(stream: &TcpStream, mut len: u64) -> Result<()> {
-    let mut buffer = vec![0; 1 << 20];
-    while len > 0 {
-        let most = usize::try_from(len)?.min(buffer.len());
-        match recv(stream.as_raw_fd(), &mut buffer[..most], MsgFlags::MSG_TRUNC)? {
-            0 => bail!("the connection broke"),
-            taken => len -= taken as u64,
-        }
-    }
-    Ok(())
 }
 
 fn throughput(base: &Path, hosts: &Path, work: &Path, runs: usize) -> Result<Table> {

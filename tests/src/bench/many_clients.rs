@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use super::image_service::{PATIENCE, Server, head, throw_away};
+use super::iso_server::{Server, WAIT_LIMIT, head, throw_away};
 use super::{Quantity, Row, Table};
 
 const READERS: usize = 200;
@@ -102,7 +102,7 @@ fn with_peak<T: Send>(
 /// Asks for the ISO of the host.
 fn ask(server: &Server, size: u64) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(&server.address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(WAIT_LIMIT))?;
     let request = format!("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", server.path);
     stream.write_all(request.as_bytes())?;
     let found = head(&mut stream)?;

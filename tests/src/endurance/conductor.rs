@@ -12,7 +12,8 @@ use super::measurements::{cpu_seconds_of_tree, tree};
 use crate::ironic::bare_metal_api::BareMetalApi;
 use crate::ironic::configuration::Configuration;
 use crate::ironic::environment;
-use crate::ironic::services::{Service, tool};
+use crate::ironic::service::Service;
+use crate::ironic::services::tool;
 use crate::journal::Source;
 use crate::lab::Lab;
 

@@ -18,6 +18,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::cast::{Part, Trouble};
+use super::compressed_time::TIMEOUT;
 use super::conductor::{AWAY, Conductor};
 use super::deployments::{Ended, say};
 use super::images::Images;
@@ -29,13 +30,6 @@ use super::room::{Room, command_line};
 use crate::conductor::agent_client;
 use crate::image_server;
 use crate::lab::{HOST_V4, Lab};
-
-/// In seconds: Ironic's default of `[api]ramdisk_heartbeat_timeout`.
-const USUAL_TIMEOUT: u32 = 300;
-/// In seconds, for this day. The agent sends a heartbeat after 0.3 to 0.6 of it.
-pub const TIMEOUT: u32 = 1;
-/// How long the day lasts: 4.8 minutes.
-pub const DAY: Duration = Duration::from_secs((86_400 * TIMEOUT / USUAL_TIMEOUT) as u64);
 
 /// How long the agent keeps a connection on which no request arrives (`HEAD_LIMIT` in
 /// agent/src/api/listen.rs), and a little for a busy machine.

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::cache::Cache;
 use super::cast::{Part, Trouble};
-use super::day::DAY;
+use super::compressed_time::DAY;
 use crate::image_server::{self, Behaviour, ServedFile};
 use crate::lab::Family;
 

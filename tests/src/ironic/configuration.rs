@@ -6,15 +6,13 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use super::ports::{BMC_PORT, IMAGES_TLS_PORT};
 use super::{KERNEL, RAMDISK, ca_bundle, registry};
 use crate::artifacts;
 use crate::conductor;
 use crate::image_server;
 use crate::lab::{Family, HOST_V4, Lab};
 use crate::site::TEST_ARGUMENTS;
-
-/// The port of the Redfish emulator, the emulator's own default.
-pub const BMC_PORT: u16 = 8000;
 
 /// The settings in which labs differ.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,8 +53,6 @@ pub enum BootFiles {
     /// of kernel and ramdisk on the image server.
     OfConductor([&'static str; 2]),
 }
-
-pub const IMAGES_TLS_PORT: u16 = 8443;
 
 /// File with the users of the API, in the lab's folder.
 pub(super) const HTPASSWD: &str = "htpasswd";

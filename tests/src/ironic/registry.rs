@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::net::TcpStream;
 
-use super::configuration::IMAGES_TLS_PORT;
-use super::registry_tokens::{SECRET, SERVICE, Tokens};
-use super::services::Service;
+use super::ports::IMAGES_TLS_PORT;
+use super::registry_tokens::{REPOSITORY, SECRET, SERVICE, Tokens};
+use super::service::Service;
 use crate::artifacts::{self, Packing};
 use crate::image_server::{ImageServer, hex};
 use crate::lab::{HOST_V4, Lab};
@@ -33,8 +33,6 @@ const TOKENS_BEHIND: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr:
 pub(super) const ARTEFACTS: [&str; 2] = ["kernel", "ramdisk"];
 /// The tag of the image.
 pub(super) const IMAGE: &str = "coreos";
-/// The repository of all three.
-pub(super) const REPOSITORY: &str = "landfall/lab";
 
 /// How the image is packed.
 const PACKING: Packing = Packing::Zst;

@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::registry::REPOSITORY;
 use crate::journal::{Journal, Source};
 use crate::lab::Lab;
 
@@ -30,6 +29,9 @@ pub(super) const SERVICE: &str = "lab";
 /// The password for a token. The user's name does not matter, as with the pre-shared
 /// secrets of Ironic.
 pub(super) const SECRET: &str = "a-pull-secret-of-the-lab";
+
+/// The repository to which a token gives access. Kernel, ramdisk and image are in it.
+pub(super) const REPOSITORY: &str = "landfall/lab";
 
 /// How long a token is valid: shorter than a scenario.
 const VALID: Duration = Duration::from_secs(300);

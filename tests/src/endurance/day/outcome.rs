@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{IDLE, TIMEOUT, USUAL_TIMEOUT};
+use super::IDLE;
 use crate::endurance::cast::{Link, Part};
 use crate::endurance::clock::have_jumped;
+use crate::endurance::compressed_time::{TIMEOUT, USUAL_TIMEOUT};
 use crate::endurance::measurements::Trend;
 
 /// How many connections the agent keeps for one host that has shown the token

@@ -1,0 +1,10 @@
+//! How a day is compressed: by Ironic's time limit for heartbeats.
+
+use std::time::Duration;
+
+/// In seconds: Ironic's default of `[api]ramdisk_heartbeat_timeout`.
+pub const USUAL_TIMEOUT: u32 = 300;
+/// In seconds, for this day. The agent sends a heartbeat after 0.3 to 0.6 of it.
+pub const TIMEOUT: u32 = 1;
+/// How long the day lasts: 4.8 minutes.
+pub const DAY: Duration = Duration::from_secs((86_400 * TIMEOUT / USUAL_TIMEOUT) as u64);
