@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use landfall_network_plan::Choice;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::announce::announce;
 use super::links::{Link, LinkAddress, LinkEvent, LinkKind, LinkWatch, Snapshot};
@@ -22,8 +22,6 @@ use crate::reach::Reach;
 
 /// How long a NIC may take to get its carrier.
 const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
-/// Pause before the next attempt after the kernel has refused a connection.
-const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 /// In bytes: the size limit of resolv.conf. No resolver reads more of its file.
 const RESOLV_CONF_LIMIT: u64 = 64 << 10;
 
@@ -55,15 +53,8 @@ struct Observer {
 impl Observer {
     async fn run(mut self) {
         loop {
-            match LinkWatch::open().await {
-                Ok((watch, snapshot)) => self.follow(watch, snapshot).await,
-                Err(error) => {
-                    tracing::error!(
-                        "cannot get the list of NICs from the kernel: {error}; retrying"
-                    );
-                    sleep(REOPEN_PAUSE).await;
-                }
-            }
+            let (watch, snapshot) = LinkWatch::open_with_retries().await;
+            self.follow(watch, snapshot).await;
         }
     }
 

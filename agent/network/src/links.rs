@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use landfall_network_plan::{IpPrefix, MacAddr};
@@ -17,12 +18,15 @@ use rtnetlink::packet_route::link::{
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{AsyncSocket as _, SocketAddr};
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use super::advertisements::{RouterFlags, is_of_ipv6};
 
 /// In bytes: the buffer for events that the agent has not read yet. A server
 /// with hundreds of virtual functions brings them all up at once.
 const QUEUE_BYTES: usize = 4 << 20;
+/// Pause before the next attempt after the kernel has refused a connection.
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
@@ -251,6 +255,21 @@ impl LinkWatch {
     /// If the kernel refuses the connection or a query.
     pub async fn open() -> io::Result<(LinkWatch, Snapshot)> {
         LinkWatch::with_queue(QUEUE_BYTES).await
+    }
+
+    /// As [`Self::open`]. Retries until the kernel permits it.
+    pub(crate) async fn open_with_retries() -> (LinkWatch, Snapshot) {
+        loop {
+            match LinkWatch::open().await {
+                Ok(opened) => return opened,
+                Err(error) => {
+                    tracing::error!(
+                        "cannot get the list of NICs from the kernel: {error}; retrying"
+                    );
+                    sleep(REOPEN_PAUSE).await;
+                }
+            }
+        }
     }
 
     async fn with_queue(bytes: usize) -> io::Result<(LinkWatch, Snapshot)> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use landfall_network_plan::{IpPrefix, NetworkPlan};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::timers::{Timer, Timers};
 use super::{HeardVlans, Setup};
@@ -29,8 +29,6 @@ const DEVICES_EXPECTED: Duration = Duration::from_secs(10);
 /// Time after which a missing address is reported. Every successful
 /// configuration takes less, spanning tree included.
 const ONLINE_EXPECTED: Duration = Duration::from_secs(45);
-/// Pause before the next attempt after the kernel has refused a connection.
-const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 /// Capacity of each event channel. A sender waits while its channel is full.
 const CLIENT_EVENTS: usize = 64;
 
@@ -112,15 +110,8 @@ impl Configurator {
         self.make_what_needs_no_device().await;
         self.make_controllers().await;
         loop {
-            match LinkWatch::open().await {
-                Ok((watch, snapshot)) => self.follow(watch, snapshot).await,
-                Err(error) => {
-                    tracing::error!(
-                        "cannot get the list of NICs from the kernel: {error}; retrying"
-                    );
-                    sleep(REOPEN_PAUSE).await;
-                }
-            }
+            let (watch, snapshot) = LinkWatch::open_with_retries().await;
+            self.follow(watch, snapshot).await;
         }
     }
 
