@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicUsize;
 
 use super::*;
 
-struct Echo;
+/// Answers any question with its own text.
+pub(crate) struct Echo;
 
 impl Parser for Echo {
     const NAME: &'static str = "echo";
@@ -26,16 +27,16 @@ impl Parser for Echo {
 }
 
 /// The program that is started does this instead of becoming a parser.
-fn script(text: &str) -> Program {
+pub(crate) fn shell(script: &str) -> Program {
     Program {
         path: "/bin/sh".into(),
-        arguments: vec!["-c".into(), text.into()],
+        arguments: vec!["-c".into(), script.into()],
     }
 }
 
 #[test]
 fn a_parser_runs_here_if_its_child_cannot_be_confined() {
-    let ends_early = script("exit 3");
+    let ends_early = shell("exit 3");
     for program in [Program::at("/nonexistent/landfall-agent"), ends_early] {
         let input = File::open("/dev/null").unwrap();
         let mut session = Session::<Echo>::start_by(&program, input).unwrap();
@@ -47,7 +48,7 @@ fn a_parser_runs_here_if_its_child_cannot_be_confined() {
 /// What the child has read may be the reason for its end, so the agent must not read it.
 #[test]
 fn a_parser_does_not_run_here_if_its_child_ends_later() {
-    let greets = script(r"printf '\002\000\000\000[]'; exit 3");
+    let greets = shell(r"printf '\002\000\000\000[]'; exit 3");
     let input = File::open("/dev/null").unwrap();
     let mut session = Session::<Echo>::start_by(&greets, input).unwrap();
     assert!(session.process().is_some());
@@ -58,7 +59,7 @@ fn a_parser_does_not_run_here_if_its_child_ends_later() {
 fn ask(script_text: &str, question: &str) -> (Session<Echo>, Result<String, String>) {
     let greets = format!(r"printf '\002\000\000\000[]'; {script_text}");
     let input = File::open("/dev/null").unwrap();
-    let mut session = Session::<Echo>::start_in(&script(&greets), input).unwrap();
+    let mut session = Session::<Echo>::start_in(&shell(&greets), input).unwrap();
     let answer = session.ask(question.to_owned());
     (session, answer.map_err(|fault| fault.to_string()))
 }
@@ -96,7 +97,7 @@ fn each_part_that_a_child_has_read_is_progress() {
     let input = File::open("/dev/null").unwrap();
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
-    let session = Session::<Echo>::start_in(&script(text), input).unwrap();
+    let session = Session::<Echo>::start_in(&shell(text), input).unwrap();
     let mut session = session.on_progress(move || {
         counter.fetch_add(1, Ordering::Relaxed);
     });

@@ -1,35 +1,7 @@
 //! Children that misbehave: shell scripts in place of the agent.
 
 use super::*;
-use crate::Input;
-
-/// Answers any question with its own text.
-struct Echo;
-
-impl Parser for Echo {
-    const NAME: &'static str = "echo";
-    const IS_NEEDED: bool = true;
-    const LIMIT: Duration = Duration::from_secs(2);
-    const TOTAL: Duration = Duration::from_secs(5);
-    const LARGEST_ANSWER: usize = 100;
-    type Question = String;
-    type Answer = String;
-
-    fn new(_: Input) -> Self {
-        Self
-    }
-
-    fn answer(&mut self, question: String) -> String {
-        question
-    }
-}
-
-fn shell(script: &str) -> Program {
-    Program {
-        path: "/bin/sh".into(),
-        arguments: vec!["-c".into(), script.into()],
-    }
-}
+use crate::tests::{Echo, shell};
 
 fn nothing() -> File {
     File::open("/dev/null").unwrap()
