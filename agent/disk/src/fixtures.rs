@@ -8,12 +8,20 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use landfall_sys::skip::skip;
+use tempfile::NamedTempFile;
 use uuid::Uuid;
 
 use crate::tables::gpt::{Entry, Partition, Table};
 
 pub use faulty_disk::{Answer, Change, FaultyDisk, Request as DiskRequest};
 pub use landfall_sys::loop_device::{LoopDevice, exchange, loop_device};
+
+/// A file of zeros, for a loop device.
+pub fn empty_file(bytes: u64) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    file.as_file().set_len(bytes).unwrap();
+    file
+}
 
 /// Runs a program that must succeed. `None`, with a printed reason, if the program
 /// is missing.

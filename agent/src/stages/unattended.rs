@@ -285,7 +285,7 @@ async fn stay_and_say(say: impl Fn()) -> ! {
 mod tests {
     use landfall_boot_params::CommandLine;
     use landfall_devices::identity::ChosenDisk;
-    use landfall_disk::fixtures::{exchange, loop_device};
+    use landfall_disk::fixtures::{empty_file, exchange, loop_device};
     use landfall_disk::image::write_image::{ImageSource, WriteOptions};
     use landfall_download::fetch::Request;
     use landfall_download::proof::Proof;
@@ -336,12 +336,7 @@ mod tests {
     /// Nothing was written to the other disk, so the hints may choose again.
     #[test]
     fn the_disk_is_chosen_again_if_its_name_went_to_another_one() {
-        let disk = || {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            file.as_file().set_len(1 << 20).unwrap();
-            file
-        };
-        let (first, second) = (disk(), disk());
+        let (first, second) = (empty_file(1 << 20), empty_file(1 << 20));
         let Some(device) = loop_device(first.path(), 512) else {
             return;
         };

@@ -7,7 +7,7 @@ use landfall_sys::sys_tree::plant;
 
 use super::open::share_a_disk;
 use super::*;
-use crate::fixtures::{exchange, loop_device};
+use crate::fixtures::{empty_file, exchange, loop_device};
 
 fn permission() -> WritePermission {
     WritePermission::by_operator()
@@ -167,12 +167,7 @@ fn a_file_is_a_disk_of_whole_sectors() {
 
 #[test]
 fn another_disk_of_the_same_name_is_told_apart() {
-    let disk = || {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        file.as_file().set_len(1 << 20).unwrap();
-        file
-    };
-    let (first, second) = (disk(), disk());
+    let (first, second) = (empty_file(1 << 20), empty_file(1 << 20));
     let Some(device) = loop_device(first.path(), 512) else {
         return;
     };
@@ -206,12 +201,7 @@ fn another_disk_of_the_same_name_is_told_apart() {
 /// A node of a partition is opened by a name of its own.
 #[test]
 fn a_partition_has_the_identity_of_its_disk() {
-    let disk = || {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        file.as_file().set_len(4 << 20).unwrap();
-        file
-    };
-    let (first, second) = (disk(), disk());
+    let (first, second) = (empty_file(4 << 20), empty_file(4 << 20));
     let Some(device) = loop_device(first.path(), 512) else {
         return;
     };
