@@ -17,7 +17,7 @@ use landfall_tests::image_server::{self, ImageServer, ServedFile};
 use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF, check_applied};
 use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::{Family, GUEST_V4, HOST_V4, Lab};
-use landfall_tests::program;
+use landfall_tests::media;
 use landfall_tests::site::{MAC, TEST_ARGUMENTS, meta_data};
 use landfall_tests::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
 use serde_json::{Value, json};
@@ -300,20 +300,7 @@ async fn ramdisk(lab: &Lab) -> Result<std::path::PathBuf> {
     let folder = lab.path("embedded");
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join("config.ign"), ignition_config().to_string())?;
-    let archive = lab.path("config.cpio");
-    let pack = format!(
-        "cd {} && echo config.ign | cpio -o -H newc --quiet > {}",
-        folder.display(),
-        archive.display()
-    );
-    program::run("sh", &["-c", &pack]).await?;
-    let mut ramdisk = std::fs::read(artifacts::container_host()?)?;
-    // The kernel expects the next archive at an offset that is a multiple of four.
-    ramdisk.resize(ramdisk.len().next_multiple_of(4), 0);
-    ramdisk.extend(std::fs::read(&archive)?);
-    let path = lab.path("live.img");
-    std::fs::write(&path, ramdisk)?;
-    Ok(path)
+    media::with_config(lab, &artifacts::container_host()?, &folder).await
 }
 
 const CLIENT_ID: &str = "[connection]\nipv6.dhcp-duid=ll\nipv6.dhcp-iaid=mac";

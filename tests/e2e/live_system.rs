@@ -14,6 +14,7 @@ use landfall_tests::image_server::{self, ImageServer, ServedFile};
 use landfall_tests::installation::{BOOT, DEPLOYMENT, POWER_OFF};
 use landfall_tests::journal::Source;
 use landfall_tests::lab::{Family, GUEST_V4, HOST_V4, Lab};
+use landfall_tests::media;
 use landfall_tests::program;
 use landfall_tests::site::{MAC, TEST_ARGUMENTS};
 use landfall_tests::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
@@ -287,21 +288,7 @@ async fn ramdisk(lab: &Lab, addition: &Addition) -> Result<PathBuf> {
     program::run(&builder, &options).await?;
     let text = std::fs::read_to_string(&config)?;
     std::fs::write(&config, addition.to_config(serde_json::from_str(&text)?)?)?;
-
-    let archive = lab.path("config.cpio");
-    let pack = format!(
-        "cd {} && echo config.ign | cpio -o -H newc --quiet > {}",
-        folder.display(),
-        archive.display()
-    );
-    program::run("sh", &["-c", &pack]).await?;
-    let mut ramdisk = std::fs::read(artifacts::live_system()?)?;
-    // The kernel expects the next archive at an offset that is a multiple of four.
-    ramdisk.resize(ramdisk.len().next_multiple_of(4), 0);
-    ramdisk.extend(std::fs::read(&archive)?);
-    let path = lab.path("live.img");
-    std::fs::write(&path, ramdisk)?;
-    Ok(path)
+    media::with_config(lab, &artifacts::live_system()?, &folder).await
 }
 
 /// A program and its unit, both written by Ignition.

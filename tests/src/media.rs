@@ -57,6 +57,25 @@ pub async fn server_ramdisk(lab: &Lab) -> Result<PathBuf> {
     ramdisk_of(lab, &artifacts::generic_kernel_deb()?, &options, &[]).await
 }
 
+/// This ramdisk of a live system, with the `config.ign` of `folder` as a second archive, as in
+/// CoreOS.
+pub async fn with_config(lab: &Lab, system: &Path, folder: &Path) -> Result<PathBuf> {
+    let archive = lab.path("config.cpio");
+    let pack = format!(
+        "cd {} && echo config.ign | cpio -o -H newc --quiet > {}",
+        folder.display(),
+        archive.display()
+    );
+    program::run("sh", &["-c", &pack]).await?;
+    let mut ramdisk = std::fs::read(system)?;
+    // The kernel expects the next archive at an offset that is a multiple of four.
+    ramdisk.resize(ramdisk.len().next_multiple_of(4), 0);
+    ramdisk.extend(std::fs::read(&archive)?);
+    let path = lab.path("live.img");
+    std::fs::write(&path, ramdisk)?;
+    Ok(path)
+}
+
 async fn ramdisk_of(
     lab: &Lab,
     kernel: &Path,
