@@ -3,17 +3,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 
 use anyhow::Result;
-use axum::http::{Method, Request, Response};
+use axum::http::{Method, Request};
 use futures_util::future::BoxFuture;
 use kube::Client;
-use kube::client::{Body, ClientBuilder};
+use kube::client::Body;
 use tokio::sync::watch;
-use tower::{Layer, Service};
 
 use crate::api_server::ApiServer;
+use crate::intercept::{self, Intercept};
 
 /// At which point of the write the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +49,7 @@ impl Crash {
     /// # Errors
     /// If there is no API server.
     pub async fn client(&self, server: &ApiServer) -> Result<Client> {
-        let config = server.config("controller").await?;
-        Ok(ClientBuilder::try_from(config)?.with_layer(self).build())
+        intercept::client(self, server).await
     }
 
     #[must_use]
@@ -65,39 +63,13 @@ impl Crash {
     }
 }
 
-impl<S> Layer<S> for Crash {
-    type Service = Crashing<S>;
-
-    fn layer(&self, inner: S) -> Crashing<S> {
-        Crashing {
-            inner,
-            crash: self.clone(),
-        }
-    }
-}
-
-pub struct Crashing<S> {
-    inner: S,
-    crash: Crash,
-}
-
-impl<S, B> Service<Request<Body>> for Crashing<S>
-where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    B: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let crash = self.crash.clone();
+impl Intercept for Crash {
+    fn call<T: Send + 'static>(
+        &self,
+        request: Request<Body>,
+        send: impl FnOnce(Request<Body>) -> BoxFuture<'static, T>,
+    ) -> BoxFuture<'static, T> {
+        let crash = self.clone();
         let number = match *request.method() {
             Method::GET => 0,
             _ => crash.writes.fetch_add(1, Ordering::Relaxed) + 1,
@@ -107,7 +79,7 @@ where
             crash.crashed.send_replace(true);
             return Box::pin(std::future::pending());
         }
-        let answer = self.inner.call(request);
+        let answer = send(request);
         Box::pin(async move {
             let answer = answer.await;
             if is_last || crash.has_crashed() {

@@ -1,17 +1,16 @@
 //! A client whose requests a test can see and hold back.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 
 use anyhow::Result;
-use axum::http::{Request, Response, header};
+use axum::http::{Request, header};
 use futures_util::future::BoxFuture;
 use kube::Client;
-use kube::client::{Body, ClientBuilder};
+use kube::client::Body;
 use tokio::sync::watch;
-use tower::{Layer, Service};
 
 use crate::api_server::ApiServer;
+use crate::intercept::{self, Intercept};
 
 /// Between a client and the API server.
 #[derive(Clone)]
@@ -48,8 +47,7 @@ impl Gate {
     /// # Errors
     /// If there is no API server.
     pub async fn client(&self, server: &ApiServer) -> Result<Client> {
-        let config = server.config("controller").await?;
-        Ok(ClientBuilder::try_from(config)?.with_layer(self).build())
+        intercept::client(self, server).await
     }
 
     /// From now on, requests whose path and query contain this text wait.
@@ -93,42 +91,15 @@ impl Gate {
     }
 }
 
-impl<S> Layer<S> for Gate {
-    type Service = Gated<S>;
-
-    fn layer(&self, inner: S) -> Gated<S> {
-        Gated {
-            inner,
-            gate: self.clone(),
-        }
-    }
-}
-
-pub struct Gated<S> {
-    inner: S,
-    gate: Gate,
-}
-
-impl<S, B> Service<Request<Body>> for Gated<S>
-where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    B: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let target = self.gate.note(&request);
-        let gate = self.gate.clone();
-        // The client sends nothing before somebody polls the answer.
-        let answer = self.inner.call(request);
+impl Intercept for Gate {
+    fn call<T: Send + 'static>(
+        &self,
+        request: Request<Body>,
+        send: impl FnOnce(Request<Body>) -> BoxFuture<'static, T>,
+    ) -> BoxFuture<'static, T> {
+        let target = self.note(&request);
+        let gate = self.clone();
+        let answer = send(request);
         Box::pin(async move {
             let is_held = |part: &Option<String>| {
                 let part = part.as_deref();

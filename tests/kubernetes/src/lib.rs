@@ -7,6 +7,7 @@ mod crash;
 pub mod fleet;
 mod gate;
 mod images;
+mod intercept;
 mod running_copy;
 
 pub use api_server::{ApiServer, program};
