@@ -83,7 +83,8 @@ impl Clock {
     /// # Errors
     /// If the clock could not be set, with the reason.
     pub async fn set_by_ntp(&mut self, server: &str) -> Result<(), Failure> {
-        let time = ntp::time_of(server).await.map_err(Failure::other)?;
+        let time = ntp::time_of(server).await;
+        let time = time.map_err(|error| Failure::other(error.to_string()))?;
         if !is_plausible(time) {
             return Err(Failure::other(format!("{server}: {}", implausible(time))));
         }

@@ -28,18 +28,29 @@ impl fmt::Display for Expected {
     }
 }
 
+/// An answer of another server than the expected one, in words for the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum UnexpectedAnswer {
+    /// Something else than Ironic answers at this URL. Check host, port and path in
+    /// `ipa-api-url`.
+    #[error("status 200, but not Ironic's list of API versions")]
+    NotIronic,
+    /// Another service answers at the URL, or the server does not have the file. Check the
+    /// URL.
+    #[error("status {0}")]
+    Status(u16),
+}
+
 impl Expected {
     /// # Errors
-    /// Describes the unexpected answer, for the operator.
-    pub(super) fn check(self, answer: &Answer) -> Result<(), String> {
+    /// If another server has answered.
+    pub(super) fn check(self, answer: &Answer) -> Result<(), UnexpectedAnswer> {
         let status = answer.status;
         match self {
             Expected::Ironic if is_root_document(answer) => Ok(()),
-            Expected::Ironic if status == 200 => {
-                Err("status 200, but not Ironic's list of API versions".to_owned())
-            }
+            Expected::Ironic if status == 200 => Err(UnexpectedAnswer::NotIronic),
             Expected::File if matches!(status, 200 | 206 | 416) => Ok(()),
-            Expected::Ironic | Expected::File => Err(format!("status {status}")),
+            Expected::Ironic | Expected::File => Err(UnexpectedAnswer::Status(status)),
         }
     }
 }
@@ -80,7 +91,10 @@ mod tests {
                 date: None,
                 body: body.to_owned(),
             };
-            let found = |expected: Expected| expected.check(&answer).err();
+            let found = |expected: Expected| {
+                let error = expected.check(&answer).err();
+                error.map(|error| error.to_string())
+            };
             assert_eq!(
                 found(Expected::Ironic).as_deref(),
                 as_ironic,

@@ -12,7 +12,7 @@ use landfall_report::failure::Failure;
 use mdns_sd::{IfKind, Receiver, ResolvedService, ScopedIp, ServiceDaemon, ServiceEvent};
 
 use super::advertised_address::route_source;
-use super::mdns_advert::{Advert, AdvertAddress, Endpoint};
+use super::mdns_advert::{Advert, AdvertAddress, AdvertError, Endpoint};
 
 const SERVICE_TYPE: &str = "_openstack._tcp.local.";
 /// The time limit of one attempt, and the pause after the first attempt. The
@@ -125,7 +125,9 @@ async fn best_answer(
         else {
             continue;
         };
-        let endpoint = endpoint_of(&service).and_then(|endpoint| endpoint.allowed(question));
+        let endpoint = endpoint_of(&service)
+            .map_err(|error| error.to_string())
+            .and_then(|endpoint| endpoint.allowed(question));
         match endpoint {
             // A later answer of the same instance contains more addresses.
             Ok(endpoint) if best.as_ref().is_none_or(|(known, _)| rank <= *known) => {
@@ -164,7 +166,7 @@ impl Endpoint {
     }
 }
 
-fn endpoint_of(service: &ResolvedService) -> Result<Endpoint, String> {
+fn endpoint_of(service: &ResolvedService) -> Result<Endpoint, AdvertError> {
     let advert = Advert {
         host: service.host.clone(),
         port: service.port,

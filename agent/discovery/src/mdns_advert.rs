@@ -45,15 +45,39 @@ pub struct Endpoint {
     pub settings: Vec<(String, String)>,
 }
 
+/// Why the records of a service give no URL. Names the record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AdvertError {
+    /// The service announced itself by mDNS without a port. The agent ignores it; correct the
+    /// service's mDNS settings.
+    #[error("its SRV record has port 0")]
+    NoPort,
+    /// Correct what publishes the service, or give its URL as a kernel argument.
+    #[error("{record}: expected {expected}, found {found:?}")]
+    Record {
+        record: String,
+        expected: &'static str,
+        /// At most the first 80 characters.
+        found: String,
+    },
+    /// The service announced itself by mDNS with loopback addresses only. The agent ignores it;
+    /// set `interfaces` in the section mdns of Ironic's configuration.
+    #[error("it has no address except loopback addresses")]
+    NoAddress,
+}
+
 impl Advert {
     /// The URL of this service. `has_route` returns whether the kernel has a route
     /// to an address.
     ///
     /// # Errors
     /// Names the record that cannot be part of a URL.
-    pub fn endpoint(&self, has_route: impl Fn(SocketAddr) -> bool) -> Result<Endpoint, String> {
+    pub fn endpoint(
+        &self,
+        has_route: impl Fn(SocketAddr) -> bool,
+    ) -> Result<Endpoint, AdvertError> {
         if self.port == 0 {
-            return Err("its SRV record has port 0".to_owned());
+            return Err(AdvertError::NoPort);
         }
         let scheme = match self.text("protocol")? {
             Some("") | None if self.port == 80 => "http",
@@ -76,7 +100,7 @@ impl Advert {
     }
 
     /// The first value of a key in the TXT record (RFC 6763, section 6.4).
-    fn text(&self, key: &str) -> Result<Option<&str>, String> {
+    fn text(&self, key: &str) -> Result<Option<&str>, AdvertError> {
         let Some((_, value)) = self
             .txt
             .iter()
@@ -89,7 +113,7 @@ impl Advert {
         Ok(Some(text.trim()))
     }
 
-    fn path(&self) -> Result<String, String> {
+    fn path(&self) -> Result<String, AdvertError> {
         let path = self.text("path")?.unwrap_or_default();
         // A comma would split the URL into two.
         let plain = |byte: u8| byte.is_ascii_graphic() && !b",?#\\\"<>[]{}|^`%".contains(&byte);
@@ -106,7 +130,7 @@ impl Advert {
 
     /// A name in `.local` is replaced by an address. Any other name is kept,
     /// because the certificate is issued for it.
-    fn host_in_url(&self, has_route: impl Fn(SocketAddr) -> bool) -> Result<String, String> {
+    fn host_in_url(&self, has_route: impl Fn(SocketAddr) -> bool) -> Result<String, AdvertError> {
         let name = self.host.trim_end_matches('.');
         if !name.to_ascii_lowercase().ends_with(".local") {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
@@ -134,7 +158,7 @@ impl Advert {
             .iter()
             .find(|known| known.socket(self.port).is_some_and(&has_route))
             .or_else(|| usable.first())
-            .ok_or("it has no address except loopback addresses")?;
+            .ok_or(AdvertError::NoAddress)?;
         Ok(chosen.in_url())
     }
 
@@ -178,9 +202,12 @@ impl AdvertAddress {
     }
 }
 
-fn unexpected(what: &str, expected: &str, found: &str) -> String {
-    let found: String = found.chars().take(80).collect();
-    format!("{what}: expected {expected}, found {found:?}")
+fn unexpected(record: &str, expected: &'static str, found: &str) -> AdvertError {
+    AdvertError::Record {
+        record: record.to_owned(),
+        expected,
+        found: found.chars().take(80).collect(),
+    }
 }
 
 #[cfg(test)]

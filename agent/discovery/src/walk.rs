@@ -120,6 +120,7 @@ impl Walker {
                     Outcome::Expected(answer)
                 }
                 Err(found) => {
+                    let found = found.to_string();
                     steps.push(StepResult::failed(Step::Http, found.as_str()));
                     Outcome::Other(answer, found)
                 }

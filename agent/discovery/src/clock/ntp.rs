@@ -1,5 +1,6 @@
 //! Asks an NTP server for the time.
 
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
@@ -15,26 +16,58 @@ const ADDRESS_LIMIT: usize = 4;
 const ROUNDS: usize = 2;
 const PORT: u16 = 123;
 
+/// Why an NTP server gives no time.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NtpError {
+    /// No DNS server answered in time. Check the DNS servers, or give the address of the NTP
+    /// server in `ipa-ntp-server`.
+    #[error("cannot resolve {0}: no answer in time")]
+    NameTimeout(String),
+    /// The name of the NTP server does not resolve; the reason follows. Check the name, and the
+    /// DNS servers of the network.
+    #[error("cannot resolve {host}: {error}")]
+    Name { host: String, error: io::Error },
+    /// The name of the NTP server resolves to nothing. Correct the name, or give its address.
+    #[error("{0} has no address")]
+    NoAddress(String),
+    /// This address of the server was the last one that the agent has asked.
+    #[error("{address}: {fault}")]
+    Server { address: SocketAddr, fault: Fault },
+}
+
+/// Why one address gives no time.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    /// In the words of the NTP client.
+    #[error("{0}")]
+    NoAnswer(String),
+    /// The NTP server answered with a time that cannot be. The agent ignores it; use another
+    /// server.
+    #[error("expected a time, found an offset of {0} s")]
+    Offset(f64),
+}
+
 /// The current time according to this server: an address or a name, optionally with
 /// a port. Takes at most half a minute.
 ///
 /// # Errors
 /// If no address has answered, with the last reason.
-pub(super) async fn time_of(server: &str) -> Result<SystemTime, String> {
+pub(super) async fn time_of(server: &str) -> Result<SystemTime, NtpError> {
     let addresses = tokio::time::timeout(ANSWER_LIMIT, addresses_of(server))
         .await
-        .map_err(|_| format!("cannot resolve {server}: no answer in time"))??;
-    let mut fault = format!("{server} has no address");
+        .map_err(|_| NtpError::NameTimeout(server.to_owned()))??;
+    let mut last = NtpError::NoAddress(server.to_owned());
     for address in (0..ROUNDS).flat_map(|_| addresses.iter().take(ADDRESS_LIMIT)) {
-        match ask(*address).await {
+        let address = *address;
+        match ask(address).await {
             Ok(time) => return Ok(time),
-            Err(error) => fault = format!("{address}: {error}"),
+            Err(fault) => last = NtpError::Server { address, fault },
         }
     }
-    Err(fault)
+    Err(last)
 }
 
-async fn addresses_of(server: &str) -> Result<Vec<SocketAddr>, String> {
+async fn addresses_of(server: &str) -> Result<Vec<SocketAddr>, NtpError> {
     // An IPv6 address contains colons. So a text that is not an address with a port
     // is treated as a host.
     if let Ok(address) = server.parse() {
@@ -46,11 +79,14 @@ async fn addresses_of(server: &str) -> Result<Vec<SocketAddr>, String> {
     };
     let addresses = lookup_host((host, port))
         .await
-        .map_err(|error| format!("cannot resolve {host}: {error}"))?;
+        .map_err(|error| NtpError::Name {
+            host: host.to_owned(),
+            error,
+        })?;
     Ok(addresses.collect())
 }
 
-async fn ask(address: SocketAddr) -> Result<SystemTime, String> {
+async fn ask(address: SocketAddr) -> Result<SystemTime, Fault> {
     let any = match address {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -59,15 +95,14 @@ async fn ask(address: SocketAddr) -> Result<SystemTime, String> {
     let answer = AsyncSntpClient::with_config(config)
         .synchronize(address)
         .await
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| Fault::NoAnswer(error.to_string()))?;
     let seconds = answer.clock_offset().as_secs_f64();
-    let offset = Duration::try_from_secs_f64(seconds.abs())
-        .map_err(|_| format!("expected a time, found an offset of {seconds} s"))?;
+    let offset = Duration::try_from_secs_f64(seconds.abs()).map_err(|_| Fault::Offset(seconds))?;
     let now = SystemTime::now();
     let time = if seconds < 0.0 {
         now.checked_sub(offset)
     } else {
         now.checked_add(offset)
     };
-    time.ok_or_else(|| format!("expected a time, found an offset of {seconds} s"))
+    time.ok_or(Fault::Offset(seconds))
 }

@@ -110,7 +110,10 @@ fn what_is_no_url_is_a_fault() {
         ("- 80 192.0.2.1", "expected a host name"),
     ] {
         match advert(told).endpoint(|_| true) {
-            Err(fault) => assert!(!expected.is_empty() && fault.contains(expected), "{fault}"),
+            Err(fault) => {
+                let fault = fault.to_string();
+                assert!(!expected.is_empty() && fault.contains(expected), "{fault}");
+            }
             // After the slash that the agent adds, the text is a path and not a host.
             Ok(endpoint) => assert_eq!(endpoint.url, "http://192.0.2.1:80/@evil.example"),
         }
