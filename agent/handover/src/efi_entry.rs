@@ -13,7 +13,7 @@ use landfall_report::failure::{Failure, Result};
 use nix::mount::MsFlags;
 
 use crate::efi_load_option::{self, LoaderPath};
-use crate::efi_loader::{self, Loader, Machine};
+use crate::efi_loader::{self, Loader, Machine, NoLoader};
 use crate::efi_system_partition::{self, EfiSystemPartition};
 use crate::efi_variables::{Entry, Variables};
 use crate::written_disk;
@@ -113,7 +113,7 @@ fn make_known(variables: &Variables, loader: &Loader, path: &LoaderPath) -> Resu
 fn look_for_loader(
     disk: &Path,
     esp: &EfiSystemPartition,
-) -> Result<(std::result::Result<Loader, String>, bool)> {
+) -> Result<(std::result::Result<Loader, NoLoader>, bool)> {
     let node = written_disk::node(disk, esp.number)?;
     let failed = |what: &str, e: std::io::Error| {
         Failure::deployment(format!("{}: {what}: {e}", node.display()))

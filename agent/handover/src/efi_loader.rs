@@ -79,6 +79,18 @@ pub struct Loader {
     pub file: String,
 }
 
+/// A partition without a loader for this machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected an EFI loader for this machine, as {loader} or named by {csv}, found {found}")]
+pub struct NoLoader {
+    /// The expected name of the loader.
+    loader: String,
+    /// The name of the file that could name it.
+    csv: String,
+    /// The programs on the partition, in words.
+    found: String,
+}
+
 /// The loader of a mounted EFI system partition, or the reason why there is
 /// none.
 ///
@@ -88,7 +100,7 @@ pub struct Loader {
 /// # Errors
 /// If the root directory of the partition cannot be read. Faults below it are only
 /// logged, because the loader may be elsewhere.
-pub fn find(esp: &Path, machine: Machine) -> io::Result<Result<Loader, String>> {
+pub fn find(esp: &Path, machine: Machine) -> io::Result<Result<Loader, NoLoader>> {
     let files = files(esp)?;
     let of_name = |wanted: &'static str| {
         let is_it = move |file: &&PathBuf| named(file, wanted);
@@ -120,16 +132,15 @@ pub fn find(esp: &Path, machine: Machine) -> io::Result<Result<Loader, String>> 
         .take(MOST_NAMED)
         .map(|file| firmware_path(esp, file))
         .collect();
-    Ok(Err(format!(
-        "expected an EFI loader for this machine, as {} or named by {}, found {}",
-        machine.loaders()[0].to_uppercase(),
-        machine.csv()[0].to_uppercase(),
-        if others.is_empty() {
+    Ok(Err(NoLoader {
+        loader: machine.loaders()[0].to_uppercase(),
+        csv: machine.csv()[0].to_uppercase(),
+        found: if others.is_empty() {
             "no program".to_owned()
         } else {
             others.join(", ")
-        }
-    )))
+        },
+    }))
 }
 
 /// Whether a mounted EFI system partition has the loader that firmware starts from
@@ -463,6 +474,7 @@ mod tests {
             (&arm[2..], "found no program"),
         ] {
             let reason = find(esp(files).path(), Machine::X64).unwrap().unwrap_err();
+            let reason = reason.to_string();
             assert!(reason.contains("as BOOTX64.EFI"), "{reason}");
             assert!(reason.ends_with(expected), "{reason}");
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use landfall_disk::tables::gpt::{self, Table};
 use landfall_disk::tables::mbr;
+use landfall_disk::tables::table_error::TableError;
 use landfall_report::failure::Result;
 
 use crate::efi_load_option::PartitionId;
@@ -21,28 +22,49 @@ pub struct EfiSystemPartition {
     pub id: PartitionId,
 }
 
+/// Why the image has no EFI system partition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoSystemPartition {
+    /// The disk has no partition that UEFI firmware boots from. Use an image for UEFI, or set
+    /// the node's boot mode to BIOS.
+    #[error("no EFI system partition")]
+    Missing,
+    /// The image has no partition of its own that UEFI firmware boots from. Use an image for
+    /// UEFI.
+    #[error(
+        "no EFI system partition except number {0}, which is a kept partition and boots another system"
+    )]
+    OnlyKept(u32),
+    /// The disk has no GPT, and its MBR names no EFI system partition.
+    #[error(transparent)]
+    NoTable(TableError),
+}
+
 /// The first EFI system partition that came with the image, or the reason why there
 /// is none. `kept` has the numbers of the kept partitions.
 ///
 /// # Errors
 /// If the disk cannot be read.
-pub fn find(disk: &Path, kept: &[u32]) -> Result<std::result::Result<EfiSystemPartition, String>> {
+pub fn find(
+    disk: &Path,
+    kept: &[u32],
+) -> Result<std::result::Result<EfiSystemPartition, NoSystemPartition>> {
     let head = written_disk::read_head(disk)?;
     Ok(match head.table() {
         Ok(table) => in_gpt(&table, kept),
-        Err(reason) => in_mbr(&head.bytes).ok_or(reason.to_string()),
+        Err(reason) => in_mbr(&head.bytes).ok_or(NoSystemPartition::NoTable(reason)),
     })
 }
 
-fn in_gpt(table: &Table, kept: &[u32]) -> std::result::Result<EfiSystemPartition, String> {
+fn in_gpt(
+    table: &Table,
+    kept: &[u32],
+) -> std::result::Result<EfiSystemPartition, NoSystemPartition> {
     let mut all = { table.partitions().iter() }.filter(|part| part.kind == gpt::EFI_SYSTEM);
     let of_image = all.clone().find(|esp| !kept.contains(&esp.number));
     let esp = of_image.ok_or_else(|| match all.next() {
-        None => "no EFI system partition".to_owned(),
-        Some(esp) => format!(
-            "no EFI system partition except number {}, which is a kept partition and boots another system",
-            esp.number
-        ),
+        None => NoSystemPartition::Missing,
+        Some(esp) => NoSystemPartition::OnlyKept(esp.number),
     })?;
     Ok(EfiSystemPartition {
         number: esp.number,
@@ -99,7 +121,9 @@ mod tests {
             let table = Table::parse(&disk[..1 << 20], 512).unwrap();
             match (in_gpt(&table, kept), expected) {
                 (Ok(esp), Ok(number)) => assert_eq!(esp.number, number),
-                (Err(reason), Err(expected)) => assert!(reason.contains(expected), "{reason}"),
+                (Err(reason), Err(expected)) => {
+                    assert!(reason.to_string().contains(expected), "{reason}");
+                }
                 (found, expected) => panic!("expected {expected:?}, found {found:?}"),
             }
         }
