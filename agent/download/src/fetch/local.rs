@@ -88,7 +88,8 @@ impl<'a, 'url> Local<'a, 'url> {
             .await?;
             source = back;
             let bytes = read.map_err(|error| later(why(&error)))?;
-            pace.received(bytes.len() as u64).map_err(later)?;
+            pace.received(bytes.len() as u64)
+                .map_err(|slow| later(slow.to_string()))?;
             state.deliver(&mirror.shown, bytes, &mut pace).await?;
         }
         Ok(())

@@ -15,6 +15,13 @@ pub(super) struct Pace {
     bytes: u64,
 }
 
+/// A connection that is too slow.
+#[derive(Debug, thiserror::Error)]
+#[error("less than {} in {} s", mib(PROGRESS), .window.as_secs())]
+pub(super) struct TooSlow {
+    window: Duration,
+}
+
 impl Pace {
     /// `window`: the time limit for [`PROGRESS`] bytes.
     pub(super) fn new(window: Duration) -> Self {
@@ -25,8 +32,11 @@ impl Pace {
         }
     }
 
-    /// Counts received bytes. Returns an error text if the connection is too slow.
-    pub(super) fn received(&mut self, bytes: u64) -> std::result::Result<(), String> {
+    /// Counts received bytes.
+    ///
+    /// # Errors
+    /// If the connection is too slow.
+    pub(super) fn received(&mut self, bytes: u64) -> std::result::Result<(), TooSlow> {
         self.bytes += bytes;
         if self.bytes >= PROGRESS {
             *self = Self::new(self.window);
@@ -34,11 +44,9 @@ impl Pace {
         if self.since.elapsed() < self.window {
             return Ok(());
         }
-        Err(format!(
-            "less than {} in {} s",
-            mib(PROGRESS),
-            self.window.as_secs()
-        ))
+        Err(TooSlow {
+            window: self.window,
+        })
     }
 
     /// Excludes time in which the agent waited for the disk.

@@ -72,7 +72,8 @@ impl<'a, 'url> Transfer<'a, 'url> {
             };
             // Bytes that are skipped count as progress as well, because their number is
             // limited.
-            pace.received(chunk.len() as u64).map_err(later)?;
+            pace.received(chunk.len() as u64)
+                .map_err(|slow| later(slow.to_string()))?;
             let known_already = skip.min(chunk.len() as u64);
             skip -= known_already;
             // The cast is lossless: at most the length of the chunk.
