@@ -108,7 +108,8 @@ impl<R: BufRead> Lz4Reader<R> {
     }
 
     fn next_frame(&mut self) -> io::Result<()> {
-        match header::magic(read_u32(&mut self.input)?).map_err(invalid)? {
+        let magic = header::magic(read_u32(&mut self.input)?);
+        match magic.map_err(|error| invalid(error.to_string()))? {
             Magic::Frame => {
                 self.frame = Some(Frame {
                     header: Header::read(&mut self.input)?,

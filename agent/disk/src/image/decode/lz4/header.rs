@@ -16,18 +16,26 @@ pub(super) enum Magic {
     Skippable,
 }
 
+/// Bytes that begin no frame of a kind that can be unpacked.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum UnknownFrame {
+    /// Old versions of lz4 and the Linux kernel use this format, which has no checksums.
+    #[error("the file has the legacy lz4 format: compress it without the option -l of lz4")]
+    Legacy,
+    /// The file begins like an lz4 file and is none. Compare its digest, and make it again.
+    #[error("expected a frame, found {0:#010x}")]
+    Other(u32),
+}
+
 /// Identifies the kind of frame by its first four bytes.
-pub(super) fn magic(number: u32) -> Result<Magic, String> {
+pub(super) fn magic(number: u32) -> Result<Magic, UnknownFrame> {
     match number {
         FRAME => Ok(Magic::Frame),
         0x184d_2a50..=0x184d_2a5f => Ok(Magic::Skippable),
         // The legacy format has neither an end mark nor a checksum, so a truncated
         // file would go unnoticed.
-        LEGACY => Err(
-            "the file has the legacy lz4 format: compress it without the option -l of lz4"
-                .to_owned(),
-        ),
-        _ => Err(format!("expected a frame, found {number:#010x}")),
+        LEGACY => Err(UnknownFrame::Legacy),
+        _ => Err(UnknownFrame::Other(number)),
     }
 }
 
