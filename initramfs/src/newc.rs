@@ -9,7 +9,7 @@ mod reader;
 mod writer;
 
 pub(crate) use reader::sizes;
-pub use reader::{Entry, NewcError, Reader};
+pub use reader::{Entry, NewcError, NewcFault, Reader};
 pub use writer::{Header, WriteError, Writer};
 
 pub(crate) const MAGIC: &[u8; 6] = b"070701";

@@ -195,7 +195,7 @@ impl<R: Read + Seek> Walk<R> {
                 let found = header[..newc::MAGIC.len()].escape_ascii();
                 return Err(invalid(format!("expected a member, found `{found}`")));
             }
-            let sizes = newc::sizes(&header).map_err(invalid)?;
+            let sizes = newc::sizes(&header).map_err(|fault| invalid(fault.to_string()))?;
             let mut name = vec![0; sizes.name];
             self.require(sizes.name as u64)?;
             self.input.read_exact(&mut name)?;

@@ -8,8 +8,46 @@ use super::{HEADER_LEN, MAGIC, MAGIC_WITH_CHECKSUMS, MAX_ENTRIES, MAX_NAME_LEN, 
 pub struct NewcError {
     /// The offset in bytes at which the entry begins.
     pub offset: usize,
-    /// What was expected and what was found.
-    pub fault: String,
+    pub fault: NewcFault,
+}
+
+/// What is wrong with an entry: what was expected and what was found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NewcFault {
+    /// The archive has more files than any ramdisk of Landfall. Check whether it is the right
+    /// file.
+    #[error("expected at most {MAX_ENTRIES} entries, found more")]
+    TooManyEntries,
+    /// The archive has no end mark. Build or copy the ramdisk again.
+    #[error("expected an entry or the trailer, found the end: it is cut off")]
+    NoEntry,
+    /// At this byte the archive has no entry, so the ramdisk is damaged or not an archive in
+    /// this format. Build or copy it again.
+    #[error("expected `070701` or `070702`, found `{0}`")]
+    Magic(String),
+    /// The archive ends in the middle of a name. Build or copy the ramdisk again.
+    #[error("expected a name, found the end: it is cut off")]
+    NoName,
+    /// The header of an entry is damaged. Build or copy the ramdisk again.
+    #[error("expected a name with one NUL, at its end")]
+    NameEnd,
+    /// The name of a file in the archive is no text in UTF-8. The file is damaged; build or
+    /// copy it again.
+    #[error("expected a name in UTF-8")]
+    NotUtf8,
+    /// The size of an entry is larger than a file can be. The archive is damaged; build or copy
+    /// it again.
+    #[error("size is out of range")]
+    SizeOutOfRange,
+    /// Copy or build the file again.
+    #[error("expected {size} bytes of `{name}`, found the end: it is cut off")]
+    CutOff { size: usize, name: String },
+    /// The header of an entry is damaged. Build or copy the ramdisk again.
+    #[error("expected a name of 1 to {MAX_NAME_LEN} bytes, found {0}")]
+    NameLength(usize),
+    /// The archive is damaged. Copy or build the file again.
+    #[error("expected 8 hex digits, found `{0}`")]
+    Digits(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,11 +98,9 @@ impl<'a> Reader<'a> {
         self.offset
     }
 
-    fn entry(&mut self) -> Result<Option<Entry<'a>>, String> {
+    fn entry(&mut self) -> Result<Option<Entry<'a>>, NewcFault> {
         if self.entries == MAX_ENTRIES {
-            return Err(format!(
-                "expected at most {MAX_ENTRIES} entries, found more"
-            ));
+            return Err(NewcFault::TooManyEntries);
         }
         let rest = self.data.get(self.offset..).unwrap_or_default();
         // At the end the trailer may be missing
@@ -74,13 +110,10 @@ impl<'a> Reader<'a> {
         }
         let (header, after_header) = rest
             .split_at_checked(HEADER_LEN)
-            .ok_or("expected an entry or the trailer, found the end: it is cut off")?;
+            .ok_or(NewcFault::NoEntry)?;
         let (magic, fields) = header.split_at(MAGIC.len());
         if magic != MAGIC && magic != MAGIC_WITH_CHECKSUMS {
-            return Err(format!(
-                "expected `070701` or `070702`, found `{}`",
-                magic.escape_ascii()
-            ));
+            return Err(NewcFault::Magic(magic.escape_ascii().to_string()));
         }
         let numbers = numbers(fields)?;
         let [
@@ -99,22 +132,20 @@ impl<'a> Reader<'a> {
             _,
         ] = numbers;
         let (name_size, size) = (name_len(name_size)?, size as usize);
-        let name = after_header
-            .get(..name_size)
-            .ok_or("expected a name, found the end: it is cut off")?;
+        let name = after_header.get(..name_size).ok_or(NewcFault::NoName)?;
         let name = match name.split_last() {
             Some((0, name)) if !name.contains(&0) => name,
-            _ => return Err("expected a name with one NUL, at its end".to_owned()),
+            _ => return Err(NewcFault::NameEnd),
         };
-        let name = std::str::from_utf8(name).map_err(|_| "expected a name in UTF-8".to_owned())?;
+        let name = std::str::from_utf8(name).map_err(|_| NewcFault::NotUtf8)?;
 
         let data_start = (self.offset + HEADER_LEN + name_size).next_multiple_of(4);
-        let data_end = data_start.checked_add(size).ok_or("size is out of range")?;
-        let cut_off = || {
-            format!(
-                "expected {size} bytes of `{}`, found the end: it is cut off",
-                name.escape_debug()
-            )
+        let data_end = data_start
+            .checked_add(size)
+            .ok_or(NewcFault::SizeOutOfRange)?;
+        let cut_off = || NewcFault::CutOff {
+            size,
+            name: name.escape_debug().to_string(),
         };
         let data = self.data.get(data_start..data_end).ok_or_else(cut_off)?;
         // At the end of the file the padding may be missing.
@@ -159,7 +190,7 @@ pub(crate) struct Sizes {
 
 /// Reads the sizes in the header of an entry. Checks neither its magic number nor its
 /// other fields.
-pub(crate) fn sizes(header: &[u8; HEADER_LEN]) -> Result<Sizes, String> {
+pub(crate) fn sizes(header: &[u8; HEADER_LEN]) -> Result<Sizes, NewcFault> {
     let numbers = numbers(&header[MAGIC.len()..])?;
     Ok(Sizes {
         name: name_len(numbers[11])?,
@@ -167,18 +198,16 @@ pub(crate) fn sizes(header: &[u8; HEADER_LEN]) -> Result<Sizes, String> {
     })
 }
 
-fn name_len(bytes: u32) -> Result<usize, String> {
+fn name_len(bytes: u32) -> Result<usize, NewcFault> {
     let bytes = bytes as usize;
     match (1..=MAX_NAME_LEN).contains(&bytes) {
         true => Ok(bytes),
-        false => Err(format!(
-            "expected a name of 1 to {MAX_NAME_LEN} bytes, found {bytes}"
-        )),
+        false => Err(NewcFault::NameLength(bytes)),
     }
 }
 
 /// The 13 numbers after the magic number.
-fn numbers(fields: &[u8]) -> Result<[u32; 13], String> {
+fn numbers(fields: &[u8]) -> Result<[u32; 13], NewcFault> {
     let mut numbers = [0; 13];
     for (number, digits) in numbers.iter_mut().zip(fields.chunks_exact(8)) {
         *number = hex(digits)?;
@@ -186,8 +215,8 @@ fn numbers(fields: &[u8]) -> Result<[u32; 13], String> {
     Ok(numbers)
 }
 
-fn hex(digits: &[u8]) -> Result<u32, String> {
-    let fault = || format!("expected 8 hex digits, found `{}`", digits.escape_ascii());
+fn hex(digits: &[u8]) -> Result<u32, NewcFault> {
+    let fault = || NewcFault::Digits(digits.escape_ascii().to_string());
     // `from_str_radix` alone would accept a leading sign.
     if !digits.iter().all(u8::is_ascii_hexdigit) {
         return Err(fault());
