@@ -59,6 +59,19 @@ enum OptionValue {
     Vlan(InfoVlan),
 }
 
+/// Why a device with the right name is not the one of the plan.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum OtherDevice {
+    /// An interface with this name exists and has another type. The agent does not replace it;
+    /// choose another name in the network configuration.
+    #[error("expected a {expected}, found {found}")]
+    Kind { expected: String, found: String },
+    /// An interface with this name exists on top of another NIC. The agent does not replace it;
+    /// choose another name in the network configuration.
+    #[error("its parent is another device")]
+    Parent,
+}
+
 impl VirtualLink {
     /// Builds a bond without ports. Leaves out options that name a port: see
     /// [`bond_port_option`].
@@ -202,7 +215,7 @@ impl VirtualLink {
     ///
     /// # Errors
     /// If the existing device is of another kind or has another parent.
-    pub(super) fn differences(&self, there: &LinkMessage) -> Result<Vec<&LinkOption>, String> {
+    pub(super) fn differences(&self, there: &LinkMessage) -> Result<Vec<&LinkOption>, OtherDevice> {
         let (mut kind, mut data, mut parent) = (None, None, None);
         for attribute in &there.attributes {
             match attribute {
@@ -221,10 +234,13 @@ impl VirtualLink {
         }
         if kind != Some(&self.kind) {
             let found = kind.map_or_else(|| "a NIC".to_owned(), |kind| format!("a {kind}"));
-            return Err(format!("expected a {}, found {found}", self.kind));
+            return Err(OtherDevice::Kind {
+                expected: self.kind.to_string(),
+                found,
+            });
         }
         if self.parent.is_some() && parent != self.parent {
-            return Err("its parent is another device".to_owned());
+            return Err(OtherDevice::Parent);
         }
         let has = |wanted: &&LinkOption| match (&wanted.value, data) {
             (OptionValue::Bond(info), Some(InfoData::Bond(list))) => list.contains(info),
@@ -417,7 +433,8 @@ mod tests {
         };
         let wanted = bond(&asked);
         let texts = |there: &VirtualLink| {
-            let found = wanted.differences(&there.request())?;
+            let found = wanted.differences(&there.request());
+            let found = found.map_err(|error| error.to_string())?;
             Ok(found.iter().map(|o| o.text.clone()).collect::<Vec<_>>())
         };
         assert_eq!(texts(&bond(&asked)), Ok(vec![]));

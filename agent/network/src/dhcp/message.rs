@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use dhcproto::error::EncodeError;
 use dhcproto::v4::{DhcpOption, DhcpOptions, Flags, Message, MessageType, Opcode, OptionCode};
 use dhcproto::{Decodable as _, Decoder, Encodable as _, Encoder};
 use landfall_network_plan::MacAddr;
@@ -58,7 +59,7 @@ impl Request {
         settings: &Settings,
         transaction: u32,
         seconds: u16,
-    ) -> Result<Vec<u8>, String> {
+    ) -> Result<Vec<u8>, EncodeError> {
         let current = match self {
             Request::Keep { address } => address,
             Request::Discover | Request::Take { .. } | Request::Decline { .. } => {
@@ -74,9 +75,7 @@ impl Request {
             .set_secs(seconds);
         self.options(settings, message.opts_mut());
         let mut bytes = Vec::with_capacity(SHORTEST);
-        message
-            .encode(&mut Encoder::new(&mut bytes))
-            .map_err(|error| error.to_string())?;
+        message.encode(&mut Encoder::new(&mut bytes))?;
         if bytes.len() < SHORTEST {
             bytes.resize(SHORTEST, 0);
         }

@@ -223,7 +223,7 @@ impl Machine {
         outputs.push(
             match request.encode(&self.identity, self.host_name.as_deref()) {
                 Ok(message) => Output::Send(message),
-                Err(error) => Output::Report(Event::Trouble(error)),
+                Err(error) => Output::Report(Event::Trouble(error.to_string())),
             },
         );
     }

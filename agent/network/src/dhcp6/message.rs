@@ -2,6 +2,7 @@
 
 use std::net::Ipv6Addr;
 
+use dhcproto::error::EncodeError;
 use dhcproto::v6::{
     DhcpOption, DhcpOptions, IAAddr, IANA, Message, MessageType, NtpSuboption, ORO, OptionCode,
     UnknownOption,
@@ -46,7 +47,11 @@ pub struct Request<'a> {
 
 impl Request<'_> {
     /// Encodes the message. The error is the codec's.
-    pub fn encode(&self, identity: &Identity, host_name: Option<&str>) -> Result<Vec<u8>, String> {
+    pub fn encode(
+        &self,
+        identity: &Identity,
+        host_name: Option<&str>,
+    ) -> Result<Vec<u8>, EncodeError> {
         let mut message = Message::new_with_id(self.kind, self.transaction);
         let options = message.opts_mut();
         options.insert(DhcpOption::ClientId(identity.duid.clone()));
@@ -70,9 +75,7 @@ impl Request<'_> {
             options.insert(DhcpOption::ORO(ORO { opts: wanted }));
         }
         let mut bytes = Vec::new();
-        message
-            .encode(&mut Encoder::new(&mut bytes))
-            .map_err(|error| error.to_string())?;
+        message.encode(&mut Encoder::new(&mut bytes))?;
         Ok(bytes)
     }
 }
