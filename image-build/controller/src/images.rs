@@ -6,7 +6,7 @@
 //! all hosts have, the host's key and its network.
 
 use landfall_host_media::{HostError, HostVersion};
-use landfall_image_service::{HostPaths, HostStore, PublicUrl, PutError};
+use landfall_image_service::{HostPaths, HostStore, PublicUrl, PutError, UrlError};
 use landfall_network_plan::Document;
 use sha2::{Digest as _, Sha256};
 
@@ -24,6 +24,16 @@ pub(crate) struct ImageUrls {
     pub(crate) image: String,
     /// The kernel, for [`Format::Initrd`].
     pub(crate) kernel: Option<String>,
+}
+
+/// Why a host cannot have an image. The operator reads it in the conditions of the
+/// `PreprovisioningImage` and of the `BareMetalHost`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RenderError {
+    #[error("{}", reason(.0))]
+    Put(PutError),
+    #[error(transparent)]
+    Url(#[from] UrlError),
 }
 
 /// A host's image that can be published.
@@ -65,12 +75,11 @@ impl Images {
     /// Makes a host's image and determines its URLs. Publishes nothing.
     ///
     /// # Errors
-    /// If the host cannot have an image. The operator reads the reason in the
-    /// conditions of the `PreprovisioningImage` and of the `BareMetalHost`.
-    pub(crate) fn render(&self, host: &Host) -> Result<Rendered, String> {
+    /// If the host cannot have an image.
+    pub(crate) fn render(&self, host: &Host) -> Result<Rendered, RenderError> {
         let version = self.version(host);
         let paths = self.store.paths_of(&store_name(&host.key), &version);
-        let paths = paths.map_err(|error| reason(&error))?;
+        let paths = paths.map_err(RenderError::Put)?;
         let urls = self.urls(&paths, host.format)?;
         Ok(Rendered { urls, version })
     }
@@ -104,11 +113,8 @@ impl Images {
         self.common.clone().with_host(&host)
     }
 
-    fn urls(&self, paths: &HostPaths, format: Format) -> Result<ImageUrls, String> {
-        let url = |path: &str| {
-            let url = self.public_url.join(path);
-            url.map_err(|error| error.to_string())
-        };
+    fn urls(&self, paths: &HostPaths, format: Format) -> Result<ImageUrls, UrlError> {
+        let url = |path: &str| self.public_url.join(path);
         Ok(match format {
             Format::Iso => ImageUrls {
                 image: url(&paths.iso)?,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
-use landfall_host_manifests::{NETWORK_KEYS, host, network_of_keys};
+use landfall_host_manifests::{NETWORK_KEYS, NetworkSecretError, host, network_of_keys};
 use landfall_network_plan::Document;
 
 /// At most this many faults of a description are reported.
@@ -19,32 +19,46 @@ pub(crate) fn is_for_network(secret: &Secret) -> bool {
     })
 }
 
+/// Why a Secret describes no network. Shows no value of a key that is not for a network.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NetworkError {
+    #[error(transparent)]
+    Keys(#[from] NetworkSecretError),
+    /// Holds the faults in one line.
+    #[error("{kind}: {faults}")]
+    Plan { kind: &'static str, faults: String },
+    /// The network data of the host has no interface, and would switch off every NIC. Add one
+    /// to the Secret.
+    #[error("{0}: expected at least one interface, found none")]
+    NoInterface(&'static str),
+}
+
 /// The network that the Secret describes, checked with the code that reads it in the
 /// ramdisk.
 ///
 /// # Errors
-/// The faults in words. They show no value of a key that is not for a network.
-pub(crate) fn network_of(secret: &Secret) -> Result<Document, String> {
+/// If it describes none.
+pub(crate) fn network_of(secret: &Secret) -> Result<Document, NetworkError> {
     let data: BTreeMap<&str, &[u8]> = secret
         .data
         .iter()
         .flatten()
         .map(|(key, value)| (key.as_str(), value.0.as_slice()))
         .collect();
-    let document = network_of_keys(&data).map_err(|error| error.to_string())?;
+    let document = network_of_keys(&data)?;
     if document == Document::None {
         return Ok(document);
     }
     let host = host(None, document);
     let kind = host.document.kind();
     let plan = host.plan();
-    let plan = plan.map_err(|error| format!("{kind}: {}", joined(error.lines())))?;
+    let plan = plan.map_err(|error| NetworkError::Plan {
+        kind,
+        faults: joined(error.lines()),
+    })?;
     if plan.interfaces.is_empty() && plan.installed.is_empty() {
-        // Such a network would switch off every NIC. image-customization-controller
-        // rejects it too.
-        return Err(format!(
-            "{kind}: expected at least one interface, found none"
-        ));
+        // image-customization-controller rejects it too.
+        return Err(NetworkError::NoInterface(kind));
     }
     Ok(host.document)
 }
@@ -97,11 +111,13 @@ mod tests {
             ),
             ("nmstate", &many, "nmstate: interfaces[0].type: "),
         ] {
-            let fault = network_of(&secret(&[(key, text)])).unwrap_err();
+            let fault = network_of(&secret(&[(key, text)])).unwrap_err().to_string();
             assert!(fault.starts_with(expected), "{fault}");
             assert!(fault.len() < 8192, "{fault}");
         }
-        let fault = network_of(&secret(&[("nmstate", &many)])).unwrap_err();
+        let fault = network_of(&secret(&[("nmstate", &many)]))
+            .unwrap_err()
+            .to_string();
         assert!(fault.ends_with(" more"), "{fault}");
     }
 
@@ -131,7 +147,7 @@ mod tests {
                         prop_assert!(NetworkPlan::from_network_data(&text).is_ok());
                     }
                     Ok(Document::None) => prop_assert!(text.trim().is_empty()),
-                    Err(fault) => prop_assert!(!fault.is_empty()),
+                    Err(fault) => prop_assert!(!fault.to_string().is_empty()),
                 }
             }
         }

@@ -306,7 +306,8 @@ impl<'c> Run<'c> {
             format: wanted.format,
             network,
         };
-        self.context.images.render(&host)
+        let rendered = self.context.images.render(&host);
+        rendered.map_err(|error| error.to_string())
     }
 
     fn publish(&mut self) {
