@@ -22,9 +22,29 @@ pub(super) fn kernel_release() -> String {
     )
 }
 
-pub(super) fn insert(path: &Path) -> Result<(), String> {
+/// Why a module is not in the kernel.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InsertError {
+    /// The file cannot be read or unpacked.
+    #[error(transparent)]
+    File(#[from] io::Error),
+    /// The kernel is locked down by Secure Boot, and the module has no signature that it trusts.
+    /// Use the modules of the kernel's own package, or sign them with a key that the kernel
+    /// trusts.
+    #[error("{0}: under Secure Boot the kernel accepts only modules whose signature it trusts")]
+    Signature(Errno),
+    /// The kernel rejects the module because it was built for another kernel. Build the ramdisk
+    /// again with the kernel and the modules of one package.
+    #[error("{error}: built for another kernel than {}?", kernel_release())]
+    OtherKernel { error: Errno },
+    /// Another refusal of the kernel.
+    #[error(transparent)]
+    Refused(Errno),
+}
+
+pub(super) fn insert(path: &Path) -> Result<(), InsertError> {
     let parameters = parameters(path);
-    let file = File::open(path).map_err(|error| error.to_string())?;
+    let file = File::open(path)?;
     let packed = path.extension().is_some_and(|suffix| suffix != "ko");
     let flags = if packed {
         COMPRESSED_FILE
@@ -41,7 +61,7 @@ pub(super) fn insert(path: &Path) -> Result<(), String> {
         // (MODULE_DECOMPRESS). For other formats it returns ENOEXEC or EINVAL
         // (measured).
         Err(Errno::ENOEXEC | Errno::EINVAL | Errno::EOPNOTSUPP) if packed => {
-            let image = unpack(path).map_err(|error| error.to_string())?;
+            let image = unpack(path)?;
             match init_module(&image, parameters) {
                 Ok(()) | Err(Errno::EEXIST | Errno::ENODEV) => Ok(()),
                 Err(error) => Err(refusal(error)),
@@ -64,18 +84,11 @@ fn parameters(path: &Path) -> &'static CStr {
     }
 }
 
-fn refusal(error: Errno) -> String {
+fn refusal(error: Errno) -> InsertError {
     match error {
-        Errno::EPERM | Errno::EKEYREJECTED => format!(
-            "{error}: under Secure Boot the kernel accepts only modules whose signature it trusts"
-        ),
-        Errno::ENOEXEC | Errno::ENOENT => {
-            format!(
-                "{error}: built for another kernel than {}?",
-                kernel_release()
-            )
-        }
-        _ => error.to_string(),
+        Errno::EPERM | Errno::EKEYREJECTED => InsertError::Signature(error),
+        Errno::ENOEXEC | Errno::ENOENT => InsertError::OtherKernel { error },
+        _ => InsertError::Refused(error),
     }
 }
 

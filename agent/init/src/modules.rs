@@ -3,15 +3,29 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use landfall_module_index::{INDEX_NAME, Index, MAX_INDEX_BYTES, ModuleId, Resolution};
+use landfall_module_index::{INDEX_NAME, Index, MAX_INDEX_BYTES, ModuleId, ParseError, Resolution};
 
-use super::module_file;
+use super::module_file::{self, InsertError};
 
-type Insert = Box<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
+type Insert = Box<dyn Fn(&Path) -> Result<(), InsertError> + Send + Sync>;
+
+/// Why init knows no modules.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum IndexError {
+    /// The list of the modules in the ramdisk is missing or unreadable, so init loads no
+    /// drivers. Build the ramdisk again, and compare its digest with the file that the host
+    /// boots.
+    #[error("cannot read the module index {}: {error}", .path.display())]
+    Unreadable { path: PathBuf, error: io::Error },
+    /// The list of the modules in the ramdisk has a fault, which follows. Init loads no drivers;
+    /// build the ramdisk again.
+    #[error("cannot use {}: {error}", .path.display())]
+    Unusable { path: PathBuf, error: ParseError },
+}
 
 pub(super) struct Modules {
     index: Index,
@@ -43,25 +57,27 @@ pub(super) enum Outcome {
 
 impl Modules {
     /// The modules that the builder put into the ramdisk for the running kernel.
-    pub(super) fn of_running_kernel() -> Result<Self, String> {
+    pub(super) fn of_running_kernel() -> Result<Self, IndexError> {
         let directory = Path::new("/lib/modules").join(module_file::kernel_release());
         let path = directory.join(INDEX_NAME);
         let mut text = String::new();
-        File::open(&path)
-            .and_then(|file| {
-                file.take(MAX_INDEX_BYTES as u64 + 1)
-                    .read_to_string(&mut text)
-            })
-            .map_err(|error| format!("cannot read the module index {}: {error}", path.display()))?;
-        let index = Index::parse(&text)
-            .map_err(|error| format!("cannot use {}: {error}", path.display()))?;
-        Ok(Self::new(index, directory, module_file::insert))
+        let read = File::open(&path).and_then(|file| {
+            file.take(MAX_INDEX_BYTES as u64 + 1)
+                .read_to_string(&mut text)
+        });
+        if let Err(error) = read {
+            return Err(IndexError::Unreadable { path, error });
+        }
+        match Index::parse(&text) {
+            Ok(index) => Ok(Self::new(index, directory, module_file::insert)),
+            Err(error) => Err(IndexError::Unusable { path, error }),
+        }
     }
 
     pub(super) fn new(
         index: Index,
         directory: PathBuf,
-        insert: impl Fn(&Path) -> Result<(), String> + Send + Sync + 'static,
+        insert: impl Fn(&Path) -> Result<(), InsertError> + Send + Sync + 'static,
     ) -> Self {
         Self {
             index,

@@ -5,7 +5,7 @@ use syn::{GenericArgument, Ident, PathArguments, ReturnType, Signature, Type};
 use super::collect::Kind;
 
 /// The functions whose result says why something fails, or what the program does about it.
-const SAYING: [&str; 31] = [
+const SAYING: [&str; 30] = [
     "bad_name",
     "condition",
     "cut_off",
@@ -27,7 +27,6 @@ const SAYING: [&str; 31] = [
     "not_the_file",
     "proves_nothing",
     "reason",
-    "refusal",
     "replaced_config",
     "unclear_hints",
     "unknown",
