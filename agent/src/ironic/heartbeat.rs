@@ -15,6 +15,7 @@ use landfall_sys::memory_use;
 use tokio::sync::Notify;
 
 use super::service::{self, Service};
+use super::transport::Unanswered;
 use super::wire::{self, Heartbeat};
 
 /// The value of `agent_version`. Ironic compares it with 3.0 to see what the
@@ -157,7 +158,7 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn of(outcome: &Result<Answer, String>) -> Self {
+    fn of(outcome: &Result<Answer, Unanswered>) -> Self {
         let Ok(answer) = outcome else {
             return Self::Failed;
         };
@@ -205,7 +206,12 @@ impl Pace {
     }
 }
 
-fn report(service: &Service, outcome: Result<Answer, String>, verdict: &Verdict, pause: Duration) {
+fn report(
+    service: &Service,
+    outcome: Result<Answer, Unanswered>,
+    verdict: &Verdict,
+    pause: Duration,
+) {
     let next = format!("next in {:.0} s", pause.as_secs_f64());
     let answer = match outcome {
         Ok(answer) => format!("heartbeat to {}: {}", service.base(), wire::fault(&answer)),
@@ -236,7 +242,7 @@ mod tests {
         }
     }
 
-    fn answer(status: u16) -> Result<Answer, String> {
+    fn answer(status: u16) -> Result<Answer, Unanswered> {
         Ok(Answer {
             status,
             date: None,
@@ -244,7 +250,7 @@ mod tests {
         })
     }
 
-    fn without_conductor() -> Result<Answer, String> {
+    fn without_conductor() -> Result<Answer, Unanswered> {
         Ok(Answer {
             status: 400,
             date: None,
@@ -259,7 +265,7 @@ mod tests {
         for (outcome, least, most) in [
             (answer(202), 9.0, 18.0),
             (answer(409), 5.0, 10.0),
-            (Err("connection refused".to_owned()), 5.0, 10.0),
+            (Err(Unanswered::NoUrl), 5.0, 10.0),
             (answer(404), 5.0, 10.0),
             (answer(403), 10.0, 20.0),
             (answer(401), 20.0, 40.0),

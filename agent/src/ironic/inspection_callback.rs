@@ -104,7 +104,7 @@ pub async fn post_inventory(
                 let fault = format!("{}: {}", places.first(), wire::fault(&answer));
                 (fault, Some(answer.status))
             }
-            Err(fault) => (fault, None),
+            Err(unanswered) => (unanswered.to_string(), None),
         };
         if status == Some(413) {
             return Err(NotTaken::TooLarge(fault));

@@ -157,7 +157,7 @@ pub async fn look_up_until_known(
                 remedy = remedy_of(&answer);
                 explain(&answer)
             }
-            Err(fault) => fault,
+            Err(unanswered) => unanswered.to_string(),
         };
         let (fault, own_remedy) = with_remedy(&fault);
         let left = retry_policy.total.saturating_sub(since.elapsed());

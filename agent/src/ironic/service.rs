@@ -7,7 +7,7 @@ use landfall_http_client::Answer;
 use reqwest::Method;
 use serde::de::IgnoredAny;
 
-use super::transport::{Places, Request, Transport};
+use super::transport::{Places, Request, Transport, Unanswered};
 use super::wire::Root;
 
 const fn version(minor: u16) -> ApiVersion {
@@ -152,7 +152,7 @@ impl Service {
         }
     }
 
-    pub(super) async fn get_lookup(&self, query: &str) -> Result<Answer, String> {
+    pub(super) async fn get_lookup(&self, query: &str) -> Result<Answer, Unanswered> {
         let request = Request {
             method: Method::GET,
             path: &format!("/v1/lookup?{query}"),
@@ -168,7 +168,7 @@ impl Service {
         uuid: &str,
         body: String,
         has_status: bool,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, Unanswered> {
         let newest = match has_status {
             true => HEARTBEAT_WITH_STATUS,
             false => HEARTBEAT,

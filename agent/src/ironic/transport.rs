@@ -61,6 +61,15 @@ impl Places {
     }
 }
 
+/// Why no URL has answered, for the last of them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unanswered {
+    #[error("no URL")]
+    NoUrl,
+    #[error("{url}: {reason}")]
+    Url { url: String, reason: String },
+}
+
 impl Transport {
     /// Tries one URL after the other until one answers, with whatever status.
     ///
@@ -71,23 +80,29 @@ impl Transport {
         &self,
         places: &Places,
         request: &Request<'_>,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, Unanswered> {
         let urls = places.list();
-        let mut fault = "no URL".to_owned();
+        let mut unanswered = Unanswered::NoUrl;
         for (number, url) in urls.iter().enumerate() {
             match self.ask_one(url, request).await {
                 Ok(answer) => {
                     places.put_first(url);
                     return Ok(answer);
                 }
-                Err(text) => fault = format!("{url}: {text}"),
+                Err(reason) => {
+                    unanswered = Unanswered::Url {
+                        url: url.clone(),
+                        reason,
+                    };
+                }
             }
             if number + 1 < urls.len() {
-                let (fault, remedy) = split_remedy(&fault);
+                let text = unanswered.to_string();
+                let (fault, remedy) = split_remedy(&text);
                 tracing::warn!("{fault}; trying the next URL{remedy}");
             }
         }
-        Err(fault)
+        Err(unanswered)
     }
 
     async fn ask_one(&self, url: &str, request: &Request<'_>) -> Result<Answer, String> {
