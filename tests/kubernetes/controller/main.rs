@@ -1,11 +1,13 @@
 //! The controller with a real kube-apiserver and etcd (`make test-controller`).
 //!
-//! Each test has an API server of its own, and uses the roles of the manifests.
+//! Each test has an API server of its own, and uses the roles of the manifests. The test of
+//! the Deployment needs root, because it mounts the files of a pod.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod copies;
 mod deletion;
+mod deployment;
 mod gaps;
 mod hostile;
 mod life;

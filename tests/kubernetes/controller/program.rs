@@ -1,4 +1,4 @@
-//! The program as the deployment starts it, for the hosts of all namespaces.
+//! The program from its start to its end, for the hosts of all namespaces.
 
 use std::fs;
 use std::net::TcpListener;
@@ -32,16 +32,6 @@ impl Drop for Program {
 
 impl Program {
     async fn start(cluster: &Cluster) -> Result<Self> {
-        let program = std::env::current_exe()?;
-        let program = program.parent().and_then(Path::parent);
-        let program = program
-            .context("a test without a folder")?
-            .join("landfall-image");
-        ensure!(
-            program.exists(),
-            "{}: expected the program; build it with `cargo build -p landfall-image --features controller`",
-            program.display()
-        );
         let directory = tempfile::tempdir()?;
         let at = directory.path();
         fs::write(at.join("base.iso"), base_iso())?;
@@ -57,7 +47,7 @@ impl Program {
         }
         let [plain, secure, health, status] = ports;
         let log = fs::File::create(at.join("log"))?;
-        let child = Command::new(program)
+        let child = Command::new(built_program()?)
             .current_dir(at)
             .args([
                 "controller",
@@ -112,6 +102,21 @@ impl Program {
     }
 }
 
+/// The program that `make test-controller` builds next to the tests.
+pub(crate) fn built_program() -> Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    let target = test.parent().and_then(Path::parent);
+    let program = target
+        .context("a test without a folder")?
+        .join("landfall-image");
+    ensure!(
+        program.exists(),
+        "{}: expected the program; build it with `cargo build -p landfall-image --features controller`",
+        program.display()
+    );
+    Ok(program)
+}
+
 /// A certificate with this name, and its key.
 fn certificate(at: &Path, name: &str) -> Result<()> {
     let output = Command::new("openssl")
@@ -127,7 +132,8 @@ fn certificate(at: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn get(url: &str) -> Result<(u16, Vec<u8>)> {
+/// The status code, 0 without an answer, and the body.
+pub(crate) fn get(url: &str) -> Result<(u16, Vec<u8>)> {
     let output = Command::new("curl")
         .args(["-s", "-o", "-", "-w", "\n%{http_code}", url])
         .output()?;

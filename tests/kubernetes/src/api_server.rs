@@ -161,13 +161,28 @@ impl ApiServer {
         }
     }
 
+    /// The port of kube-apiserver on the loopback address.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The file with the certificate of kube-apiserver and of its authority, in PEM.
+    ///
+    /// # Errors
+    /// If the server has not begun to make it.
+    pub fn certificate(&self) -> Result<PathBuf> {
+        let certificate = self.directory.path().join("certificates/apiserver.crt");
+        ensure!(certificate.exists(), "no certificate yet");
+        Ok(certificate)
+    }
+
     /// The configuration file of a user: `admin`, `controller` or `nobody`.
     ///
     /// # Errors
-    /// If the server has not begun to make its certificate.
+    /// As [`ApiServer::certificate`].
     pub fn kubeconfig(&self, user: &str) -> Result<String> {
-        let certificate = self.directory.path().join("certificates/apiserver.crt");
-        ensure!(certificate.exists(), "no certificate yet");
+        let certificate = self.certificate()?;
         let file = serde_json::json!({
             "apiVersion": "v1",
             "kind": "Config",

@@ -58,13 +58,7 @@ impl Cluster {
     /// # Errors
     /// If that is not possible.
     pub async fn start_kustomization(name: &str) -> Result<Self> {
-        let output = Command::new(program("kubectl")?)
-            .arg("kustomize")
-            .arg(manifests().join(name))
-            .output()?;
-        let error = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "kubectl kustomize {name}: {error}");
-        let mut objects = yaml_documents(&String::from_utf8(output.stdout)?)?;
+        let mut objects = rendered(name)?;
         for object in &mut objects {
             // Where kubectl would create it.
             if object["metadata"]["namespace"].is_null() {
@@ -313,6 +307,23 @@ impl Conditions {
 #[must_use]
 pub fn manifests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../image-build/controller/manifests")
+}
+
+/// The objects of a kustomization of the controller's manifests, as kubectl renders them.
+///
+/// # Errors
+/// If there is no kubectl, or it fails.
+pub fn rendered(kustomization: &str) -> Result<Vec<Value>> {
+    let output = Command::new(program("kubectl")?)
+        .arg("kustomize")
+        .arg(manifests().join(kustomization))
+        .output()?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "kubectl kustomize {kustomization}: {error}"
+    );
+    Ok(yaml_documents(&String::from_utf8(output.stdout)?)?)
 }
 
 /// The objects of a file in the controller's manifests.

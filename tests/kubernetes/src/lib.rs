@@ -11,7 +11,7 @@ mod intercept;
 mod running_copy;
 
 pub use api_server::{ApiServer, program};
-pub use cluster::{Cluster, Conditions, NAMESPACE, manifests, wait_for};
+pub use cluster::{Cluster, Conditions, NAMESPACE, manifests, rendered, wait_for};
 pub use crash::{Crash, When};
 pub use gate::{Gate, Seen};
 pub use images::{ServedImages, base_iso};
