@@ -1,12 +1,12 @@
 //! The container for OpenShift's `ironicAgentImage`.
 //!
-//! These tests are about its content. The end-to-end tests start it in a live system
-//! (`tests/e2e/agent_container.rs`).
+//! These tests are about its content, and start it where it must not run. The end-to-end
+//! tests start it in a live system (`tests/e2e/agent_container.rs`).
 
 use serde_json::Value;
 
 use crate::podman::Podman;
-use crate::run;
+use crate::{output, run};
 
 const IMAGE: &str = concat!("localhost/landfall-agent:", env!("CARGO_PKG_VERSION"));
 
@@ -34,7 +34,7 @@ fn the_agent_reads_the_configuration_of_the_image_and_of_the_unit() {
 }
 
 #[test]
-fn the_image_starts_the_agent() {
+fn the_image_names_the_agent_as_its_program() {
     let podman = Podman::with_image("landfall-agent.tar", IMAGE);
     let inspected = run(podman.command().args(["image", "inspect", IMAGE]));
     let inspected: Value = serde_json::from_str(&inspected).unwrap();
@@ -42,4 +42,40 @@ fn the_image_starts_the_agent() {
     let entrypoint = ["/usr/local/bin/landfall-agent", "run"];
     assert_eq!(config["Entrypoint"], serde_json::json!(entrypoint));
     assert_eq!(inspected[0]["Architecture"], "amd64");
+}
+
+/// Whoever tries the image on another machine keeps its disks. Without `--privileged`,
+/// /dev of the container has none, should the agent be wrong.
+#[test]
+fn it_refuses_to_run_without_the_unit() {
+    let podman = Podman::with_image("landfall-agent.tar", IMAGE);
+    let nothing = tempfile::tempdir().unwrap();
+    for (options, missing) in [
+        (
+            &[][..],
+            &["expected to be in two PID namespaces, found 0"][..],
+        ),
+        (
+            &["--name=ironic-agent", "--volume=/proc:/mnt/coreos/proc:ro"],
+            // The second one if this machine is a container.
+            &[
+                "expected the root of the host's PID 1 at /mnt/coreos",
+                "expected the host's procfs at /mnt/coreos/proc",
+            ],
+        ),
+    ] {
+        let mut command = podman.run(nothing.path(), "/nothing");
+        // In seconds: an agent that runs does not end by itself.
+        command.arg("--timeout=120").args(options).arg(IMAGE);
+        let output = output(&mut command);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{options:?}: {error}");
+        let refusal = "this container is not OpenShift's agent container on a live system: ";
+        let (_, reason) = error
+            .split_once(refusal)
+            .unwrap_or_else(|| panic!("{options:?}: expected {refusal:?}, found {error}"));
+        let is_expected = missing.iter().any(|missing| reason.starts_with(missing));
+        assert!(is_expected, "{options:?}: {error}");
+        assert!(reason.contains("; nothing was changed"), "{error}");
+    }
 }
