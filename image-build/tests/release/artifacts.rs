@@ -2,19 +2,24 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::web_server::{Apache, public_directory};
 use crate::{output, release, repository, run, upstream};
+
+/// The names of the artefacts, and the endings of the same files for upstream's layout.
+const ARTEFACTS: [(&str, &str); 2] = [("kernel", "kernel"), ("ramdisk", "initramfs")];
 
 /// Copies an artefact out of its archive, as `skopeo copy ... docker://` does, and
 /// compares what Ironic compares: the digest of the manifest and that of its layer.
 #[test]
 fn skopeo_copies_kernel_and_ramdisk() {
     let archive = release().join("oci/landfall-ramdisk.tar");
-    for (name, ending) in [("kernel", "kernel"), ("ramdisk", "initramfs")] {
+    for (name, ending) in ARTEFACTS {
         let work = tempfile::tempdir().unwrap();
         let digest = work.path().join("digest");
         run(Command::new("skopeo")
@@ -41,7 +46,7 @@ fn skopeo_copies_kernel_and_ramdisk() {
 struct Registry(Child);
 
 impl Registry {
-    fn start(directory: &std::path::Path) -> (Self, String) {
+    fn start(directory: &Path) -> (Self, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         drop(listener);
@@ -66,41 +71,74 @@ impl Drop for Registry {
     }
 }
 
+/// Pushes an artefact as soon as the registry answers, and returns the digest of its
+/// manifest.
+fn push(name: &str, address: &str, work: &Path) -> String {
+    let archive = release().join("oci/landfall-ramdisk.tar");
+    let digest = work.join("digest");
+    let push = || {
+        let mut skopeo = Command::new("skopeo");
+        skopeo
+            .args(["copy", "--quiet", "--preserve-digests", "--digestfile"])
+            .arg(&digest)
+            .arg("--dest-tls-verify=false")
+            .arg(format!("oci-archive:{}:{name}", archive.display()))
+            .arg(format!("docker://{address}/landfall/ipa:{name}"));
+        output(&mut skopeo).status.success()
+    };
+    let end = Instant::now() + Duration::from_secs(30);
+    while !push() {
+        assert!(Instant::now() < end, "the registry takes nothing");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    fs::read_to_string(digest).unwrap().trim().to_owned()
+}
+
+/// Ironic's code, which fetches the artefact of this digest into a file and prints its
+/// type.
+fn fetch(digest: &str, address: &str, file: &Path) -> Command {
+    let mut python = Command::new(repository().join("out/ironic/venv/bin/python"));
+    python
+        // skopeo uses no proxy for an address of this machine, but Python does.
+        .env("no_proxy", "127.0.0.1")
+        .arg(repository().join("tests/release/fetch_with_ironic.py"))
+        .arg(format!("oci://{address}/landfall/ipa@{digest}"))
+        .arg(file);
+    python
+}
+
 #[test]
 fn ironic_fetches_both_from_a_registry() {
     let work = tempfile::tempdir().unwrap();
     let (_registry, address) = Registry::start(work.path());
-    let archive = release().join("oci/landfall-ramdisk.tar");
-    for (name, ending) in [("kernel", "kernel"), ("ramdisk", "initramfs")] {
-        let digest = work.path().join("digest");
-        let push = || {
-            let mut skopeo = Command::new("skopeo");
-            skopeo
-                .args(["copy", "--quiet", "--preserve-digests", "--digestfile"])
-                .arg(&digest)
-                .arg("--dest-tls-verify=false")
-                .arg(format!("oci-archive:{}:{name}", archive.display()))
-                .arg(format!("docker://{address}/landfall/ipa:{name}"));
-            output(&mut skopeo).status.success()
-        };
-        let end = Instant::now() + Duration::from_secs(30);
-        while !push() {
-            assert!(Instant::now() < end, "the registry takes nothing");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        let digest = fs::read_to_string(digest).unwrap();
+    for (name, ending) in ARTEFACTS {
+        let digest = push(name, &address, work.path());
         let fetched = work.path().join(name);
-        let kind = run(
-            Command::new(repository().join("out/ironic/venv/bin/python"))
-                // skopeo uses no proxy for an address of this machine, but Python does.
-                .env("no_proxy", "127.0.0.1")
-                .arg(repository().join("tests/release/fetch_with_ironic.py"))
-                .arg(format!("oci://{address}/landfall/ipa@{}", digest.trim()))
-                .arg(&fetched),
-        );
+        let kind = run(&mut fetch(&digest, &address, &fetched));
         assert_eq!(kind.trim(), "artifact");
         assert!(fs::read(fetched).unwrap() == upstream(ending), "{name}");
     }
+}
+
+/// A public registry answers 401 and gives a token to anybody. `docs/platforms/ironic.md`
+/// has the setting for it.
+#[test]
+fn ironic_gets_anonymous_tokens_only_with_a_file_for_secrets() {
+    let work = tempfile::tempdir().unwrap();
+    let (_registry, behind) = Registry::start(work.path());
+    let (name, ending) = ARTEFACTS[0];
+    let digest = push(name, &behind, work.path());
+    let tokens = public_directory();
+    let public = Apache::before_registry(&behind, tokens.path(), work.path());
+
+    let fetched = work.path().join(name);
+    let refused = output(&mut fetch(&digest, &public.address, &fetched));
+    assert!(!refused.status.success(), "expected a refusal");
+    let secrets = work.path().join("registries.json");
+    fs::write(&secrets, r#"{"auths":{}}"#).unwrap();
+    let kind = run(fetch(&digest, &public.address, &fetched).arg(&secrets));
+    assert_eq!(kind.trim(), "artifact");
+    assert!(fs::read(fetched).unwrap() == upstream(ending));
 }
 
 /// A conductor unpacks what begins as zstd with zstd(1), which refuses bytes after

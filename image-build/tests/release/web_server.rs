@@ -78,8 +78,33 @@ impl Apache {
         Self::with_rules(files, work, &rules)
     }
 
+    /// A front of the registry at the address `behind`: it answers 401 to requests without a
+    /// token, and gives one to whoever asks without a name. `files` is an empty directory.
+    pub fn before_registry(behind: &str, files: &Path, work: &Path) -> Self {
+        let token = files.join("token");
+        fs::write(&token, r#"{"token":"anonymous"}"#).unwrap();
+        run(Command::new("chmod").arg("644").arg(token));
+        let modules = ["rewrite", "headers", "proxy", "proxy_http"].map(|name| {
+            format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n")
+        });
+        let rules = format!(
+            "{}RewriteEngine On\n\
+             RewriteCond %{{HTTP:Authorization}} \"!=Bearer anonymous\"\n\
+             RewriteRule ^/v2/ - [R=401,L]\n\
+             RewriteRule ^/v2/(.*)$ http://{behind}/v2/$1 [P]\n\
+             RewriteCond %{{HTTP:Authorization}} .\n\
+             RewriteRule ^/token$ - [R=401,L]\n\
+             Header always set WWW-Authenticate \
+             'Bearer realm=\"http://ADDRESS/token\",service=\"registry\"'\n",
+            modules.concat()
+        );
+        Self::with_rules(files, work, &rules)
+    }
+
+    /// `ADDRESS` in the rules stands for the address of the server.
     fn with_rules(files: &Path, work: &Path, rules: &str) -> Self {
         let address = free_address();
+        let rules = rules.replace("ADDRESS", &address);
         let modules = "/usr/lib/apache2/modules";
         let (files, at) = (files.display(), work.display());
         let configuration = format!(
