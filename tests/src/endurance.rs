@@ -58,8 +58,9 @@ fn heartbeat_timeout(agents: u16) -> u32 {
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub agents: u16,
-    /// Also spend a day of waiting: see [`day`].
-    pub day: bool,
+    /// Also spend a day of waiting, which lasts so long: see [`day`] and
+    /// [`compressed_time::DAY`].
+    pub day: Option<Duration>,
     /// No agent has a trouble of its own, and all fetch one file through a [`Cache`].
     pub cached: bool,
     /// The agent's program.
@@ -121,16 +122,8 @@ async fn run(lab: &Lab, wanted: &Wanted) -> Result<(Figures, Vec<String>)> {
         day: None,
         ended,
     };
-    if wanted.day {
-        let day = day::spend(
-            lab,
-            &room,
-            &figures.ended,
-            &images,
-            &mut conductor,
-            compressed_time::DAY,
-        )
-        .await?;
+    if let Some(lasts) = wanted.day {
+        let day = day::spend(lab, &room, &figures.ended, &images, &mut conductor, lasts).await?;
         faults.extend(day.faults());
         figures.day = Some(day);
     }

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 use landfall_tests::endurance::cast::MOST_AGENTS;
+use landfall_tests::endurance::compressed_time::DAY;
 use landfall_tests::endurance::{Wanted, endure, report};
 use landfall_tests::{artifacts, lab};
 
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<()> {
     let wanted = Wanted {
         agents: arguments.agents,
-        day: arguments.day,
+        day: arguments.day.then_some(DAY),
         cached: false,
         agent: match &arguments.agent {
             Some(agent) => agent.canonicalize()?,
