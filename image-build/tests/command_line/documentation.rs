@@ -12,6 +12,7 @@ use landfall_documentation::page::pages;
 use landfall_documentation::run::Reader;
 
 use crate::fixture::Fixture;
+use crate::kargs;
 
 /// A directory like the repository after `make build`, with the files that the
 /// builder reads.
@@ -43,7 +44,19 @@ fn repository() -> Fixture {
         .output()
         .unwrap();
     assert!(built.status.success());
+    fixture.put("rhcos-qemu.x86_64.qcow2.gz", &coreos_image());
     fixture
+}
+
+/// A small image like that of CoreOS, in the format of the one for virtual machines.
+fn coreos_image() -> Vec<u8> {
+    let work = Fixture::new();
+    kargs::disk(&work, &["-b", "1024"]);
+    let path = |name: &str| work.path(name).to_str().unwrap().to_owned();
+    let (raw, qcow2) = (path("disk.raw"), path("disk.qcow2"));
+    kargs::run("qemu-img", &["convert", "-O", "qcow2", &raw, &qcow2]);
+    kargs::pack(&work, "gzip", "disk.qcow2", "disk.qcow2.gz");
+    fs::read(path("disk.qcow2.gz")).unwrap()
 }
 
 #[test]
