@@ -18,6 +18,10 @@ pub const FORMS: &str = "the forms of a fence:
   sh|console with: PATH [PATH...]
                           the same; the commands find these files of the repository in their
                           directory, under the last part of the path
+  console service with: PATH [PATH...]
+                          a transcript whose first command is a service of ours: it runs until
+                          the end of the page. Numbers, ids of versions and dates may differ
+  console client          a transcript of other programs, with that service; the same may differ
   sh|console not-run: WHY commands that no test can run; a test checks the options of our programs,
                           and looks up the sentences below them, lines of the console and errors
                           in the source
@@ -35,6 +39,10 @@ pub enum Use {
     Script,
     /// Commands with their output, and the files of the repository that they need.
     Transcript(Vec<String>),
+    /// The same, with a first command that runs until the end of the page.
+    Service(Vec<String>),
+    /// Commands of other programs with their output, with that service.
+    Client,
     /// Commands that no test can run.
     NotRun,
     /// The same with their output.
@@ -74,12 +82,19 @@ fn use_of(info: &str) -> Use {
         rest.strip_prefix(prefix)
             .is_some_and(|why| !why.trim().is_empty())
     };
-    let files = rest.strip_prefix("with: ").unwrap_or_default();
-    let files: Vec<String> = files.split_whitespace().map(str::to_owned).collect();
+    let service = match language {
+        "console" => rest.strip_prefix("service "),
+        _ => None,
+    };
+    let list = service.unwrap_or(rest);
+    let list = list.strip_prefix("with: ").unwrap_or_default();
+    let files: Vec<String> = list.split_whitespace().map(str::to_owned).collect();
     let is_run = rest.is_empty() || !files.is_empty();
     match (language, rest) {
         ("sh", _) if is_run => Use::Commands(files),
         ("sh", "script") => Use::Script,
+        ("console", "client") => Use::Client,
+        ("console", _) if service.is_some() && is_run => Use::Service(files),
         ("console", _) if is_run => Use::Transcript(files),
         ("sh", _) if has_reason("not-run: ") => Use::NotRun,
         ("console", _) if has_reason("not-run: ") => Use::NotRunTranscript,
@@ -137,6 +152,13 @@ mod tests {
             ("sh with: a/b.yaml  c.ign", Use::Commands(files())),
             ("console with: a/b.yaml c.ign", Use::Transcript(files())),
             ("console with:", Use::Unknown),
+            (
+                "console service with: a/b.yaml c.ign",
+                Use::Service(files()),
+            ),
+            ("console service", Use::Unknown),
+            ("sh service with: a/b.yaml", Use::Unknown),
+            ("console client", Use::Client),
             ("sh script with: a/b.yaml", Use::Unknown),
             ("text with: a/b.yaml", Use::Unknown),
             ("sh not-run: needs a cluster", Use::NotRun),

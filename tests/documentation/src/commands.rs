@@ -66,6 +66,8 @@ pub fn command_lines(block: &Block) -> Vec<String> {
         Use::Commands(_)
         | Use::Script
         | Use::Transcript(_)
+        | Use::Service(_)
+        | Use::Client
         | Use::NotRun
         | Use::NotRunTranscript => {}
         _ => return Vec::new(),
@@ -92,7 +94,7 @@ pub fn runs(block: &Block) -> bool {
     PROGRAMS.iter().any(|program| match block.used {
         Use::Commands(_) => !lines_of(block, program).is_empty(),
         Use::Script => calls(&block.text, program),
-        Use::Transcript(_) => !steps_of(&block.text, program).is_empty(),
+        Use::Transcript(_) | Use::Service(_) => !steps_of(&block.text, program).is_empty(),
         _ => false,
     })
 }

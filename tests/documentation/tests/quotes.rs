@@ -29,7 +29,10 @@ fn a_fence_of_which_no_test_runs_anything_says_so() {
     let idle: Vec<String> = { blocks.iter() }
         .filter(|block| {
             let used = &block.used;
-            matches!(used, Use::Commands(_) | Use::Script | Use::Transcript(_))
+            matches!(
+                used,
+                Use::Commands(_) | Use::Script | Use::Transcript(_) | Use::Service(_)
+            )
         })
         .filter(|block| !runs(block))
         .map(Block::place)
@@ -39,6 +42,18 @@ fn a_fence_of_which_no_test_runs_anything_says_so() {
         "write `not-run: WHY`, because no test runs anything of\n{}\n{FORMS}",
         idle.join("\n")
     );
+}
+
+#[test]
+fn a_fence_of_clients_follows_its_service() {
+    for page in pages().unwrap() {
+        let mut has_service = false;
+        for block in blocks(&page) {
+            has_service |= matches!(block.used, Use::Service(_));
+            let has_its_service = has_service || block.used != Use::Client;
+            assert!(has_its_service, "{}\n{FORMS}", block.place());
+        }
+    }
 }
 
 /// The lines of a block that one of our programs prints.
