@@ -36,7 +36,7 @@ pub struct Message {
     /// With the placeholders of the source, like `{path}`.
     pub text: String,
     pub kind: Kind,
-    /// What the documentation of the variant adds.
+    /// What the documentation of the variant adds, for a person who reads the message.
     pub meaning: String,
     pub remedy: String,
     pub is_permanent: bool,
@@ -346,6 +346,19 @@ pub(super) fn is_of_tests(attributes: &[Attribute]) -> bool {
             || attribute.path().is_ident("cfg")
                 && matches!(&attribute.meta, syn::Meta::List(list) if list.tokens.to_string() == "test")
     })
+}
+
+/// Begins the sentences of a comment that are for callers: what the variant holds, which
+/// the message shows.
+pub(super) const HOLDS: &str = "Holds ";
+
+/// The sentences of a variant's comment before those about what it holds.
+fn without_held_values(comment: &str) -> String {
+    let end = match comment.starts_with(HOLDS) {
+        true => Some(0),
+        false => comment.find(&format!(". {HOLDS}")).map(|at| at + 1),
+    };
+    comment[..end.unwrap_or(comment.len())].to_owned()
 }
 
 /// The text of the documentation comments, in one line.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::collect::{Kind, Message, classes_of, messages_of};
+use super::collect::{HOLDS, Kind, Message, classes_of, messages_of};
 use super::constants::{Constants, constants_of};
 use crate::page::repository;
 use crate::programs_texts::{ProgramsTexts, source_files};
@@ -127,10 +127,11 @@ fn cells(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The messages of this page that have no meaning: in the source neither, or it
-/// would be here.
+/// would be here. What an error holds is none.
 pub fn without_meaning(page: &str) -> Vec<&str> {
     let written = written(page);
-    let empty = written.iter().filter(|(_, meaning)| meaning.is_empty());
+    let empty =
+        { written.iter() }.filter(|(_, meaning)| meaning.is_empty() || meaning.starts_with(HOLDS));
     empty.map(|((_, message), _)| *message).collect()
 }
 
@@ -436,6 +437,8 @@ mod tests {
         message.text = "no reply from {url} -- test it".to_owned();
         assert_eq!(kept(&message), None);
         let page = format!("Asks:\n\n{}\n", row(&message, ""));
+        assert_eq!(without_meaning(&page), ["`no reply from {url}`"]);
+        let page = format!("Asks:\n\n{}\n", row(&message, "Holds the URL."));
         assert_eq!(without_meaning(&page), ["`no reply from {url}`"]);
     }
 }

@@ -158,6 +158,14 @@ fn a_variant_means_what_its_documentation_says() {
         (message.text.as_str(), message.meaning.as_str()),
         ("no {0}", "From there.")
     );
+    for (comment, meaning) in [
+        ("From there. Holds it.", "From there."),
+        ("Holds it. It is long.", ""),
+        ("It holds. It Holds it.", "It holds. It Holds it."),
+    ] {
+        let source = format!("enum E {{ /// {comment}\n#[error(\"no {{0}}\")] A(u8) }}");
+        assert_eq!(messages(&source).remove(0).meaning, meaning, "{comment}");
+    }
     let part = "enum What { #[error(\"its end\")] End }";
     assert_eq!(messages(part), []);
     let tests = "#[cfg(test)] mod tests { fn a() { Failure::other(\"x\") } }";

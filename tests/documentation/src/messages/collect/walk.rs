@@ -61,7 +61,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
                 text.and_then(|token| syn::parse_str::<syn::LitStr>(&token.to_string()).ok());
             let meaning = documentation(&variant.attrs);
             if let Some(message) = text.and_then(|text| self.add(text.value(), Kind::Error(None))) {
-                message.meaning = meaning;
+                message.meaning = without_held_values(&meaning);
             }
         }
         visit::visit_variant(self, variant);
