@@ -20,6 +20,7 @@ mod https;
 mod image_faults;
 mod image_kargs;
 mod image_service;
+mod image_service_unit;
 mod images;
 mod live_disks;
 mod live_system;
