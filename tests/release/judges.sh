@@ -1,5 +1,5 @@
 #!/bin/bash
-# Gets what judges a release: podman, skopeo, Apache, mmdebstrap and a registry from Debian, and the
+# Gets what judges a release: podman, skopeo, Apache, Ansible, mmdebstrap and a registry from Debian, and the
 # validator of CycloneDX from PyPI in an environment of its own.
 #
 #   tests/release/judges.sh -o DIR
@@ -9,7 +9,7 @@ set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
 # apache2-bin has the web server without its service.
-packages='podman runc skopeo mtools mandoc zstd python3-venv apache2-bin curl mmdebstrap'
+packages='podman runc skopeo mtools mandoc zstd python3-venv apache2-bin curl mmdebstrap ansible-core'
 
 [ "${1:-}" = -o ] && [ -n "${2:-}" ] || { sed -n 5p "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)

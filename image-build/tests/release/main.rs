@@ -1,11 +1,12 @@
 //! Judges the result of `make release` with the programs that its users have:
-//! podman, skopeo, apt, Apache, and the validator of CycloneDX.
+//! podman, skopeo, apt, Apache, Ansible, and the validator of CycloneDX.
 //!
 //! `make test-release` runs it. It needs root, because it runs containers.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps nothing has failed")]
 
 mod agent_container;
+mod ansible;
 mod artifacts;
 mod audit_data;
 mod builder_container;
