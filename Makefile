@@ -32,7 +32,7 @@ FIRMWARE ?= uefi
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
 TEST ?=
-LIFE ?=
+SCENARIO ?=
 ORACLE_SEED ?= 1
 ORACLE_LINES ?= 10000
 RUNS ?= 5
@@ -47,7 +47,7 @@ help: ## Show this help
 	@echo
 	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi; lab takes them, too)'
 	@echo '  make test-e2e TEST=NAME                     (default: all; tests/e2e)'
-	@echo '  make test-ironic LIFE=NAME                  (default: all; tests/ironic/lives.rs)'
+	@echo '  make test-ironic SCENARIO=NAME              (default: all; tests/ironic/scenarios.rs)'
 	@echo '  make bench RUNS=N                           (default: 5)'
 	@echo '  make endurance AGENTS=N                     (default: 50; at most 240)'
 	@echo '  make release RELEASE_NAMES="FLAVOR-BRANCH ..." RELEASE_OPTIONS="OPTION ..."'
@@ -167,7 +167,7 @@ test-ironic-gates: build image ironic ## Two scenarios under the real Ironic
 	cargo test $(tests) --test ironic
 
 test-ironic: build rescue image ironic ## All scenarios under the real Ironic; LANDFALL_LAB=keep leaves the lab running
-	cargo test $(tests) --test ironic -- --include-ignored --skip registry --skip controller $(LIFE)
+	cargo test $(tests) --test ironic -- --include-ignored --skip registry --skip controller $(SCENARIO)
 
 # The versions that metal3's ironic-standalone-operator supports, beside the pinned one
 # (ironic_types.go there).
@@ -175,7 +175,7 @@ test-conductors: build image ironic ## One scenario under each older Ironic that
 	for version in 35.1.0 37.0.0 38.0.0; do \
 	  tests/ironic/environment.sh --version $$version -o out/ironic-$$version && \
 	  LANDFALL_IRONIC=$$version \
-	    cargo test -p landfall-tests --test ironic -- --exact lives::virtual_media_uefi || exit 1; \
+	    cargo test -p landfall-tests --test ironic -- --exact scenarios::virtual_media_uefi || exit 1; \
 	done
 
 # Two API servers at a time need 1 GB of memory. The outage of one test lasts

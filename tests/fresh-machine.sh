@@ -37,7 +37,7 @@ steps=(
   'make demo'
   'make live-agent build live-system image peer installers ironic'
   'make test-e2e TEST=boot_ways::'
-  'make test-ironic LIFE="--exact lives::virtual_media_uefi"'
+  'make test-ironic SCENARIO="--exact scenarios::virtual_media_uefi"'
 )
 
 # make_root RELEASE DIR: the release's minimal system and the source tree.

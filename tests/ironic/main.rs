@@ -6,19 +6,19 @@
 
 mod endurance;
 mod kernel_arguments;
-mod lives;
+mod scenarios;
 
 use std::io::Write;
 use std::time::Instant;
 
-use landfall_tests::ironic::life::whole_life;
 use landfall_tests::ironic::plan::Plan;
+use landfall_tests::ironic::scenario;
 use landfall_tests::lab::{self, Lab};
 
 /// Runs the scenario of `plan` and prints how long it took.
-fn life(name: &str, plan: &Plan) {
+fn run_scenario(name: &str, plan: &Plan) {
     let began = Instant::now();
-    let result = lab::run(name, async |lab: &Lab| whole_life(lab, plan).await);
+    let result = lab::run(name, async |lab: &Lab| scenario::run(lab, plan).await);
     // Bypasses libtest's capture, which covers only the print macros.
     let _ = writeln!(
         std::io::stderr(),

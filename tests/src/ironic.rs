@@ -12,7 +12,6 @@ pub mod configuration;
 mod controller;
 pub mod guest;
 pub mod keep;
-pub mod life;
 pub mod node;
 mod operations;
 pub mod plan;
@@ -24,6 +23,7 @@ mod registry_tokens;
 pub mod replacement;
 mod rescue_login;
 mod restarts;
+pub mod scenario;
 pub(crate) mod service;
 pub(crate) mod services;
 

@@ -8,8 +8,8 @@ use anyhow::Result;
 use clap::Parser;
 use landfall_tests::host_arguments::{BootMedium, HostArguments};
 use landfall_tests::ironic::keep;
-use landfall_tests::ironic::life::Place;
 use landfall_tests::ironic::plan::{Boot, Plan};
+use landfall_tests::ironic::scenario::Place;
 use landfall_tests::lab::{self, Lab};
 
 /// Starts the real Ironic with one enrolled virtual host, and waits for Ctrl-C.

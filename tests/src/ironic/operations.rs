@@ -8,10 +8,10 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
-use super::life::{Place, installed_system_again, note};
 use super::node::{QUICK, WITH_AGENT};
 use super::plan::Plan;
 use super::restarts::{AWAY, agent_boots};
+use super::scenario::{Place, installed_system_again, note};
 use super::services::Stop;
 use crate::config_drive;
 use crate::lab::Lab;

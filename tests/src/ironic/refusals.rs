@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::Ironic;
 use super::configuration::Configuration;
-use super::life::Place;
 use super::node::WITH_AGENT;
 use super::plan::Plan;
 use super::restarts::agent_boots;
+use super::scenario::Place;
 use super::services::{Stop, write_configuration};
 use crate::installation::BOOT;
 use crate::journal::{Mark, Source};

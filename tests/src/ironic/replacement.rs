@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::configuration::{BootFiles, Configuration};
-use super::life::{Place, check_inventory, note};
 use super::node::{QUICK, WITH_AGENT};
 use super::plan::Plan;
 use super::restarts::agent_boots;
+use super::scenario::{Place, check_inventory, note};
 use crate::artifacts;
 use crate::documented_arguments::code;
 use crate::image_server::{self, ServedFile};

@@ -7,9 +7,9 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::Ironic;
-use super::life::Place;
 use super::node::{QUICK, WITH_AGENT};
 use super::plan::Plan;
+use super::scenario::Place;
 use super::services::Stop;
 use crate::ignition::Proof;
 use crate::installation::{BOOT, DEPLOYMENT};

@@ -1,4 +1,4 @@
-//! A scenario: the life of a node, from enrolment to its second deployment.
+//! A scenario: what happens to a node, from enrolment to its second deployment.
 
 use std::fs::File;
 use std::io::Read;
@@ -23,12 +23,12 @@ use crate::site::MAC;
 
 /// Enrols a node and runs the plan's story on it. The disk must boot after each
 /// deployment, and Ironic's log must contain nothing against the agent.
-pub async fn whole_life(lab: &Lab, plan: &Plan) -> Result<()> {
+pub async fn run(lab: &Lab, plan: &Plan) -> Result<()> {
     let place = Place::start(lab, plan).await?;
-    let result = place.live(lab, plan).await;
+    let result = place.play(lab, plan).await;
     if let Err(error) = &result {
         lab.journal
-            .record(Source::Machine, format!("the life ended: {error:#}"));
+            .record(Source::Machine, format!("the scenario ended: {error:#}"));
     }
     if keep::wanted() {
         keep::until_interrupted(lab, &plan.configuration).await?;
@@ -87,7 +87,7 @@ impl Place {
         })
     }
 
-    async fn live(&self, lab: &Lab, plan: &Plan) -> Result<()> {
+    async fn play(&self, lab: &Lab, plan: &Plan) -> Result<()> {
         match plan.story {
             Story::TwoDeployments | Story::OneDeployment => self.deployments(lab, plan).await?,
             Story::Operations => self.operations(lab, plan).await?,

@@ -7,18 +7,18 @@ use landfall_tests::ironic::replacement::OTHERS;
 use landfall_tests::ironic::{KERNEL, RAMDISK};
 use landfall_tests::vm::Firmware;
 
-use crate::life;
+use crate::run_scenario;
 
-macro_rules! lives {
+macro_rules! scenarios {
     ($($(#[$attribute:meta])* $name:ident: $plan:expr;)*) => {
         $($(#[$attribute])* #[test]
         fn $name() {
-            life(stringify!($name), &$plan);
+            run_scenario(stringify!($name), &$plan);
         })*
     };
 }
 
-lives! {
+scenarios! {
     virtual_media_uefi: Plan::default();
     ipxe_bios: Plan {
         firmware: Firmware::Bios,
