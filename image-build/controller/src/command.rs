@@ -1,10 +1,11 @@
 //! The options of `landfall-image controller`, and the run of the program.
 
+use std::env;
+use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use kube::config::InferConfigError;
 use kube::{Client, Config};
 use landfall_image_service::{Limits, listen_for};
 
@@ -57,7 +58,7 @@ pub enum CommandError {
     #[error(
         "cannot find the API server: expected the service account of a pod, KUBECONFIG or ~/.kube/config"
     )]
-    Config(#[source] Box<InferConfigError>),
+    Config(#[source] Box<dyn Error + Send + Sync>),
     #[error("cannot use the configuration of the API server")]
     Client(#[source] Box<kube::Error>),
     #[error("cannot listen on {address} for /healthz")]
@@ -104,10 +105,16 @@ impl Cluster {
     /// # Errors
     /// If there is none of them, or none can be used.
     pub async fn find() -> Result<Self, CommandError> {
-        let config = Config::infer().await;
-        config
-            .map(Self)
-            .map_err(|error| CommandError::Config(Box::new(error)))
+        // Without HOME, kube asks the C library for the user's directory. A static program
+        // then loads the system's NSS modules, and libnss_systemd ends it with SIGSEGV.
+        let may_have_file = ["KUBECONFIG", "HOME"]
+            .iter()
+            .any(|name| env::var_os(name).is_some());
+        let config = match may_have_file {
+            true => Config::infer().await.map_err(Into::into),
+            false => Config::incluster().map_err(Into::into),
+        };
+        config.map(Self).map_err(CommandError::Config)
     }
 }
 
