@@ -6,7 +6,7 @@ use bzip2::bufread::BzDecoder;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
-use lz4_flex::block;
+use lz4_flex::block::decompress_into;
 
 use super::packing::{LZ4_MAGIC, Packing};
 use crate::newc;
@@ -98,7 +98,7 @@ fn unpack_one(
         Some(Packing::Lz4) => ("lz4", unlz4),
         Some(Packing::Bzip2) => ("bzip2", bunzip2),
         Some(Packing::Lzma) => ("lzma", unlzma),
-        // No Rust crate unpacks its format, and no distribution packs ramdisks with it.
+        // The builder has no decoder for it, because no distribution packs ramdisks with it.
         Some(Packing::Lzo) => return Err(unknown(Packing::Lzo.to_string())),
         None => {
             let start = rest[..rest.len().min(8)].escape_ascii();
@@ -158,6 +158,8 @@ fn bunzip2(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
 /// Blocks with their size before them. Zeros or the end of the file end the archive.
 fn unlz4(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
     let mut archive = Vec::new();
+    // One buffer for all blocks: a file of tiny blocks would make a new one for each.
+    let mut block = vec![0; LZ4_BLOCK];
     let mut rest = &packed[LZ4_MAGIC.len()..];
     while let Some((size, after)) = rest.split_first_chunk() {
         rest = match *size {
@@ -169,11 +171,9 @@ fn unlz4(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
                 let (packed, after) = after
                     .split_at_checked(size)
                     .ok_or(io::ErrorKind::UnexpectedEof)?;
-                let start = archive.len();
-                archive.resize(start + LZ4_BLOCK, 0);
-                let unpacked = block::decompress_into(packed, &mut archive[start..])
+                let unpacked = decompress_into(packed, &mut block)
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-                archive.truncate(start + unpacked);
+                archive.extend_from_slice(&block[..unpacked]);
                 after
             }
         };

@@ -199,6 +199,18 @@ fn lz4_bzip2_and_lzma_end_where_their_stream_ends() {
     assert_eq!(found, expected);
 }
 
+/// Each block has one byte. With a new buffer for each, this would clear 190 GiB.
+#[test]
+fn tiny_blocks_of_lz4_share_a_buffer() {
+    let a = archive("a");
+    let mut file = LZ4_MAGIC.to_vec();
+    for byte in a.iter().cycle().take(a.len() * 100) {
+        file.extend([2, 0, 0, 0, 0x10, *byte]);
+    }
+    let found = unpack_segments(&file, 1 << 20).unwrap();
+    assert_eq!(found[0].archive, a.repeat(100));
+}
+
 #[test]
 fn zeros_alone_are_no_archive_and_no_fault() {
     assert_eq!(unpack_segments(&[0; 512], 10).unwrap(), []);
