@@ -54,7 +54,8 @@ struct Checked {
     network: Option<Network>,
 }
 
-/// What the rules compare between hosts. The plans of 10,000 hosts would take 100 MB.
+/// What the rules compare between hosts. Nothing else of a plan is needed, and many plans
+/// take much memory.
 #[derive(Debug)]
 struct Network {
     known_macs: Vec<MacAddr>,
