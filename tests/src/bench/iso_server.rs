@@ -38,8 +38,9 @@ impl Server {
     pub(super) fn nginx(base: &Path, work: &Path) -> Result<Self> {
         let address = free_address()?;
         let folder = base.parent().context("the base has a folder")?.display();
+        // A single process: workers would outlive the master, which is killed.
         let config = format!(
-            "daemon off; worker_processes 1; pid nginx.pid; error_log error.log;\n\
+            "daemon off; master_process off; pid nginx.pid; error_log error.log;\n\
              events {{ worker_connections 1024; }}\n\
              http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000;\n\
              server {{ listen {address}; root {folder}; }} }}\n"
