@@ -1,4 +1,5 @@
-//! How a day is compressed: by Ironic's time limit for heartbeats.
+//! The length of the compressed day. Ironic's time limit for heartbeats is 300 times
+//! shorter than usual, so the agent sends as many heartbeats as in a whole day.
 
 use std::time::Duration;
 
