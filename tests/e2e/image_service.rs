@@ -13,7 +13,6 @@ use landfall_tests::image_server::ImageServer;
 use landfall_tests::installation::BOOT;
 use landfall_tests::journal::Source;
 use landfall_tests::lab::{HOST_V4, Lab};
-use landfall_tests::site::{Network, Plan};
 use landfall_tests::vm::{Boot, Firmware, Guest};
 use landfall_tests::{artifacts, media, program};
 use serde_json::Value;
@@ -21,8 +20,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 
 use crate::host_test;
-use crate::three_hosts::{cases, ensure_blank, machine};
-use crate::unattended::{CONFIG, IMAGE, config, url};
+use crate::three_hosts::{cases, ensure_blank, machine, plan};
+use crate::unattended::config;
 
 const PORT: u16 = 8380;
 /// From the start of the service until it serves, which takes a second.
@@ -134,15 +133,7 @@ impl ImageService {
 #[test]
 fn hosts_of_the_image_service() {
     host_test("hosts_of_the_image_service", async |lab| {
-        let plan = Plan {
-            network: Network::Given("ip=dhcp"),
-            unattended: Some(format!(
-                "coreos.inst.image_url={} coreos.inst.ignition_url={} coreos.inst.insecure",
-                url(IMAGE),
-                url(CONFIG)
-            )),
-            ..Plan::default()
-        };
+        let plan = plan();
         let mut site = plan.site(lab).await?;
         // The agent chooses the disk, rejects this config, and writes nothing.
         site.files.push(config("no JSON"));

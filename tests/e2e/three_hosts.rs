@@ -97,19 +97,23 @@ pub(crate) fn cases() -> [Case; 3] {
     ]
 }
 
+/// An unattended installation that names no disk: each host has its own hint.
+pub(crate) fn plan() -> Plan {
+    Plan {
+        network: Network::Given("ip=dhcp"),
+        unattended: Some(format!(
+            "coreos.inst.image_url={} coreos.inst.ignition_url={} coreos.inst.insecure",
+            url(IMAGE),
+            url(CONFIG)
+        )),
+        ..Plan::default()
+    }
+}
+
 #[test]
 fn three_hosts_of_an_install_config() {
     host_test("three_hosts_of_an_install_config", async |lab| {
-        let plan = Plan {
-            network: Network::Given("ip=dhcp"),
-            // No disk is named here: each host has its own hint.
-            unattended: Some(format!(
-                "coreos.inst.image_url={} coreos.inst.ignition_url={} coreos.inst.insecure",
-                url(IMAGE),
-                url(CONFIG)
-            )),
-            ..Plan::default()
-        };
+        let plan = plan();
         let mut site = plan.site(lab).await?;
         site.files.push(config(site.proof.config()));
         let _services = site.serve(lab).await?;
