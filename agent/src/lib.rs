@@ -12,7 +12,6 @@ pub mod commands;
 #[cfg(test)]
 mod compatibility;
 mod http_options;
-pub mod ironic;
 mod live_system;
 mod logs;
 mod mdns_question;

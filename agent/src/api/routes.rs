@@ -11,6 +11,7 @@ use axum::http::header::HOST;
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
+use landfall_ironic::AGENT_VERSION;
 use serde_json::{Value, json};
 
 use super::body::{self, Unreadable};
@@ -19,7 +20,6 @@ use super::page::Page;
 use super::places::Caller;
 use super::{answer, documents, query, status};
 use crate::commands::{Dispatcher, Refusal};
-use crate::ironic::AGENT_VERSION;
 
 /// Everything that the routes need.
 #[derive(Clone)]

@@ -6,12 +6,12 @@ use std::path::Path;
 use landfall_boot_params::argument_value::Scheme;
 use landfall_discovery::{AdvertiseRules, Advertised, FoundService};
 use landfall_inventory::host_name;
+use landfall_ironic::Service;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::state_file::StateFile;
 
 use super::Boot;
 use crate::api::TlsIdentity;
-use crate::ironic::Service;
 
 impl Boot {
     /// The address that Ironic must call.

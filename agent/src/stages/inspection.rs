@@ -12,6 +12,7 @@ use landfall_devices::driver_faults::{self, Purpose};
 use landfall_inventory::inspection::{self, Circumstances};
 use landfall_inventory::report_types::Disk;
 use landfall_inventory::{disks, lldp, wait_for_disk};
+use landfall_ironic::{NotTaken, Retry, post_inventory};
 use landfall_network::{HeardVlans, NetworkState, WaitFor};
 use landfall_network_plan::needs_lldp;
 use landfall_report::failure::split_remedy;
@@ -21,7 +22,6 @@ use tokio::sync::{oneshot, watch};
 use super::Boot;
 use super::search::FAR_ADDRESS_LIMIT;
 use crate::commands;
-use crate::ironic::{self, NotTaken, Retry};
 use crate::mdns_question::{IRONIC, question};
 
 /// The mDNS instance of the inspector, which used to run next to Ironic. A current
@@ -106,7 +106,7 @@ impl Boot {
             let posted = match inspected {
                 Ok(body) => {
                     let transport = self.transport();
-                    ironic::post_inventory(&transport, urls, &body, retry, out_of_date).await
+                    post_inventory(&transport, urls, &body, retry, out_of_date).await
                 }
                 Err(failure) => Err(NotTaken::Failed(failure.to_string())),
             };

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use landfall_discovery::FoundService;
+use landfall_ironic::{
+    AgentToken, LookupAnswer, NoNode, Query, RetryPolicy, Service, Transport, look_up_until_known,
+};
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::state_file::StateFile;
 
 use super::{Boot, warn_all};
-use crate::ironic::{self, AgentToken, LookupAnswer, NoNode, Query, Service, Transport};
 
 /// The result of a lookup.
 pub(super) enum Lookup {
@@ -52,11 +54,11 @@ impl Boot {
             boot_mac: params.boot_interface.as_ref().map(|nic| nic.mac),
             node_uuid,
         };
-        let retry_policy = ironic::RetryPolicy {
+        let retry_policy = RetryPolicy {
             interval: *params.lookup_interval,
             total: *params.lookup_timeout,
         };
-        match ironic::look_up_until_known(service, &mut query, &mut token, retry_policy).await {
+        match look_up_until_known(service, &mut query, &mut token, retry_policy).await {
             Ok((node, token)) => {
                 let settings = Arc::make_mut(&mut self.settings);
                 warn_all(&settings.apply_lookup_config(&node.config));

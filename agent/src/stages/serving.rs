@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use landfall_discovery::{Advertised, FoundService};
 use landfall_init::Ending;
+use landfall_ironic::{Callback, LookupAnswer, Service, beat_forever};
 use landfall_report::failure::{Failure, Result};
 use landfall_report::status::{self, begin_step};
 use landfall_sys::state_file::StateFile;
@@ -16,7 +17,6 @@ use super::remarks::repeat_remarks;
 use crate::api::{self, Api, Listening, TlsIdentity};
 use crate::commands::{Departure, Dispatcher, Interrupted, Ledger, Machine, Node, WAITING};
 use crate::http_options::{image_options, tls_policy};
-use crate::ironic::{self, Callback, LookupAnswer, Service};
 use crate::rescue;
 
 /// Carries out commands. It stays the same when the agent serves at another
@@ -114,7 +114,7 @@ impl Boot {
         let server = self.listen(identity.as_ref(), work, known.token)?;
         let callback = self.callback(address, identity.as_ref(), known.token);
         tracing::info!("serving commands at {}", callback.url);
-        let heartbeats = ironic::beat_forever(
+        let heartbeats = beat_forever(
             known.service,
             &known.node.uuid,
             &callback,

@@ -27,7 +27,7 @@ const END: &str = "<!-- end: generated -->\n";
 
 /// The parts of the programs, in the order in which a boot passes them: heading,
 /// directory of the source.
-const PARTS: [(&str, &str); 24] = [
+const PARTS: [(&str, &str); 25] = [
     ("Start of the ramdisk", "agent/init"),
     ("Kernel arguments and options", "agent/boot-params"),
     ("config.ign", "agent/ignition-config"),
@@ -43,7 +43,8 @@ const PARTS: [(&str, &str); 24] = [
     ("HTTP and TLS", "agent/http-client"),
     ("Devices", "agent/devices"),
     ("Inventory", "agent/inventory"),
-    ("Stages, Ironic and its commands", "agent/src"),
+    ("Ironic", "agent/ironic"),
+    ("Stages and commands", "agent/src"),
     ("Download", "agent/download"),
     ("Disk", "agent/disk"),
     ("Installation", "agent/installation"),

@@ -75,7 +75,7 @@ impl Service {
     }
 
     /// The base URL that answered last.
-    pub fn base(&self) -> String {
+    pub(super) fn base(&self) -> String {
         self.places.first()
     }
 

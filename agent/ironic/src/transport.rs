@@ -22,7 +22,7 @@ pub struct Transport {
 /// The URLs of one service. The one that answered last comes first. Clones share
 /// the list.
 #[derive(Debug, Clone)]
-pub struct Places(Arc<Mutex<Vec<String>>>);
+pub(super) struct Places(Arc<Mutex<Vec<String>>>);
 
 /// One request, without the base URL.
 pub(super) struct Request<'a> {
@@ -35,13 +35,13 @@ pub(super) struct Request<'a> {
 
 impl Places {
     /// These URLs in this order, without trailing slashes.
-    pub fn new(urls: &[String]) -> Self {
+    pub(super) fn new(urls: &[String]) -> Self {
         let trimmed = urls.iter().map(|url| url.trim_end_matches('/').to_owned());
         Self(Arc::new(Mutex::new(trimmed.collect())))
     }
 
     /// The URL that is tried first.
-    pub fn first(&self) -> String {
+    pub(super) fn first(&self) -> String {
         self.list().first().cloned().unwrap_or_default()
     }
 

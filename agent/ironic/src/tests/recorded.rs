@@ -1,4 +1,4 @@
-//! Repeats every request of the recorded agent in `tests/transcripts`, against a
+//! Repeats every request of the recorded agent in `agent/tests/transcripts`, against a
 //! server that sends the recorded answers. Method, path, headers and body must
 //! be the same.
 
@@ -8,8 +8,8 @@ use std::path::Path;
 use landfall_http_client::fixtures::Asked;
 use serde_json::Value;
 
-use super::super::wire::LookupAnswer;
 use super::*;
+use crate::wire::LookupAnswer;
 
 /// The headers that Landfall's HTTP client adds on its own.
 const OURS: [&str; 4] = ["host", "user-agent", "content-length", "accept-encoding"];
@@ -25,7 +25,7 @@ struct Exchange {
 
 /// The requests of the recorded agent, file by file.
 fn conversations() -> Vec<(String, Vec<Exchange>)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/transcripts");
     let mut found: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -18,7 +18,7 @@ pub struct AgentToken {
 
 /// The reason why there is no usable token.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoToken {
+pub(super) enum NoToken {
     /// Ironic has already sent the token, to another boot or another machine.
     #[error(
         "Ironic has already given this node's token to an earlier boot of this machine, or to another machine with one of its MAC addresses -- power the node off and on through Ironic"
@@ -54,7 +54,7 @@ impl AgentToken {
     ///
     /// # Errors
     /// If there is no usable token.
-    pub fn learn(&mut self, answered: Option<&str>) -> Result<&str, NoToken> {
+    pub(super) fn learn(&mut self, answered: Option<&str>) -> Result<&str, NoToken> {
         match answered {
             Some(ALREADY_SENT) => self.token.as_deref().ok_or(NoToken::AlreadySent),
             Some(token) if token.len() >= SHORTEST => {
