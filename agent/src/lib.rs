@@ -13,7 +13,6 @@ pub mod commands;
 mod compatibility;
 mod http_options;
 mod live_system;
-mod logs;
 mod mdns_question;
 pub mod network_form;
 mod parsers;

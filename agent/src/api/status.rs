@@ -22,7 +22,6 @@ use serde_json::json;
 use super::answer;
 use super::endpoint::{self, Endpoint, Route};
 use super::page::Page;
-use crate::logs;
 
 /// How many log lines the page and `/status.json` have.
 const LAST_LINES: usize = 30;
@@ -65,7 +64,7 @@ pub(super) fn answer(page: Page) -> Response {
 }
 
 fn logs_of_failure(state: &Path) -> Response {
-    match logs::kept_for_anyone(state) {
+    match landfall_logs::kept_for_anyone(state) {
         Some(archive) => answer::page("application/gzip", archive),
         None => answer::fault(
             StatusCode::NOT_FOUND,

@@ -7,13 +7,13 @@ use landfall_network::{AddressOrigin, NetworkState};
 use landfall_report::failure::Failure;
 
 use super::Boot;
+use crate::api;
 use crate::commands::blocking;
-use crate::{api, logs};
 
 /// Keeps the archive of this moment, until the machine restarts.
 pub(super) async fn keep(state: &'static Path) {
     let kept = blocking(move || {
-        logs::keep_for_anyone(state);
+        landfall_logs::keep_for_anyone(state);
         Ok(())
     });
     // The error that needs the archive is already on the console.

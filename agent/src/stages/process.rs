@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use super::{boot, form};
 use crate::live_system::{self, LiveSystem};
-use crate::{logs, syslog};
+use crate::syslog;
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -96,7 +96,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
             tracing::error!("{failure}");
             // Init starts the agent again, which serves them.
             if serves_pages {
-                logs::keep_for_anyone(Path::new(STATE_DIRECTORY));
+                landfall_logs::keep_for_anyone(Path::new(STATE_DIRECTORY));
             }
         }
     }

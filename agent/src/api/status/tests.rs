@@ -102,14 +102,14 @@ async fn the_logs_of_a_fatal_error_are_there_after_one() {
     let state = tempfile::tempdir().unwrap();
     let before = logs_of_failure(state.path());
     assert_eq!(before.status(), StatusCode::NOT_FOUND);
-    logs::keep_for_anyone(state.path());
+    landfall_logs::keep_for_anyone(state.path());
     let after = logs_of_failure(state.path());
     assert_eq!(after.status(), StatusCode::OK);
     assert_eq!(after.headers()["content-type"], "application/gzip");
     let body = axum::body::to_bytes(after.into_body(), 8 << 20)
         .await
         .unwrap();
-    let members = logs::unpack_tar_gz(&body);
+    let members = landfall_logs::fixtures::unpack_tar_gz(&body);
     assert!(members.contains_key("status.json"), "{:?}", members.keys());
 }
 

@@ -7,11 +7,10 @@ use landfall_handover::efi_entry;
 use landfall_handover::efi_variables::Variables;
 use landfall_inventory::disks;
 use landfall_inventory::report_types::Disk;
+use landfall_logs::Member;
 use landfall_report::failure::Result;
 use landfall_sys::system_path::SystemPath;
 use serde_json::{Value, json};
-
-use crate::logs::{self, Member};
 
 /// The maximum number of journal lines in an inspection, as in Ironic's agent.
 const LINES_OF_INSPECTION: usize = 10_000;
@@ -28,7 +27,7 @@ pub fn logs_for_inspection() -> String {
 }
 
 fn archive(most: Option<usize>) -> String {
-    let mut members = logs::members(most);
+    let mut members = landfall_logs::members(most);
     if efi_entry::booted_by_uefi() {
         let entries = Variables::of_firmware().and_then(|variables| boot_entries(&variables));
         let text = entries.unwrap_or_else(|failure| format!("{failure}\n"));
@@ -39,7 +38,7 @@ fn archive(most: Option<usize>) -> String {
             .iter()
             .map(udev_properties),
     );
-    logs::pack(&members)
+    landfall_logs::pack(&members)
 }
 
 /// The firmware's boot entries in the format of efibootmgr(8).
@@ -99,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_archive_comes_out_of_its_base64() {
-        let members = logs::unpack(&logs_for_inspection());
+        let members = landfall_logs::fixtures::unpack(&logs_for_inspection());
         assert!(members.contains_key("mount"), "{:?}", members.keys());
     }
 

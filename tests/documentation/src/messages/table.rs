@@ -27,7 +27,7 @@ const END: &str = "<!-- end: generated -->\n";
 
 /// The parts of the programs, in the order in which a boot passes them: heading,
 /// directory of the source.
-const PARTS: [(&str, &str); 25] = [
+const PARTS: [(&str, &str); 26] = [
     ("Start of the ramdisk", "agent/init"),
     ("Kernel arguments and options", "agent/boot-params"),
     ("config.ign", "agent/ignition-config"),
@@ -44,6 +44,7 @@ const PARTS: [(&str, &str); 25] = [
     ("Devices", "agent/devices"),
     ("Inventory", "agent/inventory"),
     ("Ironic", "agent/ironic"),
+    ("Archive of the logs", "agent/logs"),
     ("Stages and commands", "agent/src"),
     ("Download", "agent/download"),
     ("Disk", "agent/disk"),

@@ -10,6 +10,9 @@
 mod addresses;
 mod archive;
 mod block_devices;
+#[cfg(any(test, feature = "fixtures"))]
+#[allow(clippy::unwrap_used, reason = "for tests")]
+pub mod fixtures;
 mod for_anyone;
 mod journal;
 mod mounts;
@@ -18,9 +21,6 @@ mod system_journal;
 
 pub use archive::{Member, pack};
 pub use for_anyone::{keep_for_anyone, kept_for_anyone};
-
-#[cfg(test)]
-pub(crate) use archive::{unpack, unpack_tar_gz};
 
 use std::fs;
 use std::path::Path;
@@ -73,6 +73,7 @@ pub fn members(most: Option<usize>) -> Vec<Member> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::unpack;
 
     #[test]
     fn the_archive_of_this_machine_has_what_operators_look_for() {

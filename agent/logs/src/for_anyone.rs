@@ -97,6 +97,7 @@ fn without_command_line(records: Vec<Said>, command_line: Option<&str>) -> Vec<S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::unpack_tar_gz;
 
     const COMMAND_LINE: &str = "BOOT_IMAGE=/vmlinuz quiet vault.key=S3CRET vaultkey=\"S3CRET\" \
         ipa-agent-token=S3CRET console=ttyS0\n";
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(kept_for_anyone(state.path()), None);
         keep_for_anyone(state.path());
         let kept = kept_for_anyone(state.path()).unwrap();
-        let out = super::super::unpack_tar_gz(&kept);
+        let out = unpack_tar_gz(&kept);
         assert!(
             out["journal"].contains("planted: https://***@host/?***"),
             "{out:?}"

@@ -18,8 +18,8 @@ const LIMIT: usize = 24 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// The path in the archive.
-    pub name: String,
-    pub content: String,
+    pub(super) name: String,
+    pub(super) content: String,
 }
 
 impl Member {
@@ -78,35 +78,10 @@ fn last(text: &str, limit: usize) -> &str {
     line.map_or("", |line| &text[text.len() - limit + line + 1..])
 }
 
-/// The members of a packed text, for the tests of callers.
-#[cfg(test)]
-pub(crate) fn unpack(packed: &str) -> std::collections::BTreeMap<String, String> {
-    let packed = base64::engine::general_purpose::STANDARD
-        .decode(packed)
-        .unwrap();
-    unpack_tar_gz(&packed)
-}
-
-#[cfg(test)]
-pub(crate) fn unpack_tar_gz(packed: &[u8]) -> std::collections::BTreeMap<String, String> {
-    use std::io::Read as _;
-    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(packed));
-    archive
-        .entries()
-        .unwrap()
-        .map(|entry| {
-            let mut entry = entry.unwrap();
-            let name = entry.path().unwrap().display().to_string();
-            let mut content = String::new();
-            entry.read_to_string(&mut content).unwrap();
-            (name, content)
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::unpack;
 
     #[test]
     fn what_is_packed_comes_out_without_secrets() {
