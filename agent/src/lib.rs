@@ -18,7 +18,6 @@ pub mod network_form;
 mod parsers;
 mod rescue;
 mod stages;
-mod syslog;
 mod tools;
 mod webhook;
 

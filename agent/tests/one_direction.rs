@@ -21,7 +21,6 @@ const ROW: &[&str] = &[
     "network_form",
     "live_system",
     "rescue",
-    "syslog",
     "webhook",
     "commands",
     "api",
@@ -131,7 +130,7 @@ fn every_module_uses_only_what_stands_before_it() {
 fn a_use_of_what_comes_later_is_a_fault() {
     for (name, source, expected) in [
         ("api/routes.rs", "use landfall_disk::erase;", 1),
-        ("syslog.rs", "let x = landfall_handover::kexec::load();", 1),
+        ("parsers.rs", "let x = landfall_handover::kexec::load();", 1),
         ("rescue.rs", "use landfall_installation::Servers;", 1),
         ("rescue.rs", "use crate::commands::Node;", 1),
         ("newcomer.rs", "", 1),

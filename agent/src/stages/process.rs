@@ -18,7 +18,6 @@ use tokio::sync::mpsc;
 
 use super::{boot, form};
 use crate::live_system::{self, LiveSystem};
-use crate::syslog;
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -100,7 +99,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
             }
         }
     }
-    runtime.block_on(syslog::wait_until_sent(LAST_LINES));
+    runtime.block_on(landfall_syslog::wait_until_sent(LAST_LINES));
     // A thread that waits for a disk or a server must not keep the process alive.
     runtime.shutdown_background();
     flush.wait(LAST_LINES);

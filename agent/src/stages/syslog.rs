@@ -7,7 +7,6 @@ use landfall_report::failure::Result;
 
 use super::Boot;
 use crate::http_options::http_options;
-use crate::syslog;
 
 impl Boot {
     /// Sends the log to the syslog server of the settings, if there is one.
@@ -20,7 +19,7 @@ impl Boot {
             SyslogTransport::Udp | SyslogTransport::Tcp => None,
         };
         let network = self.network.clone();
-        tokio::spawn(syslog::forward(server, tls, network, self.state));
+        tokio::spawn(landfall_syslog::forward(server, tls, network, self.state));
         Ok(())
     }
 }

@@ -27,7 +27,7 @@ const END: &str = "<!-- end: generated -->\n";
 
 /// The parts of the programs, in the order in which a boot passes them: heading,
 /// directory of the source.
-const PARTS: [(&str, &str); 26] = [
+const PARTS: [(&str, &str); 27] = [
     ("Start of the ramdisk", "agent/init"),
     ("Kernel arguments and options", "agent/boot-params"),
     ("config.ign", "agent/ignition-config"),
@@ -45,6 +45,7 @@ const PARTS: [(&str, &str); 26] = [
     ("Inventory", "agent/inventory"),
     ("Ironic", "agent/ironic"),
     ("Archive of the logs", "agent/logs"),
+    ("Syslog", "agent/syslog"),
     ("Stages and commands", "agent/src"),
     ("Download", "agent/download"),
     ("Disk", "agent/disk"),
