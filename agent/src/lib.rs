@@ -19,7 +19,6 @@ mod parsers;
 mod rescue;
 mod stages;
 mod tools;
-mod webhook;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

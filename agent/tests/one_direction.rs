@@ -21,7 +21,6 @@ const ROW: &[&str] = &[
     "network_form",
     "live_system",
     "rescue",
-    "webhook",
     "commands",
     "api",
 ];

@@ -25,6 +25,7 @@ use landfall_report::status::{self, begin_step};
 use landfall_settings::Settings;
 use landfall_sys::backoff::Backoff;
 use landfall_sys::state_file::StateFile;
+use landfall_webhook::Webhook;
 
 use self::complete_disk::CompleteDisk;
 use self::order::Order;
@@ -33,7 +34,6 @@ use super::remarks::SAID_AGAIN;
 use super::{Boot, failure_logs};
 use crate::commands::{self, FirstBootNetwork, blocking};
 use crate::http_options::{http_options, image_options};
-use crate::webhook::Webhook;
 
 /// The pauses between two attempts. After an operator has provided a missing
 /// file, the next attempt follows within the longest pause.

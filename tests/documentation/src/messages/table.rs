@@ -27,7 +27,7 @@ const END: &str = "<!-- end: generated -->\n";
 
 /// The parts of the programs, in the order in which a boot passes them: heading,
 /// directory of the source.
-const PARTS: [(&str, &str); 27] = [
+const PARTS: [(&str, &str); 28] = [
     ("Start of the ramdisk", "agent/init"),
     ("Kernel arguments and options", "agent/boot-params"),
     ("config.ign", "agent/ignition-config"),
@@ -46,6 +46,7 @@ const PARTS: [(&str, &str); 27] = [
     ("Ironic", "agent/ironic"),
     ("Archive of the logs", "agent/logs"),
     ("Syslog", "agent/syslog"),
+    ("Webhook", "agent/webhook"),
     ("Stages and commands", "agent/src"),
     ("Download", "agent/download"),
     ("Disk", "agent/disk"),
