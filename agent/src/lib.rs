@@ -14,7 +14,6 @@ mod compatibility;
 mod http_options;
 mod live_system;
 mod mdns_question;
-pub mod network_form;
 mod parsers;
 mod rescue;
 mod stages;

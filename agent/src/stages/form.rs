@@ -8,13 +8,12 @@ use std::process::Command;
 
 use landfall_boot_params::argument_value::ServiceUrls;
 use landfall_boot_params::{BootParams, NetArgs};
+use landfall_network_form::{NetworkForm, OfferedNic, Values};
 use landfall_report::failure::{Failure, Result};
 use landfall_report::status::{self, Status};
 use landfall_settings::{FormArguments, Settings};
 use landfall_sys::state_file::STATE_DIRECTORY;
 use tokio::sync::mpsc;
-
-use crate::network_form::{NetworkForm, OfferedNic, Values};
 
 /// The kernel arguments that the operator wants to try.
 pub(super) type Tried = mpsc::UnboundedReceiver<FormArguments>;

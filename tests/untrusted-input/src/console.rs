@@ -2,8 +2,8 @@
 
 use std::sync::mpsc::{Sender, channel};
 
-use landfall_agent::network_form::{NetworkForm, OfferedNic, Values};
 use landfall_boot_params::NetArgs;
+use landfall_network_form::{NetworkForm, OfferedNic, Values};
 use landfall_network_plan::NetworkPlan;
 use landfall_report::KeyDecoder;
 use landfall_report::form::{Form as _, Key};
