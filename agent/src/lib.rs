@@ -12,7 +12,6 @@ pub mod commands;
 #[cfg(test)]
 mod compatibility;
 mod http_options;
-mod live_system;
 mod mdns_question;
 mod parsers;
 mod rescue;

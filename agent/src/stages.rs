@@ -33,6 +33,7 @@ use landfall_handover::written_disk::release_left_mounts;
 use landfall_http_client::ServiceClient;
 use landfall_init::Ending;
 use landfall_ironic::Retry;
+use landfall_live_system::LiveSystem;
 use landfall_network::reach::Reach;
 use landfall_network::{HeardVlans, Network, NetworkState, this_host};
 use landfall_report::failure::Result;
@@ -45,7 +46,6 @@ use tokio::sync::{mpsc, watch};
 
 use crate::api::Listening;
 use crate::http_options::{http_options, report_authorities};
-use crate::live_system::LiveSystem;
 use crate::rescue;
 pub use own_image::own_image;
 pub use process::{RunArguments, run};

@@ -18,7 +18,6 @@ const ROW: &[&str] = &[
     "parsers",
     "http_options",
     "mdns_question",
-    "live_system",
     "rescue",
     "commands",
     "api",

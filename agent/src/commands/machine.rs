@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use landfall_devices::devices_settled::DevicesSettled;
 use landfall_http_client::HttpOptions;
+use landfall_live_system::LiveSystem;
 use landfall_report::failure::{Failure, Result};
 use landfall_settings::Settings;
 use landfall_sys::state_file::StateFile;
@@ -16,7 +17,6 @@ use tokio::sync::watch;
 use super::departure::Departure;
 use super::image_info::ImageInfo;
 use super::node::Node;
-use crate::live_system::LiveSystem;
 
 /// Everything that commands need to know about this machine.
 pub struct Machine {

@@ -3,11 +3,10 @@
 
 use landfall_boot_params::BootParams;
 use landfall_inventory::host_name;
+use landfall_live_system::LiveSystem;
 use landfall_network::Network;
 use landfall_network_plan::Choice;
 use tokio::sync::{mpsc, watch};
-
-use crate::live_system::LiveSystem;
 
 /// Sets the default host name, as OpenShift does, unless the host has a name. The
 /// network may provide a better name later.

@@ -2,6 +2,7 @@
 
 use landfall_boot_params::NetArgs;
 use landfall_devices::interface_names::{self, NamingPolicy};
+use landfall_live_system::LiveSystem;
 use landfall_network::{Network, Setup};
 use landfall_network_plan::{Choice, Embedded};
 use landfall_report::failure::{Failure, Result};
@@ -9,7 +10,6 @@ use landfall_settings::Settings;
 use landfall_sys::system_path::SystemPath;
 
 use super::home::live_network;
-use crate::live_system::LiveSystem;
 
 /// Chooses the network of this boot and starts to configure it. `live` is `None` in
 /// the ramdisk.

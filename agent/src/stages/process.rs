@@ -9,6 +9,7 @@ use landfall_boot_params::argument_value::ConsoleMode;
 use landfall_devices::permission::{HOST_ROOT, Home};
 use landfall_disk::critical_section;
 use landfall_init::Ending;
+use landfall_live_system::{LiveSystem, keep_watchdog, report_ready};
 use landfall_report::failure::{Failure, Result};
 use landfall_report::{Output, status};
 use landfall_settings::{ContainerParts, Settings};
@@ -17,7 +18,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::{boot, form};
-use crate::live_system::{self, LiveSystem};
 
 /// How long the last lines may take to reach a slow console.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -186,9 +186,9 @@ async fn close_critical_section() -> Result<()> {
 /// machine.
 async fn in_live_system(settings: Settings) -> Result<Option<Ending>> {
     tracing::info!("landfall {} in a live system", env!("CARGO_PKG_VERSION"));
-    live_system::keep_watchdog();
+    keep_watchdog();
     let services = LiveSystem::connect().await?;
-    live_system::report_ready();
+    report_ready();
     let boot = async {
         let ending = boot(settings, Some(services.clone()), None).await?;
         services.end(ending).await;

@@ -2,11 +2,11 @@
 //! as a systemd unit in the live system.
 
 use landfall_devices::permission::WritePermission;
+use landfall_live_system::LiveSystem;
 use landfall_report::failure::Result;
 use serde_json::Value;
 
 use crate::commands::steps::{self, Step};
-use crate::live_system::LiveSystem;
 
 /// The unit of OpenShift's agent-based installer.
 const UNIT: &str = "agent.service";
