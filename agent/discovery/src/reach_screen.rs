@@ -9,6 +9,7 @@ use landfall_boot_params::without_secrets;
 use landfall_network::NetworkState;
 use landfall_network::reach::{Outcome, Reach, Step, StepResult};
 use landfall_network::state::{AddressOrigin, NicState};
+use landfall_report::failure::with_remedy;
 use serde_json::{Value, json};
 
 /// The width of a text line: 80 columns without the prefix `[  123.456]
@@ -124,9 +125,11 @@ pub fn screen(service: &str, network: &NetworkState, reach: &Reach) -> Vec<Strin
                 Outcome::Failed => "FAILED: ",
                 Outcome::Done | Outcome::Waiting => "",
             };
-            lines.extend(wrapped(&label, &format!("{word}{}", step.text), INDENT));
+            let (text, own_remedy) = with_remedy(&step.text);
+            lines.extend(wrapped(&label, &format!("{word}{text}"), INDENT));
+            let own_remedy = own_remedy.map(str::to_owned);
             if step.outcome == Outcome::Failed
-                && let Some(advice) = remedy(step, network)
+                && let Some(advice) = own_remedy.or_else(|| remedy(step, network))
             {
                 let margin = " ".repeat(INDENT);
                 lines.extend(wrapped(&margin, &format!("-- {advice}"), INDENT));
@@ -155,7 +158,7 @@ pub fn short(index: u32, network: &NetworkState, reach: &Reach) -> String {
     }
 }
 
-/// What an operator can do about a failed step.
+/// What an operator can do about a failed step whose text has no remedy of its own.
 pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
     let text = &step.text;
     Some(match step.step {
@@ -182,7 +185,7 @@ pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
              gateway and firewall, too; a switch port may take 50 s to forward"
                 .to_owned()
         }
-        // The TLS error contains the advice, behind ` -- `.
+        // The TLS error contains the remedy, behind ` -- `.
         Step::Tls => return None,
         Step::Http => "a server answers there, but not as expected: is the URL right?".to_owned(),
     })

@@ -10,7 +10,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use landfall_http_client::{Answer, NoAnswer, ServiceClient, ZonedUrl, exchange, status_of};
 use landfall_network::reach::{self, Step, StepResult};
-use landfall_network::{Way, routes_of, way_to};
+use landfall_network::{Way, network_on_link, routes_of, way_to};
+use landfall_report::status::ON_LINK;
 use nix::net::if_::if_nametoindex;
 use reqwest::{Method, Url};
 use tokio::net::TcpSocket;
@@ -29,6 +30,10 @@ const FIRST_LOOK: Duration = Duration::from_secs(1);
 const NEXT_URL: Duration = Duration::from_millis(300);
 /// The maximum number of addresses of one name that are tried at once.
 const ADDRESS_LIMIT: usize = 8;
+
+/// Nobody in this network answers for the address or its gateway (ARP), as in a wrong
+/// VLAN. In our own words, because docs/my-host-hangs.md explains them.
+const NO_NEIGHBOUR: &str = "no route to host";
 
 /// The NIC from which a walk starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -228,7 +233,7 @@ impl Walker {
                 return Err(fault);
             }
             Some(Way::Via(gateway)) => format!("via {gateway}"),
-            Some(Way::OnLink) => "on the link".to_owned(),
+            Some(Way::OnLink) => ON_LINK.to_owned(),
         };
         steps.insert(0, StepResult::done(Step::Route, route));
         Ok(with_way)
@@ -250,17 +255,48 @@ impl Walker {
             .map(|target| async move { (target, self.connect_to(*target).await) })
             .collect();
         let mut faults = Vec::new();
+        let mut silent = None;
         while let Some((target, result)) = attempts.next().await {
             match result {
                 Ok(()) => {
                     steps.push(StepResult::done(Step::Tcp, "ok"));
                     return Ok(());
                 }
-                Err(text) if alone => faults.push(text),
-                Err(text) => faults.push(format!("{}: {text}", target.ip())),
+                Err(text) => {
+                    if text == NO_NEIGHBOUR {
+                        silent = silent.or(Some(target.ip()));
+                    }
+                    faults.push(match alone {
+                        true => text,
+                        false => format!("{}: {text}", target.ip()),
+                    });
+                }
             }
         }
-        Err(fail(steps, Step::Tcp, faults.join(", ")))
+        let fault = fail(steps, Step::Tcp, faults.join(", "));
+        // Only the screen gets the remedy: the log has a line for each attempt.
+        if let Some(silent) = silent
+            && let Some(remedy) = self.remedy_on_link(silent).await
+            && let Some(step) = steps.last_mut()
+        {
+            step.text = format!("{} -- {remedy}", step.text);
+        }
+        Err(fault)
+    }
+
+    /// What to check if nobody answers for this address, although it is on the link of
+    /// the NIC. `None` if a gateway leads there: then the gateway may be silent.
+    async fn remedy_on_link(&self, address: IpAddr) -> Option<String> {
+        let start = self.start.as_ref()?;
+        let routes = routes_of(start.index).await.unwrap_or_default();
+        let length = network_on_link(address, &routes)?.length;
+        let nic = &start.name;
+        // A default route without a gateway says nothing about the netmask.
+        (length > 0).then(|| {
+            format!(
+                "nobody answers for {address} on the link of {nic}: is the prefix length /{length} (the netmask) right? is the VLAN that of the switch port? is the host up? a switch port may take 50 s to forward"
+            )
+        })
     }
 
     async fn connect_to(&self, target: SocketAddr) -> Result<(), String> {
@@ -276,10 +312,8 @@ impl Walker {
         };
         match timeout(TCP_LIMIT, connect).await {
             Ok(Ok(())) => Ok(()),
-            // In our own words, because docs/my-host-hangs.md explains them: nobody in this
-            // network answers for the address (ARP), as in a wrong VLAN.
             Ok(Err(error)) if error.kind() == io::ErrorKind::HostUnreachable => {
-                Err("no route to host".to_owned())
+                Err(NO_NEIGHBOUR.to_owned())
             }
             Ok(Err(error)) => Err(in_words(&error)),
             Err(_) => Err(format!("no answer in {} s", TCP_LIMIT.as_secs())),

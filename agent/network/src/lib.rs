@@ -46,7 +46,7 @@ pub use follow::follow;
 pub use forget::forget;
 pub use inspection_wait::{WaitFor, inspection_addresses};
 pub use observe::observe;
-pub use routes::{Way, routes_of, way_to};
+pub use routes::{Way, network_on_link, routes_of, way_to};
 pub use state::{AddressOrigin, NetworkState, first_address};
 pub use this_host::this_host;
 

@@ -119,12 +119,27 @@ pub fn way_to(address: IpAddr, routes: &[Route]) -> Option<Way> {
     {
         return Some(Way::OnLink);
     }
+    best_route(address, routes).map(Route::way)
+}
+
+/// The network to which the address belongs if no gateway leads there over the device
+/// with these routes. `None` for a link-local address, whose network nobody configures.
+pub fn network_on_link(address: IpAddr, routes: &[Route]) -> Option<IpPrefix> {
+    if let IpAddr::V6(v6) = address
+        && v6.is_unicast_link_local()
+    {
+        return None;
+    }
+    let route = best_route(address, routes)?;
+    (route.way() == Way::OnLink).then(|| route.destination())
+}
+
+fn best_route(address: IpAddr, routes: &[Route]) -> Option<&Route> {
     let fitting = routes.iter().filter(|route| route.leads_to(address));
-    let best = fitting.min_by_key(|route| {
+    fitting.min_by_key(|route| {
         let length = route.destination().length;
         (std::cmp::Reverse(length), route.metric())
-    });
-    best.map(Route::way)
+    })
 }
 
 /// The routes of a device in the main table, without link-local and multicast

@@ -24,6 +24,9 @@ use crate::{in_words, mib, printable};
 pub use disk_state::{DiskChange, DiskState, report_complete_disk};
 pub use root_disk::{RejectedDisk, RootDisk, chose_root_disk};
 
+/// The text of the step `route` if the packets go to the service without a gateway.
+pub const ON_LINK: &str = "on the link";
+
 static STATUS: LazyLock<watch::Sender<Status>> = LazyLock::new(watch::Sender::default);
 
 /// The JSON form is that of `/status.json`. Unknown values are null.

@@ -80,6 +80,14 @@ fn each_step_that_fails_is_told_with_what_to_do() {
              that of the switch port? check gateway and\n          firewall, too; a switch port may take 50 s to\n          forward",
         ),
         (
+            vec![StepResult::failed(
+                Step::Tcp,
+                "no route to host -- is the prefix length /16 (the netmask) right? is it up?",
+            )],
+            "  TCP     FAILED: no route to host\n          \
+             -- is the prefix length /16 (the netmask)\n          right? is it up?",
+        ),
+        (
             vec![
                 route(),
                 tcp(),

@@ -65,6 +65,7 @@ fn tells_which_step_fails() {
     on_a_machine(async |lab| {
         plug_in(lab);
         ip("route add 203.0.113.0/24 via 192.0.2.1");
+        ip("route add 203.0.113.128/25 via 192.0.2.8");
         let good = serve(lab, "192.0.2.1", GOOD);
         let junk = serve(lab, "192.0.2.1", "SSH-2.0-OpenSSH\r\n");
         let walker = walker("eth0");
@@ -86,7 +87,15 @@ fn tells_which_step_fails() {
                 // No neighbour has this address, so the kernel reports that there
                 // is no route.
                 "http://192.0.2.77:6385".to_owned(),
-                vec![on_link, "TCP failed: no route to host"],
+                vec![
+                    on_link,
+                    "TCP failed: no route to host -- nobody answers for 192.0.2.77 on the link of eth0: is the prefix length /24 (the netmask) right? is the VLAN that of the switch port? is the host up? a switch port may take 50 s to forward",
+                ],
+            ),
+            (
+                // No neighbour has the address of the gateway.
+                "http://203.0.113.200:6385".to_owned(),
+                vec!["route done: via 192.0.2.8", "TCP failed: no route to host"],
             ),
             (
                 "http://203.0.113.9:6385".to_owned(),

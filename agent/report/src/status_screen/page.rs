@@ -3,7 +3,7 @@
 use super::{ScreenLine, Tone};
 use crate::failure::with_remedy;
 use crate::in_words;
-use crate::status::{Nic, RootDisk, Status, WayStep};
+use crate::status::{Nic, ON_LINK, RootDisk, Status, WayStep};
 use crate::wrap::wrapped;
 
 /// How many disks that were not chosen are shown: the network and the log need room as
@@ -201,7 +201,11 @@ impl Page {
             }
             let names: Vec<_> = { done.iter() }
                 .filter(|step| !["carrier", "address"].contains(&step.step.as_str()))
-                .map(|step| step.step.as_str())
+                .map(|step| match step.text.as_str() {
+                    // A sign of a wrong netmask, if the next step fails.
+                    ON_LINK => format!("{} ({ON_LINK})", step.step),
+                    _ => step.step.clone(),
+                })
                 .collect();
             if !names.is_empty() {
                 self.step_text(Tone::Plain, "way", &format!("{} ok", names.join(", ")));

@@ -146,6 +146,40 @@ fn the_nic_that_came_farthest_is_seen() {
     at("no carrier: eth0, eth1, eth2, eth3, eth4, eth5\n");
 }
 
+/// The block has one line for all steps that are done, but a route without a gateway is
+/// a sign of a wrong netmask.
+#[test]
+fn the_block_says_if_the_service_is_on_the_link() {
+    let step = |step: &str, outcome: &str, text: &str| WayStep {
+        step: step.into(),
+        outcome: outcome.into(),
+        text: text.into(),
+        remedy: None,
+    };
+    for (route, expected) in [
+        ("via 192.0.2.1", "           way     route, DNS ok"),
+        (
+            "on the link",
+            "           way     route (on the link), DNS ok",
+        ),
+    ] {
+        let mut status = Status::default();
+        status.network.nics = vec![Nic {
+            name: "eth0".into(),
+            carrier: true,
+            way: vec![
+                step("carrier", "done", "ok"),
+                step("route", "done", route),
+                step("DNS", "done", "10.20.1.5"),
+                step("TCP", "failed", "no route to host"),
+            ],
+            ..Nic::default()
+        }];
+        let lines = block(&status, 2.0, "", "");
+        assert!(lines.iter().any(|line| line == expected), "{lines:#?}");
+    }
+}
+
 fn said(text: &str) -> Event {
     Event {
         sequence: 1,
