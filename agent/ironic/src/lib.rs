@@ -2,6 +2,7 @@
 
 mod agent_token;
 mod heartbeat;
+mod html_text;
 mod inspection_callback;
 mod lookup;
 mod service;

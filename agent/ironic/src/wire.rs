@@ -1,8 +1,12 @@
 //! Defines the JSON of requests to Ironic and of its answers.
 
+use std::borrow::Cow;
+
 use landfall_http_client::Answer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use super::html_text;
 
 /// What a 403 means. Ironic needs no credentials of an agent.
 pub(super) const FORBIDDEN: &str = " (this Ironic does not serve agents: [api]enable_ramdisk_endpoints is off there, or a proxy in front of it refuses the request)";
@@ -113,7 +117,7 @@ pub fn fault(answer: &Answer) -> String {
 
 /// The text of an error answer. `error_message` contains an object, or JSON text of
 /// an object, with `faultstring` or `title`. For anything else this is the
-/// beginning of the body.
+/// beginning of the body, without the markup of an HTML page.
 pub(super) fn error_text(body: &str) -> String {
     let parsed: Value = serde_json::from_str(body).unwrap_or(Value::Null);
     let outer = parsed.get("error_message").unwrap_or(&parsed);
@@ -127,7 +131,7 @@ pub(super) fn error_text(body: &str) -> String {
         .as_str()
         .or_else(|| inner["title"].as_str())
         .or_else(|| inner.as_str())
-        .unwrap_or(body);
+        .map_or_else(|| html_text::text_of(body), Cow::Borrowed);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(200).collect()
 }
@@ -155,7 +159,7 @@ mod tests {
                 r#"{"error_message": {"x": 1}}"#,
             ),
             ("two\n  lines", "two lines"),
-            ("<html>502</html>", "<html>502</html>"),
+            ("<html>502</html>", "502"),
         ] {
             assert_eq!(error_text(body), expected);
         }
