@@ -35,6 +35,12 @@ pub(super) enum UnexpectedAnswer {
     /// `ipa-api-url`.
     #[error("status 200, but not Ironic's list of API versions")]
     NotIronic,
+    /// The server expects TLS on this port, and the URL says `http://`. Write `https://` in
+    /// the argument that has the URL.
+    #[error(
+        "status 400: the server speaks https there, and the URL says http:// -- write https:// in the URL ({0}); if the site has a CA of its own, give it as CA file (--ca-file of the builder)"
+    )]
+    WantsTls(&'static str),
     /// Another service answers at the URL, or the server does not have the file. Check the
     /// URL.
     #[error("status {0}")]
@@ -50,7 +56,18 @@ impl Expected {
             Expected::Ironic if is_root_document(answer) => Ok(()),
             Expected::Ironic if status == 200 => Err(UnexpectedAnswer::NotIronic),
             Expected::File if matches!(status, 200 | 206 | 416) => Ok(()),
+            Expected::Ironic | Expected::File if answer.wants_tls() => {
+                Err(UnexpectedAnswer::WantsTls(self.arguments()))
+            }
             Expected::Ironic | Expected::File => Err(UnexpectedAnswer::Status(status)),
+        }
+    }
+
+    /// The arguments that give the URLs of such a server.
+    fn arguments(self) -> &'static str {
+        match self {
+            Expected::Ironic => "ipa-api-url",
+            Expected::File => "coreos.inst.image_url, coreos.inst.ignition_url",
         }
     }
 }
@@ -101,6 +118,28 @@ mod tests {
                 "{status} {body}"
             );
             assert_eq!(found(Expected::File).as_deref(), as_file, "{status}");
+        }
+    }
+
+    #[test]
+    fn plain_http_to_a_port_for_tls_is_told_with_the_argument() {
+        let answer = Answer {
+            status: 400,
+            date: None,
+            body: "Client sent an HTTP request to an HTTPS server.".to_owned(),
+        };
+        for (expected, arguments) in [
+            (Expected::Ironic, "ipa-api-url"),
+            (
+                Expected::File,
+                "coreos.inst.image_url, coreos.inst.ignition_url",
+            ),
+        ] {
+            let found = expected.check(&answer).unwrap_err().to_string();
+            let words = format!(
+                "status 400: the server speaks https there, and the URL says http:// -- write https:// in the URL ({arguments});"
+            );
+            assert!(found.starts_with(&words), "{found}");
         }
     }
 }

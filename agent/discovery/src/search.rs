@@ -126,8 +126,9 @@ impl Search {
             let grace = self.grace(&state);
             if let Some(Other { reached, found }) = self.others.take_due(grace) {
                 let (url, seconds) = (&reached.url, grace.as_secs());
+                let (found, remedy) = split_remedy(&found);
                 tracing::warn!(
-                    "{url} answers with {found}, and no server gave a better answer within {seconds} s: using this one"
+                    "{url} answers with {found}, and no server gave a better answer within {seconds} s: using this one{remedy}"
                 );
                 return News::Reached(reached);
             }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use landfall_http_client::{Answer, NoAnswer, ServiceClient, ZonedUrl, exchange, status_of};
+use landfall_http_client::{
+    Answer, NoAnswer, ServiceClient, ZonedUrl, exchange, status_and_reason_of,
+};
 use landfall_network::reach::{self, Step, StepResult};
 use landfall_network::{Way, network_on_link, routes_of, way_to};
 use landfall_report::status::ON_LINK;
@@ -334,7 +336,9 @@ impl Walker {
                 exchange(request.header("Accept", "application/json")).await
             }
             // A signed link is only valid for GET, so HEAD would be rejected.
-            Expected::File => status_of(request(url)?.header("Range", "bytes=0-0")).await,
+            Expected::File => {
+                status_and_reason_of(request(url)?.header("Range", "bytes=0-0")).await
+            }
         }
     }
 }

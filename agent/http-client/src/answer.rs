@@ -7,6 +7,16 @@ use super::why::{is_about_time, is_untrusted_for_good, why};
 
 /// The maximum size of an answer in bytes. A node's record has about 10 kB.
 const ANSWER_LIMIT: usize = 4 << 20;
+/// How much of an answer with an error is read to learn the reason, in bytes.
+const REASON_LIMIT: usize = 16 << 10;
+
+/// What web servers answer to plain HTTP on a port for TLS: Apache, nginx, and servers in
+/// Go.
+const WANTS_TLS: [&str; 3] = [
+    "plain HTTP to an SSL-enabled server port",
+    "The plain HTTP request was sent to HTTPS port",
+    "Client sent an HTTP request to an HTTPS server",
+];
 
 /// A complete answer.
 #[derive(Debug)]
@@ -16,6 +26,13 @@ pub struct Answer {
     pub date: Option<String>,
     /// The body. Bytes that are not UTF-8 are replaced.
     pub body: String,
+}
+
+impl Answer {
+    /// Whether the server speaks https on this port, and the request was plain HTTP.
+    pub fn wants_tls(&self) -> bool {
+        self.status == 400 && WANTS_TLS.iter().any(|text| self.body.contains(text))
+    }
 }
 
 /// The reason why there is no answer.
@@ -94,6 +111,81 @@ pub async fn status_of(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     })
 }
 
+/// Sends the request and reads the status and date of the answer. If the status is 400,
+/// also reads the beginning of the body, which may say why. The body of another answer
+/// may be a whole image.
+///
+/// # Errors
+/// If there is no answer.
+pub async fn status_and_reason_of(request: RequestBuilder) -> Result<Answer, NoAnswer> {
+    let mut response = request.send().await?;
+    let status = response.status().as_u16();
+    let date = date_of(response.headers());
+    let mut body = Vec::new();
+    while status == 400 && body.len() < REASON_LIMIT {
+        // Without its body, the answer still has a status.
+        let Ok(Some(chunk)) = response.chunk().await else {
+            break;
+        };
+        body.extend_from_slice(&chunk);
+    }
+    body.truncate(REASON_LIMIT);
+    Ok(Answer {
+        status,
+        date,
+        body: String::from_utf8_lossy(&body).into_owned(),
+    })
+}
+
 fn date_of(headers: &HeaderMap) -> Option<String> {
     Some(headers.get(DATE)?.to_str().ok()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{Reply, Server, http_client};
+
+    const APACHE: &str = "<p>Reason: You're speaking plain HTTP to an SSL-enabled server port.";
+    const NGINX: &str = "<center>The plain HTTP request was sent to HTTPS port</center>";
+    const GO: &str = "Client sent an HTTP request to an HTTPS server.\n";
+
+    #[test]
+    fn a_server_that_wants_tls_is_known_by_its_answer() {
+        for (status, body, expected) in [
+            (400, APACHE, true),
+            (400, NGINX, true),
+            (400, GO, true),
+            (400, "Bad Request", false),
+            (400, "", false),
+            (200, GO, false),
+        ] {
+            let answer = Answer {
+                status,
+                date: None,
+                body: body.to_owned(),
+            };
+            assert_eq!(answer.wants_tls(), expected, "{status} {body}");
+        }
+    }
+
+    /// A body that stalls or is too long does not take the status away.
+    #[tokio::test]
+    async fn the_reason_of_a_status_400_is_read_and_no_other_body() {
+        let long = format!("{GO}{}", "x".repeat(2 * REASON_LIMIT));
+        for (reply, expected) in [
+            (Reply::new(400, NGINX), NGINX),
+            (Reply::new(400, long.clone()), &long[..REASON_LIMIT]),
+            (Reply::new(400, GO).cut(4), "Clie"),
+            (Reply::new(404, GO), ""),
+            (Reply::new(200, GO).stalled(0), ""),
+        ] {
+            let status = reply.status;
+            let server = Server::scripted([reply]);
+            let answer = status_and_reason_of(http_client().get(&server.base)).await;
+            let answer = answer.unwrap();
+            assert_eq!(answer.status, status);
+            assert_eq!(answer.body, expected);
+        }
+    }
 }

@@ -19,7 +19,7 @@ use landfall_boot_params::without_secrets;
 use reqwest::redirect::Policy;
 use reqwest::{NoProxy, Proxy};
 
-pub use answer::{Answer, NoAnswer, exchange, status_of};
+pub use answer::{Answer, NoAnswer, exchange, status_and_reason_of, status_of};
 pub use service_client::ServiceClient;
 pub use why::{is_untrusted, is_untrusted_for_good, why, why_no_tls};
 pub use zoned_url::ZonedUrl;

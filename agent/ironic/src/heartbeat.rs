@@ -165,7 +165,7 @@ impl Verdict {
         match answer.status {
             service::ACCEPTED => Self::Accepted,
             409 => Self::Locked,
-            400 if wire::fault(answer).contains(NO_CONDUCTOR) => Self::Failed,
+            400 if answer.wants_tls() || wire::fault(answer).contains(NO_CONDUCTOR) => Self::Failed,
             400 => Self::Rejected(
                 "Ironic does not accept this agent for this node: Ironic forgets an agent after a failed operation -- power the node off and on through Ironic",
             ),

@@ -110,9 +110,19 @@ pub(super) struct Heartbeat<'a> {
     pub(super) agent_status_message: Option<&'a str>,
 }
 
-/// Formats an error answer: `HTTP 404: Node not found`
+/// What an operator can do if Ironic speaks https and its URL says `http://`.
+const TLS_REMEDY: &str = "write https:// in the URL (ipa-api-url, or ipa-inspection-callback-url); if the site has a CA of its own, give it as CA file (--ca-file of the builder)";
+
+/// Formats an error answer: `HTTP 404: Node not found`. Ends with a remedy if it is
+/// certain.
 pub fn fault(answer: &Answer) -> String {
-    format!("HTTP {}: {}", answer.status, error_text(&answer.body))
+    let (status, text) = (answer.status, error_text(&answer.body));
+    match answer.wants_tls() {
+        false => format!("HTTP {status}: {text}"),
+        true => format!(
+            "HTTP {status}: {text} (the server speaks https there, and the URL says http://) -- {TLS_REMEDY}"
+        ),
+    }
 }
 
 /// The text of an error answer. `error_message` contains an object, or JSON text of
@@ -162,6 +172,31 @@ mod tests {
             ("<html>502</html>", "502"),
         ] {
             assert_eq!(error_text(body), expected);
+        }
+    }
+
+    #[test]
+    fn plain_http_to_a_port_for_tls_is_told_with_what_to_do() {
+        let answer = |status: u16, body: &str| Answer {
+            status,
+            date: None,
+            body: body.to_owned(),
+        };
+        let nginx = "<html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head>\
+                     <body><center>The plain HTTP request was sent to HTTPS port</center></body></html>";
+        for (status, body, expected) in [
+            (
+                400,
+                nginx,
+                "HTTP 400: The plain HTTP request was sent to HTTPS port (the server speaks https \
+                 there, and the URL says http://) -- write https:// in the URL (ipa-api-url, ",
+            ),
+            (400, "Bad Request", "HTTP 400: Bad Request"),
+            (404, "Node not found", "HTTP 404: Node not found"),
+        ] {
+            let found = fault(&answer(status, body));
+            assert!(found.starts_with(expected), "{found}");
+            assert_eq!(found.contains(" -- "), body == nginx, "{found}");
         }
     }
 
