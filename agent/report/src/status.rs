@@ -91,6 +91,22 @@ impl Status {
         Some(words)
     }
 
+    /// Whether the service has answered, in words. An unexpected answer is the last step of
+    /// a NIC's way to the service, with its status.
+    pub fn service_in_words(&self) -> &'static str {
+        let mut steps = self.network.nics.iter().flat_map(|nic| &nic.way);
+        let is_answer = |step: &WayStep| {
+            step.step == "HTTP" && step.outcome == "failed" && step.text.starts_with("status ")
+        };
+        if self.service_answers {
+            "answers"
+        } else if steps.any(is_answer) {
+            "answers, but not as expected"
+        } else {
+            "has not answered yet"
+        }
+    }
+
     /// Why an operator must not change the network now. `None` if the form may change it.
     pub fn why_network_stays(&self) -> Option<&'static str> {
         if self.done.is_some() {
@@ -400,6 +416,51 @@ mod tests {
         );
         status.done = Some("rebooting".into());
         assert!(status.in_words().unwrap().starts_with("rebooting; "));
+    }
+
+    #[test]
+    fn an_unexpected_answer_is_an_answer() {
+        let step = |step: &str, outcome: &str, text: &str| WayStep {
+            step: step.into(),
+            outcome: outcome.into(),
+            text: text.into(),
+            remedy: None,
+        };
+        for (answers, last, expected) in [
+            (true, step("HTTP", "done", "status 200"), "answers"),
+            // No server gave a better answer, so the agent uses this one.
+            (true, step("HTTP", "failed", "status 404"), "answers"),
+            (
+                false,
+                step("HTTP", "failed", "status 400"),
+                "answers, but not as expected",
+            ),
+            (
+                false,
+                step("HTTP", "failed", "no answer in time"),
+                "has not answered yet",
+            ),
+            (
+                false,
+                step("TCP", "failed", "connection refused"),
+                "has not answered yet",
+            ),
+        ] {
+            let told = format!("{last:?}");
+            let status = Status {
+                service_answers: answers,
+                network: Network {
+                    nics: vec![Nic {
+                        way: vec![last],
+                        ..Nic::default()
+                    }],
+                    ..Network::default()
+                },
+                ..Status::default()
+            };
+            assert_eq!(status.service_in_words(), expected, "{told}");
+        }
+        assert_eq!(Status::default().service_in_words(), "has not answered yet");
     }
 
     #[test]

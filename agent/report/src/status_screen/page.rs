@@ -106,10 +106,11 @@ impl Page {
             }
         }
         if let Some(service) = &status.service {
-            let (tone, answers) = match status.service_answers {
-                true => (Tone::Plain, "answers"),
-                false => (Tone::Waiting, "has not answered yet"),
+            let tone = match status.service_answers {
+                true => Tone::Plain,
+                false => Tone::Waiting,
             };
+            let answers = status.service_in_words();
             self.fact(tone, "SERVICE", &format!("{service} {answers}"));
         }
         if let Some(node) = &status.node {

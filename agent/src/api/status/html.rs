@@ -59,10 +59,7 @@ fn now_section(out: &mut String, status: &Status, now: f64) -> fmt::Result {
         (None, None) => {}
     }
     if let Some(service) = &status.service {
-        let answers = match status.service_answers {
-            true => "answers",
-            false => "has not answered yet",
-        };
+        let answers = status.service_in_words();
         fact(out, "Service", &format!("{service} {answers}"))?;
     }
     if let Some(node) = &status.node {
