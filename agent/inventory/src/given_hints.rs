@@ -17,8 +17,20 @@ use super::root_device_hints::RootDeviceHints;
 pub enum HintSource {
     InstanceInfo,
     Properties,
-    /// The embedded host of this machine, as the console shows it.
-    Ramdisk(String),
+    Ramdisk {
+        /// The embedded host of this machine, as the console shows it.
+        host: String,
+        overrider: Overrider,
+    },
+}
+
+/// What takes precedence over the hints in the ramdisk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overrider {
+    /// The node in Ironic.
+    Node,
+    /// The arguments of an unattended installation, which has no Ironic.
+    Arguments,
 }
 
 /// The hints that choose the root disk.
@@ -46,7 +58,7 @@ impl GivenHints {
         };
         match of_ironic {
             Some((hints, source)) => Ok(Some(Self { hints, source })),
-            None => Self::in_ramdisk(embedded),
+            None => Self::in_ramdisk(embedded, Overrider::Node),
         }
     }
 
@@ -55,16 +67,17 @@ impl GivenHints {
     /// # Errors
     /// If it is not certain which host this machine is, or if its hints cannot be used.
     /// The builder rejects such hints.
-    pub fn in_ramdisk(embedded: &Embedded) -> Result<Option<Self>> {
+    pub fn in_ramdisk(embedded: &Embedded, overrider: Overrider) -> Result<Option<Self>> {
         let hints = embedded.root_device_hints().map_err(|unclear| {
-            Failure::invalid_params(unclear.to_string()).hint(
-                "build the boot medium again with the addresses of this machine's NICs, or give root_device in the node's properties",
-            )
+            let other = overrider.remedy();
+            Failure::invalid_params(unclear.to_string()).hint(format!(
+                "build the boot medium again with the addresses of this machine's NICs, or {other}"
+            ))
         })?;
         let Some((host, hints)) = hints else {
             return Ok(None);
         };
-        let source = HintSource::of_host(host);
+        let source = HintSource::of_host(host, overrider);
         let hints = RootDeviceHints::from_metal3(hints)
             .map_err(|error| source.corrected(Failure::from(error)))?;
         Ok(Some(Self { hints, source }))
@@ -77,24 +90,38 @@ impl GivenHints {
 }
 
 impl HintSource {
-    fn of_host(host: &EmbeddedHost) -> Self {
-        Self::Ramdisk(host.to_string())
+    fn of_host(host: &EmbeddedHost, overrider: Overrider) -> Self {
+        Self::Ramdisk {
+            host: host.to_string(),
+            overrider,
+        }
     }
 
     /// Adds a hint that says where the operator can correct the root device hints.
-    pub(super) fn corrected(&self, failure: Failure) -> Failure {
+    fn corrected(&self, failure: Failure) -> Failure {
         failure.hint(self.remedy())
     }
 
     /// How the operator can correct the root device hints.
-    pub fn remedy(&self) -> &'static str {
+    pub fn remedy(&self) -> String {
         match self {
             Self::InstanceInfo | Self::Properties => {
-                "correct root_device in the node's properties or instance_info"
+                "correct root_device in the node's properties or instance_info".to_owned()
             }
-            Self::Ramdisk(_) => {
-                "correct the host's rootDeviceHints and build the boot medium again, or give root_device in the node's properties"
-            }
+            Self::Ramdisk { host, overrider } => format!(
+                "correct the rootDeviceHints of {host} and build the boot medium again, or {}",
+                overrider.remedy()
+            ),
+        }
+    }
+}
+
+impl Overrider {
+    /// How the operator can override the hints in the ramdisk.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Node => "give root_device in the node's properties",
+            Self::Arguments => "name the disk with coreos.inst.install_dev=",
         }
     }
 }
@@ -104,7 +131,7 @@ impl fmt::Display for HintSource {
         match self {
             Self::InstanceInfo => f.write_str("in the node's instance_info"),
             Self::Properties => f.write_str("in the node's properties"),
-            Self::Ramdisk(host) => write!(f, "embedded in the ramdisk for {host}"),
+            Self::Ramdisk { host, .. } => write!(f, "embedded in the ramdisk for {host}"),
         }
     }
 }
@@ -175,6 +202,26 @@ mod tests {
         // Invalid hints from Ironic are an error, not a reason to use other hints.
         let bad = json!({"properties": {"root_device": {"colour": "red"}}});
         assert!(GivenHints::for_node(Some(&bad), &own).is_err());
+    }
+
+    #[test]
+    fn the_remedy_names_the_place_of_the_hints() {
+        let own = embedded(&json!({"serialNumber": "E"}));
+        for (overrider, other) in [
+            (Overrider::Node, "give root_device in the node's properties"),
+            (
+                Overrider::Arguments,
+                "name the disk with coreos.inst.install_dev=",
+            ),
+        ] {
+            let given = GivenHints::in_ramdisk(&own, overrider).unwrap().unwrap();
+            assert_eq!(
+                given.source.remedy(),
+                format!(
+                    "correct the rootDeviceHints of node7 (52:54:00:00:00:01) and build the boot medium again, or {other}"
+                )
+            );
+        }
     }
 
     /// Generates arbitrary texts, many of which look like hint expressions.

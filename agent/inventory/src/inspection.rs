@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::collect::{CollectOptions, collect};
 use super::collectors::{self, Collector, numa_topology, pci_devices, usb_devices};
-use super::given_hints::GivenHints;
+use super::given_hints::{GivenHints, Overrider};
 use super::lldp;
 use super::report_types::{Configuration, InspectionBody, Inventory, Manager};
 use super::root_device::{choose, sets_below};
@@ -176,7 +176,8 @@ fn default(
 ) {
     // Ironic's hints are unknown until the agent knows the node. A machine without a
     // root disk is inspected as well.
-    let chosen = GivenHints::in_ramdisk(&circumstances.embedded).and_then(|hints| {
+    let chosen = GivenHints::in_ramdisk(&circumstances.embedded, Overrider::Node);
+    let chosen = chosen.and_then(|hints| {
         let sets = sets_below(root);
         let skip_list = SkipList::default();
         let choice = choose(&inventory.disks, hints.as_ref(), &skip_list, &sets)?;

@@ -187,12 +187,24 @@ fn list(losses: &[String]) -> String {
     text
 }
 
+/// Added to the remedy if a disk is too small or too large for a hint.
+const SIZES_ARE_GIB: &str =
+    "size and minSizeGigabytes count GiB: a disk that is sold as 480 GB has 447 GiB";
+
 fn none_left(hints: Option<&GivenHints>, losses: &[String]) -> Failure {
+    let by_size = losses.iter().any(|loss| loss.contains(": size is "));
     let losses = list(losses);
     match hints {
-        Some(GivenHints { hints, source }) => source.corrected(Failure::device_not_found(format!(
-            "no disk matches the root device hints ({hints}): {losses}"
-        ))),
+        Some(GivenHints { hints, source }) => {
+            let remedy = match (source.remedy(), by_size) {
+                (remedy, false) => remedy,
+                (remedy, true) => format!("{remedy}; {SIZES_ARE_GIB}"),
+            };
+            Failure::device_not_found(format!(
+                "no disk matches the root device hints ({hints}): {losses}"
+            ))
+            .hint(remedy)
+        }
         None => Failure::device_not_found(format!("no disk can be the root disk: {losses}"),
         )
         .hint("name the disk by root_device in the node's properties; the step delete_configuration deletes software RAID"),

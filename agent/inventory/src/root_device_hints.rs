@@ -144,8 +144,12 @@ impl RootDeviceHints {
     ) -> std::result::Result<Option<String>, HintError> {
         for hint in &self.0 {
             if let Some(found) = hint.mismatch(device)? {
+                let unit = match &hint.test {
+                    Test::Size(_) => " GiB",
+                    Test::Text(_) | Test::Rotational(_) => "",
+                };
                 return Ok(Some(format!(
-                    "{} is {found}, wanted {}",
+                    "{} is {found}, wanted {}{unit}",
                     hint.name, hint.written
                 )));
             }

@@ -36,7 +36,7 @@ fn report_hints(node: &Node, embedded: &Embedded) -> Result<()> {
         return Ok(());
     };
     tracing::info!("{given}");
-    if !matches!(given.source, HintSource::Ramdisk(_))
+    if !matches!(given.source, HintSource::Ramdisk { .. })
         && let Ok(Some((host, hints))) = embedded.root_device_hints()
     {
         tracing::info!("the root device hints in the ramdisk for {host} are ignored: {hints}");
@@ -82,7 +82,7 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<ChosenDisk> {
 }
 
 /// Why a disk was chosen, and how the operator can change the choice.
-fn reason(hints: Option<&GivenHints>) -> (String, &'static str) {
+fn reason(hints: Option<&GivenHints>) -> (String, String) {
     match hints {
         Some(given) => (format!("matches the {given}"), given.source.remedy()),
         None => (
@@ -90,7 +90,7 @@ fn reason(hints: Option<&GivenHints>) -> (String, &'static str) {
                 "the smallest disk of at least {} GiB",
                 MIN_DEFAULT_SIZE >> 30
             ),
-            "set root_device in the node's properties",
+            "set root_device in the node's properties".to_owned(),
         ),
     }
 }

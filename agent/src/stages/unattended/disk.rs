@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use landfall_devices::devices_settled;
 use landfall_devices::identity::ChosenDisk;
-use landfall_inventory::given_hints::GivenHints;
+use landfall_inventory::given_hints::{GivenHints, Overrider};
 use landfall_inventory::named_disk;
 use landfall_inventory::report_types::Disk;
 use landfall_inventory::root_device::{choose, report_untouchable, sets_below};
@@ -43,7 +43,7 @@ impl Boot {
             return Ok(disk);
         }
         let given = match uses_hints {
-            true => GivenHints::in_ramdisk(embedded)?,
+            true => GivenHints::in_ramdisk(embedded, Overrider::Arguments)?,
             false => None,
         };
         match given {
