@@ -14,8 +14,9 @@ pub enum Expected {
     /// Ironic. Its answer to `GET /` lists the versions of its API.
     Ironic,
     /// A server that has the file at the URL. It sends the first byte or the whole
-    /// file, or answers 416 because the file is empty. A captive portal would
-    /// redirect, and a wrong host would not have the file.
+    /// file, answers 416 because the file is empty, or redirects to the file, as mirrors
+    /// and artifact stores do. A redirect counts if the download follows it. A wrong host
+    /// would not have the file.
     File,
 }
 
@@ -29,7 +30,7 @@ impl fmt::Display for Expected {
 }
 
 /// An answer of another server than the expected one, in words for the operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnexpectedAnswer {
     /// Something else than Ironic answers at this URL. Check host, port and path in
     /// `ipa-api-url`.
@@ -41,6 +42,10 @@ pub(super) enum UnexpectedAnswer {
         "status 400: the server speaks https there, and the URL says http:// -- write https:// in the URL ({0}); if the site has a CA of its own, give it as CA file (--ca-file of the builder)"
     )]
     WantsTls(&'static str),
+    /// The server redirects from https to http, or to a URL of another scheme. Holds that URL.
+    /// Correct the server, or give the URL of the file itself.
+    #[error("a redirect to {0}, which the download does not follow")]
+    Redirect(String),
     /// Another service answers at the URL, or the server does not have the file. Check the
     /// URL.
     #[error("status {0}")]
@@ -59,7 +64,12 @@ impl Expected {
             Expected::Ironic | Expected::File if answer.wants_tls() => {
                 Err(UnexpectedAnswer::WantsTls(self.arguments()))
             }
-            Expected::Ironic | Expected::File => Err(UnexpectedAnswer::Status(status)),
+            Expected::Ironic => Err(UnexpectedAnswer::Status(status)),
+            Expected::File => match &answer.redirect {
+                Some(redirect) if redirect.is_followed => Ok(()),
+                Some(redirect) => Err(UnexpectedAnswer::Redirect(redirect.to.clone())),
+                None => Err(UnexpectedAnswer::Status(status)),
+            },
         }
     }
 
@@ -81,7 +91,35 @@ fn is_root_document(answer: &Answer) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use landfall_http_client::Redirect;
+
     use super::*;
+
+    #[test]
+    fn a_redirect_counts_if_the_download_follows_it() {
+        for (is_followed, expected) in [
+            (true, None),
+            (
+                false,
+                Some("a redirect to http://h/login, which the download does not follow"),
+            ),
+        ] {
+            let answer = Answer {
+                status: 302,
+                date: None,
+                redirect: Some(Redirect {
+                    to: "http://h/login".to_owned(),
+                    is_followed,
+                }),
+                body: String::new(),
+            };
+            let found = Expected::File.check(&answer).err();
+            assert_eq!(found.map(|found| found.to_string()).as_deref(), expected);
+            // A heartbeat has a token, so the client for Ironic follows no redirect.
+            let found = Expected::Ironic.check(&answer);
+            assert_eq!(found, Err(UnexpectedAnswer::Status(302)));
+        }
+    }
 
     #[test]
     fn ironic_is_known_by_its_root_document() {
@@ -106,6 +144,7 @@ mod tests {
             let answer = Answer {
                 status,
                 date: None,
+                redirect: None,
                 body: body.to_owned(),
             };
             let found = |expected: Expected| {
@@ -126,6 +165,7 @@ mod tests {
         let answer = Answer {
             status: 400,
             date: None,
+            redirect: None,
             body: "Client sent an HTTP request to an HTTPS server.".to_owned(),
         };
         for (expected, arguments) in [

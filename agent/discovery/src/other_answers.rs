@@ -60,12 +60,6 @@ impl OtherAnswers {
         !self.by_place.is_empty() && self.by_place.values().all(|other| !other.is_down())
     }
 
-    /// Whether all answers are redirects.
-    pub(super) fn all_redirect(&self) -> bool {
-        let mut statuses = { self.by_place.values() }.map(|other| other.reached.answer.status);
-        statuses.all(|status| matches!(status, 301 | 302 | 303 | 307 | 308))
-    }
-
     /// Whether a working server (status below 500) answered over this NIC.
     pub(super) fn works_over(&self, index: u32) -> bool {
         let other = self.by_place.get(&Some(index));
@@ -106,6 +100,7 @@ mod tests {
                 answer: Answer {
                     status,
                     date: None,
+                    redirect: None,
                     body: String::new(),
                 },
                 over: Some(over),

@@ -207,13 +207,13 @@ async fn prefer(
     network: &mut watch::Receiver<NetworkState>,
     reach: &watch::Sender<Reach>,
 ) {
-    let url = &reached.url;
+    let (url, redirect) = (&reached.url, reached.redirect_in_words());
     let Some(over) = reached.over else {
-        tracing::info!("{what} answers at {url}");
+        tracing::info!("{what} answers at {url}{redirect}");
         return;
     };
     let way = reach_screen::short(over, &network.borrow(), &reach.borrow());
-    tracing::info!("{what} answers at {url}, {way}");
+    tracing::info!("{what} answers at {url}, {way}{redirect}");
     reach.send_modify(|reach| reach.over = Some(over));
     let preferred = network.wait_for(|state| state.preferred == Some(over));
     // The agent continues without a preference, because the routes may lead to the

@@ -15,3 +15,14 @@ pub(super) struct Reached {
     /// The kernel's index of the NIC that was used, or `None` if the route decided.
     pub over: Option<u32>,
 }
+
+impl Reached {
+    /// `, redirects to URL`, or nothing if the answer is no redirect. If the file turns out
+    /// to be a login page, this is where it came from.
+    pub(super) fn redirect_in_words(&self) -> String {
+        match &self.answer.redirect {
+            Some(redirect) => format!(", redirects to {}", redirect.to),
+            None => String::new(),
+        }
+    }
+}

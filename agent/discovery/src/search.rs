@@ -188,16 +188,14 @@ impl Search {
 
     /// How long to wait for a better answer. The wait is short if there is only one URL
     /// and working servers answered over every NIC: then only a NIC whose driver loads
-    /// late could bring a better answer. If the URL names a file and all answers are
-    /// redirects, there is no wait, because mirrors redirect.
+    /// late could bring a better answer.
     fn grace(&self, state: &NetworkState) -> Duration {
         let is_last = |nic: &NicState| self.others.works_over(nic.index) || never_comes(nic);
         let alone =
             self.urls.len() == 1 && self.others.all_work() && state.nics.iter().all(is_last);
-        match (alone, self.expected) {
-            (false, _) => GRACE,
-            (true, Expected::File) if self.others.all_redirect() => Duration::ZERO,
-            (true, _) => GRACE_ALONE,
+        match alone {
+            false => GRACE,
+            true => GRACE_ALONE,
         }
     }
 

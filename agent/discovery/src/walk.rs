@@ -122,8 +122,11 @@ impl Walker {
             Err(fault) => Outcome::None(fault),
             Ok(answer) => match self.expected.check(&answer) {
                 Ok(()) => {
-                    let status = format!("status {}", answer.status);
-                    steps.push(StepResult::done(Step::Http, status));
+                    let found = match &answer.redirect {
+                        Some(redirect) => format!("redirects to {}", redirect.to),
+                        None => format!("status {}", answer.status),
+                    };
+                    steps.push(StepResult::done(Step::Http, found));
                     Outcome::Expected(answer)
                 }
                 Err(found) => {

@@ -3,6 +3,7 @@
 use reqwest::RequestBuilder;
 use reqwest::header::{DATE, HeaderMap};
 
+use super::redirect::Redirect;
 use super::why::{is_about_time, is_untrusted_for_good, why};
 
 /// The maximum size of an answer in bytes. A node's record has about 10 kB.
@@ -24,6 +25,8 @@ pub struct Answer {
     pub status: u16,
     /// The value of the header `Date`. `None` if it is missing or is not text.
     pub date: Option<String>,
+    /// Where the answer redirects to. `None` if it does not.
+    pub redirect: Option<Redirect>,
     /// The body. Bytes that are not UTF-8 are replaced.
     pub body: String,
 }
@@ -81,6 +84,7 @@ pub async fn exchange(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     let mut response = request.send().await?;
     let status = response.status().as_u16();
     let date = date_of(response.headers());
+    let redirect = Redirect::of(&response);
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > ANSWER_LIMIT {
@@ -93,11 +97,12 @@ pub async fn exchange(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     Ok(Answer {
         status,
         date,
+        redirect,
         body: String::from_utf8_lossy(&body).into_owned(),
     })
 }
 
-/// Sends the request and reads only the status and date of the answer. The body may
+/// Sends the request and reads only the head of the answer. The body may
 /// be a whole image.
 ///
 /// # Errors
@@ -107,6 +112,7 @@ pub async fn status_of(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     Ok(Answer {
         status: response.status().as_u16(),
         date: date_of(response.headers()),
+        redirect: Redirect::of(&response),
         body: String::new(),
     })
 }
@@ -121,6 +127,7 @@ pub async fn status_and_reason_of(request: RequestBuilder) -> Result<Answer, NoA
     let mut response = request.send().await?;
     let status = response.status().as_u16();
     let date = date_of(response.headers());
+    let redirect = Redirect::of(&response);
     let mut body = Vec::new();
     while status == 400 && body.len() < REASON_LIMIT {
         // Without its body, the answer still has a status.
@@ -133,6 +140,7 @@ pub async fn status_and_reason_of(request: RequestBuilder) -> Result<Answer, NoA
     Ok(Answer {
         status,
         date,
+        redirect,
         body: String::from_utf8_lossy(&body).into_owned(),
     })
 }
@@ -163,6 +171,7 @@ mod tests {
             let answer = Answer {
                 status,
                 date: None,
+                redirect: None,
                 body: body.to_owned(),
             };
             assert_eq!(answer.wants_tls(), expected, "{status} {body}");

@@ -4,6 +4,7 @@ mod answer;
 #[cfg(any(test, feature = "fixtures"))]
 #[allow(clippy::unwrap_used, reason = "for tests")]
 pub mod fixtures;
+mod redirect;
 mod service_client;
 pub mod tls;
 mod why;
@@ -20,21 +21,22 @@ use reqwest::redirect::Policy;
 use reqwest::{NoProxy, Proxy};
 
 pub use answer::{Answer, NoAnswer, exchange, status_and_reason_of, status_of};
+pub use redirect::Redirect;
 pub use service_client::ServiceClient;
 pub use why::{is_untrusted, is_untrusted_for_good, why, why_no_tls};
 pub use zoned_url::ZonedUrl;
 
 use landfall_report::failure::{Failure, Result, one_line};
 
+use crate::redirect::leaves_https;
 use crate::tls::{Identity, ServerTrust, TlsPolicy};
 
 /// Follows the redirects of image servers, but not from https to http.
 fn for_images() -> Policy {
     Policy::custom(|attempt| {
-        let secure = |url: &reqwest::Url| url.scheme() == "https";
         if attempt.previous().len() > REDIRECTS {
             attempt.error(format!("more than {REDIRECTS} redirects"))
-        } else if attempt.previous().iter().any(secure) && !secure(attempt.url()) {
+        } else if leaves_https(attempt.previous(), attempt.url()) {
             attempt.error("redirected from https to http")
         } else {
             attempt.follow()

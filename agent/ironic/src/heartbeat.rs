@@ -246,6 +246,7 @@ mod tests {
         Ok(Answer {
             status,
             date: None,
+            redirect: None,
             body: String::new(),
         })
     }
@@ -254,6 +255,7 @@ mod tests {
         Ok(Answer {
             status: 400,
             date: None,
+            redirect: None,
             body: r#"{"error_message": {"faultstring": "No valid host was found. Reason: No conductor service registered which supports driver redfish."}}"#.to_owned(),
         })
     }

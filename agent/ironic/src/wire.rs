@@ -180,6 +180,7 @@ mod tests {
         let answer = |status: u16, body: &str| Answer {
             status,
             date: None,
+            redirect: None,
             body: body.to_owned(),
         };
         let nginx = "<html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head>\

@@ -57,6 +57,7 @@ pub fn lookup_answer(data: &[u8]) {
     let answer = landfall_http_client::Answer {
         status: 200,
         date: None,
+        redirect: None,
         body: String::from_utf8_lossy(data).into_owned(),
     };
     let _ = wire::fault(&answer);

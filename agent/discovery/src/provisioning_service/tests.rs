@@ -142,6 +142,42 @@ fn a_file_is_known_by_its_first_byte() {
     }
 }
 
+/// Mirrors and artifact stores redirect, so the search does not wait for a better answer.
+#[test]
+fn a_server_that_redirects_is_the_server_of_the_file() {
+    let redirects = Server::start(|_| Reply::status(302).header("Location: /login"));
+    let started = Instant::now();
+    let found = found(vec![redirects.url.clone()], Expected::File);
+    assert_eq!(found.urls, [redirects.url]);
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn the_console_says_where_a_server_redirects() {
+    on_a_machine(async |lab| {
+        lab.plug_in_up(0, &["192.0.2.1/24"]);
+        let listener = listen_on(lab, "port0", [192, 0, 2, 1]);
+        let location = "Location: http://192.0.2.1/login?next=hidden";
+        Server::on(listener, None, move |_| Reply::status(302).header(location));
+        let mut network = lab.boot_with_reach("ip=192.0.2.10:::24::eth0:none");
+        lab.until(&mut network.state, "an address", |state| {
+            state.nics.iter().any(NicState::is_online)
+        })
+        .await;
+        let client = ServiceClient::new(&HttpOptions::default()).unwrap();
+        let url = "http://192.0.2.1/image.raw".to_owned();
+        let wanted = wanted(vec![url], Expected::File);
+        let mut clock = Clock::of_somebody();
+        let (state, reach) = (&mut network.state, &network.reach);
+        find(&client, &wanted, state, reach, &mut clock)
+            .await
+            .unwrap();
+        let line = "provisioning service answers at http://192.0.2.1/image.raw, over eth0, route on the link, redirects to http://192.0.2.1/login?***";
+        let said = lab.said();
+        assert!(said.iter().any(|told| told.contains(line)), "{said:#?}");
+    });
+}
+
 /// A server on port 80 of an address that several NICs of the network have.
 fn listen_on(lab: &Lab, interface: &'static str, address: [u8; 4]) -> TcpListener {
     lab.on_network(move || {

@@ -6,10 +6,11 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use reqwest::Method;
 use reqwest::header::AUTHORIZATION;
 
-use crate::fixtures::{Certificate, Reply, Server, http_client};
-use crate::{HttpOptions, Proxies, image_client, why};
+use crate::fixtures::{Asked, Certificate, Reply, Server, http_client};
+use crate::{HttpOptions, Proxies, Redirect, ServiceClient, image_client, status_of, why};
 
 /// A proxy according to RFC 9110: it accepts `CONNECT host:port`, and requests with
 /// the whole URL in the first line. It records the heads of the requests.
@@ -105,6 +106,14 @@ fn saw(server: &Server, header: &str) -> bool {
     shown.any(|shown| shown.contains(header))
 }
 
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
 fn get(proxies: Proxies, url: &str, credentials: Option<&str>) -> Result<String, String> {
     let options = HttpOptions {
         insecure: true,
@@ -113,11 +122,7 @@ fn get(proxies: Proxies, url: &str, credentials: Option<&str>) -> Result<String,
     };
     let _ = http_client();
     let client = image_client(&options).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    run(async {
         let mut request = client.get(url);
         if let Some(value) = credentials {
             request = request.header(AUTHORIZATION, value);
@@ -201,6 +206,54 @@ fn credentials_stay_with_their_server() {
     assert_eq!(get(Proxies::default(), &url, None).as_deref(), Ok("image"));
     assert!(saw(&first, "authorization: basic"));
     assert!(!saw(&elsewhere, "authorization"), "{:?}", elsewhere.asked());
+}
+
+/// The redirect in the answer to a client that follows none.
+fn redirect_of(url: &str) -> Option<Redirect> {
+    let options = HttpOptions {
+        insecure: true,
+        ..HttpOptions::default()
+    };
+    let client = ServiceClient::new(&options).unwrap();
+    run(async {
+        let request = client.request(Method::GET, url).unwrap();
+        status_of(request).await.unwrap().redirect
+    })
+}
+
+#[test]
+fn the_search_knows_which_redirects_a_download_follows() {
+    let _ = http_client();
+    let image = image_server();
+    let certificate = Certificate::of([127, 0, 0, 1]);
+    let signed = format!("{}?sig=hidden", image.url);
+    for (secure, to, shown, is_followed) in [
+        (false, &*signed, format!("{}?***", image.url), true),
+        (
+            false,
+            "ftp://127.0.0.1/a",
+            "ftp://127.0.0.1/a".to_owned(),
+            false,
+        ),
+        (true, &*image.url, image.url.clone(), false),
+    ] {
+        let location = format!("Location: {to}");
+        let answer = move |_: &Asked| Reply::status(302).header(&location);
+        let first = match secure {
+            true => Server::secure(&certificate, answer),
+            false => Server::start(answer),
+        };
+        let got = get(Proxies::default(), &first.url, None);
+        assert_eq!(got.is_ok(), is_followed, "{to}: {got:?}");
+        let expected = Redirect {
+            to: shown,
+            is_followed,
+        };
+        assert_eq!(redirect_of(&first.url), Some(expected));
+    }
+    assert_eq!(redirect_of(&image.url), None);
+    let nowhere = Server::start(|_| Reply::status(302));
+    assert_eq!(redirect_of(&nowhere.url), None);
 }
 
 #[test]
