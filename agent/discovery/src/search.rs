@@ -125,11 +125,17 @@ impl Search {
             self.follow(&state, has_network, reach);
             let grace = self.grace(&state);
             if let Some(Other { reached, found }) = self.others.take_due(grace) {
-                let (url, seconds) = (&reached.url, grace.as_secs());
+                let url = &reached.url;
                 let (found, remedy) = split_remedy(&found);
-                tracing::warn!(
-                    "{url} answers with {found}, and no server gave a better answer within {seconds} s: using this one{remedy}"
-                );
+                if self.urls.len() == 1 {
+                    tracing::warn!(
+                        "{url} answers with {found}, and there is no other server to try: using this one{remedy}"
+                    );
+                } else {
+                    tracing::warn!(
+                        "{url} answers with {found}, and no server gave a better answer: using this one{remedy}"
+                    );
+                }
                 return News::Reached(reached);
             }
             let wake = { self.start_due().into_iter().chain(self.others.due(grace)) }.min();

@@ -1,5 +1,5 @@
 use landfall_http_client::{Answer, HttpOptions};
-use landfall_network::lab::nic;
+use landfall_network::lab::{nic, said_during};
 
 use super::*;
 
@@ -73,4 +73,46 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
     assert_eq!(both(Expected::Ironic, 404), GRACE_ALONE);
     assert_eq!(both(Expected::Ironic, 502), GRACE);
     assert_eq!(both(Expected::File, 404), GRACE_ALONE);
+}
+
+/// A time would be wrong: with one URL there is no other server to wait for.
+#[test]
+fn the_console_says_if_there_is_only_one_server() {
+    let client = ServiceClient::new(&HttpOptions::default()).unwrap();
+    for (count, expected) in [
+        (1, "status 404, and there is no other server to try: using"),
+        (2, "status 404, and no server gave a better answer: using"),
+    ] {
+        // No server listens there, and an earlier attempt got an answer.
+        let urls = vec!["http://127.0.0.1:1".to_owned(); count];
+        let mut search = Search::new(&client, &urls, Duration::from_secs(1), Expected::File);
+        let answer = Answer {
+            status: 404,
+            date: None,
+            redirect: None,
+            body: String::new(),
+        };
+        let said = said_during(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .start_paused(true)
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let reached = Reached {
+                    url: urls[0].clone(),
+                    answer,
+                    over: Some(1),
+                };
+                let found = "status 404".to_owned();
+                search.others.keep(Some(1), Other { reached, found });
+                let (_, mut network) = watch::channel(NetworkState::default());
+                let (reach, _) = watch::channel(Reach::default());
+                let news = search.news(&mut network, &reach).await;
+                assert!(matches!(news, News::Reached(_)), "{news:?}");
+            });
+        });
+        let is_said = said.iter().any(|line| line.contains(expected));
+        assert!(is_said, "{expected}: {said:#?}");
+    }
 }
