@@ -104,12 +104,22 @@ pub struct Place {
     /// Whether the server sent only the range that was requested, and not the whole
     /// file.
     pub by_range: bool,
+    /// The URL that the server redirected to, without secrets.
+    redirected_to: Option<String>,
 }
 
 impl Place {
     /// The URL without secrets, for messages.
     pub fn shown(&self) -> String {
         shown(&self.url)
+    }
+
+    /// The URL without secrets, and where the server redirected to, if it did.
+    pub fn shown_with_redirect(&self) -> String {
+        match &self.redirected_to {
+            Some(other) => format!("{}, redirected to {other}", self.shown()),
+            None => self.shown(),
+        }
     }
 
     /// The length of the file in bytes, if the server stated it.
@@ -203,12 +213,13 @@ impl Download {
     /// # Errors
     /// If the download has failed after all retries.
     pub fn next_event(&mut self) -> Result<Event> {
-        self.events.blocking_recv().unwrap_or_else(|| {
-            Err(Failure::image_download(
-                "the download thread ended without a result",
-            ))
-        })
+        let event = self.events.blocking_recv();
+        event.unwrap_or_else(|| Err(no_result()))
     }
+}
+
+fn no_result() -> Failure {
+    Failure::image_download("the download thread ended without a result")
 }
 
 /// Downloads a whole file of at most `limit` bytes.
@@ -216,12 +227,25 @@ impl Download {
 /// # Errors
 /// If the download fails, or the file is larger.
 pub fn small_file(request: Request, client: reqwest::Client, limit: usize) -> Result<Vec<u8>> {
+    small_file_with_place(request, client, limit).map(|(_, body)| body)
+}
+
+/// Like [`small_file`], and names the place that delivered the file.
+///
+/// # Errors
+/// As [`small_file`].
+pub fn small_file_with_place(
+    request: Request,
+    client: reqwest::Client,
+    limit: usize,
+) -> Result<(Place, Vec<u8>)> {
     let url = shown(request.urls.first().map_or("", String::as_str));
     let mut download = Download::start(request, client)?;
+    let mut place = None;
     let mut body = Vec::new();
     loop {
         match download.next_event()? {
-            Event::Begin(_) => {}
+            Event::Begin(begun) => place = Some(begun),
             Event::Chunk(chunk) if body.len() + chunk.len() <= limit => {
                 body.extend_from_slice(&chunk);
             }
@@ -230,7 +254,7 @@ pub fn small_file(request: Request, client: reqwest::Client, limit: usize) -> Re
                     "{url}: expected at most {limit} bytes, found more"
                 )));
             }
-            Event::End => return Ok(body),
+            Event::End => return place.map(|place| (place, body)).ok_or_else(no_result),
         }
     }
 }

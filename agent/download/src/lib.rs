@@ -9,3 +9,4 @@ pub mod proof;
 pub mod resume;
 pub mod signature;
 pub mod signature_file;
+pub mod web_page;

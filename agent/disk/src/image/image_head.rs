@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use landfall_download::web_page::is_web_page;
 use landfall_report::failure::{Failure, Result};
 
 use crate::tables::file_system;
@@ -240,8 +241,7 @@ pub fn refuse_foreign(head: &[u8]) -> Result<()> {
             .hint(*advice));
         }
     }
-    let text = String::from_utf8_lossy(head.get(..64).unwrap_or(head)).to_ascii_lowercase();
-    if text.trim_start().starts_with("<!doctype html") || text.trim_start().starts_with("<html") {
+    if is_web_page(head) {
         return Err(
             Failure::invalid_image("the image is no disk image: it is a web page")
                 .hint("open the image URL in a browser: it may ask for a login"),

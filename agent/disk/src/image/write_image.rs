@@ -282,7 +282,8 @@ impl Work<'_> {
     ) -> Result<Format> {
         Format::of(&head[..*head_len])
             .and_then(|format| self.source.formats.check(format).map(|()| format))
-            .map_err(|failure| untouched(&stream.url, failure))
+            // A redirect may have led to another file, such as a login page.
+            .map_err(|failure| untouched(&stream.place.shown_with_redirect(), failure))
     }
 
     /// The same as [`Self::plan`] for an image that is not inside a qcow2 file.

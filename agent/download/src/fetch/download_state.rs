@@ -86,32 +86,21 @@ impl<'a> DownloadState<'a> {
     /// Records that a place begins to send the file: first `skip` bytes that the
     /// reader already has, then new bytes. The first call sends [`Event::Begin`] to
     /// the reader.
-    pub(super) async fn begin_at(
-        &mut self,
-        url: &str,
-        resource: Resource,
-        skip: u64,
-        by_range: bool,
-    ) -> Outcome<()> {
+    pub(super) async fn begin_at(&mut self, place: Place, skip: u64) -> Outcome<()> {
         let file = match self.file.take() {
             // A 206 response contains the length that a chunked 200 response lacks.
             Some(known) => Resource {
-                total: known.total.or(resource.total),
+                total: known.total.or(place.resource.total),
                 ..known
             },
-            None => resource.clone(),
+            None => place.resource.clone(),
         };
         self.file = Some(file);
         if !self.begun {
             self.begun = true;
-            let place = Place {
-                url: url.to_owned(),
-                resource,
-                by_range,
-            };
             return self.send(Event::Begin(place)).await;
         }
-        if by_range {
+        if place.by_range {
             tracing::info!("image: resumed at byte {} by Range", self.received);
         } else if skip > 0 {
             tracing::info!(

@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use landfall_media_formats::iso9660::{Iso, IsoError};
 
+use super::Place;
 use super::download_state::{DownloadState, Outcome, final_at, later};
 use super::location::Location;
 use super::mirror::Mirror;
@@ -77,7 +78,13 @@ impl<'a, 'url> Local<'a, 'url> {
         }
         mirror.must_be_same(state, &resource)?;
         mirror.known = Some(resource.clone());
-        state.begin_at(mirror.url, resource, 0, true).await?;
+        let place = Place {
+            url: mirror.url.to_owned(),
+            resource,
+            by_range: true,
+            redirected_to: None,
+        };
+        state.begin_at(place, 0).await?;
         let mut pace = Pace::new(state.request.retry_policy.give_up.max(stall));
         while state.received < source.len {
             let left = source.len - state.received;

@@ -180,6 +180,33 @@ fn a_file_is_read_again_from_its_middle() {
     assert!(failure.details.contains("length was 1048576"), "{failure}");
 }
 
+/// The console shows this URL if the file is not the expected one.
+#[test]
+fn the_place_says_where_its_server_redirected() {
+    let server = Server::start(|asked| match asked.path.as_str() {
+        "/a" => Reply::status(302).header("Location: /b?sig=hidden"),
+        _ => Reply::new(200, "x"),
+    });
+    let base = &server.base;
+    let with_user = base.replace("http://", "http://user:hidden@");
+    for (url, expected) in [
+        (
+            format!("{base}/a"),
+            format!("{base}/a, redirected to {base}/b?***"),
+        ),
+        (format!("{base}/b"), format!("{base}/b")),
+        (
+            format!("{with_user}/b#c"),
+            format!("{}/b#c", with_user.replace("user:hidden", "***")),
+        ),
+    ] {
+        let request = Request::new([&url]);
+        let (place, body) = small_file_with_place(request, http_client(), 100).unwrap();
+        assert_eq!(body, b"x");
+        assert_eq!(place.shown_with_redirect(), expected);
+    }
+}
+
 /// The first place fails permanently at byte `BROKEN`. The second place may
 /// continue there only if it has the same file, and sends no byte twice.
 #[test]

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use landfall_http_client::{is_untrusted, is_untrusted_for_good, why};
 use landfall_report::failure::Failure;
+use reqwest::Url;
 use reqwest::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
     ETAG, HeaderName, IF_RANGE, LAST_MODIFIED, RANGE, RETRY_AFTER,
 };
 
-use super::Request;
 use super::download_state::{Break, DownloadState, Outcome, final_at, later};
 use super::mirror::Mirror;
 use super::pace::{PROGRESS, Pace};
+use super::{Place, Request, shown};
 use crate::resume::{Answer, Resource, Verdict, judge, may_be_taken_as_sent};
 
 pub(super) struct Transfer<'a, 'url> {
@@ -57,9 +58,13 @@ impl<'a, 'url> Transfer<'a, 'url> {
             return Err(Break::StartOver);
         }
         mirror.known = Some(merged(mirror.known.take(), &resource));
-        state
-            .begin_at(mirror.url, resource, skip, answer.status == 206)
-            .await?;
+        let place = Place {
+            url: mirror.url.to_owned(),
+            resource,
+            by_range: answer.status == 206,
+            redirected_to: redirected_to(mirror.url, response.url()),
+        };
+        state.begin_at(place, skip).await?;
         let retry_policy = &state.request.retry_policy;
         let mut pace = Pace::new(retry_policy.give_up.max(stall));
         while !state.is_complete() {
@@ -123,6 +128,22 @@ fn merged(known: Option<Resource>, now: &Resource) -> Resource {
         },
         None => now.clone(),
     }
+}
+
+/// The URL that answered, without secrets, if a redirect led to it.
+fn redirected_to(asked: &str, answered: &Url) -> Option<String> {
+    let asked = Url::parse(asked).ok()?;
+    // The client sends none of these as a part of the URL.
+    let as_sent = |url: &Url| {
+        let mut url = url.clone();
+        url.set_fragment(None);
+        // These fail only for URLs without a host.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url
+    };
+    let is_other = as_sent(&asked) != as_sent(answered);
+    is_other.then(|| shown(answered.as_str()))
 }
 
 fn answer_of(response: &reqwest::Response, request: &Request) -> Answer {

@@ -199,6 +199,26 @@ fn what_is_no_image_touches_nothing() {
     }
 }
 
+/// An artifact store redirects those who have not logged in, and the page answers 200.
+#[test]
+fn a_login_page_is_called_by_its_url() {
+    let server = Server::start(|asked| match asked.path.as_str() {
+        "/image.raw" => Reply::status(302).header("Location: /login?next=hidden"),
+        _ => Reply::new(200, "<!DOCTYPE html>"),
+    });
+    let disk = disk(DISK);
+    let failure = write(&server, b"", &disk).unwrap_err();
+    let (url, base) = (&server.url, &server.base);
+    assert_eq!(
+        failure.details,
+        format!(
+            "{url}, redirected to {base}/login?***: the image is no disk image: it is a web page; the disk was not touched"
+        )
+    );
+    assert!(failure.hint.unwrap().contains("login"));
+    assert_untouched(&disk);
+}
+
 /// The MBR has one partition that ends at 9 MiB. Only 3 MiB arrive, from a server
 /// that sends no Content-Length.
 #[test]
