@@ -66,6 +66,12 @@ const fn digest_info(number: u8, length: u8) -> [u8; 19] {
     ]
 }
 
+/// Whether a file begins like OpenPGP data, in armor or as packets. It may still be
+/// damaged, or hold no signature.
+pub fn begins_as_openpgp(file: &[u8]) -> bool {
+    armor::is_armored(file) || packet::has_header(file)
+}
+
 /// A signature that claims to be made by a trusted key.
 #[derive(Debug, Clone)]
 pub struct ImageSignature {

@@ -4,40 +4,83 @@
 use landfall_report::failure::{Class, Failure, Result};
 use reqwest::Url;
 
-use crate::fetch::{Request, shown, small_file};
+use crate::fetch::{Request, shown, small_file_with_place};
 use crate::proof::Proof;
-use crate::signature::{ImageSignature, SIGNATURE_FILE_LIMIT, SigningKey};
+use crate::signature::{ImageSignature, SIGNATURE_FILE_LIMIT, SigningKey, begins_as_openpgp};
+use crate::web_page::is_web_page;
+
+/// Why no signature proves an image.
+#[derive(Debug)]
+pub struct NoSignature {
+    pub failure: Failure,
+    /// Whether there is no signature: the server does not deliver the file, or it delivers
+    /// something else, such as a login page. False for a signature that cannot be used, for
+    /// example because its key is unknown.
+    pub is_missing: bool,
+}
+
+impl NoSignature {
+    /// The download worked, but the file proves nothing.
+    fn in_file(is_missing: bool, details: String) -> Self {
+        let failure = Failure::new(Class::ImageChecksumError, details);
+        Self {
+            failure: failure.hint("give the digest of the image instead"),
+            is_missing,
+        }
+    }
+}
+
+impl From<Failure> for NoSignature {
+    /// Without a usable URL nobody can say whether there is a signature.
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            is_missing: false,
+        }
+    }
+}
 
 /// Downloads the signature of the image that `image` requests.
 ///
 /// # Errors
 /// If there is no signature, or none by one of these keys.
-pub fn fetch(image: &Request, client: &reqwest::Client, keys: &[SigningKey]) -> Result<Proof> {
+pub fn fetch(
+    image: &Request,
+    client: &reqwest::Client,
+    keys: &[SigningKey],
+) -> std::result::Result<Proof, NoSignature> {
     let urls: Vec<String> = image
         .urls
         .iter()
         .map(|url| signature_url(url))
         .collect::<Result<_>>()?;
-    let url = urls.first().cloned().unwrap_or_default();
     let request = Request {
         urls,
         ..image.clone()
     };
-    let file = small_file(request, client.clone(), SIGNATURE_FILE_LIMIT).map_err(|failure| {
-        Failure {
+    let fetched = small_file_with_place(request, client.clone(), SIGNATURE_FILE_LIMIT);
+    let (place, file) = fetched.map_err(|failure| NoSignature {
+        is_missing: failure.class == Class::ImageDownloadError,
+        failure: Failure {
             details: format!("no signature: {}", failure.details),
             ..failure
         }
-        .hint("give the digest of the image instead, or allow an unverified image")
+        .hint("give the digest of the image instead, or allow an unverified image"),
     })?;
-    let signature = ImageSignature::by_known_key(&file, keys).map_err(|fault| {
-        Failure::new(
-            Class::ImageChecksumError,
-            format!("{}: {fault}", shown(&url)),
-        )
-        .hint("give the digest of the image instead")
-    })?;
-    tracing::info!("{}: by key {}", shown(&url), signature.key());
+    let place = place.shown_with_redirect();
+    let found = match file.is_empty() {
+        true => Some("an empty file"),
+        false if is_web_page(&file) => Some("a web page"),
+        false if !begins_as_openpgp(&file) => Some("something else"),
+        false => None,
+    };
+    if let Some(found) = found {
+        let details = format!("no signature: {place}: expected OpenPGP data, found {found}");
+        return Err(NoSignature::in_file(true, details));
+    }
+    let signature = ImageSignature::by_known_key(&file, keys)
+        .map_err(|fault| NoSignature::in_file(false, format!("{place}: {fault}")))?;
+    tracing::info!("{place}: by key {}", signature.key());
     Ok(Proof::Signature(Box::new(signature)))
 }
 
@@ -58,7 +101,53 @@ fn signature_url(image: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use landfall_http_client::fixtures::{Reply, Server, http_client};
+
     use super::*;
+    use crate::signature::built_in_keys;
+
+    fn none(server: &Server) -> NoSignature {
+        let request = Request::new([&server.url]);
+        fetch(&request, &http_client(), &built_in_keys()).unwrap_err()
+    }
+
+    #[test]
+    fn what_is_no_openpgp_is_a_missing_signature() {
+        for (file, is_missing, expected) in [
+            (&b""[..], true, "expected OpenPGP data, found an empty file"),
+            (b"<!DOCTYPE html>", true, "found a web page"),
+            (b"not found", true, "found something else"),
+            (b"\x88\x01\x07", false, "version 3 or 4, found 7"),
+            (b"\x88\xff", false, "cut off"),
+            (
+                include_bytes!("signature/test_data/other-key.sig"),
+                false,
+                "it is signed by key",
+            ),
+        ] {
+            let none = none(&Server::of(file));
+            assert_eq!(none.is_missing, is_missing, "{none:?}");
+            assert!(none.failure.details.contains(expected), "{none:?}");
+            // The answer will be the same the next time.
+            assert_eq!(none.failure.class, Class::ImageChecksumError);
+        }
+        let none = none(&Server::start(|_| Reply::status(404)));
+        assert!(none.is_missing, "{none:?}");
+        assert_eq!(none.failure.class, Class::ImageDownloadError);
+    }
+
+    #[test]
+    fn a_login_page_in_place_of_a_signature_is_called_by_its_url() {
+        let server = Server::start(|asked| match asked.path.as_str() {
+            "/image.raw.sig" => Reply::status(302).header("Location: /login?next=hidden"),
+            _ => Reply::new(200, "<html>"),
+        });
+        let (url, base) = (&server.url, &server.base);
+        let expected = format!(
+            "no signature: {url}.sig, redirected to {base}/login?***: expected OpenPGP data, found a web page"
+        );
+        assert_eq!(none(&server).failure.details, expected);
+    }
 
     #[test]
     fn the_signature_is_next_to_the_image() {

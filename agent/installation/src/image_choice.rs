@@ -8,7 +8,7 @@ use landfall_download::fetch::{self, Request};
 use landfall_download::proof::Proof;
 use landfall_download::signature::built_in_keys;
 use landfall_download::signature_file;
-use landfall_report::failure::{Class, Failure, Result};
+use landfall_report::failure::{Failure, Result};
 
 use crate::Servers;
 use crate::options::InstallOptions;
@@ -89,21 +89,30 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
 }
 
 /// Fetches the signature next to the image, from any of its URLs. If there is no
-/// signature, the installation fails without `--insecure`. A bad signature fails even
-/// with it, because a bad signature is worse than none.
+/// signature, the installation fails without `--insecure`. A file that is no signature
+/// at all counts as none: many servers send a login page in place of a missing file, and
+/// an attacker could remove the file as well. A bad signature fails even with
+/// `--insecure`, because a bad signature is worse than none.
+///
+/// The remedies name the kernel arguments as well: the options do not say where they come
+/// from.
 fn signature(image: &Request, options: &InstallOptions, client: &reqwest::Client) -> Result<Proof> {
-    match signature_file::fetch(image, client, &built_in_keys()) {
-        Err(failure) if failure.class == Class::ImageDownloadError && options.insecure => {
-            tracing::warn!("{}; continuing because of --insecure", failure.details);
-            Ok(Proof::Nothing)
-        }
-        Err(failure) if failure.class == Class::ImageDownloadError => Err(failure.hint(
-            "give the image's digest (--image-digest sha256:...), or accept the image unverified (--insecure)",
-        )),
-        outcome => outcome.map_err(|failure| {
-            failure.hint("give the image's digest (--image-digest sha256:...)")
-        }),
+    let (failure, is_missing) = match signature_file::fetch(image, client, &built_in_keys()) {
+        Ok(proof) => return Ok(proof),
+        Err(none) => (none.failure, none.is_missing),
+    };
+    if is_missing && options.insecure {
+        tracing::warn!("{}; continuing because of --insecure", failure.details);
+        return Ok(Proof::Nothing);
     }
+    Err(match is_missing {
+        true => failure.hint(
+            "give the image's digest (option --image-digest sha256:..., kernel argument landfall.coreos.inst.image_digest=sha256:...), or accept the image unverified (option --insecure, kernel argument coreos.inst.insecure)",
+        ),
+        false => failure.hint(
+            "give the image's digest (option --image-digest sha256:..., kernel argument landfall.coreos.inst.image_digest=sha256:...)",
+        ),
+    })
 }
 
 fn shown_all(urls: &[String]) -> String {
@@ -171,11 +180,17 @@ mod tests {
         assert!(matches!(chosen.proof, Proof::Digest(_)));
     }
 
+    const OTHER_KEY: &[u8] = include_bytes!("../../download/src/signature/test_data/other-key.sig");
+
     #[test]
     fn insecure_is_the_remedy_for_a_missing_signature_only() {
         for (server, may_be_insecure) in [
             (Server::start(|_| Reply::status(404)), true),
-            (Server::of(b"not a signature"), false),
+            (Server::of(b"not a signature"), true),
+            (Server::of(b"<!DOCTYPE html>"), true),
+            // A signature of another version, and one by another key.
+            (Server::of(b"\x88\x01\x07"), false),
+            (Server::of(OTHER_KEY), false),
         ] {
             let mut options = InstallOptions {
                 image_url: vec![server.url.clone()],
@@ -185,8 +200,12 @@ mod tests {
             let none = |_| Ok(None);
             let failure = choose(&options, 512, &servers(true), &none).unwrap_err();
             let hint = failure.hint.unwrap();
-            assert!(hint.contains("--image-digest"), "{hint}");
-            assert_eq!(hint.contains("--insecure"), may_be_insecure, "{hint}");
+            for form in ["--image-digest", "landfall.coreos.inst.image_digest="] {
+                assert!(hint.contains(form), "{hint}");
+            }
+            for form in ["--insecure", "coreos.inst.insecure"] {
+                assert_eq!(hint.contains(form), may_be_insecure, "{hint}");
+            }
             options.insecure = true;
             let chosen = choose(&options, 512, &servers(true), &none);
             assert_eq!(chosen.is_ok(), may_be_insecure);

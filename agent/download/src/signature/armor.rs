@@ -11,6 +11,11 @@ use super::SignatureError;
 const BEGIN: &str = "-----BEGIN PGP ";
 const END: &str = "-----END PGP ";
 
+/// Whether the file begins with armor.
+pub(super) fn is_armored(file: &[u8]) -> bool {
+    file.starts_with(BEGIN.as_bytes())
+}
+
 /// Returns the packets in the armor. A file without armor is returned unchanged.
 /// The checksum of the armor is ignored: it only detects accidental damage, and a
 /// damaged signature fails its verification.
@@ -18,7 +23,7 @@ const END: &str = "-----END PGP ";
 /// # Errors
 /// If the armor is broken.
 pub(super) fn open(file: &[u8]) -> Result<Cow<'_, [u8]>, SignatureError> {
-    if !file.starts_with(BEGIN.as_bytes()) {
+    if !is_armored(file) {
         return Ok(Cow::Borrowed(file));
     }
     let text = str::from_utf8(file).map_err(|_| SignatureError::ArmorIsNoText)?;

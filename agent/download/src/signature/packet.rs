@@ -10,6 +10,12 @@ pub(super) struct Packet<'a> {
     pub body: &'a [u8],
 }
 
+/// Whether the file begins with the header of a packet. The highest bit of a header is
+/// always set (RFC 9580, 4.2), and no text in ASCII has it.
+pub(super) fn has_header(file: &[u8]) -> bool {
+    file.first().is_some_and(|header| header & 0x80 != 0)
+}
+
 /// The packets of a file. Ends after the first error.
 pub(super) fn packets(file: &[u8]) -> impl Iterator<Item = Result<Packet<'_>, SignatureError>> {
     let mut left = Cursor::new(file);
@@ -79,8 +85,9 @@ impl<'a> Cursor<'a> {
     }
 
     fn packet(&mut self) -> Result<Packet<'a>, SignatureError> {
+        let is_packet = has_header(self.0);
         let header = self.byte()?;
-        if header & 0x80 == 0 {
+        if !is_packet {
             return Err(SignatureError::NotOpenPgp);
         }
         let is_new = header & 0x40 != 0;

@@ -82,6 +82,23 @@ fn others_are_refused_with_a_reason() {
 }
 
 #[test]
+fn a_damaged_signature_is_openpgp_and_a_text_is_not() {
+    for file in [
+        &signature!("sha256")[..],
+        &signature!("sha256")[..9],
+        signature!("armored"),
+        &signature!("armored")[..99],
+        signature!("other-key"),
+        KEY,
+    ] {
+        assert!(begins_as_openpgp(file), "{file:?}");
+    }
+    for file in [&b""[..], b"<html>", b"not found\n", b"{}", b"\x1f\x8b\x08"] {
+        assert!(!begins_as_openpgp(file), "{file:?}");
+    }
+}
+
+#[test]
 fn keys_come_with_and_without_armor() {
     let binary = SigningKey::read(include_bytes!("test_data/key.gpg")).unwrap();
     assert_eq!(binary, keys());

@@ -85,7 +85,7 @@ fn serve(image: &[u8], signature: Option<Vec<u8>>) -> Server {
 }
 
 fn proof(server: &Server, keys: &[SigningKey]) -> Result<Proof> {
-    signature_file::fetch(&request(server), &http_client(), keys)
+    signature_file::fetch(&request(server), &http_client(), keys).map_err(|none| none.failure)
 }
 
 fn write_signed(server: &Server, proof: Proof, disk: &NamedTempFile) -> Result<WrittenImage> {
