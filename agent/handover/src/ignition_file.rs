@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use landfall_ignition_config::{InvalidConfig, check_version};
 use landfall_report::failure::{Failure, Result};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
@@ -20,10 +21,27 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// Rejects a config that is not a JSON object. Nothing else is checked, because the
-/// system on the disk may have a newer Ignition than the agent knows.
-pub fn check(config: &[u8]) -> Result<()> {
-    parse(config).map(drop)
+/// The config is not of spec 3. This is no error of the installation, because an old
+/// image accepts spec 2, and a future image may accept spec 4. But with a current image
+/// the installation succeeds, and the installed system does not come up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "Ignition config: {0}; only images from before OpenShift 4.6 accept spec 2, in any other image Ignition stops the first boot (unsupported config version) -- write the config in spec 3"
+)]
+pub struct OtherSpec(InvalidConfig);
+
+/// Rejects a config that is not a JSON object. Returns a warning if its version is not
+/// 3.x. Nothing else is checked, because the system on the disk may have a newer Ignition
+/// than the agent knows.
+pub fn check(config: &[u8]) -> Result<Option<OtherSpec>> {
+    let root = parse(config)?;
+    let version = root.get("ignition").and_then(|it| it.get("version"));
+    // A number is as wrong as another text.
+    let version = version.map(|version| match version {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    });
+    Ok(check_version(version.as_deref()).err().map(OtherSpec))
 }
 
 /// Fails if the partition already has a config, because two deployments must not
@@ -56,7 +74,7 @@ pub fn write(boot: &(impl BootFiles + ?Sized), config: &[u8]) -> Result<()> {
 pub fn with_hostname(config: Option<&[u8]>, hostname: Option<&str>) -> Result<Option<Vec<u8>>> {
     let Some(hostname) = hostname.filter(|name| !name.is_empty()) else {
         return match config {
-            Some(config) => check(config).map(|()| Some(config.to_vec())),
+            Some(config) => check(config).map(|_| Some(config.to_vec())),
             None => Ok(None),
         };
     };
@@ -158,6 +176,29 @@ mod tests {
         let second = br#"{"ignition":{"version":"2.2.0"}}"#;
         let made: Value = serde_json::from_slice(&with(Some(second), Some("n")).unwrap()).unwrap();
         assert_eq!(made["storage"]["files"][0]["filesystem"], "root");
+    }
+
+    /// coreos-installer and Ironic's agent say nothing, and the first boot fails.
+    #[test]
+    fn a_version_that_current_images_reject_is_a_warning() {
+        for (config, found) in [
+            (&br#"{"ignition":{"version":"3.0.0"}}"#[..], None),
+            (br#"{"ignition":{"version":"3.7.0-experimental"}}"#, None),
+            (br#"{"ignition":{"version":"2.2.0"}}"#, Some("\"2.2.0\"")),
+            (br#"{"ignition":{"version":"30.0.0"}}"#, Some("\"30.0.0\"")),
+            (br#"{"ignition":{"version":3}}"#, Some("\"3\"")),
+            (br#"{"ignition":{}}"#, Some("none")),
+            (br#"{"ignition":[]}"#, Some("none")),
+            (b"{}", Some("none")),
+        ] {
+            let warning = check(config).unwrap().map(|warning| warning.to_string());
+            let expected =
+                found.map(|found| format!("expected ignition.version 3.x, found {found}; only"));
+            assert_eq!(warning.is_some(), expected.is_some(), "{warning:?}");
+            if let (Some(warning), Some(expected)) = (warning, expected) {
+                assert!(warning.contains(&expected), "{warning}");
+            }
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use nix::mount::MsFlags;
 use crate::boot_files::BootFiles;
 use crate::console::{self, Console};
 use crate::file_in_boot::problem;
+use crate::ignition_file::OtherSpec;
 use crate::kernel_args::{self, METAL, Step};
 use crate::platform_table::PlatformTable;
 use crate::{
@@ -48,11 +49,13 @@ impl CoreosChanges {
     }
 
     /// Rejects changes that cannot be made. Needs no disk, so it can run before the
-    /// image is fetched. The error names the first fault.
-    pub fn check(&self) -> Result<()> {
-        if let Some(config) = &self.ignition {
-            ignition_file::check(config)?;
-        }
+    /// image is fetched. The error names the first fault. Returns a warning if the image
+    /// may reject the Ignition config.
+    pub fn check(&self) -> Result<Option<OtherSpec>> {
+        let other_spec = match &self.ignition {
+            Some(config) => ignition_file::check(config)?,
+            None => None,
+        };
         kernel_args::check_appended(&self.append_kargs)?;
         kernel_args::check_deleted(&self.delete_kargs)?;
         if let Some(platform) = &self.platform {
@@ -61,7 +64,8 @@ impl CoreosChanges {
         if let Some(arguments) = &self.firstboot_args {
             firstboot_network::line(arguments)?;
         }
-        firstboot_keyfiles::check(&self.network_keyfiles)
+        firstboot_keyfiles::check(&self.network_keyfiles)?;
+        Ok(other_spec)
     }
 
     /// The steps on the kernel arguments, in coreos-installer's order: the

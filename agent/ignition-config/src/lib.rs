@@ -107,6 +107,23 @@ pub enum InvalidConfig {
     /// Holds the version.
     #[error("expected ignition.version 3.x, found {0:?}")]
     Version(String),
+    #[error("expected ignition.version 3.x, found none")]
+    NoVersion,
+}
+
+/// Checks the `ignition.version` of a config, if it has one.
+///
+/// # Errors
+/// If the config is not of spec 3.
+pub fn check_version(version: Option<&str>) -> Result<(), InvalidConfig> {
+    match version {
+        Some(version) if version.starts_with("3.") => Ok(()),
+        Some(version) => {
+            let start = version.chars().take(20).collect();
+            Err(InvalidConfig::Version(start))
+        }
+        None => Err(InvalidConfig::NoVersion),
+    }
 }
 
 impl From<WrongType> for InvalidConfig {

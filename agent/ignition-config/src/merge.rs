@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::member::{Member, Members, WrongType, most_values};
 use crate::resource::{Decoder, ResourceError};
 use crate::spec::{File, Resource, Unit};
-use crate::{InvalidConfig, MOST_VALUES, add};
+use crate::{InvalidConfig, MOST_VALUES, add, check_version};
 
 /// How deep configs may be inside each other. coreos-installer makes one level.
 const DEEPEST: usize = 4;
@@ -70,11 +70,7 @@ impl Merged {
         }
         let mut config = Member::of_config(bytes)?.object()?;
         let mut ignition = config.object("ignition")?.unwrap_or_default();
-        let version = ignition.text("version")?.unwrap_or_default();
-        if !version.starts_with("3.") {
-            let version = version.chars().take(20).collect();
-            return Err(InvalidConfig::Version(version));
-        }
+        check_version(ignition.text("version")?.as_deref())?;
         let mut part = |members: &mut Members, name| or_line(members.object(name), left);
         let references = part(&mut ignition, "config");
         let mut security = part(&mut ignition, "security").unwrap_or_default();

@@ -96,7 +96,7 @@ fn what_is_no_config() {
             "expected an Ignition config, found invalid JSON at line 2, column 6",
         ),
         ("[]", "the config: expected an object, found an array"),
-        ("{}", "expected ignition.version 3.x, found \"\""),
+        ("{}", "expected ignition.version 3.x, found none"),
         (
             "{\"ignition\": \"hunter2\"}",
             "ignition: expected an object, found a string",
@@ -107,6 +107,10 @@ fn what_is_no_config() {
         ),
         (
             "{\"ignition\": {}}",
+            "expected ignition.version 3.x, found none",
+        ),
+        (
+            "{\"ignition\": {\"version\": \"\"}}",
             "expected ignition.version 3.x, found \"\"",
         ),
         (

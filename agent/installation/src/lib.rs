@@ -84,10 +84,19 @@ impl Installation {
     /// Everything that makes [`Self::carry_out`] fail before it touches the disk,
     /// and faults that show only at the end of the image.
     pub fn check(&self, client: &reqwest::Client) -> Result<()> {
-        self.changes.check()?;
+        self.check_changes()?;
         refuse_medium_of_image(&self.disk.path, &self.image.request.urls)?;
         let target = Target::open_chosen_to_check(&self.disk)?;
         check_image(&self.image, &self.write_options(), target, client)
+    }
+
+    /// Rejects changes that cannot be made, and warns of a config that the first boot
+    /// probably rejects.
+    fn check_changes(&self) -> Result<()> {
+        if let Some(other_spec) = self.changes.check()? {
+            tracing::warn!("{other_spec}");
+        }
+        Ok(())
     }
 
     fn write_options(&self) -> WriteOptions {
@@ -126,7 +135,7 @@ impl Installation {
         client: &reqwest::Client,
         permission: &WritePermission,
     ) -> Result<(WrittenImage, CriticalSection)> {
-        self.changes.check()?;
+        self.check_changes()?;
         refuse_medium_of_image(&self.disk.path, &self.image.request.urls)?;
         let target = Target::open_chosen(&self.disk, permission)?;
         let mut proven = write_image_with(&self.image, &self.write_options(), target, client)?;

@@ -12,6 +12,18 @@ use super::*;
 const OPTIONS: &str =
     "options $ignition_firstboot rw ignition.platform.id=metal console=tty0 console=ttyS0,115200n8";
 
+#[test]
+fn a_config_of_spec_2_is_a_warning_and_no_error() {
+    let with = |ignition: Option<&str>| CoreosChanges {
+        ignition: ignition.map(|text| text.as_bytes().to_vec()),
+        ..CoreosChanges::default()
+    };
+    let warning = |ignition| with(ignition).check().unwrap();
+    assert!(warning(Some(r#"{"ignition":{"version":"2.2.0"}}"#)).is_some());
+    assert_eq!(warning(Some(r#"{"ignition":{"version":"3.2.0"}}"#)), None);
+    assert_eq!(warning(None), None);
+}
+
 /// A boot file system like that of CoreOS.
 fn coreos_boot(root: &Path) {
     fs::create_dir_all(root.join("loader.1/entries")).unwrap();
