@@ -35,6 +35,33 @@ const SLOW_MODULE: Duration = Duration::from_secs(20);
 /// take some milliseconds.
 const VIRTIO_LIMIT: Duration = Duration::from_secs(10);
 
+/// Why init continues although the drivers of virtio devices are not all loaded.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum VirtioDelay {
+    /// The kernel loads a driver for a virtio device, and the device does not answer. Holds
+    /// the names of the drivers. The hypervisor may be broken; the other devices get their
+    /// drivers.
+    #[error("a driver still waits for its virtio device ({0}), continuing with the other devices")]
+    Waits(String),
+    /// No driver waits for its device, so the processor is busy, as on an overloaded
+    /// hypervisor. SCSI hosts may get other numbers, which matters to root device hints with
+    /// hctl. Holds a number of seconds.
+    #[error(
+        "the drivers of virtio devices are not all loaded after {0} s, because this machine is slow; SCSI hosts may get other numbers than usual"
+    )]
+    Slow(u64),
+}
+
+impl VirtioDelay {
+    /// The reason after `limit`, while these modules are still loading.
+    fn of(loading: &[String], limit: Duration) -> Self {
+        match loading {
+            [] => Self::Slow(limit.as_secs()),
+            names => Self::Waits(names.join(", ")),
+        }
+    }
+}
+
 /// Starts threads that load what the devices request, now and as long as the system
 /// runs. The returned pipe reaches end of file when the devices that were there at
 /// boot, and the devices behind them, have their drivers. `None` means that there is no
@@ -144,11 +171,12 @@ impl Loader {
             self.queue(look());
             self.end_of_work();
         } else if loaded.recv_timeout(limit).is_err() {
-            tracing::warn!(
-                "a driver still waits for its virtio device ({}), continuing with the other devices",
-                self.modules.loading().join(", ")
-            );
-            self.queue(look());
+            let delay = VirtioDelay::of(&self.modules.loading(), limit);
+            // The thread may have come to its end since then.
+            if loaded.try_recv().is_err() {
+                tracing::warn!("{delay}");
+                self.queue(look());
+            }
         }
     }
 
@@ -416,6 +444,37 @@ end
         for expected in ["virtio_blk.ko", "transport.ko", "nic.ko"] {
             assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok(expected));
         }
+    }
+
+    #[test]
+    fn a_slow_machine_is_not_called_a_device_that_does_not_answer() {
+        let delay = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            VirtioDelay::of(&names, VIRTIO_LIMIT).to_string()
+        };
+        let waits = delay(&["virtio_blk", "virtio_net"]);
+        assert!(waits.contains("(virtio_blk, virtio_net)"), "{waits}");
+        let slow = delay(&[]);
+        assert!(slow.contains("after 10 s, because"), "{slow}");
+        assert!(!slow.contains("()"), "{slow}");
+    }
+
+    /// /sys is read so slowly that the limit passes before any driver is loaded.
+    #[test]
+    fn a_slow_look_into_sys_loses_no_device() {
+        fn slow_look() -> Vec<String> {
+            thread::sleep(Duration::from_millis(200));
+            two_devices()
+        }
+        let (loader, order, release) = slow_kernel();
+        release.send(()).unwrap();
+        loader.queue_boot_devices(slow_look, Duration::from_millis(20));
+        loader.start_threads();
+        let mut loaded: Vec<String> = (0..3)
+            .map(|_| order.recv_timeout(PATIENCE).unwrap())
+            .collect();
+        loaded.sort();
+        assert_eq!(loaded, ["nic.ko", "transport.ko", "virtio_blk.ko"]);
     }
 
     #[test]
