@@ -46,7 +46,6 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         arguments.coreos_image.as_deref(),
         &arguments.coreos,
     )?;
-    report.warnings(&kernel_args.warnings());
     require_boot_parts(arguments)?;
     if let Some(image) = &arguments.coreos_image {
         coreos_image::check(image)?;
@@ -54,6 +53,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
 
     let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
+    report.warnings(&kernel_args.warnings(ingredients.hosts.have_hints()));
     let kernel = &ingredients.kernel.image;
     require_space(arguments, kernel, &output)?;
     let work = TemporaryPath::directory("landfall-iso-").context("cannot make a work directory")?;

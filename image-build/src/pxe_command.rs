@@ -36,7 +36,6 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
     let kernel_args =
         coreos_image::kernel_args(&arguments.kernel_args.karg, None, &arguments.coreos)?;
-    report.warnings(&kernel_args.warnings());
     let (files, warnings) = pxe_tree::files(&kernel_args, arguments.base_url.as_ref())?;
     let directory = &arguments.output.output;
     let force = arguments.output.force;
@@ -60,6 +59,7 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
         .collect::<Result<_>>()?;
 
     let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
+    report.warnings(&kernel_args.warnings(ingredients.hosts.have_hints()));
     let kernel = &ingredients.kernel;
     let image = fs::read(&kernel.image)
         .with_context(|| format!("cannot read {}", kernel.image.display()))?;

@@ -33,7 +33,7 @@ pub(crate) struct Ingredients {
     pub(crate) kernel: Kernel,
     module_set: ModuleSet,
     pub(crate) site: SiteConfiguration,
-    hosts: Hosts,
+    pub(crate) hosts: Hosts,
     pub(crate) rescue_layer: Option<RescueLayer>,
 }
 

@@ -91,9 +91,10 @@ impl KernelArgs {
     }
 
     /// What the agent would warn about or ignore. The parsers are those with which
-    /// the agent reads the command line in the ramdisk.
-    pub fn warnings(&self) -> Vec<String> {
-        warnings(&self.0)
+    /// the agent reads the command line in the ramdisk. `has_hints`: whether a host in
+    /// the ramdisk has root device hints, which replace an argument that names the disk.
+    pub fn warnings(&self, has_hints: bool) -> Vec<String> {
+        warnings(&self.0, has_hints)
     }
 
     pub fn as_str(&self) -> &str {
@@ -139,8 +140,8 @@ impl AreaArguments {
     }
 
     /// What the agent would warn about or ignore, as [`KernelArgs::warnings`].
-    pub fn warnings(&self) -> Vec<String> {
-        warnings(&self.0)
+    pub fn warnings(&self, has_hints: bool) -> Vec<String> {
+        warnings(&self.0, has_hints)
     }
 
     pub fn as_str(&self) -> &str {
@@ -161,13 +162,16 @@ fn limited(line: String) -> Result<String, KernelArgsError> {
     }
 }
 
-fn warnings(arguments: &str) -> Vec<String> {
+fn warnings(arguments: &str, has_hints: bool) -> Vec<String> {
     let line = CommandLine::parse(arguments);
     let params = BootParams::from_command_line(&line);
     let mut warnings = params.not_supported_yet();
     warnings.extend(params.warnings);
     warnings.extend(NetworkPlan::for_boot(&NetArgs::from_command_line(&line)).warnings);
-    let inst = CoreosInst::from_command_line(&line);
+    let inst = match has_hints {
+        true => CoreosInst::with_hinted_disk(&line),
+        false => CoreosInst::from_command_line(&line),
+    };
     warnings.extend(inst.faults);
     warnings.extend(inst.warnings);
     warnings.extend(inst.remarks);
@@ -207,7 +211,7 @@ mod tests {
         let warnings = |text: &str| {
             KernelArgs::with_defaults(&strings(&[text]))
                 .unwrap()
-                .warnings()
+                .warnings(false)
         };
         assert_eq!(
             warnings("ipa-api-url=http://192.0.2.1:6385 ip=192.0.2.5::192.0.2.1:24::eth0:none"),
@@ -215,6 +219,15 @@ mod tests {
         );
         assert!(warnings("ipa-api-ulr=http://192.0.2.1")[0].contains("ipa-api-ulr"));
         assert!(warnings("ip=eth0:bogus")[0].contains("ip=eth0:bogus"));
+    }
+
+    #[test]
+    fn root_device_hints_replace_the_argument_that_names_the_disk() {
+        let image = "coreos.inst.image_url=http://192.0.2.1/a coreos.inst.ignition_url=skip";
+        let line = KernelArgs::with_defaults(&strings(&[image])).unwrap();
+        let without = line.warnings(false);
+        assert!(without[0].contains("nothing is installed without"));
+        assert_eq!(line.warnings(true), [""; 0]);
     }
 
     fn strings(texts: &[&str]) -> Vec<String> {

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use landfall_boot_params::{BootParams, CommandLine};
-use landfall_host_media::{BaseIso, HostImage, HostVersion, KargsEdit, Piece};
+use landfall_host_media::{BaseIso, HostFile, HostImage, HostVersion, KargsEdit, Piece};
 use landfall_initramfs::output_file::OutputFile;
 use landfall_initramfs::temporary;
+use landfall_network_plan::{EmbeddedHost, embedded};
 
 use super::{Changes, Customized, IMAGE_KEYS, Place, keep_mode};
 use crate::epoch;
@@ -31,7 +32,8 @@ pub(super) fn customize(
     };
     let version = without_old_image(&base, changes)?;
     let arguments = base.kernel_args(&version)?;
-    report.warnings(&arguments.warnings());
+    let files = base.files(&version);
+    report.warnings(&arguments.warnings(files.iter().any(has_hints)));
     BootParams::from_command_line(&CommandLine::parse(arguments.as_str())).given_image()?;
     let image = base.of_host(&version, epoch::from_environment()?)?;
     let patches = patches(&image);
@@ -45,12 +47,16 @@ pub(super) fn customize(
         bytes: image.size(),
         changed_bytes: patches.iter().map(|patch| patch.bytes.len() as u64).sum(),
         kernel_args: Some(arguments.to_string()),
-        files: base
-            .files(&version)
-            .into_iter()
-            .map(|file| file.path)
-            .collect(),
+        files: files.into_iter().map(|file| file.path).collect(),
     })
+}
+
+/// Whether this is the file of a host with root device hints, from this customization or
+/// from an earlier one.
+fn has_hints(file: &HostFile) -> bool {
+    let is_host = Path::new(&file.path).starts_with(embedded::DIRECTORY);
+    let host = EmbeddedHost::from_json(&String::from_utf8_lossy(&file.bytes));
+    is_host && host.is_ok_and(|host| host.root_device_hints.is_some())
 }
 
 /// If the changes name an image, the arguments that name another one are deleted.

@@ -97,6 +97,56 @@ fn a_host_gets_its_own_iso_and_the_base_stays() {
     assert!(bytes(&fixture, "other.iso") == base);
 }
 
+/// The order of the options does not matter, and neither does an earlier customization.
+#[test]
+fn hints_of_a_host_replace_the_argument_that_names_the_disk() {
+    const WARNING: &str = "nothing is installed without coreos.inst.install_dev or root device";
+    let fixture = with_iso();
+    fixture.put(
+        "host.yaml",
+        b"apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {name: node-4}\n\
+          spec: {bootMACAddress: \"52:54:00:12:34:5a\", rootDeviceHints: {wwn: \"0x5000\"}}\n",
+    );
+    let image = [
+        "--karg",
+        "coreos.inst.image_url=http://192.0.2.1/a.raw.gz",
+        "--karg",
+        "coreos.inst.ignition_url=skip",
+    ];
+    let hosts = ["--bare-metal-hosts", "host.yaml"];
+    let has_warning = |command: &[&str], options: &[&str]| {
+        let result = fixture.run(&[command, options].concat());
+        let told = String::from_utf8_lossy(&result.stderr);
+        assert!(result.status.success(), "{command:?} {options:?}: {told}");
+        told.contains(WARNING)
+    };
+    let customize = ["customize", "base.iso", "--force", "-o", "node4.iso"];
+    assert!(has_warning(&customize, &image));
+    assert!(!has_warning(&customize, &[&image[..], &hosts].concat()));
+    assert!(!has_warning(&customize, &[&hosts[..], &image].concat()));
+    // Step by step.
+    assert!(!has_warning(&customize, &hosts));
+    assert!(!has_warning(
+        &["customize", "node4.iso", "--in-place"],
+        &image
+    ));
+    for (command, output) in [("iso", "own.iso"), ("pxe", "tree")] {
+        let build = [
+            command,
+            "--agent",
+            "agent",
+            "--kernel-dir",
+            "kernel",
+            "-o",
+            output,
+            "--force",
+        ];
+        assert!(has_warning(&build, &image), "{command}");
+        let options = [&image[..], &hosts].concat();
+        assert!(!has_warning(&build, &options), "{command}");
+    }
+}
+
 #[test]
 fn a_ramdisk_and_a_network_tree_get_an_archive() {
     let fixture = with_iso();
