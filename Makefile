@@ -135,10 +135,10 @@ lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 
 # In that order: the stages are measured with the image that `--prepare` makes.
 bench: build image peers kube-apiserver ## Measure run times and print tables (docs/benchmarks.md)
-	cargo run -q -p landfall-tests --bin bench -- --prepare
+	cargo run -q -p landfall-bench -- --prepare
 	cargo bench -q -p landfall-disk --bench stages
 	$(auditable_build) -q -p landfall-image
-	cargo run -q -p landfall-tests --bin bench -- --runs $(RUNS)
+	cargo run -q -p landfall-bench -- --runs $(RUNS)
 	cargo run -q -p landfall-kubernetes-tests --bin controller-bench
 
 # All agents run at once, at low priority. 50 take 1 GB of disk and 1 GB of memory.

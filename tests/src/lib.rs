@@ -8,7 +8,6 @@
 
 pub mod artifacts;
 pub mod authority;
-pub mod bench;
 pub mod capture;
 pub mod conductor;
 pub mod config_drive;

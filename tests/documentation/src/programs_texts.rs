@@ -12,7 +12,13 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use crate::page::repository;
 
 /// Where the sources of the programs are.
-const SOURCES: [&str; 4] = ["agent", "image-build", "initramfs", "tests/src"];
+const SOURCES: [&str; 5] = [
+    "agent",
+    "image-build",
+    "initramfs",
+    "tests/bench",
+    "tests/src",
+];
 
 /// A literal with fewer letters than this between its placeholders says nothing about
 /// a line.

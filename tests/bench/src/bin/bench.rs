@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use landfall_tests::bench::{Table, boot, image_service, image_write};
+use landfall_bench::{Table, boot, image_service, image_write};
 
 /// Measures, and prints medians.
 #[derive(Parser)]

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use landfall_tests::artifacts;
 use serde_json::Value;
 
 use super::{Quantity, Row, Table};
-use crate::artifacts;
 
 /// The group and the name of each bench in criterion, and the name in the
 /// table.

@@ -12,12 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use landfall_tests::artifacts;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 use super::iso_server::{Server, WAIT_LIMIT, head, throw_away};
 use super::{Quantity, Row, Table, many_clients};
-use crate::artifacts;
 
 /// In bytes: what a BMC's virtual medium asks for at once, at most.
 const RANGE: u64 = 1 << 20;

@@ -4,16 +4,16 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use landfall_tests::artifacts;
+use landfall_tests::installation::BOOT;
+use landfall_tests::journal::{Event, Source};
+use landfall_tests::lab::{self, Lab};
+use landfall_tests::site::Plan;
+use landfall_tests::timeline::agent_clock;
+use landfall_tests::vm::{Boot, Guest};
 
 use super::bare_init;
 use super::{Row, Table};
-use crate::artifacts;
-use crate::installation::BOOT;
-use crate::journal::{Event, Source};
-use crate::lab::{self, Lab};
-use crate::site::Plan;
-use crate::timeline::agent_clock;
-use crate::vm::{Boot, Guest};
 
 /// A part of the kernel's first line.
 const KERNEL: &str = "Linux version";

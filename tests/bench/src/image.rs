@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use landfall_tests::artifacts;
 use sha2::{Digest, Sha256};
-
-use crate::artifacts;
 
 /// The size of the disk inside every form.
 pub(super) const VIRTUAL_SIZE: u64 = 2 << 30;

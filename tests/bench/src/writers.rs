@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use landfall_tests::artifacts;
 
 use super::file_server::FileServer;
 use super::image::{Form, Images};
 use super::measured::{self, Before, Usage};
 use super::ram_disk::RamDisk;
-use crate::artifacts;
 
 /// A program or a chain of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

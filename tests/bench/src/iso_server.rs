@@ -13,9 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use landfall_tests::artifacts;
 use nix::sys::socket::{MsgFlags, recv};
-
-use crate::artifacts;
 
 /// How long a server may take for its first answer, and for each part of an answer.
 pub(super) const WAIT_LIMIT: Duration = Duration::from_secs(60);

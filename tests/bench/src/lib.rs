@@ -4,6 +4,8 @@
 //! that are compared run in turns, so that a machine that becomes slower affects
 //! all of them. The tables show medians.
 
+#![allow(clippy::print_stderr)]
+
 mod bare_init;
 pub mod boot;
 mod file_server;

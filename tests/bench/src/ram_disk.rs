@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use landfall_tests::artifacts;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 
 use super::image::{Form, Images, VIRTUAL_SIZE};
-use crate::artifacts;
 
 /// The disk is larger than the image, as real disks are.
 const DISK_SIZE: u64 = VIRTUAL_SIZE + (1 << 30);
