@@ -47,7 +47,7 @@ help: ## Show this help
 	@echo
 	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi; lab takes them, too)'
 	@echo '  make test-e2e TEST=NAME                     (default: all; tests/e2e)'
-	@echo '  make test-ironic SCENARIO=NAME              (default: all; tests/ironic/scenarios.rs)'
+	@echo '  make test-ironic SCENARIO=NAME              (default: all; tests/ironic/tests/scenarios.rs)'
 	@echo '  make bench RUNS=N                           (default: 5)'
 	@echo '  make endurance AGENTS=N                     (default: 50; at most 240)'
 	@echo '  make release RELEASE_NAMES="FLAVOR-BRANCH ..." RELEASE_OPTIONS="OPTION ..."'
@@ -131,7 +131,7 @@ demo: build image ## Install a virtual host from scratch and watch it
 	cargo run -q -p landfall-tests --bin demo -- --boot $(BOOT) --firmware $(FIRMWARE)
 
 lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
-	cargo run -q -p landfall-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
+	cargo run -q -p landfall-ironic-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
 
 # In that order: the stages are measured with the image that `--prepare` makes.
 bench: build image peers kube-apiserver ## Measure run times and print tables (docs/benchmarks.md)
@@ -144,7 +144,7 @@ bench: build image peers kube-apiserver ## Measure run times and print tables (d
 # All agents run at once, at low priority. 50 take 1 GB of disk and 1 GB of memory.
 endurance: setup ironic ## Many agents under the real Ironic, with all its troubles, and a compressed day
 	$(auditable_build) -p landfall-agent
-	nice -n 10 cargo run -q -p landfall-tests --bin endurance -- --agents $(AGENTS) --day
+	nice -n 10 cargo run -q -p landfall-ironic-tests --bin endurance -- --agents $(AGENTS) --day
 
 test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass
 
@@ -175,7 +175,7 @@ test-conductors: build image ironic ## One scenario under each older Ironic that
 	for version in 35.1.0 37.0.0 38.0.0; do \
 	  tests/ironic/environment.sh --version $$version -o out/ironic-$$version && \
 	  LANDFALL_IRONIC=$$version \
-	    cargo test -p landfall-tests --test ironic -- --exact scenarios::virtual_media_uefi || exit 1; \
+	    cargo test -p landfall-ironic-tests --test ironic -- --exact scenarios::virtual_media_uefi || exit 1; \
 	done
 
 # Two API servers at a time need 1 GB of memory. The outage of one test lasts

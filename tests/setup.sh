@@ -28,7 +28,7 @@ if [ "${1:-}" != --build-only ]; then
   # in libvirt-daemon.
   # shellcheck source=/dev/null
   [ "$(. /etc/os-release && echo "$VERSION_CODENAME")" = bookworm ] || packages="$packages libvirt-daemon-driver-storage"
-  # What gives an agent a clock of its own (tests/src/endurance/clock.rs).
+  # What gives an agent a clock of its own (tests/ironic/src/endurance/clock.rs).
   packages="$packages qemu-user libfaketime"
   # The syslog server that gets the agent's log, also over TLS.
   packages="$packages rsyslog rsyslog-openssl"

@@ -39,7 +39,7 @@ fn tests() -> BTreeMap<String, Vec<String>> {
 
 /// The scenarios under the real Ironic: `NAME: Plan` in the call of a macro.
 fn scenarios() -> BTreeSet<String> {
-    let source = fs::read_to_string(root().join("tests/ironic/scenarios.rs")).unwrap();
+    let source = fs::read_to_string(root().join("tests/ironic/tests/scenarios.rs")).unwrap();
     let names = source.lines().filter_map(|line| line.split_once(": Plan"));
     names.map(|(name, _)| name.trim().to_owned()).collect()
 }

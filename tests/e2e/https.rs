@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use landfall_tests::authority::{Authority, Fault};
+use landfall_tests::ca_bundle;
 use landfall_tests::image_server::{Behaviour, ImageServer, ServedFile};
 use landfall_tests::installation::{BOOT, DEPLOYMENT};
-use landfall_tests::ironic::ca_bundle;
 use landfall_tests::journal::{Source, ensure_contains};
 use landfall_tests::lab::{HOST_V4, Lab};
 use landfall_tests::old_disk::{OldDisk, ensure_untouched};

@@ -7,7 +7,7 @@
 //! tolerates something that an agent should not do, the conductor records a
 //! complaint, and any complaint fails the test.
 
-pub(crate) mod agent_client;
+pub mod agent_client;
 mod api;
 mod deploy;
 mod node;

@@ -286,7 +286,7 @@ async fn listen(shared: Arc<Shared>, address: SocketAddr, mut listener: TcpListe
     }
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

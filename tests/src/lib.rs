@@ -1,5 +1,6 @@
 //! End-to-end tests: real kernel, firmware, GRUB and Ignition in QEMU, with a
-//! scripted conductor or with the real Ironic.
+//! scripted conductor. The crates of the benchmarks and of the tests with the real Ironic
+//! use the same lab.
 //!
 //! [`lab`] gives each test its own network, [`vm`] a machine in it. The [`journal`]
 //! records all events with the host's time.
@@ -8,15 +9,14 @@
 
 pub mod artifacts;
 pub mod authority;
+pub mod ca_bundle;
 pub mod capture;
 pub mod conductor;
 pub mod config_drive;
 pub mod data_partition;
 pub mod dhcp_server;
 pub mod disk_comparison;
-pub mod documented_arguments;
 pub mod embedded_hosts;
-pub mod endurance;
 mod example_screen;
 mod guest_slots;
 pub mod host_arguments;
@@ -24,7 +24,6 @@ pub mod ignition;
 pub mod image_server;
 pub mod installation;
 pub mod installers;
-pub mod ironic;
 pub mod journal;
 pub mod lab;
 pub mod media;
@@ -36,7 +35,6 @@ pub mod program;
 pub mod site;
 pub mod syslog_server;
 pub mod timeline;
-pub mod tls_front;
 pub mod uefi_variables;
 pub mod vm;
 pub mod webhook_receiver;

@@ -100,7 +100,7 @@ async fn ramdisk_of(
 
 /// Appends an archive with `files` (path and content), all executable, to the file at
 /// `to`, which need not exist.
-pub(crate) async fn append_archive(lab: &Lab, files: &[(&str, Vec<u8>)], to: &Path) -> Result<()> {
+pub async fn append_archive(lab: &Lab, files: &[(&str, Vec<u8>)], to: &Path) -> Result<()> {
     const PACK: &str = r#"cd "$1" && find . -mindepth 1 | sort | cpio -o -H newc >> "$2""#;
     let folder = lab.path("behind-initrd");
     for (name, content) in files {

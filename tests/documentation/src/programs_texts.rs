@@ -12,11 +12,12 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use crate::page::repository;
 
 /// Where the sources of the programs are.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     "agent",
     "image-build",
     "initramfs",
     "tests/bench",
+    "tests/ironic",
     "tests/src",
 ];
 

@@ -76,7 +76,7 @@ impl Command {
 }
 
 /// An HTTP client that trusts only the agent with this PEM certificate.
-pub(crate) fn trusting(verify_ca: &str) -> Result<Client> {
+pub fn trusting(verify_ca: &str) -> Result<Client> {
     let certificate = CertificateDer::from_pem_slice(verify_ca.as_bytes())
         .map_err(|error| anyhow::anyhow!("agent_verify_ca is no PEM certificate: {error}"))?;
     let mut roots = RootCertStore::empty();
