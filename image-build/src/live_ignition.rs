@@ -20,6 +20,7 @@ const VERSION: &str = "3.2.0";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileUrl(String);
 
+/// Ignition cannot fetch a file from this URL. Correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("URL `{0}`: expected http://HOST[:PORT]/FILE or https://...")]
 pub(crate) struct BadUrl(String);

@@ -31,6 +31,7 @@ pub enum Compression {
     },
 }
 
+/// The value of `--compress` is unknown. Give one of the expected ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("compression `{0}`: expected `none`, `zstd` or `zstd:1` to `zstd:19`")]
 pub struct BadCompression(String);

@@ -11,7 +11,8 @@ pub struct IpPrefix {
     pub length: u8,
 }
 
-/// The error for a text that is not an [`IpPrefix`].
+/// The text is neither an address nor an address with its prefix length. Correct it, for
+/// example to `192.0.2.10/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected ADDRESS or ADDRESS/LENGTH")]
 pub struct InvalidPrefix;

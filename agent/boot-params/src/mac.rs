@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddr(pub [u8; 6]);
 
-/// The error for a text that is not a hardware address.
+/// The text is not a hardware address. Correct it, for example to `52:54:00:12:34:56`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected six hexadecimal bytes joined by ':' or '-'")]
 pub struct InvalidMac;

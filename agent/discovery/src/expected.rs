@@ -42,8 +42,8 @@ pub(super) enum UnexpectedAnswer {
         "status 400: the server speaks https there, and the URL says http:// -- write https:// in the URL ({0}); if the site has a CA of its own, give it as CA file (--ca-file of the builder)"
     )]
     WantsTls(&'static str),
-    /// The server redirects from https to http, or to a URL of another scheme. Holds that URL.
-    /// Correct the server, or give the URL of the file itself.
+    /// The server redirects from https to http, or to a URL of another scheme. Correct the
+    /// server, or give the URL of the file itself. Holds the URL of the redirect.
     #[error("a redirect to {0}, which the download does not follow")]
     Redirect(String),
     /// Another service answers at the URL, or the server does not have the file. Check the

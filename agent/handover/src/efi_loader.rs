@@ -79,7 +79,8 @@ pub struct Loader {
     pub file: String,
 }
 
-/// A partition without a loader for this machine.
+/// The EFI system partition of the image has no loader for this machine's processor, so
+/// it would not boot. Use the image for this architecture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected an EFI loader for this machine, as {loader} or named by {csv}, found {found}")]
 pub struct NoLoader {

@@ -28,7 +28,8 @@ pub struct Platform {
     pub kernel_arguments: Vec<String>,
 }
 
-/// Why a text is no table of platforms.
+/// The file in the image's boot partition is damaged, so the consoles of the platform are
+/// not known. Use another image, or install without `--platform`.
 #[derive(Debug, thiserror::Error)]
 #[error("expected a table of platforms: {0}")]
 pub struct NoPlatformTable(serde_json::Error);

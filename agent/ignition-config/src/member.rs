@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::InvalidConfig;
 
-/// The error for a member of an unexpected type. It leaves out the value, which may be
+/// The member of the config has an unexpected type. Correct the config. The error leaves out the value, which may be
 /// a secret: the lines about a config go to the console and to Ironic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found {found}")]

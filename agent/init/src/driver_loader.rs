@@ -38,14 +38,14 @@ const VIRTIO_LIMIT: Duration = Duration::from_secs(10);
 /// Why init continues although the drivers of virtio devices are not all loaded.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum VirtioDelay {
-    /// The kernel loads a driver for a virtio device, and the device does not answer. Holds
-    /// the names of the drivers. The hypervisor may be broken; the other devices get their
-    /// drivers.
+    /// A virtio device has not answered its driver for 10 s. The other devices get their
+    /// drivers now, so SCSI numbers may differ and root device hints with `hctl` may match
+    /// another disk. Holds the names of the drivers.
     #[error("a driver still waits for its virtio device ({0}), continuing with the other devices")]
     Waits(String),
-    /// No driver waits for its device, so the processor is busy, as on an overloaded
-    /// hypervisor. SCSI hosts may get other numbers, which matters to root device hints with
-    /// hctl. Holds a number of seconds.
+    /// No driver waits for its device: the processor is busy, as on an overloaded
+    /// hypervisor. SCSI numbers may differ, so root device hints with `hctl` may match
+    /// another disk. Holds a number of seconds.
     #[error(
         "the drivers of virtio devices are not all loaded after {0} s, because this machine is slow; SCSI hosts may get other numbers than usual"
     )]

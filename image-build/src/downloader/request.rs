@@ -39,6 +39,7 @@ pub(super) struct Request {
     pub(super) ignored: Vec<&'static str>,
 }
 
+/// The container has files for one architecture only. Use the image for the other one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("IPA_ARCH: expected {}, the architecture of this image, found `{found}`", ARCHITECTURES.join(" or "))]
 pub(super) struct OtherArchitecture {

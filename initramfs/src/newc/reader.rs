@@ -2,7 +2,7 @@
 
 use super::{HEADER_LEN, MAGIC, MAGIC_WITH_CHECKSUMS, MAX_ENTRIES, MAX_NAME_LEN, TRAILER};
 
-/// Why bytes are not an archive.
+/// The file is no ramdisk in the format newc, or it is damaged. Build or download it again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cpio archive at byte {offset}: {fault}")]
 pub struct NewcError {

@@ -42,7 +42,8 @@ pub struct KeptPartitions {
     from_backup: bool,
 }
 
-/// A partition that the image's table cannot hold.
+/// A partition to keep (`--save-partindex`, `--save-partlabel`) does not fit into the
+/// image's table. The disk was not written. Keep fewer partitions, or move this one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("partition {number} of the disk cannot be kept together with the image: {reason}")]
 pub struct MergeError {

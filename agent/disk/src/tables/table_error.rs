@@ -133,7 +133,8 @@ pub enum TableError {
     BeyondMbr(u64),
 }
 
-/// A partition that begins in the first MiB.
+/// The partition to keep begins where the image's boot loader is written. The disk was not
+/// written. Copy its data elsewhere, and install without keeping it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("partition {number} begins at byte {offset}, in the first MiB, and would be lost")]
 pub struct InHead {

@@ -15,7 +15,8 @@ pub(super) struct Pace {
     bytes: u64,
 }
 
-/// A connection that is too slow.
+/// The connection is too slow. The download continues with a new connection; check the
+/// link and the image server if this repeats.
 #[derive(Debug, thiserror::Error)]
 #[error("less than {} in {} s", mib(PROGRESS), .window.as_secs())]
 pub(super) struct TooSlow {

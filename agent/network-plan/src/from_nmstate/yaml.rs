@@ -35,8 +35,8 @@ pub(super) enum Yaml {
     Map(Vec<(String, Yaml)>),
 }
 
-/// Says why a text is not valid YAML or which limit it exceeds, in one line with the
-/// position.
+/// The text is not valid YAML, or it exceeds a limit of size or depth. Correct it at the
+/// given position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected YAML: {0}")]
 pub struct InvalidYaml(String);

@@ -163,6 +163,21 @@ impl Collector<'_> {
         self.found.last_mut()
     }
 
+    /// Adds the text of the attribute `error`, which makes a type or a variant an error. Its
+    /// documentation is the meaning.
+    fn add_declared(&mut self, attributes: &[Attribute]) {
+        let error = { attributes.iter() }.find(|attribute| attribute.path().is_ident("error"));
+        if let Some(syn::Meta::List(list)) = error.map(|attribute| &attribute.meta) {
+            let text = list.tokens.clone().into_iter().next();
+            let text =
+                text.and_then(|token| syn::parse_str::<syn::LitStr>(&token.to_string()).ok());
+            let meaning = documentation(attributes);
+            if let Some(message) = text.and_then(|text| self.add(text.value(), Kind::Error(None))) {
+                message.meaning = without_held_values(&meaning);
+            }
+        }
+    }
+
     /// Adds a text of which the source does not say that it is a message.
     fn add_reason(&mut self, text: String) -> Option<&mut Message> {
         let has_verb = text

@@ -166,6 +166,8 @@ fn a_variant_means_what_its_documentation_says() {
         let source = format!("enum E {{ /// {comment}\n#[error(\"no {{0}}\")] A(u8) }}");
         assert_eq!(messages(&source).remove(0).meaning, meaning, "{comment}");
     }
+    let whole = "/// It is gone.\n#[error(\"expected it, found {0}\")] struct Gone(String);";
+    assert_eq!(messages(whole).remove(0).meaning, "It is gone.");
     let part = "enum What { #[error(\"its end\")] End }";
     assert_eq!(messages(part), []);
     let tests = "#[cfg(test)] mod tests { fn a() { Failure::other(\"x\") } }";

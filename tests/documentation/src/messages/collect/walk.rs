@@ -54,17 +54,14 @@ impl<'ast> Visit<'ast> for Collector<'_> {
     }
 
     fn visit_variant(&mut self, variant: &'ast syn::Variant) {
-        let error = { variant.attrs.iter() }.find(|attribute| attribute.path().is_ident("error"));
-        if let Some(syn::Meta::List(list)) = error.map(|attribute| &attribute.meta) {
-            let text = list.tokens.clone().into_iter().next();
-            let text =
-                text.and_then(|token| syn::parse_str::<syn::LitStr>(&token.to_string()).ok());
-            let meaning = documentation(&variant.attrs);
-            if let Some(message) = text.and_then(|text| self.add(text.value(), Kind::Error(None))) {
-                message.meaning = without_held_values(&meaning);
-            }
-        }
+        self.add_declared(&variant.attrs);
         visit::visit_variant(self, variant);
+    }
+
+    /// An error without variants is a struct.
+    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
+        self.add_declared(&item.attrs);
+        visit::visit_item_struct(self, item);
     }
 
     fn visit_expr_return(&mut self, result: &'ast syn::ExprReturn) {
