@@ -17,7 +17,7 @@ use std::path::Path;
 use facts::{Facts, NAMESPACES, assignment, field};
 
 use super::FIRST_PID_NAMESPACE;
-use super::live_system::{self, COREOS_MARKER, Mount};
+use super::live_system::{self, COREOS_MARKER, Mount, NoLiveSystem};
 
 /// Where the unit mounts the root of the host.
 pub const HOST: &str = "/mnt/coreos";
@@ -33,6 +33,25 @@ const FIRST_USER_NAMESPACE: &str = "user:[4026531837]";
 /// The container's name and that of the unit.
 const NAME: &str = "ironic-agent";
 
+/// The condition that does not hold, so that the agent writes to no disk.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoAgentContainer {
+    /// A condition of the container. Holds its text.
+    #[error("{0}")]
+    Container(String),
+    /// The host of the container does not run systemd, so it is not OpenShift's live system. The
+    /// agent writes to no disk.
+    #[error("expected systemd on the host, found no /run/systemd/system")]
+    NoSystemd,
+    /// The agent container runs on a host that is no CoreOS live system, so its disks may hold
+    /// data. Boot OpenShift's agent ISO.
+    #[error("expected a CoreOS live system as the host, found no /{COREOS_MARKER} there")]
+    NoCoreos,
+    /// A condition of the mounts, those of the host or those of the container.
+    #[error(transparent)]
+    Mounts(#[from] NoLiveSystem),
+}
+
 /// Whether this looks like the container, so that a failed check is worth a message.
 pub(super) fn may_be() -> bool {
     Path::new(CONTAINER_FILE).exists() && Path::new(HOST).is_dir()
@@ -44,24 +63,24 @@ pub(super) fn may_be() -> bool {
 ///
 /// # Errors
 /// Names the condition that does not hold.
-pub(super) fn check(marked: bool) -> Result<(), String> {
+pub(super) fn check(marked: bool) -> Result<(), NoAgentContainer> {
     let host = Path::new(HOST);
     let facts = Facts::read(host);
-    facts.check_container()?;
+    facts
+        .check_container()
+        .map_err(NoAgentContainer::Container)?;
     facts.check_host(host, marked)
 }
 
 impl Facts {
     /// The host must be a CoreOS live system. `run --live-system` has no effect in the
     /// container, because the unit starts the agent without options.
-    fn check_host(&self, host: &Path, marked: bool) -> Result<(), String> {
+    fn check_host(&self, host: &Path, marked: bool) -> Result<(), NoAgentContainer> {
         if !host.join("run/systemd/system").is_dir() {
-            return Err("expected systemd on the host, found no /run/systemd/system".to_owned());
+            return Err(NoAgentContainer::NoSystemd);
         }
         if !live_system::is_coreos(host) {
-            return Err(format!(
-                "expected a CoreOS live system as the host, found no /{COREOS_MARKER} there"
-            ));
+            return Err(NoAgentContainer::NoCoreos);
         }
         if !marked {
             let name_of = live_system::block_device_names(host);

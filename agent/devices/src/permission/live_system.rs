@@ -18,8 +18,8 @@
 //! namespace (`podman run --pid=host`), or a service with its own root (`RootImage=`),
 //! does not see the mounts of the machine.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::FIRST_PID_NAMESPACE;
 
@@ -33,6 +33,35 @@ const ROOT_KINDS: [&str; 6] = ["rootfs", "tmpfs", "ramfs", "overlay", "squashfs"
 /// The prefixes of block devices that are not disks.
 const NO_DISKS: [&str; 4] = ["loop", "ram", "zram", "sr"];
 
+/// The condition that does not hold, so that this is no live system.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoLiveSystem {
+    /// The agent runs in a container, whose view of the disks may be incomplete, and writes to
+    /// none. Start it in the live system itself.
+    #[error("expected the PID namespace {FIRST_PID_NAMESPACE}, found {}: a container", .0.display())]
+    Container(PathBuf),
+    /// The system is no CoreOS live system, so its disks may hold data. Boot a live system; if
+    /// this is one, start the agent with `run --live-system`.
+    #[error("/{COREOS_MARKER} is missing and run was not given --live-system")]
+    NoMarker,
+    /// The kernel does not show the mounts of the system, so the agent cannot know whether its
+    /// disks are in use. It writes nothing.
+    #[error("cannot read /{file}: {error}")]
+    Unreadable { file: String, error: io::Error },
+    /// The list of mounts has no root, as inside of a broken container. The agent writes to no
+    /// disk; start it in the live system itself.
+    #[error("expected a mount on / in mountinfo, found none")]
+    NoRoot,
+    /// The root of this system is on a disk, so the agent does not write to disks. Boot a live
+    /// system, which runs from memory.
+    #[error("expected / on one of {}, found {kind} on {source_name}", ROOT_KINDS.join(", "))]
+    Root { kind: String, source_name: String },
+    /// A file system of a disk is mounted, so the machine is in use. Unmount it, or boot a live
+    /// system again.
+    #[error("expected no disk in use, found {disk} mounted on {place}")]
+    Disk { disk: String, place: String },
+}
+
 /// Whether systemd has started this process as a service (`sd_booted(3)`, and
 /// systemd.exec(5) for the variable).
 pub(super) fn is_service() -> bool {
@@ -43,25 +72,21 @@ pub(super) fn is_service() -> bool {
 ///
 /// # Errors
 /// Names the condition that does not hold.
-pub(super) fn check(root: &Path, said: bool) -> Result<(), String> {
+pub(super) fn check(root: &Path, said: bool) -> Result<(), NoLiveSystem> {
     let namespace = fs::read_link(root.join("proc/self/ns/pid")).unwrap_or_default();
     if namespace != Path::new(FIRST_PID_NAMESPACE) {
-        return Err(format!(
-            "expected the PID namespace {FIRST_PID_NAMESPACE}, found {}: a container",
-            namespace.display()
-        ));
+        return Err(NoLiveSystem::Container(namespace));
     }
     if !said && !is_coreos(root) {
-        return Err(format!(
-            "/{COREOS_MARKER} is missing and run was not given --live-system"
-        ));
+        return Err(NoLiveSystem::NoMarker);
     }
     let name_of = block_device_names(root);
     for process in ["1", "self"] {
         let file = format!("proc/{process}/mountinfo");
-        let mounts = fs::read_to_string(root.join(&file));
-        let mounts = mounts.map_err(|error| format!("cannot read /{file}: {error}"))?;
-        check_mounts(&mounts, &name_of)?;
+        match fs::read_to_string(root.join(&file)) {
+            Ok(mounts) => check_mounts(&mounts, &name_of)?,
+            Err(error) => return Err(NoLiveSystem::Unreadable { file, error }),
+        }
     }
     Ok(())
 }
@@ -85,26 +110,22 @@ pub(super) fn block_device_names(root: &Path) -> impl Fn(&str) -> Option<String>
 pub(super) fn check_mounts(
     mountinfo: &str,
     name_of: impl Fn(&str) -> Option<String>,
-) -> Result<(), String> {
+) -> Result<(), NoLiveSystem> {
     let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
     // The last mount on / counts. The mounts that it hides may be the initramfs.
     let root = mounts.iter().rfind(|mount| mount.place == "/");
-    let Some(root) = root else {
-        return Err("expected a mount on / in mountinfo, found none".to_owned());
-    };
+    let root = root.ok_or(NoLiveSystem::NoRoot)?;
     if !ROOT_KINDS.contains(&root.kind) {
-        return Err(format!(
-            "expected / on one of {}, found {} on {}",
-            ROOT_KINDS.join(", "),
-            root.kind,
-            root.source
-        ));
+        return Err(NoLiveSystem::Root {
+            kind: root.kind.to_owned(),
+            source_name: root.source.to_owned(),
+        });
     }
     match mounts.iter().find(|mount| mount.is_disk(&name_of)) {
-        Some(disk) => Err(format!(
-            "expected no disk in use, found {} mounted on {}",
-            disk.source, disk.place
-        )),
+        Some(disk) => Err(NoLiveSystem::Disk {
+            disk: disk.source.to_owned(),
+            place: disk.place.to_owned(),
+        }),
         None => Ok(()),
     }
 }
@@ -163,7 +184,7 @@ mod tests {
     const COREOS: &str = include_str!("../../test_data/live_system/coreos-live-iso.mountinfo");
 
     fn checked(mountinfo: &str) -> Result<(), String> {
-        check_mounts(mountinfo, |number| {
+        let checked = check_mounts(mountinfo, |number| {
             let name = match number {
                 "7:0" => "loop0",
                 "7:1" => "loop1",
@@ -174,7 +195,12 @@ mod tests {
                 _ => return None,
             };
             Some(name.to_owned())
-        })
+        });
+        checked.map_err(|missing| missing.to_string())
+    }
+
+    fn checked_machine(root: &Path, said: bool) -> Result<(), String> {
+        check(root, said).map_err(|missing| missing.to_string())
     }
 
     #[test]
@@ -264,19 +290,19 @@ mod tests {
             root
         };
         let first = machine(FIRST_PID_NAMESPACE, true);
-        assert_eq!(check(first.path(), false), Ok(()));
+        assert_eq!(checked_machine(first.path(), false), Ok(()));
         let unmarked = machine(FIRST_PID_NAMESPACE, false);
-        assert_eq!(check(unmarked.path(), true), Ok(()));
-        let error = check(unmarked.path(), false).unwrap_err();
+        assert_eq!(checked_machine(unmarked.path(), true), Ok(()));
+        let error = checked_machine(unmarked.path(), false).unwrap_err();
         assert!(error.contains("--live-system"), "{error}");
         let container = machine("pid:[4026532000]", true);
-        let error = check(container.path(), true).unwrap_err();
+        let error = checked_machine(container.path(), true).unwrap_err();
         assert!(error.contains("a container"), "{error}");
         // A service, or a container in the machine's PID namespace, may have its
         // own mounts. Those of PID 1 are the machine's.
         let installed = include_str!("../../test_data/live_system/coreos-installed.mountinfo");
         fs::write(first.path().join("proc/1/mountinfo"), installed).unwrap();
-        let error = check(first.path(), true).unwrap_err();
+        let error = checked_machine(first.path(), true).unwrap_err();
         assert!(error.contains("found xfs on /dev/sda4"), "{error}");
         for process in ["1", "self"] {
             fs::write(first.path().join("proc/1/mountinfo"), COREOS).unwrap();

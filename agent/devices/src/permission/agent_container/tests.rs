@@ -172,19 +172,23 @@ fn the_host_is_a_coreos_live_system() {
         include_str!("../../../test_data/live_system/coreos-live-iso.mountinfo").to_owned();
     facts.mounts_of_init.clone_from(&facts.mounts);
     let host = tempfile::tempdir().unwrap();
+    let checked = |facts: &Facts, marked| {
+        let checked = facts.check_host(host.path(), marked);
+        checked.map_err(|missing| missing.to_string())
+    };
     let create = |path: &str| std::fs::create_dir_all(host.path().join(path)).unwrap();
-    let error = facts.check_host(host.path(), true).unwrap_err();
+    let error = checked(&facts, true).unwrap_err();
     assert!(error.contains("systemd"), "{error}");
     create("run/systemd/system");
-    let error = facts.check_host(host.path(), true).unwrap_err();
+    let error = checked(&facts, true).unwrap_err();
     assert!(error.contains("/run/ostree-live"), "{error}");
     assert!(!error.contains("--live-system"), "{error}");
     create("run/ostree-live");
-    assert_eq!(facts.check_host(host.path(), true), Ok(()));
+    assert_eq!(checked(&facts, true), Ok(()));
     // A disk is in use, but only the first start of the agent checks that.
     facts.mounts_of_init =
         include_str!("../../../test_data/live_system/coreos-installed.mountinfo").to_owned();
-    assert_eq!(facts.check_host(host.path(), true), Ok(()));
-    let error = facts.check_host(host.path(), false).unwrap_err();
+    assert_eq!(checked(&facts, true), Ok(()));
+    let error = checked(&facts, false).unwrap_err();
     assert!(error.contains("found xfs on /dev/sda4"), "{error}");
 }
