@@ -28,8 +28,13 @@ pub struct OfferedNic {
     pub description: String,
 }
 
+/// Why the network stays as it is, in words for the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NetworkStays(pub &'static str);
+
 /// Tries kernel arguments, or says why this is impossible now.
-pub type Try = Box<dyn Fn(&str) -> Result<(), String> + Send>;
+pub type Try = Box<dyn Fn(&str) -> Result<(), NetworkStays> + Send>;
 
 pub struct NetworkForm {
     nics: Vec<OfferedNic>,
@@ -62,7 +67,7 @@ impl NetworkForm {
             return true;
         }
         let tried = match self.values.arguments() {
-            Ok(arguments) => (self.try_arguments)(&arguments),
+            Ok(arguments) => (self.try_arguments)(&arguments).map_err(|stays| stays.to_string()),
             Err(Fault { field, text }) => {
                 self.focus = field;
                 Err(text)

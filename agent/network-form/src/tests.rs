@@ -120,7 +120,7 @@ fn a_password_in_the_url_is_tried_but_never_shown() {
     let (tried, arguments) = channel();
     let try_arguments = move |text: &str| {
         tried.send(text.to_owned()).unwrap();
-        Err("the disk is being written".to_owned())
+        Err(NetworkStays("the disk is being written"))
     };
     let mut form = NetworkForm::new(nics(), Values::default(), Box::new(try_arguments));
     form.press(Key::Up);
@@ -203,7 +203,7 @@ fn looks_like_the_guide(form: &NetworkForm) {
 
 #[test]
 fn choices_go_round_and_a_refusal_keeps_the_form_open() {
-    let refuse = |_: &str| Err("the disk is being written".to_owned());
+    let refuse = |_: &str| Err(NetworkStays("the disk is being written"));
     let mut form = NetworkForm::new(nics(), Values::default(), Box::new(refuse));
     form.press(Key::Right);
     assert_eq!(form.values.nic, "eth1");

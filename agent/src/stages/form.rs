@@ -8,7 +8,7 @@ use std::process::Command;
 
 use landfall_boot_params::argument_value::ServiceUrls;
 use landfall_boot_params::{BootParams, NetArgs};
-use landfall_network_form::{NetworkForm, OfferedNic, Values};
+use landfall_network_form::{NetworkForm, NetworkStays, OfferedNic, Values};
 use landfall_report::failure::{Failure, Result};
 use landfall_report::status::{self, Status};
 use landfall_settings::{FormArguments, Settings};
@@ -37,11 +37,11 @@ pub(super) fn offer(settings: &Settings, try_them: TryThem) {
         let try_them = try_them.clone();
         let try_arguments = move |arguments: &str| {
             if let Some(reason) = status::now().why_network_stays() {
-                return Err(reason.to_owned());
+                return Err(NetworkStays(reason));
             }
             let arguments = FormArguments(arguments.to_owned());
             let sent = try_them.send(arguments);
-            sent.map_err(|_| "the agent is ending".to_owned())
+            sent.map_err(|_| NetworkStays("the agent is ending"))
         };
         Box::new(NetworkForm::new(nics, values, Box::new(try_arguments)))
     });

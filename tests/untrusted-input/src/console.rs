@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Sender, channel};
 
 use landfall_boot_params::NetArgs;
-use landfall_network_form::{NetworkForm, OfferedNic, Values};
+use landfall_network_form::{NetworkForm, NetworkStays, OfferedNic, Values};
 use landfall_network_plan::NetworkPlan;
 use landfall_report::KeyDecoder;
 use landfall_report::form::{Form as _, Key};
@@ -69,10 +69,12 @@ fn form(nics: u8, tried: Sender<String>) -> NetworkForm {
     let values = Values::of_arguments(&NetArgs::parse(args), |_| None);
     let try_arguments = move |text: &str| {
         let sent = tried.send(text.to_owned());
-        sent.map_err(|_| "the agent is ending".to_owned())?;
+        sent.map_err(|_| NetworkStays("the agent is ending"))?;
         match text.len() % 2 {
             0 => Ok(()),
-            _ => Err("the disk is being written; reset the machine first".to_owned()),
+            _ => Err(NetworkStays(
+                "the disk is being written; reset the machine first",
+            )),
         }
     };
     NetworkForm::new(nics.collect(), values, Box::new(try_arguments))
