@@ -18,6 +18,7 @@ use std::time::Duration;
 use accounts::Password;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::backoff::Backoff;
+use login_server::LoginServerError;
 
 /// Marks that the machine is in rescue during this boot. Ironic's agent uses
 /// the same file.
@@ -52,14 +53,17 @@ pub fn hand_over(hash: &str) -> Result<()> {
 
 /// Writes the marker before it starts the server, so that nothing can fail once the
 /// server runs.
-fn marked(marker: &Path, start: impl FnOnce() -> std::result::Result<(), String>) -> Result<()> {
+fn marked(
+    marker: &Path,
+    start: impl FnOnce() -> std::result::Result<(), LoginServerError>,
+) -> Result<()> {
     fs::write(marker, b"")
         .map_err(|error| fault(format!("cannot write {}: {error}", marker.display())))?;
     start().map_err(|reason| {
         if let Err(error) = fs::remove_file(marker) {
             tracing::error!("cannot remove {}: {error}", marker.display());
         }
-        fault(reason)
+        fault(reason.to_string())
     })
 }
 
@@ -108,14 +112,17 @@ fn fault(details: String) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     #[test]
     fn a_failure_leaves_neither_server_nor_marker() {
         let root = tempfile::tempdir().unwrap();
         let marker = root.path().join("rescued");
-        let failure = marked(&marker, || Err("no host key".to_owned())).unwrap_err();
-        assert!(failure.to_string().contains("no host key"), "{failure}");
+        let fault = LoginServerError::NoThread(io::Error::other("no memory"));
+        let failure = marked(&marker, || Err(fault)).unwrap_err();
+        assert!(failure.to_string().contains("no memory"), "{failure}");
         assert!(!marker.exists());
         assert_eq!(marked(&marker, || Ok(())), Ok(()));
         assert!(marker.exists());

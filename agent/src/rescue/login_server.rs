@@ -2,9 +2,9 @@
 //! shows the fingerprint, so that users can compare it.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,12 +38,68 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// line.
 const LONGEST_LINE: u64 = 1024;
 
+/// Why nobody can log in.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LoginServerError {
+    /// The kernel has no pseudo terminals, so nobody can log in. Use a kernel with
+    /// `CONFIG_UNIX98_PTYS`.
+    #[error("cannot mount devpts on {}: {error}", .target.display())]
+    Terminals {
+        target: &'static Path,
+        error: io::Error,
+    },
+    /// A directory of the rescue system or for the host key cannot be created, for example
+    /// because memory is full. The rescue fails; the reason follows.
+    #[error("cannot make {}: {error}", .folder.display())]
+    Folder {
+        folder: &'static Path,
+        error: io::Error,
+    },
+    /// A program of the rescue layer does not start. Build the ramdisk with its rescue layer
+    /// again.
+    #[error("cannot run {program}: {error}")]
+    NotRun { program: String, error: io::Error },
+    /// A program of the rescue layer has ended with an error. Its own message follows; use the
+    /// rescue layer of this release.
+    #[error("{program}: {status}: {message}")]
+    Failed {
+        program: String,
+        status: ExitStatus,
+        message: String,
+    },
+    /// The program that makes the host key printed something else. Use the rescue layer of this
+    /// release.
+    #[error("{maker}: expected a line with a fingerprint, found none")]
+    NoFingerprint { maker: String },
+    /// The SSH server of the rescue layer does not start. Build the ramdisk with its rescue layer
+    /// again.
+    #[error("cannot start {}: {error}", .program.display())]
+    NotStarted { program: PathBuf, error: io::Error },
+    /// The SSH server of the rescue stops while it starts. Look at the lines of the log that
+    /// begin with `ssh:`.
+    #[error("{} ended with {status}; its messages on the console have the reason", .program.display())]
+    Ended {
+        program: PathBuf,
+        status: ExitStatus,
+    },
+    /// The SSH server of the rescue runs, but accepts no connections. The agent has ended it;
+    /// reset the machine if this repeats.
+    #[error("{} did not listen after {} s", .program.display(), START_LIMIT.as_secs())]
+    Silent { program: PathBuf },
+    /// The machine has too little memory for another thread. The rescue fails; give the machine
+    /// more memory.
+    #[error("cannot start a thread for the ssh server: {0}")]
+    NoThread(io::Error),
+}
+
+type Result<T> = std::result::Result<T, LoginServerError>;
+
 /// Starts the server, and a thread that keeps it running. Returns when the server
 /// accepts connections.
 ///
 /// # Errors
 /// If the server could not be started, with the reason.
-pub(super) fn start() -> Result<(), String> {
+pub(super) fn start() -> Result<()> {
     make_terminals()?;
     install_shell()?;
     let fingerprint = host_key()?;
@@ -72,7 +128,7 @@ pub(super) fn start() -> Result<(), String> {
         })
         .map_err(|error| {
             end_previous();
-            format!("cannot start a thread for the ssh server: {error}")
+            LoginServerError::NoThread(error)
         })?;
     Ok(())
 }
@@ -86,7 +142,7 @@ fn after_run(backoff: &mut Backoff, ran: Duration) {
 }
 
 /// Mounts devpts, from which each user gets a terminal.
-fn make_terminals() -> Result<(), String> {
+fn make_terminals() -> Result<()> {
     let target = Path::new("/dev/pts");
     if target.join("ptmx").exists() {
         return Ok(());
@@ -95,22 +151,25 @@ fn make_terminals() -> Result<(), String> {
     let data = Some("gid=5,mode=620,ptmxmode=666");
     fs::create_dir_all(target)
         .and_then(|()| mount_at(Path::new("devpts"), target, "devpts", flags, data))
-        .map_err(|error| format!("cannot mount devpts on {}: {error}", target.display()))
+        .map_err(|error| LoginServerError::Terminals { target, error })
 }
 
 /// Makes a link for each command of busybox, including `/bin/sh`.
-fn install_shell() -> Result<(), String> {
+fn install_shell() -> Result<()> {
     for folder in ["/bin", "/sbin", "/usr/bin", "/usr/sbin"] {
-        fs::create_dir_all(folder).map_err(|error| format!("cannot make {folder}: {error}"))?;
+        make_folder(Path::new(folder))?;
     }
     output_of(SHELL, &["--install", "-s"]).map(drop)
 }
 
+fn make_folder(folder: &'static Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| LoginServerError::Folder { folder, error })
+}
+
 /// Makes the host key unless it exists. Returns its fingerprint.
-fn host_key() -> Result<String, String> {
+fn host_key() -> Result<String> {
     if let Some(folder) = Path::new(HOST_KEY).parent() {
-        fs::create_dir_all(folder)
-            .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        make_folder(folder)?;
     }
     let maker = Path::new("/").join(KEY_MAKER).display().to_string();
     let output = if Path::new(HOST_KEY).exists() {
@@ -118,9 +177,10 @@ fn host_key() -> Result<String, String> {
     } else {
         output_of(&maker, &["-t", "ed25519", "-f", HOST_KEY])?
     };
-    fingerprint(&output)
-        .map(str::to_owned)
-        .ok_or_else(|| format!("{maker}: expected a line with a fingerprint, found none"))
+    match fingerprint(&output) {
+        Some(fingerprint) => Ok(fingerprint.to_owned()),
+        None => Err(LoginServerError::NoFingerprint { maker }),
+    }
 }
 
 /// Finds the line `Fingerprint: SHA256:...`
@@ -129,15 +189,22 @@ fn fingerprint(output: &str) -> Option<&str> {
     lines.find_map(|line| line.strip_prefix("Fingerprint: "))
 }
 
-fn output_of(program: &str, arguments: &[&str]) -> Result<String, String> {
+fn output_of(program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("cannot run {program}: {error}"))?;
+        .map_err(|error| LoginServerError::NotRun {
+            program: program.to_owned(),
+            error,
+        })?;
     if !output.status.success() {
-        let fault = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{program}: {}: {}", output.status, fault.trim()));
+        let message = String::from_utf8_lossy(&output.stderr);
+        return Err(LoginServerError::Failed {
+            program: program.to_owned(),
+            status: output.status,
+            message: message.trim().to_owned(),
+        });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -164,18 +231,21 @@ fn running() -> Option<Pid> {
 }
 
 /// Starts the server and waits until it listens.
-fn run() -> Result<Child, String> {
+fn run() -> Result<Child> {
     // The file does not exist before the first start.
     let _ = fs::remove_file(PID_FILE);
     let program = Path::new("/").join(SERVER);
-    let mut server = Command::new(&program)
+    let started = Command::new(&program)
         // In the foreground, with messages on standard error.
         .args(["-F", "-E", "-r", HOST_KEY, "-P", PID_FILE])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        .spawn();
+    let mut server = match started {
+        Ok(server) => server,
+        Err(error) => return Err(LoginServerError::NotStarted { program, error }),
+    };
     if let Some(messages) = server.stderr.take() {
         thread::spawn(move || log(messages));
     }
@@ -193,13 +263,10 @@ fn run() -> Result<Child, String> {
         // server.
         let _ = server.kill();
         let _ = server.wait();
-        let why = match ended {
-            Some(status) => {
-                format!("ended with {status}; its messages on the console have the reason")
-            }
-            None => format!("did not listen after {} s", START_LIMIT.as_secs()),
-        };
-        return Err(format!("{} {why}", program.display()));
+        return Err(match ended {
+            Some(status) => LoginServerError::Ended { program, status },
+            None => LoginServerError::Silent { program },
+        });
     }
 }
 
