@@ -71,7 +71,7 @@ pub fn enter(limits: &Limits) -> Vec<String> {
         "open files",
         setrlimit(Resource::RLIMIT_NOFILE, 0, 0).map_err(text),
     );
-    note(SYSTEM_CALLS, system_calls::allow_few());
+    note(SYSTEM_CALLS, allow_few_system_calls());
     missing
 }
 
@@ -152,6 +152,12 @@ fn deny_files() -> Result<(), String> {
         RulesetStatus::NotEnforced => Err("the kernel does not have it".to_owned()),
         RulesetStatus::PartiallyEnforced | RulesetStatus::FullyEnforced => Ok(()),
     }
+}
+
+/// From here on, any other system call ends the process.
+fn allow_few_system_calls() -> Result<(), String> {
+    let filter = system_calls::filter().map_err(text)?;
+    seccompiler::apply_filter(&filter).map_err(text)
 }
 
 #[cfg(test)]
