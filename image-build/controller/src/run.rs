@@ -264,10 +264,7 @@ impl<'c> Run<'c> {
         };
         let served = &self.context.served;
         if let Some(result) = served.result(&self.key, &origin) {
-            self.image_view = match result {
-                Ok(urls) => ImageView::Rendered(urls),
-                Err(reason) => ImageView::Refused(reason),
-            };
+            self.image_view = result;
         } else if self.secret.is_none() && !origin.wanted.network_data.name.is_empty() {
             // `read_secret` took the Secret's version from the watch, and did not read the
             // Secret. But the format or the architecture has changed, so the image must be

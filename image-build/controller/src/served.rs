@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::host::HostKey;
 use crate::images::ImageUrls;
 use crate::outcome::Wanted;
+use crate::reconcile::ImageView;
 
 /// What an image was rendered from. As long as it is the same, there is no need to
 /// read the Secret again.
@@ -25,7 +26,7 @@ struct Record {
     /// The URL of the image that the store serves.
     published: Option<String>,
     /// The result of the last rendering, if it was a refusal or was published.
-    last: Option<(Origin, Result<ImageUrls, String>)>,
+    last: Option<(Origin, ImageView)>,
 }
 
 #[derive(Debug, Default)]
@@ -38,11 +39,7 @@ impl Served {
     }
 
     /// The result for this origin, if it is the last one.
-    pub(crate) fn result(
-        &self,
-        key: &HostKey,
-        origin: &Origin,
-    ) -> Option<Result<ImageUrls, String>> {
+    pub(crate) fn result(&self, key: &HostKey, origin: &Origin) -> Option<ImageView> {
         let (last, result) = self.lock().get(key)?.last.clone()?;
         (last == *origin).then_some(result)
     }
@@ -54,7 +51,7 @@ impl Served {
         last.is_some_and(|(origin, result)| {
             let data = &origin.wanted.network_data;
             let is_same = origin.uid == uid && data.name == name && data.version == version;
-            is_same && result.is_ok()
+            is_same && matches!(result, ImageView::Rendered(_))
         })
     }
 
@@ -68,13 +65,14 @@ impl Served {
     /// Records that the host can have no image. The previous image stays published: a
     /// host may be reading it.
     pub(crate) fn refused(&self, key: &HostKey, origin: Origin, reason: String) {
-        self.lock().entry(key.clone()).or_default().last = Some((origin, Err(reason)));
+        let last = Some((origin, ImageView::Refused(reason)));
+        self.lock().entry(key.clone()).or_default().last = last;
     }
 
     pub(crate) fn is_published(&self, key: &HostKey, origin: Origin, urls: ImageUrls) {
         let record = Record {
             published: Some(urls.image.clone()),
-            last: Some((origin, Ok(urls))),
+            last: Some((origin, ImageView::Rendered(urls))),
         };
         self.lock().insert(key.clone(), record);
     }
