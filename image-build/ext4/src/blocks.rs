@@ -50,7 +50,7 @@ pub(crate) struct Blocks<S> {
 }
 
 impl<S: Storage> Blocks<S> {
-    pub fn new(storage: S, size: usize, count: u64) -> Self {
+    pub(crate) fn new(storage: S, size: usize, count: u64) -> Self {
         Self {
             storage,
             size,
@@ -59,7 +59,7 @@ impl<S: Storage> Blocks<S> {
         }
     }
 
-    pub fn read(&self, block: u64) -> Result<Vec<u8>> {
+    pub(crate) fn read(&self, block: u64) -> Result<Vec<u8>> {
         if block >= self.count {
             return Err(damaged(format!("block {block}"), "it is beyond the end"));
         }
@@ -75,7 +75,7 @@ impl<S: Storage> Blocks<S> {
     }
 
     /// Replaces a block. If there are fewer bytes than a block has, zeros follow them.
-    pub fn write(&mut self, block: u64, mut bytes: Vec<u8>) -> Result<()> {
+    pub(crate) fn write(&mut self, block: u64, mut bytes: Vec<u8>) -> Result<()> {
         if block >= self.count || bytes.len() > self.size {
             return Err(damaged(format!("block {block}"), "it is beyond the end"));
         }
@@ -85,14 +85,14 @@ impl<S: Storage> Blocks<S> {
     }
 
     /// Replaces a part of a block.
-    pub fn patch(&mut self, block: u64, at: usize, part: &[u8]) -> Result<()> {
+    pub(crate) fn patch(&mut self, block: u64, at: usize, part: &[u8]) -> Result<()> {
         let mut bytes = self.read(block)?;
         bytes[at..at + part.len()].copy_from_slice(part);
         self.write(block, bytes)
     }
 
     /// The changed blocks with their places in bytes.
-    pub fn changes(&self) -> impl Iterator<Item = (u64, &[u8])> {
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let size = self.size as u64;
         self.changed
             .iter()

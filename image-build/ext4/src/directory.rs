@@ -16,8 +16,8 @@ pub(crate) const LONGEST_NAME: usize = 255;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    pub inode: u32,
-    pub name: Vec<u8>,
+    pub(crate) inode: u32,
+    pub(crate) name: Vec<u8>,
 }
 
 /// Knows how the blocks of one directory are protected.
@@ -27,7 +27,7 @@ pub(crate) struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    pub fn new(directory: &'a Inode, superblock: &'a Superblock) -> Self {
+    pub(crate) fn new(directory: &'a Inode, superblock: &'a Superblock) -> Self {
         Self {
             directory,
             superblock,
@@ -53,7 +53,7 @@ impl<'a> Layout<'a> {
     }
 
     /// The entries of a block that name something, in their order.
-    pub fn entries(&self, block: &[u8]) -> Result<Vec<Entry>> {
+    pub(crate) fn entries(&self, block: &[u8]) -> Result<Vec<Entry>> {
         self.check_tail(block)?;
         let mut found = Vec::new();
         self.each(block, |at, _| {
@@ -118,7 +118,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Adds an entry to a block. `false` if the block has no room.
-    pub fn add(&self, block: &mut [u8], entry: &Entry, kind: Kind) -> Result<bool> {
+    pub(crate) fn add(&self, block: &mut [u8], entry: &Entry, kind: Kind) -> Result<bool> {
         let needed = length_of(entry.name.len());
         let mut place = None;
         self.each(block, |at, len| {
@@ -142,7 +142,7 @@ impl<'a> Layout<'a> {
     }
 
     /// An empty block of this directory.
-    pub fn empty(&self) -> Vec<u8> {
+    pub(crate) fn empty(&self) -> Vec<u8> {
         let mut block = vec![0; self.superblock.block_size];
         put_u16(&mut block, 4, as_length(self.end()));
         self.seal(&mut block);
@@ -150,7 +150,7 @@ impl<'a> Layout<'a> {
     }
 
     /// The only block of a new directory.
-    pub fn first(&self, parent: u32) -> Vec<u8> {
+    pub(crate) fn first(&self, parent: u32) -> Vec<u8> {
         let mut block = self.empty();
         let own = Entry {
             inode: self.directory.number,

@@ -28,25 +28,25 @@ const ROOT_ENTRIES: usize = MAP_LEN / ENTRY - 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// Number of the first block within the file.
-    pub logical: u32,
+    pub(crate) logical: u32,
     /// Number of the first block within the file system.
-    pub physical: u64,
+    pub(crate) physical: u64,
     /// In blocks.
-    pub len: u16,
+    pub(crate) len: u16,
     /// Allocated, but reads as zeros.
-    pub unwritten: bool,
+    pub(crate) unwritten: bool,
 }
 
 /// The extents of a file in their order, and the blocks of the tree itself.
 #[derive(Debug, Default)]
 pub(crate) struct Map {
-    pub extents: Vec<Extent>,
-    pub tree: Vec<u64>,
+    pub(crate) extents: Vec<Extent>,
+    pub(crate) tree: Vec<u64>,
 }
 
 impl Map {
     /// Reads the tree of this inode, which must use extents.
-    pub fn read<S: Storage>(
+    pub(crate) fn read<S: Storage>(
         inode: &Inode,
         blocks: &Blocks<S>,
         superblock: &Superblock,
@@ -69,7 +69,7 @@ impl Map {
     ///
     /// # Errors
     /// If the file has holes, or blocks that are allocated but not written.
-    pub fn dense(&self, inode: &Inode) -> Result<Vec<u64>> {
+    pub(crate) fn dense(&self, inode: &Inode) -> Result<Vec<u64>> {
         let mut all = Vec::new();
         for extent in &self.extents {
             if extent.unwritten || u64::from(extent.logical) != all.len() as u64 {
@@ -85,7 +85,7 @@ impl Map {
 
     /// The block of the file system for a block of the file; `None` if it reads as
     /// zeros.
-    pub fn physical(&self, logical: u64) -> Option<u64> {
+    pub(crate) fn physical(&self, logical: u64) -> Option<u64> {
         let after = self
             .extents
             .partition_point(|extent| u64::from(extent.logical) <= logical);

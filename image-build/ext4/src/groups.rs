@@ -8,19 +8,19 @@ use crate::fields::{low_half, put_u16, put_u32_in_halves, u16_at, u32_in_halves,
 use crate::superblock::{Protection, Superblock};
 
 mod field {
-    pub const BLOCK_BITMAP: usize = 0x00;
-    pub const INODE_BITMAP: usize = 0x04;
-    pub const INODE_TABLE: usize = 0x08;
-    pub const FREE_BLOCKS: usize = 0x0c;
-    pub const FREE_INODES: usize = 0x0e;
-    pub const DIRECTORIES: usize = 0x10;
-    pub const FLAGS: usize = 0x12;
-    pub const BLOCK_BITMAP_CHECKSUM: usize = 0x18;
-    pub const INODE_BITMAP_CHECKSUM: usize = 0x1a;
-    pub const UNUSED_INODES: usize = 0x1c;
-    pub const CHECKSUM: usize = 0x1e;
+    pub(super) const BLOCK_BITMAP: usize = 0x00;
+    pub(super) const INODE_BITMAP: usize = 0x04;
+    pub(super) const INODE_TABLE: usize = 0x08;
+    pub(super) const FREE_BLOCKS: usize = 0x0c;
+    pub(super) const FREE_INODES: usize = 0x0e;
+    pub(super) const DIRECTORIES: usize = 0x10;
+    pub(super) const FLAGS: usize = 0x12;
+    pub(super) const BLOCK_BITMAP_CHECKSUM: usize = 0x18;
+    pub(super) const INODE_BITMAP_CHECKSUM: usize = 0x1a;
+    pub(super) const UNUSED_INODES: usize = 0x1c;
+    pub(super) const CHECKSUM: usize = 0x1e;
     /// The number of bytes from the low half of a field of 32 bits to its high half.
-    pub const HIGH: usize = 0x20;
+    pub(super) const HIGH: usize = 0x20;
 }
 
 const INODES_UNINITIALISED: u16 = 1;
@@ -35,7 +35,7 @@ pub(crate) enum Bitmap {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
-    pub number: u32,
+    pub(crate) number: u32,
     raw: Vec<u8>,
 }
 
@@ -69,20 +69,20 @@ impl Group {
         damaged(format!("block group {}", self.number), reason)
     }
 
-    pub fn bitmap_block(&self, bitmap: Bitmap) -> u64 {
+    pub(crate) fn bitmap_block(&self, bitmap: Bitmap) -> u64 {
         self.block_at(match bitmap {
             Bitmap::Blocks => field::BLOCK_BITMAP,
             Bitmap::Inodes => field::INODE_BITMAP,
         })
     }
 
-    pub fn inode_table(&self) -> u64 {
+    pub(crate) fn inode_table(&self) -> u64 {
         self.block_at(field::INODE_TABLE)
     }
 
     /// Whether the bitmap has been written. A bitmap that was never written counts as
     /// empty, except for the bits that a checker computes.
-    pub fn is_initialised(&self, bitmap: Bitmap, superblock: &Superblock) -> bool {
+    pub(crate) fn is_initialised(&self, bitmap: Bitmap, superblock: &Superblock) -> bool {
         let flag = match bitmap {
             Bitmap::Blocks => BLOCKS_UNINITIALISED,
             Bitmap::Inodes => INODES_UNINITIALISED,
@@ -90,12 +90,12 @@ impl Group {
         superblock.protection == Protection::None || u16_at(&self.raw, field::FLAGS) & flag == 0
     }
 
-    pub fn change_free_blocks(&mut self, by: i32) -> Result<()> {
+    pub(crate) fn change_free_blocks(&mut self, by: i32) -> Result<()> {
         self.change_count(field::FREE_BLOCKS, by)
     }
 
     /// Counts one more inode as used. `index` is its place in the table of the group.
-    pub fn take_inode(
+    pub(crate) fn take_inode(
         &mut self,
         index: u32,
         is_directory: bool,
@@ -116,12 +116,12 @@ impl Group {
         Ok(())
     }
 
-    pub fn bitmap_checksum(&self, bitmap: Bitmap) -> u32 {
+    pub(crate) fn bitmap_checksum(&self, bitmap: Bitmap) -> u32 {
         let at = Self::bitmap_checksum_field(bitmap);
         u32_in_halves(&self.raw, at, self.high(at))
     }
 
-    pub fn set_bitmap_checksum(&mut self, bitmap: Bitmap, checksum: u32) {
+    pub(crate) fn set_bitmap_checksum(&mut self, bitmap: Bitmap, checksum: u32) {
         let at = Self::bitmap_checksum_field(bitmap);
         let high = self.high(at);
         put_u32_in_halves(&mut self.raw, at, high, checksum);
@@ -135,7 +135,7 @@ impl Group {
     }
 
     /// The part of a bitmap's checksum that the descriptor has room for.
-    pub fn shortened(&self, checksum: u32) -> u32 {
+    pub(crate) fn shortened(&self, checksum: u32) -> u32 {
         if self.wide() {
             checksum
         } else {
@@ -206,7 +206,7 @@ pub(crate) struct Groups(Vec<Group>);
 
 impl Groups {
     /// Reads and checks the primary descriptors.
-    pub fn read<S: Storage>(blocks: &Blocks<S>, superblock: &Superblock) -> Result<Self> {
+    pub(crate) fn read<S: Storage>(blocks: &Blocks<S>, superblock: &Superblock) -> Result<Self> {
         let mut groups = Vec::new();
         for block in superblock.first_block + 1..superblock.descriptor_blocks_end() {
             let bytes = blocks.read(block)?;
@@ -223,14 +223,14 @@ impl Groups {
         Ok(Self(groups))
     }
 
-    pub fn get(&self, number: u32) -> Result<&Group> {
+    pub(crate) fn get(&self, number: u32) -> Result<&Group> {
         let group = self.0.get(number as usize);
         group.ok_or_else(|| damaged(format!("block group {number}"), "there is none"))
     }
 
     /// Writes a changed descriptor with its checksum. The backups stay as they are:
     /// the kernel does not change them either.
-    pub fn put<S: Storage>(
+    pub(crate) fn put<S: Storage>(
         &mut self,
         mut group: Group,
         blocks: &mut Blocks<S>,
@@ -249,7 +249,7 @@ impl Groups {
     }
 
     /// Whether a file may have this block: it is no metadata.
-    pub fn is_for_files(&self, block: u64, superblock: &Superblock) -> bool {
+    pub(crate) fn is_for_files(&self, block: u64, superblock: &Superblock) -> bool {
         (superblock.descriptor_blocks_end()..superblock.blocks).contains(&block)
             && !self
                 .0

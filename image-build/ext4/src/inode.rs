@@ -9,27 +9,27 @@ use crate::fields::{
 use crate::superblock::Superblock;
 
 mod field {
-    pub const MODE: usize = 0x00;
-    pub const SIZE: usize = 0x04;
-    pub const ACCESS_TIME: usize = 0x08;
-    pub const CHANGE_TIME: usize = 0x0c;
-    pub const CONTENT_TIME: usize = 0x10;
-    pub const DELETION_TIME: usize = 0x14;
-    pub const LINKS: usize = 0x1a;
-    pub const SECTORS: usize = 0x1c;
-    pub const FLAGS: usize = 0x20;
-    pub const MAP: usize = 0x28;
-    pub const GENERATION: usize = 0x64;
-    pub const ATTRIBUTES: usize = 0x68;
-    pub const SIZE_HIGH: usize = 0x6c;
-    pub const SECTORS_HIGH: usize = 0x74;
-    pub const ATTRIBUTES_HIGH: usize = 0x76;
-    pub const CHECKSUM: usize = 0x7c;
-    pub const EXTRA_SIZE: usize = 0x80;
-    pub const CHECKSUM_HIGH: usize = 0x82;
-    pub const CHANGE_TIME_EXTRA: usize = 0x84;
-    pub const CONTENT_TIME_EXTRA: usize = 0x88;
-    pub const CREATION_TIME: usize = 0x90;
+    pub(super) const MODE: usize = 0x00;
+    pub(super) const SIZE: usize = 0x04;
+    pub(super) const ACCESS_TIME: usize = 0x08;
+    pub(super) const CHANGE_TIME: usize = 0x0c;
+    pub(super) const CONTENT_TIME: usize = 0x10;
+    pub(super) const DELETION_TIME: usize = 0x14;
+    pub(super) const LINKS: usize = 0x1a;
+    pub(super) const SECTORS: usize = 0x1c;
+    pub(super) const FLAGS: usize = 0x20;
+    pub(super) const MAP: usize = 0x28;
+    pub(super) const GENERATION: usize = 0x64;
+    pub(super) const ATTRIBUTES: usize = 0x68;
+    pub(super) const SIZE_HIGH: usize = 0x6c;
+    pub(super) const SECTORS_HIGH: usize = 0x74;
+    pub(super) const ATTRIBUTES_HIGH: usize = 0x76;
+    pub(super) const CHECKSUM: usize = 0x7c;
+    pub(super) const EXTRA_SIZE: usize = 0x80;
+    pub(super) const CHECKSUM_HIGH: usize = 0x82;
+    pub(super) const CHANGE_TIME_EXTRA: usize = 0x84;
+    pub(super) const CONTENT_TIME_EXTRA: usize = 0x88;
+    pub(super) const CREATION_TIME: usize = 0x90;
 }
 
 pub(crate) const ROOT: u32 = 2;
@@ -39,11 +39,12 @@ pub(crate) const SMALLEST: usize = 128;
 pub(crate) const MAP_LEN: usize = 60;
 
 pub(crate) mod flag {
-    pub const INDEXED: u32 = 0x1000;
-    pub const EXTENTS: u32 = 0x8_0000;
+    pub(crate) const INDEXED: u32 = 0x1000;
+    pub(crate) const EXTENTS: u32 = 0x8_0000;
     /// Flags of a file that this crate may change: synchronous updates, no dump,
     /// no access time, indexed directory, journalled data, top directory, extents.
-    pub const PLAIN: u32 = 0x8 | 0x40 | 0x80 | INDEXED | 0x4000 | 0x1_0000 | 0x2_0000 | EXTENTS;
+    pub(crate) const PLAIN: u32 =
+        0x8 | 0x40 | 0x80 | INDEXED | 0x4000 | 0x1_0000 | 0x2_0000 | EXTENTS;
 }
 
 /// What an inode is.
@@ -90,14 +91,14 @@ impl Kind {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Inode {
-    pub number: u32,
-    pub raw: Vec<u8>,
+    pub(crate) number: u32,
+    pub(crate) raw: Vec<u8>,
 }
 
 impl Inode {
     /// A new inode of root without content. `permissions` are the lowest 12 bits of
     /// its mode.
-    pub fn new(number: u32, kind: Kind, permissions: u16, superblock: &Superblock) -> Self {
+    pub(crate) fn new(number: u32, kind: Kind, permissions: u16, superblock: &Superblock) -> Self {
         let mut raw = vec![0; superblock.inode_size];
         put_u16(&mut raw, field::MODE, kind.mode() | permissions & 0o7777);
         put_u16(&mut raw, field::LINKS, 1);
@@ -116,11 +117,11 @@ impl Inode {
         inode
     }
 
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("inode {}", self.number)
     }
 
-    pub fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         match u16_at(&self.raw, field::MODE) & 0xf000 {
             0x8000 => Kind::File,
             0x4000 => Kind::Directory,
@@ -129,49 +130,49 @@ impl Inode {
         }
     }
 
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         u64_in_halves(&self.raw, field::SIZE, Some(field::SIZE_HIGH))
     }
 
-    pub fn set_size(&mut self, size: u64) {
+    pub(crate) fn set_size(&mut self, size: u64) {
         put_u64_in_halves(&mut self.raw, field::SIZE, Some(field::SIZE_HIGH), size);
     }
 
-    pub fn links(&self) -> u16 {
+    pub(crate) fn links(&self) -> u16 {
         u16_at(&self.raw, field::LINKS)
     }
 
-    pub fn set_links(&mut self, links: u16) {
+    pub(crate) fn set_links(&mut self, links: u16) {
         put_u16(&mut self.raw, field::LINKS, links);
     }
 
-    pub fn flags(&self) -> u32 {
+    pub(crate) fn flags(&self) -> u32 {
         u32_at(&self.raw, field::FLAGS)
     }
 
-    pub fn map(&self) -> &[u8] {
+    pub(crate) fn map(&self) -> &[u8] {
         &self.raw[field::MAP..field::MAP + MAP_LEN]
     }
 
-    pub fn map_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn map_mut(&mut self) -> &mut [u8] {
         &mut self.raw[field::MAP..field::MAP + MAP_LEN]
     }
 
     /// The block with the extended attributes that are not in the inode; 0 if there
     /// is none.
-    pub fn attribute_block(&self) -> u64 {
+    pub(crate) fn attribute_block(&self) -> u64 {
         let high = u64::from(u16_at(&self.raw, field::ATTRIBUTES_HIGH));
         u64::from(u32_at(&self.raw, field::ATTRIBUTES)) | high << 32
     }
 
-    pub fn set_attribute_block(&mut self, block: u64) {
+    pub(crate) fn set_attribute_block(&mut self, block: u64) {
         let [a, b, c, d, e, f, ..] = block.to_le_bytes();
         self.raw[field::ATTRIBUTES..field::ATTRIBUTES + 4].copy_from_slice(&[a, b, c, d]);
         self.raw[field::ATTRIBUTES_HIGH..field::ATTRIBUTES_HIGH + 2].copy_from_slice(&[e, f]);
     }
 
     /// Sets the space that the inode takes, in blocks.
-    pub fn set_blocks(&mut self, blocks: u64, superblock: &Superblock) {
+    pub(crate) fn set_blocks(&mut self, blocks: u64, superblock: &Superblock) {
         let sectors = blocks * (superblock.block_size as u64 / 512);
         let [a, b, c, d, e, f, ..] = sectors.to_le_bytes();
         self.raw[field::SECTORS..field::SECTORS + 4].copy_from_slice(&[a, b, c, d]);
@@ -179,7 +180,7 @@ impl Inode {
     }
 
     /// In bytes: the length of the fields after the first 128 bytes.
-    pub fn extra_size(&self) -> usize {
+    pub(crate) fn extra_size(&self) -> usize {
         if self.raw.len() == SMALLEST {
             return 0;
         }
@@ -189,7 +190,7 @@ impl Inode {
 
     /// Marks the content as changed at the time when the file system was last
     /// written. The clock of this machine would give other bytes on every run.
-    pub fn touch(&mut self, superblock: &Superblock) {
+    pub(crate) fn touch(&mut self, superblock: &Superblock) {
         let time = superblock.write_time();
         put_u32(&mut self.raw, field::CHANGE_TIME, time);
         put_u32(&mut self.raw, field::CONTENT_TIME, time);
@@ -202,7 +203,7 @@ impl Inode {
     }
 
     /// Fails if the inode is not a plain one with extents.
-    pub fn require_plain(&self) -> Result<()> {
+    pub(crate) fn require_plain(&self) -> Result<()> {
         let reason = if self.flags() & flag::EXTENTS == 0 {
             "it has a block map instead of extents"
         } else if self.flags() & !flag::PLAIN != 0 {
@@ -216,7 +217,7 @@ impl Inode {
     }
 
     /// The start value for the checksums of the blocks that belong to this inode.
-    pub fn seed(&self, superblock: &Superblock) -> u32 {
+    pub(crate) fn seed(&self, superblock: &Superblock) -> u32 {
         let seed = crc32c(superblock.seed, &self.number.to_le_bytes());
         let generation = &self.raw[field::GENERATION..field::GENERATION + 4];
         crc32c(seed, generation)
@@ -237,12 +238,12 @@ impl Inode {
         }
     }
 
-    pub fn has_right_checksum(&self, superblock: &Superblock) -> bool {
+    pub(crate) fn has_right_checksum(&self, superblock: &Superblock) -> bool {
         let found = u32_in_halves(&self.raw, field::CHECKSUM, self.checksum_high());
         found == self.computed_checksum(superblock)
     }
 
-    pub fn seal(&mut self, superblock: &Superblock) {
+    pub(crate) fn seal(&mut self, superblock: &Superblock) {
         let checksum = self.computed_checksum(superblock);
         let high = self.checksum_high();
         put_u32_in_halves(&mut self.raw, field::CHECKSUM, high, checksum);

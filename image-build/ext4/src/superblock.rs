@@ -12,50 +12,51 @@ pub(crate) const LEN: usize = 1024;
 const MAGIC: u16 = 0xef53;
 
 mod field {
-    pub const INODES: usize = 0x00;
-    pub const BLOCKS: usize = 0x04;
-    pub const FREE_BLOCKS: usize = 0x0c;
-    pub const FREE_INODES: usize = 0x10;
-    pub const FIRST_BLOCK: usize = 0x14;
-    pub const LOG_BLOCK_SIZE: usize = 0x18;
-    pub const BLOCKS_PER_GROUP: usize = 0x20;
-    pub const INODES_PER_GROUP: usize = 0x28;
-    pub const WRITE_TIME: usize = 0x30;
-    pub const MAGIC: usize = 0x38;
-    pub const STATE: usize = 0x3a;
-    pub const REVISION: usize = 0x4c;
-    pub const FIRST_INODE: usize = 0x54;
-    pub const INODE_SIZE: usize = 0x58;
-    pub const COMPAT: usize = 0x5c;
-    pub const INCOMPAT: usize = 0x60;
-    pub const RO_COMPAT: usize = 0x64;
-    pub const UUID: usize = 0x68;
-    pub const LAST_ORPHAN: usize = 0xe8;
-    pub const DESCRIPTOR_SIZE: usize = 0xfe;
-    pub const BLOCKS_HIGH: usize = 0x150;
-    pub const FREE_BLOCKS_HIGH: usize = 0x158;
-    pub const WANTED_EXTRA_SIZE: usize = 0x15e;
-    pub const CHECKSUM_TYPE: usize = 0x175;
-    pub const CHECKSUM_SEED: usize = 0x270;
-    pub const CHECKSUM: usize = 0x3fc;
+    pub(super) const INODES: usize = 0x00;
+    pub(super) const BLOCKS: usize = 0x04;
+    pub(super) const FREE_BLOCKS: usize = 0x0c;
+    pub(super) const FREE_INODES: usize = 0x10;
+    pub(super) const FIRST_BLOCK: usize = 0x14;
+    pub(super) const LOG_BLOCK_SIZE: usize = 0x18;
+    pub(super) const BLOCKS_PER_GROUP: usize = 0x20;
+    pub(super) const INODES_PER_GROUP: usize = 0x28;
+    pub(super) const WRITE_TIME: usize = 0x30;
+    pub(super) const MAGIC: usize = 0x38;
+    pub(super) const STATE: usize = 0x3a;
+    pub(super) const REVISION: usize = 0x4c;
+    pub(super) const FIRST_INODE: usize = 0x54;
+    pub(super) const INODE_SIZE: usize = 0x58;
+    pub(super) const COMPAT: usize = 0x5c;
+    pub(super) const INCOMPAT: usize = 0x60;
+    pub(super) const RO_COMPAT: usize = 0x64;
+    pub(super) const UUID: usize = 0x68;
+    pub(super) const LAST_ORPHAN: usize = 0xe8;
+    pub(super) const DESCRIPTOR_SIZE: usize = 0xfe;
+    pub(super) const BLOCKS_HIGH: usize = 0x150;
+    pub(super) const FREE_BLOCKS_HIGH: usize = 0x158;
+    pub(super) const WANTED_EXTRA_SIZE: usize = 0x15e;
+    pub(super) const CHECKSUM_TYPE: usize = 0x175;
+    pub(super) const CHECKSUM_SEED: usize = 0x270;
+    pub(super) const CHECKSUM: usize = 0x3fc;
 }
 
 mod incompat {
-    pub const FILE_TYPE: u32 = 0x2;
-    pub const RECOVER: u32 = 0x4;
-    pub const BITS_64: u32 = 0x80;
-    pub const CHECKSUM_SEED: u32 = 0x2000;
+    pub(super) const FILE_TYPE: u32 = 0x2;
+    pub(super) const RECOVER: u32 = 0x4;
+    pub(super) const BITS_64: u32 = 0x80;
+    pub(super) const CHECKSUM_SEED: u32 = 0x2000;
     /// Includes extents (0x40) and flexible groups (0x200).
-    pub const KNOWN: u32 = FILE_TYPE | 0x40 | BITS_64 | 0x200 | CHECKSUM_SEED;
+    pub(super) const KNOWN: u32 = FILE_TYPE | 0x40 | BITS_64 | 0x200 | CHECKSUM_SEED;
 }
 
 mod ro_compat {
-    pub const GROUP_CHECKSUM: u32 = 0x10;
-    pub const METADATA_CHECKSUM: u32 = 0x400;
-    pub const ORPHAN_PRESENT: u32 = 0x1_0000;
+    pub(super) const GROUP_CHECKSUM: u32 = 0x10;
+    pub(super) const METADATA_CHECKSUM: u32 = 0x400;
+    pub(super) const ORPHAN_PRESENT: u32 = 0x1_0000;
     /// Includes sparse superblocks, large files, huge files, more than 65000
     /// sub-directories, and larger inodes.
-    pub const KNOWN: u32 = 0x1 | 0x2 | 0x8 | GROUP_CHECKSUM | 0x20 | 0x40 | METADATA_CHECKSUM;
+    pub(super) const KNOWN: u32 =
+        0x1 | 0x2 | 0x8 | GROUP_CHECKSUM | 0x20 | 0x40 | METADATA_CHECKSUM;
 }
 
 /// Preallocated directories, journal, extended attributes, room for resizing,
@@ -80,27 +81,27 @@ pub(crate) enum Protection {
 pub(crate) struct Superblock {
     raw: Vec<u8>,
     /// In bytes: 1024, 2048 or 4096.
-    pub block_size: usize,
-    pub blocks: u64,
+    pub(crate) block_size: usize,
+    pub(crate) blocks: u64,
     /// 1 with blocks of 1024 bytes, because the first one is for the boot loader.
-    pub first_block: u64,
-    pub blocks_per_group: u32,
-    pub inodes_per_group: u32,
-    pub groups: u32,
+    pub(crate) first_block: u64,
+    pub(crate) blocks_per_group: u32,
+    pub(crate) inodes_per_group: u32,
+    pub(crate) groups: u32,
     /// In bytes.
-    pub inode_size: usize,
+    pub(crate) inode_size: usize,
     /// The first inode that is not reserved.
-    pub first_inode: u32,
+    pub(crate) first_inode: u32,
     /// In bytes.
-    pub descriptor_size: usize,
-    pub protection: Protection,
+    pub(crate) descriptor_size: usize,
+    pub(crate) protection: Protection,
     /// The start value of the checksums of all other metadata.
-    pub seed: u32,
+    pub(crate) seed: u32,
 }
 
 impl Superblock {
     /// `available` is the size in bytes of the partition.
-    pub fn parse(raw: Vec<u8>, available: u64) -> Result<Self> {
+    pub(crate) fn parse(raw: Vec<u8>, available: u64) -> Result<Self> {
         if raw.len() != LEN || u16_at(&raw, field::MAGIC) != MAGIC {
             return Err(Error::NoMagic);
         }
@@ -190,25 +191,25 @@ impl Superblock {
         Ok(())
     }
 
-    pub fn is_64(&self) -> bool {
+    pub(crate) fn is_64(&self) -> bool {
         u32_at(&self.raw, field::INCOMPAT) & incompat::BITS_64 != 0
     }
 
-    pub fn inodes(&self) -> u32 {
+    pub(crate) fn inodes(&self) -> u32 {
         u32_at(&self.raw, field::INODES)
     }
 
-    pub fn uuid(&self) -> &[u8] {
+    pub(crate) fn uuid(&self) -> &[u8] {
         &self.raw[field::UUID..field::UUID + 16]
     }
 
     /// Seconds since 1970: when the file system was last written.
-    pub fn write_time(&self) -> u32 {
+    pub(crate) fn write_time(&self) -> u32 {
         u32_at(&self.raw, field::WRITE_TIME)
     }
 
     /// In bytes: the length of the fields after the first 128 bytes of a new inode.
-    pub fn wanted_extra_size(&self) -> u16 {
+    pub(crate) fn wanted_extra_size(&self) -> u16 {
         let room = self.inode_size.saturating_sub(128);
         match u16_at(&self.raw, field::WANTED_EXTRA_SIZE) {
             // As in ext4_fill_super: the size of the kernel's struct.
@@ -218,14 +219,14 @@ impl Superblock {
     }
 
     /// The first block after the primary group descriptors.
-    pub fn descriptor_blocks_end(&self) -> u64 {
+    pub(crate) fn descriptor_blocks_end(&self) -> u64 {
         let bytes = u64::from(self.groups) * self.descriptor_size as u64;
         self.first_block + 1 + bytes.div_ceil(self.block_size as u64)
     }
 
     /// Adds to the number of free blocks and inodes. `None` if a number would be
     /// impossible.
-    pub fn change_free(&mut self, blocks: i64, inodes: i32) -> Option<()> {
+    pub(crate) fn change_free(&mut self, blocks: i64, inodes: i32) -> Option<()> {
         let high = self.is_64().then_some(field::FREE_BLOCKS_HIGH);
         let free = u64_in_halves(&self.raw, field::FREE_BLOCKS, high);
         let free = free.checked_add_signed(blocks)?;
@@ -240,7 +241,7 @@ impl Superblock {
     }
 
     /// The bytes with their checksum.
-    pub fn sealed(&self) -> Vec<u8> {
+    pub(crate) fn sealed(&self) -> Vec<u8> {
         let mut raw = self.raw.clone();
         if self.protection == Protection::Metadata {
             let checksum = crc32c(!0, &raw[..field::CHECKSUM]);

@@ -8,7 +8,7 @@ use landfall_sys::scsi_generic::{self, Data};
 
 /// Length in bytes of the data of an ATA command. The commands used here transfer
 /// one block or no data.
-pub const BLOCK: usize = 512;
+pub(super) const BLOCK: usize = 512;
 
 /// Data of an ATA command.
 #[derive(Debug)]
@@ -24,7 +24,12 @@ pub enum AtaData<'a> {
 ///
 /// # Errors
 /// If the kernel cannot send the command, or the disk rejects it.
-pub fn ata(device: &File, command: u8, data: AtaData<'_>, timeout: Duration) -> io::Result<()> {
+pub(super) fn ata(
+    device: &File,
+    command: u8,
+    data: AtaData<'_>,
+    timeout: Duration,
+) -> io::Result<()> {
     let cdb = command_block(command, &data);
     let data = match data {
         AtaData::None => Data::None,

@@ -46,13 +46,13 @@ pub const EFI_SYSTEM: Uuid = Uuid::from_u128(0xc12a_7328_f81f_11d2_ba4b_00a0_c93
 
 /// Fields of the header (UEFI 2.10, table 5.5).
 mod field {
-    pub const CRC: usize = 16;
-    pub const MY_LBA: usize = 24;
-    pub const ALTERNATE_LBA: usize = 32;
-    pub const FIRST_USABLE_LBA: usize = 40;
-    pub const LAST_USABLE_LBA: usize = 48;
-    pub const ENTRIES_LBA: usize = 72;
-    pub const ENTRIES_CRC: usize = 88;
+    pub(super) const CRC: usize = 16;
+    pub(super) const MY_LBA: usize = 24;
+    pub(super) const ALTERNATE_LBA: usize = 32;
+    pub(super) const FIRST_USABLE_LBA: usize = 40;
+    pub(super) const LAST_USABLE_LBA: usize = 48;
+    pub(super) const ENTRIES_LBA: usize = 72;
+    pub(super) const ENTRIES_CRC: usize = 88;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

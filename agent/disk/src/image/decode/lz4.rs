@@ -20,7 +20,7 @@ const DICTIONARY: usize = 64 << 10;
 const STORED: u32 = 1 << 31;
 
 /// Reads one or more frames.
-pub struct Lz4Reader<R> {
+pub(super) struct Lz4Reader<R> {
     input: R,
     frame: Option<Frame>,
     /// The current block as it is in the file.
@@ -41,7 +41,7 @@ struct Frame {
 
 impl<R: BufRead> Lz4Reader<R> {
     /// `input` must be at the start of a frame.
-    pub fn new(input: R) -> Self {
+    pub(super) fn new(input: R) -> Self {
         Self {
             input,
             frame: None,
@@ -53,7 +53,7 @@ impl<R: BufRead> Lz4Reader<R> {
     }
 
     /// Returns the input, positioned after the last used byte.
-    pub fn into_input(self) -> R {
+    pub(super) fn into_input(self) -> R {
         self.input
     }
 

@@ -23,16 +23,16 @@ const SHARE: u64 = 4;
 
 /// Resources that unpacking may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    pub threads: u32,
+pub(super) struct Limits {
+    pub(super) threads: u32,
     /// Memory of all threads in bytes. A stream that needs more even with one
     /// thread (because of a larger dictionary) is rejected.
-    pub memory: u64,
+    pub(super) memory: u64,
 }
 
 impl Limits {
     /// All processors and a share of the available memory.
-    pub fn of_this_machine() -> Self {
+    pub(super) fn of_this_machine() -> Self {
         let available = fs::read_to_string("/proc/meminfo")
             .ok()
             .and_then(|text| available_memory(&text));
@@ -60,7 +60,7 @@ fn available_memory(meminfo: &str) -> Option<u64> {
 /// Reads one or more xz streams. liblzma's threaded decoder handles only one stream
 /// (the crate does not expose its flag for several), so each stream gets its own
 /// decoder.
-pub struct XzReader<R> {
+pub(super) struct XzReader<R> {
     input: R,
     limits: Limits,
     state: State,
@@ -78,7 +78,7 @@ impl<R: BufRead> XzReader<R> {
     ///
     /// # Errors
     /// If there is not enough memory for a decoder.
-    pub fn new(input: R, limits: Limits) -> io::Result<Self> {
+    pub(super) fn new(input: R, limits: Limits) -> io::Result<Self> {
         Ok(Self {
             input,
             limits,
@@ -87,7 +87,7 @@ impl<R: BufRead> XzReader<R> {
     }
 
     /// Returns the input, positioned after the last used byte.
-    pub fn into_input(self) -> R {
+    pub(super) fn into_input(self) -> R {
         self.input
     }
 

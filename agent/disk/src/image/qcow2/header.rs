@@ -22,14 +22,14 @@ pub const READ_LEN: usize = V3_HEADER_LEN + 1;
 
 /// Bits of `incompatible_features`.
 mod incompatible {
-    pub const DIRTY: u64 = 1 << 0;
-    pub const CORRUPT: u64 = 1 << 1;
-    pub const DATA_FILE: u64 = 1 << 2;
-    pub const COMPRESSION: u64 = 1 << 3;
-    pub const EXTENDED_L2: u64 = 1 << 4;
+    pub(super) const DIRTY: u64 = 1 << 0;
+    pub(super) const CORRUPT: u64 = 1 << 1;
+    pub(super) const DATA_FILE: u64 = 1 << 2;
+    pub(super) const COMPRESSION: u64 = 1 << 3;
+    pub(super) const EXTENDED_L2: u64 = 1 << 4;
     /// Features that this module supports, or that do not affect how clusters are
     /// found.
-    pub const READ: u64 = DIRTY | CORRUPT | COMPRESSION | EXTENDED_L2;
+    pub(super) const READ: u64 = DIRTY | CORRUPT | COMPRESSION | EXTENDED_L2;
 }
 
 /// Compression method of the clusters.

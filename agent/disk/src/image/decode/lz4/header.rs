@@ -40,27 +40,27 @@ pub(super) fn magic(number: u32) -> Result<Magic, UnknownFrame> {
 }
 
 mod flag {
-    pub const VERSION: u8 = 0b1100_0000;
-    pub const VERSION_1: u8 = 0b0100_0000;
-    pub const INDEPENDENT: u8 = 1 << 5;
-    pub const BLOCK_CHECKSUMS: u8 = 1 << 4;
-    pub const CONTENT_SIZE: u8 = 1 << 3;
-    pub const CONTENT_CHECKSUM: u8 = 1 << 2;
-    pub const RESERVED: u8 = 1 << 1;
-    pub const DICTIONARY: u8 = 1;
+    pub(super) const VERSION: u8 = 0b1100_0000;
+    pub(super) const VERSION_1: u8 = 0b0100_0000;
+    pub(super) const INDEPENDENT: u8 = 1 << 5;
+    pub(super) const BLOCK_CHECKSUMS: u8 = 1 << 4;
+    pub(super) const CONTENT_SIZE: u8 = 1 << 3;
+    pub(super) const CONTENT_CHECKSUM: u8 = 1 << 2;
+    pub(super) const RESERVED: u8 = 1 << 1;
+    pub(super) const DICTIONARY: u8 = 1;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     /// Blocks refer to earlier blocks.
-    pub linked: bool,
-    pub block_checksums: bool,
+    pub(super) linked: bool,
+    pub(super) block_checksums: bool,
     /// The frame has a checksum of its unpacked content.
-    pub content_checksum: bool,
+    pub(super) content_checksum: bool,
     /// Unpacked size of the frame in bytes, if the header states it.
-    pub content_size: Option<u64>,
+    pub(super) content_size: Option<u64>,
     /// Maximum size of a block, packed or unpacked, in bytes.
-    pub block_size: usize,
+    pub(super) block_size: usize,
 }
 
 impl Header {
