@@ -45,24 +45,44 @@ pub struct Lease {
     pub mtu: Option<u32>,
 }
 
+/// Why an answer is no lease: what is missing or invalid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LeaseError {
+    /// The DHCP server offered an address that no host may have, for example a multicast
+    /// address. The agent ignores the offer; correct the server.
+    #[error("the address is not a host address")]
+    Address,
+    /// The answer does not say which DHCP server it is from. The agent ignores it; correct the
+    /// server.
+    #[error("the server identifier is missing or invalid")]
+    Server,
+    /// The DHCP server did not say for how long the address is valid. The agent ignores the
+    /// answer; correct the server.
+    #[error("the lease time is missing")]
+    NoTime,
+    /// The DHCP server grants its addresses for less than 10 s, which no client can renew. Set a
+    /// longer lease time there.
+    #[error("the lease time is below 10 s")]
+    ShortTime,
+}
+
 impl Lease {
-    /// Reads an offer or acknowledgement. The error names what is missing or
-    /// invalid.
-    pub fn from_answer(answer: &Answer) -> Result<Lease, &'static str> {
+    /// Reads an offer or acknowledgement.
+    pub fn from_answer(answer: &Answer) -> Result<Lease, LeaseError> {
         let address = answer.address;
         if !is_host_address(address) {
-            return Err("the address is not a host address");
+            return Err(LeaseError::Address);
         }
         let server = match answer.options.get(OptionCode::ServerIdentifier) {
             Some(DhcpOption::ServerIdentifier(server)) if is_host_address(*server) => *server,
-            _ => return Err("the server identifier is missing or invalid"),
+            _ => return Err(LeaseError::Server),
         };
         let seconds = match answer.options.get(OptionCode::AddressLeaseTime) {
             Some(DhcpOption::AddressLeaseTime(seconds)) => *seconds,
-            _ => return Err("the lease time is missing"),
+            _ => return Err(LeaseError::NoTime),
         };
         if seconds < SHORTEST_LEASE {
-            return Err("the lease time is below 10 s");
+            return Err(LeaseError::ShortTime);
         }
         let (renew_after, rebind_after) = renewal(answer, seconds);
         Ok(Lease {
@@ -225,7 +245,7 @@ mod tests {
     /// s.
     const LEAST: &[u8] = &[53, 1, 5, 54, 4, 192, 0, 2, 1, 51, 4, 0, 0, 14, 16];
 
-    fn lease(address: Ipv4Addr, more: &[u8]) -> Result<Lease, &'static str> {
+    fn lease(address: Ipv4Addr, more: &[u8]) -> Result<Lease, LeaseError> {
         Lease::from_answer(&answer(address, &[LEAST, more].concat()).unwrap())
     }
 
