@@ -53,19 +53,14 @@ pub fn screen(
     page.title(status, now, clock);
     let mut body = page.clone();
     body.facts(status, now, Detail::Steps);
-    if body.lines.len() > room {
+    if body.height() > room {
         body = page;
         body.facts(status, now, Detail::Brief);
-    }
-    if body.lines.len() > room {
-        let hidden = body.lines.len() - room + 1;
-        body.lines.truncate(room - 1);
-        let mut text = format!("({hidden} more lines: see /status.json)");
-        text.truncate(width);
-        body.put(Tone::Plain, text);
+        body.fit(room);
     }
     body.put(Tone::Plain, rule(unless_refused(status, hint), '-', width));
-    let free = height.saturating_sub(body.lines.len());
+    let mut lines = body.into_lines();
+    let free = height.saturating_sub(lines.len());
     let mut log = Page::new(width);
     for event in events {
         let tone = match event.severity() {
@@ -75,10 +70,10 @@ pub fn screen(
         };
         log.wrapped(tone, "", &event.for_consoles(), 12);
     }
-    let skipped = log.lines.len().saturating_sub(free);
-    body.lines.extend(log.lines.drain(skipped..));
-    body.lines.truncate(height);
-    body.lines
+    let skipped = log.height().saturating_sub(free);
+    lines.extend(log.into_lines().into_iter().skip(skipped));
+    lines.truncate(height);
+    lines
 }
 
 /// The status as a block of plain lines, each of at most 80 ASCII columns.
@@ -93,7 +88,8 @@ pub fn block(status: &Status, now: f64, clock: &str, hint: &str) -> Vec<String> 
         Tone::Plain,
         rule(unless_refused(status, hint), '=', BLOCK_WIDTH),
     );
-    page.lines.into_iter().map(|line| line.text).collect()
+    let lines = page.into_lines().into_iter();
+    lines.map(|line| line.text).collect()
 }
 
 /// Returns `hint`, or nothing if the form would refuse to change the network.

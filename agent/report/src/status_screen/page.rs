@@ -1,5 +1,7 @@
 //! The facts of a status as lines.
 
+use std::cmp::Reverse;
+
 use super::{ScreenLine, Tone};
 use crate::failure::with_remedy;
 use crate::in_words;
@@ -19,29 +21,113 @@ pub(super) enum Detail {
     Brief,
 }
 
-/// Collects lines of at most `width` characters.
+/// How much a fact is worth. If the screen has no room for all facts, those of the least
+/// worth are left out first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    Address,
+    /// The steps that are done, of a NIC that waits for nothing.
+    Way,
+    Disk,
+    Plain,
+    /// What the machine waits for.
+    Waiting,
+    /// What has failed, what to do about it, and the lines that say where it belongs.
+    Kept,
+}
+
+impl From<Tone> for Worth {
+    fn from(tone: Tone) -> Self {
+        match tone {
+            Tone::Plain => Self::Plain,
+            Tone::Waiting => Self::Waiting,
+            Tone::Title | Tone::Failed => Self::Kept,
+        }
+    }
+}
+
+/// The lines of one fact.
+#[derive(Clone)]
+struct Fact {
+    worth: Worth,
+    lines: Vec<ScreenLine>,
+}
+
+/// Collects facts as lines of at most `width` characters.
 #[derive(Clone)]
 pub(super) struct Page {
     width: usize,
-    pub(super) lines: Vec<ScreenLine>,
+    facts: Vec<Fact>,
 }
 
 impl Page {
     pub(super) fn new(width: usize) -> Self {
         Self {
             width,
-            lines: Vec::new(),
+            facts: Vec::new(),
         }
     }
 
     pub(super) fn put(&mut self, tone: Tone, text: String) {
-        self.lines.push(ScreenLine { text, tone });
+        self.facts.push(Fact {
+            worth: Worth::Kept,
+            lines: vec![ScreenLine { text, tone }],
+        });
     }
 
     pub(super) fn wrapped(&mut self, tone: Tone, label: &str, text: &str, indent: usize) {
-        for line in wrapped(label, text, indent, self.width) {
-            self.put(tone, line);
+        self.add(Worth::Kept, tone, label, text, indent);
+    }
+
+    fn add(&mut self, worth: Worth, tone: Tone, label: &str, text: &str, indent: usize) {
+        let lines = wrapped(label, text, indent, self.width).into_iter();
+        let lines = lines.map(|text| ScreenLine { text, tone }).collect();
+        self.facts.push(Fact { worth, lines });
+    }
+
+    /// The number of lines.
+    pub(super) fn height(&self) -> usize {
+        self.facts.iter().map(|fact| fact.lines.len()).sum()
+    }
+
+    pub(super) fn into_lines(self) -> Vec<ScreenLine> {
+        let facts = self.facts.into_iter();
+        facts.flat_map(|fact| fact.lines).collect()
+    }
+
+    /// Leaves out facts until `room` lines are enough, and says how many lines are left out.
+    /// Among facts of the same worth, the last ones are left out first.
+    pub(super) fn fit(&mut self, room: usize) {
+        let all = self.height();
+        if all <= room {
+            return;
         }
+        // One line is for the number.
+        let room = room.saturating_sub(1);
+        let mut order: Vec<usize> = (0..self.facts.len()).collect();
+        order.sort_by_key(|&index| (self.facts[index].worth, Reverse(index)));
+        let mut height = all;
+        for index in order {
+            let fact = &mut self.facts[index];
+            if height <= room || fact.worth == Worth::Kept {
+                break;
+            }
+            height -= fact.lines.len();
+            fact.lines.clear();
+        }
+        // An error that lists 50 disks loses its end, and not the facts after it.
+        let height_with = |facts: &[Fact], most: usize| -> usize {
+            facts.iter().map(|fact| fact.lines.len().min(most)).sum()
+        };
+        let most = { (1..=room).rev() }.find(|&most| height_with(&self.facts, most) <= room);
+        let mut left = room;
+        for fact in &mut self.facts {
+            fact.lines.truncate(most.unwrap_or(1).min(left));
+            left -= fact.lines.len();
+        }
+        let mut text = format!("({} more lines: see /status.json)", all - (room - left));
+        text.truncate(self.width);
+        self.put(Tone::Plain, text);
     }
 
     pub(super) fn title(&mut self, status: &Status, now: f64, clock: &str) {
@@ -87,22 +173,22 @@ impl Page {
 
     pub(super) fn facts(&mut self, status: &Status, now: f64, detail: Detail) {
         match (&status.done, &status.step) {
-            (Some(done), _) => self.fact(Tone::Plain, "NOW", done),
+            (Some(done), _) => self.fact(Worth::Kept, Tone::Plain, "NOW", done),
             (None, Some(step)) => {
                 let text = format!("{}, for {}", step.name, duration(now - step.since));
-                self.fact(Tone::Plain, "NOW", &text);
+                self.fact(Worth::Kept, Tone::Plain, "NOW", &text);
             }
             (None, None) => {}
         }
         if let Some(progress) = &status.progress {
-            self.fact(Tone::Plain, "", &progress.to_string());
+            self.fact(Worth::Kept, Tone::Plain, "", &progress.to_string());
         }
         if let Some(error) = &status.last_error {
             let ago = duration(now - error.time);
             let text = format!("{}: {} ({ago} ago)", error.stage, error.text);
-            self.fact(Tone::Failed, "ERROR", &text);
+            self.fact(Worth::Kept, Tone::Failed, "ERROR", &text);
             if let Some(remedy) = &error.remedy {
-                self.fact(Tone::Failed, "", &format!("-> {remedy}"));
+                self.fact(Worth::Kept, Tone::Failed, "", &format!("-> {remedy}"));
             }
         }
         if let Some(service) = &status.service {
@@ -111,39 +197,44 @@ impl Page {
                 false => Tone::Waiting,
             };
             let answers = status.service_in_words();
-            self.fact(tone, "SERVICE", &format!("{service} {answers}"));
+            let text = format!("{service} {answers}");
+            self.fact(tone.into(), tone, "SERVICE", &text);
         }
         if let Some(node) = &status.node {
-            self.fact(Tone::Plain, "NODE", node);
+            self.fact(Worth::Plain, Tone::Plain, "NODE", node);
         }
         if let Some(disk) = &status.root_disk {
             self.disk(disk);
         }
         let network = &status.network;
         if let Some(source) = &network.source {
-            self.fact(Tone::Plain, "NETWORK", &format!("configured by {source}"));
+            let text = format!("configured by {source}");
+            self.fact(Worth::Kept, Tone::Plain, "NETWORK", &text);
         }
         for fault in &network.faults {
-            self.fact(Tone::Failed, "", &format!("FAULT {fault}"));
+            let text = format!("FAULT {fault}");
+            self.fact(Worth::Kept, Tone::Failed, "", &text);
         }
         // Before the network is configured, the agent has not looked for NICs.
         if network.nics.is_empty() && (network.source.is_some() || network.no_nic.is_some()) {
             let (why, remedy) = with_remedy(network.no_nic.as_deref().unwrap_or_default());
             let colon = if why.is_empty() { "" } else { ": " };
-            self.fact(Tone::Failed, "", &format!("no NIC found{colon}{why}"));
+            let text = format!("no NIC found{colon}{why}");
+            self.fact(Worth::Kept, Tone::Failed, "", &text);
             if let Some(remedy) = remedy {
-                self.fact(Tone::Failed, "", &format!("-> {remedy}"));
+                self.fact(Worth::Kept, Tone::Failed, "", &format!("-> {remedy}"));
             }
         }
         self.nics(&network.nics, detail);
     }
 
     fn disk(&mut self, disk: &RootDisk) {
-        self.fact(Tone::Plain, "DISK", &format!("{}: {}", disk.path, disk.why));
+        let mut fact = |label, text: &str| self.fact(Worth::Disk, Tone::Plain, label, text);
+        fact("DISK", &format!("{}: {}", disk.path, disk.why));
         if let Some(others) = disk.rejected_in_words(MOST_DISKS) {
-            self.fact(Tone::Plain, "", &format!("not chosen: {others}"));
+            fact("", &format!("not chosen: {others}"));
             if let Some(remedy) = &disk.remedy {
-                self.fact(Tone::Plain, "", &format!("-> {remedy}"));
+                fact("", &format!("-> {remedy}"));
             }
         }
     }
@@ -158,7 +249,7 @@ impl Page {
         }
         let done = |nic: &&Nic| nic.way.iter().filter(|step| step.outcome == "done").count();
         let (mut linked, unplugged): (Vec<_>, Vec<_>) = nics.iter().partition(|nic| nic.carrier);
-        linked.sort_by_key(|nic| std::cmp::Reverse(done(nic)));
+        linked.sort_by_key(|nic| Reverse(done(nic)));
         let is_plain = |nic: &&Nic| {
             { nic.way.iter() }.all(|step| ["none", "none yet"].contains(&step.text.as_str()))
         };
@@ -171,34 +262,33 @@ impl Page {
             return;
         }
         let names: Vec<_> = unplugged.iter().map(|nic| nic.name.as_str()).collect();
-        let text = format!("no carrier: {}", names.join(", "));
-        self.fact(Tone::Waiting, "", &text);
-        self.fact(
-            Tone::Waiting,
-            "",
+        for text in [
+            &*format!("no carrier: {}", names.join(", ")),
             "-> check cable and switch port, if one of them is meant",
-        );
+        ] {
+            self.fact(Worth::Waiting, Tone::Waiting, "", text);
+        }
     }
 
-    fn fact(&mut self, tone: Tone, label: &str, text: &str) {
-        self.wrapped(tone, &format!(" {label:<8}"), text, 9);
+    fn fact(&mut self, worth: Worth, tone: Tone, label: &str, text: &str) {
+        self.add(worth, tone, &format!(" {label:<8}"), text, 9);
     }
 
     fn nic(&mut self, nic: &Nic, detail: Detail) {
-        self.fact(
-            Tone::Plain,
-            "",
-            &format!("{}: {}", nic.name, nic.in_words()),
-        );
         let (done, open): (Vec<_>, Vec<_>) =
             nic.way.iter().partition(|step| step.outcome == "done");
+        // A step that has failed says nothing without the name of its NIC.
+        let worth = { open.iter() }.map(|step| Worth::from(tone(step))).max();
+        let text = format!("{}: {}", nic.name, nic.in_words());
+        self.fact(worth.unwrap_or(Worth::Plain), Tone::Plain, "", &text);
         if detail == Detail::Steps {
             for step in &done {
-                self.step(Tone::Plain, step, "");
+                self.step(step);
             }
         } else {
             if !nic.addresses.is_empty() {
-                self.step_text(Tone::Plain, "address", &nic.addresses.join(", "));
+                let text = nic.addresses.join(", ");
+                self.step_text(Worth::Address, Tone::Plain, "address", &text);
             }
             let names: Vec<_> = { done.iter() }
                 .filter(|step| !["carrier", "address"].contains(&step.step.as_str()))
@@ -209,26 +299,43 @@ impl Page {
                 })
                 .collect();
             if !names.is_empty() {
-                self.step_text(Tone::Plain, "way", &format!("{} ok", names.join(", ")));
+                // Before a step that has failed, it says how far the NIC came.
+                let worth = match open.is_empty() {
+                    true => Worth::Way,
+                    false => Worth::Plain,
+                };
+                let text = format!("{} ok", names.join(", "));
+                self.step_text(worth, Tone::Plain, "way", &text);
             }
         }
         for step in open {
-            match step.outcome.as_str() {
-                "failed" => self.step(Tone::Failed, step, "FAILED: "),
-                _ => self.step(Tone::Waiting, step, ""),
-            }
+            self.step(step);
         }
     }
 
-    fn step(&mut self, tone: Tone, step: &WayStep, word: &str) {
-        self.step_text(tone, &step.step, &format!("{word}{}", step.text));
+    fn step(&mut self, step: &WayStep) {
+        let tone = tone(step);
+        let word = match tone {
+            Tone::Failed => "FAILED: ",
+            _ => "",
+        };
+        let text = format!("{word}{}", step.text);
+        self.step_text(tone.into(), tone, &step.step, &text);
         if let Some(remedy) = &step.remedy {
-            self.step_text(tone, "", &format!("-> {remedy}"));
+            self.step_text(tone.into(), tone, "", &format!("-> {remedy}"));
         }
     }
 
-    fn step_text(&mut self, tone: Tone, label: &str, text: &str) {
-        self.wrapped(tone, &format!("{:11}{label:<8}", ""), text, 19);
+    fn step_text(&mut self, worth: Worth, tone: Tone, label: &str, text: &str) {
+        self.add(worth, tone, &format!("{:11}{label:<8}", ""), text, 19);
+    }
+}
+
+fn tone(step: &WayStep) -> Tone {
+    match step.outcome.as_str() {
+        "done" => Tone::Plain,
+        "failed" => Tone::Failed,
+        _ => Tone::Waiting,
     }
 }
 

@@ -146,6 +146,124 @@ fn the_nic_that_came_farthest_is_seen() {
     at("no carrier: eth0, eth1, eth2, eth3, eth4, eth5\n");
 }
 
+/// A host with two NICs. One of them has failed at its last step.
+fn one_of_two_failed() -> Status {
+    let step = |step: &str, outcome: &str, text: &str| WayStep {
+        step: step.into(),
+        outcome: outcome.into(),
+        text: text.into(),
+        remedy: { outcome == "failed" }.then(|| "is the URL right?".into()),
+    };
+    let nic = |name: &str, address: &str, last: WayStep| Nic {
+        name: name.into(),
+        carrier: true,
+        addresses: vec![address.into()],
+        way: vec![
+            step("carrier", "done", "ok"),
+            step("address", "done", address),
+            step("route", "done", "via 192.0.2.1"),
+            step("TCP", "done", "ok"),
+            last,
+        ],
+        ..Nic::default()
+    };
+    let mut status = Status {
+        step: Some(Step::default()),
+        service: Some("http://192.0.2.5/image.raw".into()),
+        service_answers: true,
+        node: Some("7f0c6d2a".into()),
+        root_disk: Some(RootDisk {
+            path: "/dev/sda".into(),
+            why: "the smallest".into(),
+            ..RootDisk::default()
+        }),
+        last_error: Some(LastError {
+            stage: "disk".into(),
+            text: "it broke".into(),
+            remedy: Some("repair it".into()),
+            ..LastError::default()
+        }),
+        ..Status::default()
+    };
+    status.network.source = Some("defaults".into());
+    status.network.nics = vec![
+        nic(
+            "eth0",
+            "192.0.2.10/24",
+            step("HTTP", "failed", "status 302"),
+        ),
+        nic("eth1", "192.0.2.20/24", step("HTTP", "done", "status 200")),
+    ];
+    status
+}
+
+/// The facts of [`one_of_two_failed`] that are never left out.
+const KEPT: [&str; 7] = [
+    " NOW ",
+    " ERROR   disk: it broke",
+    "-> repair it",
+    " NETWORK configured by defaults",
+    "eth0: ",
+    "HTTP    FAILED: status 302",
+    "-> is the URL right?",
+];
+
+fn text_of(status: &Status, size: (usize, usize)) -> String {
+    let lines = screen(status, &[], 1.0, "", "", size).into_iter();
+    lines.map(|line| line.text + "\n").collect()
+}
+
+#[test]
+fn facts_are_left_out_in_the_order_of_their_worth() {
+    let status = one_of_two_failed();
+    // In the order in which they are left out. The NIC that came farthest is the first.
+    let order = [
+        "address 192.0.2.10/24",
+        "address 192.0.2.20/24",
+        "way     route, TCP, HTTP ok",
+        "DISK    /dev/sda",
+        "way     route, TCP ok",
+        "eth1: ",
+        "NODE    ",
+        "SERVICE ",
+    ];
+    for (height, left_out) in [
+        (23, 0),
+        (22, 2),
+        (21, 3),
+        (20, 4),
+        (19, 5),
+        (18, 6),
+        (17, 7),
+        (16, 8),
+    ] {
+        let text = text_of(&status, (80, height));
+        for (number, fact) in order.iter().enumerate() {
+            let is_left_out = number < left_out;
+            assert_eq!(!text.contains(fact), is_left_out, "{height} {fact}: {text}");
+        }
+        for fact in KEPT {
+            assert!(text.contains(fact), "{height} {fact}: {text}");
+        }
+        let said = format!("({left_out} more lines: see /status.json)");
+        assert_eq!(text.contains(&said), left_out > 0, "{height}: {text}");
+    }
+}
+
+/// A machine with a shelf of disks has a long error if no disk matches.
+#[test]
+fn a_long_error_hides_no_other_failure() {
+    let mut status = one_of_two_failed();
+    if let Some(error) = &mut status.last_error {
+        error.text += &"; /dev/sda: too small".repeat(400);
+    }
+    let text = text_of(&status, (80, 25));
+    for fact in KEPT {
+        assert!(text.contains(fact), "{fact}: {text}");
+    }
+    assert!(text.contains("more lines: see /status.json)"), "{text}");
+}
+
 /// The block has one line for all steps that are done, but a route without a gateway is
 /// a sign of a wrong netmask.
 #[test]
