@@ -192,7 +192,9 @@ const SIZES_ARE_GIB: &str =
     "size and minSizeGigabytes count GiB: a disk that is sold as 480 GB has 447 GiB";
 
 fn none_left(hints: Option<&GivenHints>, losses: &[String]) -> Failure {
-    let by_size = losses.iter().any(|loss| loss.contains(": size is "));
+    // The size may be the first difference of a disk, or a later one.
+    let is_by_size = |loss: &String| loss.contains(": size is ") || loss.contains("; size is ");
+    let by_size = losses.iter().any(is_by_size);
     let losses = list(losses);
     match hints {
         Some(GivenHints { hints, source }) => {

@@ -133,28 +133,35 @@ impl RootDeviceHints {
         Ok(false)
     }
 
-    /// The first property of the device that does not match, as text; `None` if all
-    /// match.
+    /// The properties of the device that do not match, as text; `None` if all match. An
+    /// operator who sees only the first one corrects the hints one boot at a time.
     ///
     /// # Errors
-    /// If a hint cannot be compared with the device's value.
+    /// If a hint cannot be compared with the device's value, and no hint before it differs:
+    /// Ironic's agent compares nothing after the first difference.
     pub fn mismatch(
         &self,
         device: &impl Candidate,
     ) -> std::result::Result<Option<String>, HintError> {
+        let mut differences = Vec::new();
         for hint in &self.0 {
-            if let Some(found) = hint.mismatch(device)? {
-                let unit = match &hint.test {
-                    Test::Size(_) => " GiB",
-                    Test::Text(_) | Test::Rotational(_) => "",
-                };
-                return Ok(Some(format!(
-                    "{} is {found}, wanted {}{unit}",
-                    hint.name, hint.written
-                )));
+            match hint.mismatch(device) {
+                Ok(None) => {}
+                Ok(Some(found)) => {
+                    let unit = match &hint.test {
+                        Test::Size(_) => " GiB",
+                        Test::Text(_) | Test::Rotational(_) => "",
+                    };
+                    differences.push(format!(
+                        "{} is {found}, wanted {}{unit}",
+                        hint.name, hint.written
+                    ));
+                }
+                Err(error) if differences.is_empty() => return Err(error),
+                Err(_) => {}
             }
         }
-        Ok(None)
+        Ok((!differences.is_empty()).then(|| differences.join("; ")))
     }
 }
 
