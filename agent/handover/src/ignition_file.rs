@@ -1,6 +1,7 @@
 //! Writes the Ignition config where the `metal` provider reads it on the first
 //! boot, and adds the host name to it, as OpenShift's agent does.
 
+use std::fmt;
 use std::path::Path;
 
 use landfall_ignition_config::{InvalidConfig, check_version};
@@ -30,10 +31,33 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 )]
 pub struct OtherSpec(InvalidConfig);
 
-/// Rejects a config that is not a JSON object. Returns a warning if its version is not
-/// 3.x. Nothing else is checked, because the system on the disk may have a newer Ignition
-/// than the agent knows.
-pub fn check(config: &[u8]) -> Result<Option<OtherSpec>> {
+/// The version of a config, if it has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec(Option<String>);
+
+impl Spec {
+    /// A warning if the version is not 3.x.
+    pub fn warning(&self) -> Option<OtherSpec> {
+        check_version(self.0.as_deref()).err().map(OtherSpec)
+    }
+}
+
+impl fmt::Display for Spec {
+    /// ` (spec 3.4.0)`, or nothing without a version.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(version) => {
+                let plain = version.chars().filter(char::is_ascii_graphic);
+                write!(f, " (spec {})", plain.take(20).collect::<String>())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Rejects a config that is not a JSON object. Nothing else is checked, because the system
+/// on the disk may have a newer Ignition than the agent knows.
+pub fn check(config: &[u8]) -> Result<Spec> {
     let root = parse(config)?;
     let version = root.get("ignition").and_then(|it| it.get("version"));
     // A number is as wrong as another text.
@@ -41,7 +65,7 @@ pub fn check(config: &[u8]) -> Result<Option<OtherSpec>> {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     });
-    Ok(check_version(version.as_deref()).err().map(OtherSpec))
+    Ok(Spec(version))
 }
 
 /// Fails if the partition already has a config, because two deployments must not
@@ -191,13 +215,31 @@ mod tests {
             (br#"{"ignition":[]}"#, Some("none")),
             (b"{}", Some("none")),
         ] {
-            let warning = check(config).unwrap().map(|warning| warning.to_string());
+            let warning = check(config).unwrap().warning();
+            let warning = warning.map(|warning| warning.to_string());
             let expected =
                 found.map(|found| format!("expected ignition.version 3.x, found {found}; only"));
             assert_eq!(warning.is_some(), expected.is_some(), "{warning:?}");
             if let (Some(warning), Some(expected)) = (warning, expected) {
                 assert!(warning.contains(&expected), "{warning}");
             }
+        }
+    }
+
+    #[test]
+    fn the_console_gets_the_version_as_one_short_word() {
+        let long = format!(r#"{{"ignition":{{"version":"{}"}}}}"#, "3".repeat(99));
+        for (config, expected) in [
+            (r#"{"ignition":{"version":"3.4.0"}}"#, " (spec 3.4.0)"),
+            (
+                r#"{"ignition":{"version":"3.4.0\n[ 1.0]"}}"#,
+                " (spec 3.4.0[1.0])",
+            ),
+            (r#"{"ignition":{"version":3}}"#, " (spec 3)"),
+            (long.as_str(), " (spec 33333333333333333333)"),
+            ("{}", ""),
+        ] {
+            assert_eq!(check(config.as_bytes()).unwrap().to_string(), expected);
         }
     }
 

@@ -14,7 +14,7 @@ use nix::mount::MsFlags;
 use crate::boot_files::BootFiles;
 use crate::console::{self, Console};
 use crate::file_in_boot::problem;
-use crate::ignition_file::OtherSpec;
+use crate::ignition_file::Spec;
 use crate::kernel_args::{self, METAL, Step};
 use crate::platform_table::PlatformTable;
 use crate::{
@@ -49,11 +49,11 @@ impl CoreosChanges {
     }
 
     /// Rejects changes that cannot be made. Needs no disk, so it can run before the
-    /// image is fetched. The error names the first fault. Returns a warning if the image
-    /// may reject the Ignition config.
-    pub fn check(&self) -> Result<Option<OtherSpec>> {
-        let other_spec = match &self.ignition {
-            Some(config) => ignition_file::check(config)?,
+    /// image is fetched. The error names the first fault. Returns the version of the
+    /// Ignition config, which the image may reject.
+    pub fn check(&self) -> Result<Option<Spec>> {
+        let spec = match &self.ignition {
+            Some(config) => Some(ignition_file::check(config)?),
             None => None,
         };
         kernel_args::check_appended(&self.append_kargs)?;
@@ -65,7 +65,7 @@ impl CoreosChanges {
             firstboot_network::line(arguments)?;
         }
         firstboot_keyfiles::check(&self.network_keyfiles)?;
-        Ok(other_spec)
+        Ok(spec)
     }
 
     /// The steps on the kernel arguments, in coreos-installer's order: the
@@ -116,7 +116,7 @@ pub fn install_coreos(
     changes: &CoreosChanges,
     _permission: &WritePermission,
 ) -> Result<()> {
-    changes.check()?;
+    let spec = changes.check()?;
     if changes.is_empty() {
         return Ok(());
     }
@@ -134,7 +134,7 @@ pub fn install_coreos(
     tracing::info!(
         "{}: {} ({:.1} s)",
         node.display(),
-        summary(changes),
+        summary(changes, spec.as_ref()),
         started.elapsed().as_secs_f64()
     );
     Ok(())
@@ -211,11 +211,13 @@ pub fn apply(boot: &(impl BootFiles + ?Sized), changes: &CoreosChanges) -> Resul
     Ok(())
 }
 
-/// A summary of the changes for the console, with sizes and counts but no secrets.
-pub fn summary(changes: &CoreosChanges) -> String {
+/// A summary of the changes for the console, with sizes and counts but no secrets. `spec`
+/// is the version of the Ignition config, if the caller knows it.
+pub fn summary(changes: &CoreosChanges, spec: Option<&Spec>) -> String {
     let mut parts = Vec::new();
     if let Some(config) = &changes.ignition {
-        parts.push(format!("Ignition config of {} bytes", config.len()));
+        let spec = spec.map(Spec::to_string).unwrap_or_default();
+        parts.push(format!("Ignition config{spec} of {} bytes", config.len()));
     }
     if let Some(platform) = &changes.platform {
         parts.push(format!("platform {platform}"));

@@ -93,7 +93,8 @@ impl Installation {
     /// Rejects changes that cannot be made, and warns of a config that the first boot
     /// probably rejects.
     fn check_changes(&self) -> Result<()> {
-        if let Some(other_spec) = self.changes.check()? {
+        let spec = self.changes.check()?;
+        if let Some(other_spec) = spec.and_then(|spec| spec.warning()) {
             tracing::warn!("{other_spec}");
         }
         Ok(())

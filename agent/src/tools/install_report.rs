@@ -79,7 +79,8 @@ impl<'a> Plan<'a> {
             lines.push("read back:   the whole image".to_owned());
         }
         if !changes.is_empty() {
-            lines.push(format!("installed:   {}", install_coreos::summary(changes)));
+            let summary = install_coreos::summary(changes, None);
+            lines.push(format!("installed:   {summary}"));
         }
         lines.push(format!(
             "boot entry:  {}",

@@ -18,10 +18,24 @@ fn a_config_of_spec_2_is_a_warning_and_no_error() {
         ignition: ignition.map(|text| text.as_bytes().to_vec()),
         ..CoreosChanges::default()
     };
-    let warning = |ignition| with(ignition).check().unwrap();
+    let warning = |ignition| with(ignition).check().unwrap()?.warning();
     assert!(warning(Some(r#"{"ignition":{"version":"2.2.0"}}"#)).is_some());
     assert_eq!(warning(Some(r#"{"ignition":{"version":"3.2.0"}}"#)), None);
     assert_eq!(warning(None), None);
+}
+
+#[test]
+fn the_summary_has_the_version_of_the_config() {
+    let changes = CoreosChanges {
+        ignition: Some(br#"{"ignition":{"version":"3.4.0"}}"#.to_vec()),
+        ..CoreosChanges::default()
+    };
+    let spec = changes.check().unwrap();
+    assert_eq!(
+        summary(&changes, spec.as_ref()),
+        "Ignition config (spec 3.4.0) of 32 bytes"
+    );
+    assert_eq!(summary(&changes, None), "Ignition config of 32 bytes");
 }
 
 /// A boot file system like that of CoreOS.
