@@ -52,6 +52,19 @@ impl ServedFile {
         })
     }
 
+    /// The path `name`, at which the server redirects to the URL `to`.
+    #[must_use]
+    pub fn redirect(name: &str, to: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            content: Bytes::new(),
+            behaviour: Behaviour {
+                redirects_to: Some(to),
+                ..Behaviour::default()
+            },
+        }
+    }
+
     /// The SHA-512 of the content, in lower-case hexadecimal.
     #[must_use]
     pub fn sha512(&self) -> String {
@@ -72,6 +85,8 @@ pub struct Behaviour {
     pub gone_after: bool,
     /// Answers a Range request with the whole file, as some servers do.
     pub ignores_ranges: bool,
+    /// Answers with status 302 and this URL.
+    pub redirects_to: Option<String>,
     /// The upper limit of the rate.
     pub bytes_per_second: Option<u64>,
     /// The number of bytes at the start of the file for which that limit does not count.
@@ -308,6 +323,7 @@ async fn serve(
     let found = shared.files.get(&name).or(in_root.as_ref());
     let mut response = match found.filter(|entry| !entry.is_gone()) {
         None => plain(StatusCode::NOT_FOUND),
+        Some(Entry { file, .. }) if file.behaviour.redirects_to.is_some() => redirect(file),
         Some(entry) => {
             // A Range is valid only while the validator still matches (RFC 9110, 13.1.5).
             let same = if_range.as_ref().is_none_or(|tag| *tag == entry.etag);
@@ -363,6 +379,15 @@ fn plain(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
+}
+
+fn redirect(file: &ServedFile) -> Response<Body> {
+    let to = file.behaviour.redirects_to.as_deref().unwrap_or_default();
+    let response = Response::builder()
+        .status(StatusCode::FOUND)
+        .header("location", to)
+        .body(Body::empty());
+    response.unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR))
 }
 
 fn answer(shared: &Arc<Shared>, name: &str, entry: &Entry, range: Option<&str>) -> Response<Body> {
