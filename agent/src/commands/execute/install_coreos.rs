@@ -97,7 +97,9 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
         network_keyfiles: network.keyfiles,
         ..CoreosChanges::default()
     };
-    changes.check()?;
+    if let Some(other_spec) = changes.check()?.and_then(|spec| spec.warning()) {
+        tracing::warn!("{other_spec}");
+    }
     Ok(changes)
 }
 
