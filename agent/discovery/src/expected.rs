@@ -111,6 +111,7 @@ mod tests {
                     to: "http://h/login".to_owned(),
                     is_followed,
                 }),
+                is_plain_http: true,
                 body: String::new(),
             };
             let found = Expected::File.check(&answer).err();
@@ -145,6 +146,7 @@ mod tests {
                 status,
                 date: None,
                 redirect: None,
+                is_plain_http: true,
                 body: body.to_owned(),
             };
             let found = |expected: Expected| {
@@ -166,6 +168,7 @@ mod tests {
             status: 400,
             date: None,
             redirect: None,
+            is_plain_http: true,
             body: "Client sent an HTTP request to an HTTPS server.".to_owned(),
         };
         for (expected, arguments) in [

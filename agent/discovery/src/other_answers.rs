@@ -101,6 +101,7 @@ mod tests {
                     status,
                     date: None,
                     redirect: None,
+                    is_plain_http: true,
                     body: String::new(),
                 },
                 over: Some(over),

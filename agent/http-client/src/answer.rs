@@ -1,7 +1,7 @@
 //! Sends one request to Ironic and reads the whole answer.
 
-use reqwest::RequestBuilder;
 use reqwest::header::{DATE, HeaderMap};
+use reqwest::{RequestBuilder, Response};
 
 use super::redirect::Redirect;
 use super::why::{is_about_time, is_untrusted_for_good, why};
@@ -27,6 +27,8 @@ pub struct Answer {
     pub date: Option<String>,
     /// Where the answer redirects to. `None` if it does not.
     pub redirect: Option<Redirect>,
+    /// The URL that answered begins with `http://`.
+    pub is_plain_http: bool,
     /// The body. Bytes that are not UTF-8 are replaced.
     pub body: String,
 }
@@ -34,7 +36,22 @@ pub struct Answer {
 impl Answer {
     /// Whether the server speaks https on this port, and the request was plain HTTP.
     pub fn wants_tls(&self) -> bool {
-        self.status == 400 && WANTS_TLS.iter().any(|text| self.body.contains(text))
+        // A proxy that ends TLS may forward the request as plain HTTP to such a port: then
+        // the URL is right.
+        self.is_plain_http
+            && self.status == 400
+            && WANTS_TLS.iter().any(|text| self.body.contains(text))
+    }
+
+    /// The answer without its body.
+    fn head_of(response: &Response) -> Self {
+        Self {
+            status: response.status().as_u16(),
+            date: date_of(response.headers()),
+            redirect: Redirect::of(response),
+            is_plain_http: response.url().scheme() == "http",
+            body: String::new(),
+        }
     }
 }
 
@@ -82,9 +99,7 @@ impl From<reqwest::Error> for NoAnswer {
 /// If there is no complete answer.
 pub async fn exchange(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     let mut response = request.send().await?;
-    let status = response.status().as_u16();
-    let date = date_of(response.headers());
-    let redirect = Redirect::of(&response);
+    let head = Answer::head_of(&response);
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > ANSWER_LIMIT {
@@ -95,10 +110,8 @@ pub async fn exchange(request: RequestBuilder) -> Result<Answer, NoAnswer> {
         body.extend_from_slice(&chunk);
     }
     Ok(Answer {
-        status,
-        date,
-        redirect,
         body: String::from_utf8_lossy(&body).into_owned(),
+        ..head
     })
 }
 
@@ -109,12 +122,7 @@ pub async fn exchange(request: RequestBuilder) -> Result<Answer, NoAnswer> {
 /// If there is no answer.
 pub async fn status_of(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     let response = request.send().await?;
-    Ok(Answer {
-        status: response.status().as_u16(),
-        date: date_of(response.headers()),
-        redirect: Redirect::of(&response),
-        body: String::new(),
-    })
+    Ok(Answer::head_of(&response))
 }
 
 /// Sends the request and reads the status and date of the answer. If the status is 400,
@@ -125,11 +133,9 @@ pub async fn status_of(request: RequestBuilder) -> Result<Answer, NoAnswer> {
 /// If there is no answer.
 pub async fn status_and_reason_of(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     let mut response = request.send().await?;
-    let status = response.status().as_u16();
-    let date = date_of(response.headers());
-    let redirect = Redirect::of(&response);
+    let head = Answer::head_of(&response);
     let mut body = Vec::new();
-    while status == 400 && body.len() < REASON_LIMIT {
+    while head.status == 400 && body.len() < REASON_LIMIT {
         // Without its body, the answer still has a status.
         let Ok(Some(chunk)) = response.chunk().await else {
             break;
@@ -138,10 +144,8 @@ pub async fn status_and_reason_of(request: RequestBuilder) -> Result<Answer, NoA
     }
     body.truncate(REASON_LIMIT);
     Ok(Answer {
-        status,
-        date,
-        redirect,
         body: String::from_utf8_lossy(&body).into_owned(),
+        ..head
     })
 }
 
@@ -152,7 +156,8 @@ fn date_of(headers: &HeaderMap) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::{Reply, Server, http_client};
+    use crate::fixtures::{Asked, Certificate, Reply, Server, http_client};
+    use crate::{HttpOptions, image_client};
 
     const APACHE: &str = "<p>Reason: You're speaking plain HTTP to an SSL-enabled server port.";
     const NGINX: &str = "<center>The plain HTTP request was sent to HTTPS port</center>";
@@ -160,21 +165,50 @@ mod tests {
 
     #[test]
     fn a_server_that_wants_tls_is_known_by_its_answer() {
-        for (status, body, expected) in [
-            (400, APACHE, true),
-            (400, NGINX, true),
-            (400, GO, true),
-            (400, "Bad Request", false),
-            (400, "", false),
-            (200, GO, false),
+        for (is_plain_http, status, body, expected) in [
+            (true, 400, APACHE, true),
+            (true, 400, NGINX, true),
+            (true, 400, GO, true),
+            (true, 400, "Bad Request", false),
+            (true, 400, "", false),
+            (true, 200, GO, false),
+            // A proxy that ends TLS has forwarded the request.
+            (false, 400, GO, false),
         ] {
             let answer = Answer {
                 status,
                 date: None,
                 redirect: None,
+                is_plain_http,
                 body: body.to_owned(),
             };
             assert_eq!(answer.wants_tls(), expected, "{status} {body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_answer_knows_whether_its_url_was_plain_http() {
+        // Installs the provider for TLS.
+        let _ = http_client();
+        let client = image_client(&HttpOptions {
+            insecure: true,
+            ..HttpOptions::default()
+        });
+        let client = client.unwrap();
+        let certificate = Certificate::of([127, 0, 0, 1]);
+        let answer = |_: &Asked| Reply::new(400, GO);
+        for (server, expected) in [
+            (Server::start(answer), true),
+            (Server::secure(&certificate, answer), false),
+        ] {
+            let request = || client.get(&server.base);
+            for answer in [
+                exchange(request()).await,
+                status_of(request()).await,
+                status_and_reason_of(request()).await,
+            ] {
+                assert_eq!(answer.unwrap().is_plain_http, expected);
+            }
         }
     }
 

@@ -247,6 +247,7 @@ mod tests {
             status,
             date: None,
             redirect: None,
+            is_plain_http: true,
             body: String::new(),
         })
     }
@@ -256,6 +257,7 @@ mod tests {
             status: 400,
             date: None,
             redirect: None,
+            is_plain_http: true,
             body: r#"{"error_message": {"faultstring": "No valid host was found. Reason: No conductor service registered which supports driver redfish."}}"#.to_owned(),
         })
     }

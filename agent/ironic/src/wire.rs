@@ -181,6 +181,7 @@ mod tests {
             status,
             date: None,
             redirect: None,
+            is_plain_http: true,
             body: body.to_owned(),
         };
         let nginx = "<html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head>\

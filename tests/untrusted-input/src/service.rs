@@ -58,6 +58,7 @@ pub fn lookup_answer(data: &[u8]) {
         status: 200,
         date: None,
         redirect: None,
+        is_plain_http: true,
         body: String::from_utf8_lossy(data).into_owned(),
     };
     let _ = wire::fault(&answer);

@@ -28,6 +28,7 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
                 status,
                 date: None,
                 redirect: None,
+                is_plain_http: true,
                 body: String::new(),
             };
             let reached = Reached {
@@ -90,6 +91,7 @@ fn the_console_says_if_there_is_only_one_server() {
             status: 404,
             date: None,
             redirect: None,
+            is_plain_http: true,
             body: String::new(),
         };
         let said = said_during(|| {
