@@ -1,7 +1,10 @@
 //! Sends one request to Ironic and reads the whole answer.
 
+use std::time::Duration;
+
 use reqwest::header::{DATE, HeaderMap};
 use reqwest::{RequestBuilder, Response};
+use tokio::time::timeout;
 
 use super::redirect::Redirect;
 use super::why::{is_about_time, is_untrusted_for_good, why};
@@ -10,6 +13,10 @@ use super::why::{is_about_time, is_untrusted_for_good, why};
 const ANSWER_LIMIT: usize = 4 << 20;
 /// How much of an answer with an error is read to learn the reason, in bytes.
 const REASON_LIMIT: usize = 16 << 10;
+/// How long to wait for the body of an answer with an error. A server sends it together with
+/// the status. A body that arrives byte by byte must not make the attempt last as long as
+/// the request may.
+const REASON_TIME: Duration = Duration::from_secs(2);
 
 /// What web servers answer to plain HTTP on a port for TLS: Apache, nginx, and servers in
 /// Go.
@@ -135,12 +142,18 @@ pub async fn status_and_reason_of(request: RequestBuilder) -> Result<Answer, NoA
     let mut response = request.send().await?;
     let head = Answer::head_of(&response);
     let mut body = Vec::new();
-    while head.status == 400 && body.len() < REASON_LIMIT {
-        // Without its body, the answer still has a status.
-        let Ok(Some(chunk)) = response.chunk().await else {
-            break;
+    if head.status == 400 {
+        let read = async {
+            while body.len() < REASON_LIMIT {
+                // Without its body, the answer still has a status.
+                let Ok(Some(chunk)) = response.chunk().await else {
+                    break;
+                };
+                body.extend_from_slice(&chunk);
+            }
         };
-        body.extend_from_slice(&chunk);
+        // What has arrived by then may be enough.
+        let _ = timeout(REASON_TIME, read).await;
     }
     body.truncate(REASON_LIMIT);
     Ok(Answer {
@@ -155,6 +168,8 @@ fn date_of(headers: &HeaderMap) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
     use crate::fixtures::{Asked, Certificate, Reply, Server, http_client};
     use crate::{HttpOptions, image_client};
@@ -220,15 +235,18 @@ mod tests {
             (Reply::new(400, NGINX), NGINX),
             (Reply::new(400, long.clone()), &long[..REASON_LIMIT]),
             (Reply::new(400, GO).cut(4), "Clie"),
+            (Reply::new(400, GO).stalled(4), "Clie"),
             (Reply::new(404, GO), ""),
             (Reply::new(200, GO).stalled(0), ""),
         ] {
             let status = reply.status;
             let server = Server::scripted([reply]);
+            let began = Instant::now();
             let answer = status_and_reason_of(http_client().get(&server.base)).await;
             let answer = answer.unwrap();
             assert_eq!(answer.status, status);
             assert_eq!(answer.body, expected);
+            assert!(began.elapsed() < 5 * REASON_TIME);
         }
     }
 }
