@@ -29,7 +29,8 @@ impl fmt::Display for Expected {
     }
 }
 
-/// An answer of another server than the expected one, in words for the operator.
+/// An answer of another server than the expected one, in words for the operator. Each text
+/// is one that `landfall_report::status::WayStep::is_unexpected_answer` knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnexpectedAnswer {
     /// Something else than Ironic answers at this URL. Check host, port and path in
@@ -92,6 +93,7 @@ fn is_root_document(answer: &Answer) -> bool {
 #[cfg(test)]
 mod tests {
     use landfall_http_client::Redirect;
+    use landfall_report::status::WayStep;
 
     use super::*;
 
@@ -159,6 +161,25 @@ mod tests {
                 "{status} {body}"
             );
             assert_eq!(found(Expected::File).as_deref(), as_file, "{status}");
+        }
+    }
+
+    /// Otherwise the screen says that the service has not answered.
+    #[test]
+    fn the_screen_knows_each_unexpected_answer() {
+        for found in [
+            UnexpectedAnswer::NotIronic,
+            UnexpectedAnswer::WantsTls("ipa-api-url"),
+            UnexpectedAnswer::Redirect("http://h/login".to_owned()),
+            UnexpectedAnswer::Status(404),
+        ] {
+            let step = WayStep {
+                step: "HTTP".to_owned(),
+                outcome: "failed".to_owned(),
+                text: found.to_string(),
+                remedy: None,
+            };
+            assert!(step.is_unexpected_answer(), "{step:?}");
         }
     }
 

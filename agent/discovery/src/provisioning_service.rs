@@ -1,6 +1,7 @@
 //! Finds the provisioning service, or another server that the boot depends on: the
 //! first of the given URLs that answers.
 
+use std::mem;
 use std::time::Duration;
 
 use landfall_http_client::ServiceClient;
@@ -91,6 +92,8 @@ pub async fn find(
     reach: &watch::Sender<Reach>,
     clock: &mut Clock,
 ) -> Result<FoundService> {
+    // The ways of an earlier search led to another service.
+    reach.send_if_modified(|reach| !mem::take(&mut reach.ways).is_empty());
     loop {
         let (urls, settings, limit) = match &wanted.place {
             Place::Urls(urls) => (urls.clone(), Vec::new(), None),

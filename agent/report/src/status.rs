@@ -24,6 +24,9 @@ use crate::{in_words, mib, printable};
 pub use disk_state::{DiskChange, DiskState, report_complete_disk};
 pub use root_disk::{RejectedDisk, RootDisk, chose_root_disk};
 
+/// How the text of the step `HTTP` begins if a server has answered, but not as expected.
+const UNEXPECTED_ANSWERS: [&str; 2] = ["status ", "a redirect to "];
+
 /// The text of the step `route` if the packets go to the service without a gateway.
 pub const ON_LINK: &str = "on the link";
 
@@ -92,15 +95,12 @@ impl Status {
     }
 
     /// Whether the service has answered, in words. An unexpected answer is the last step of
-    /// a NIC's way to the service, with its status.
+    /// a NIC's way to the service.
     pub fn service_in_words(&self) -> &'static str {
         let mut steps = self.network.nics.iter().flat_map(|nic| &nic.way);
-        let is_answer = |step: &WayStep| {
-            step.step == "HTTP" && step.outcome == "failed" && step.text.starts_with("status ")
-        };
         if self.service_answers {
             "answers"
-        } else if steps.any(is_answer) {
+        } else if steps.any(WayStep::is_unexpected_answer) {
             "answers, but not as expected"
         } else {
             "has not answered yet"
@@ -192,6 +192,14 @@ pub struct WayStep {
     pub text: String,
     /// What the operator can do about a failed step.
     pub remedy: Option<String>,
+}
+
+impl WayStep {
+    /// Whether the step has failed because a server answers there, but not as expected.
+    pub fn is_unexpected_answer(&self) -> bool {
+        let begins = |begin: &&str| self.text.starts_with(*begin);
+        self.step == "HTTP" && self.outcome == "failed" && UNEXPECTED_ANSWERS.iter().any(begins)
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -434,6 +442,16 @@ mod tests {
                 false,
                 step("HTTP", "failed", "status 400"),
                 "answers, but not as expected",
+            ),
+            (
+                false,
+                step("HTTP", "failed", "a redirect to http://h/a, which the"),
+                "answers, but not as expected",
+            ),
+            (
+                false,
+                step("HTTP", "done", "redirects to http://h/a"),
+                "has not answered yet",
             ),
             (
                 false,

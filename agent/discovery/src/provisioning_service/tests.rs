@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd as _;
 use std::thread;
@@ -5,6 +6,7 @@ use std::thread;
 use landfall_http_client::HttpOptions;
 use landfall_http_client::fixtures::{Asked, Certificate, Reply, Server, dead_url};
 use landfall_network::lab::{Lab, on_a_machine};
+use landfall_network::reach::{Step, StepResult};
 use landfall_network::state::NicState;
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, listen, setsockopt, socket,
@@ -140,6 +142,26 @@ fn a_file_is_known_by_its_first_byte() {
     ] {
         assert_eq!(root_of(url), root);
     }
+}
+
+/// The screen must not say of this service what the one before it has answered.
+#[test]
+fn a_search_forgets_the_ways_to_another_service() {
+    let client = ServiceClient::new(&HttpOptions::default()).unwrap();
+    let wanted = wanted(vec![server(206, "")], Expected::File);
+    run(async {
+        let (_, mut network) = watch::channel(NetworkState::default());
+        let step = StepResult::failed(Step::Http, "status 404");
+        let stale = Reach {
+            ways: BTreeMap::from([(1, vec![step])]),
+            ..Reach::default()
+        };
+        let (reach, _) = watch::channel(stale);
+        let mut clock = Clock::of_somebody();
+        let found = find(&client, &wanted, &mut network, &reach, &mut clock).await;
+        found.unwrap();
+        assert!(reach.borrow().ways.is_empty(), "{:?}", reach.borrow());
+    });
 }
 
 /// Mirrors and artifact stores redirect, so the search does not wait for a better answer.
