@@ -74,10 +74,10 @@ impl Expected {
         }
     }
 
-    /// The arguments that give the URLs of such a server.
+    /// What gives the URLs of such a server. The source of this URL is not known here.
     fn arguments(self) -> &'static str {
         match self {
-            Expected::Ironic => "ipa-api-url",
+            Expected::Ironic => "ipa-api-url, or what mDNS announces",
             Expected::File => "coreos.inst.image_url, coreos.inst.ignition_url",
         }
     }
@@ -193,7 +193,7 @@ mod tests {
             body: "Client sent an HTTP request to an HTTPS server.".to_owned(),
         };
         for (expected, arguments) in [
-            (Expected::Ironic, "ipa-api-url"),
+            (Expected::Ironic, "ipa-api-url, or what mDNS announces"),
             (
                 Expected::File,
                 "coreos.inst.image_url, coreos.inst.ignition_url",
