@@ -24,6 +24,7 @@ use landfall_report::failure::{Class, Failure, Result};
 use tokio::sync::mpsc;
 
 use crate::resume::Resource;
+use crate::web_page::is_web_page;
 
 pub use location::{media_of, medium_url};
 
@@ -249,7 +250,17 @@ pub fn small_file_with_place(
             Event::Chunk(chunk) if body.len() + chunk.len() <= limit => {
                 body.extend_from_slice(&chunk);
             }
-            Event::Chunk(_) => {
+            Event::Chunk(chunk) => {
+                body.extend_from_slice(&chunk);
+                if is_web_page(&body) {
+                    let place = place.map_or(url, |place| place.shown_with_redirect());
+                    // The server will send it the next time, too.
+                    return Err(Failure::image_download(format!(
+                        "{place}: expected at most {limit} bytes, found a web page"
+                    ))
+                    .hint("open the URL in a browser: it may ask for a login")
+                    .permanently());
+                }
                 return Err(Failure::image_download(format!(
                     "{url}: expected at most {limit} bytes, found more"
                 )));

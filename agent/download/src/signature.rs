@@ -16,6 +16,7 @@ mod packet;
 use landfall_boot_params::digest::Algorithm;
 use rsa::Pkcs1v15Sign;
 
+pub(crate) use armor::is_armored;
 pub use error::SignatureError;
 pub use keys::{SigningKey, built_in_keys};
 
@@ -66,10 +67,10 @@ const fn digest_info(number: u8, length: u8) -> [u8; 19] {
     ]
 }
 
-/// Whether a file begins like OpenPGP data, in armor or as packets. It may still be
-/// damaged, or hold no signature.
+/// Whether a file begins like OpenPGP data, in armor or as packets. Text may stand before
+/// the armor. The file may still be damaged, or hold no signature.
 pub fn begins_as_openpgp(file: &[u8]) -> bool {
-    armor::is_armored(file) || packet::has_header(file)
+    is_armored(file) || packet::has_header(file)
 }
 
 /// A signature that claims to be made by a trusted key.

@@ -6,7 +6,9 @@ use reqwest::Url;
 
 use crate::fetch::{Request, shown, small_file_with_place};
 use crate::proof::Proof;
-use crate::signature::{ImageSignature, SIGNATURE_FILE_LIMIT, SigningKey, begins_as_openpgp};
+use crate::signature::{
+    ImageSignature, SIGNATURE_FILE_LIMIT, SigningKey, begins_as_openpgp, is_armored,
+};
 use crate::web_page::is_web_page;
 
 /// Why no signature proves an image.
@@ -70,6 +72,8 @@ pub fn fetch(
     let place = place.shown_with_redirect();
     let found = match file.is_empty() {
         true => Some("an empty file"),
+        // A signature that is there must be right, whatever stands before it.
+        false if is_armored(&file) => None,
         false if is_web_page(&file) => Some("a web page"),
         false if !begins_as_openpgp(&file) => Some("something else"),
         false => None,
@@ -116,7 +120,19 @@ mod tests {
         for (file, is_missing, expected) in [
             (&b""[..], true, "expected OpenPGP data, found an empty file"),
             (b"<!DOCTYPE html>", true, "found a web page"),
+            (b"\xef\xbb\xbf<!DOCTYPE html>", true, "found a web page"),
+            (b"\xff\xfe<\0h\0t\0m\0l\0>\0", true, "found a web page"),
             (b"not found", true, "found something else"),
+            (
+                b"\n-----BEGIN PGP SIGNATURE-----\n\niAH/\n-----END PGP SIGNATURE-----\n",
+                false,
+                "version 3 or 4, found 255",
+            ),
+            (
+                b"<html>\n-----BEGIN PGP SIGNATURE-----\n\niAH/\n",
+                false,
+                "the armor has no end",
+            ),
             (b"\x88\x01\x07", false, "version 3 or 4, found 7"),
             (b"\x88\xff", false, "cut off"),
             (
@@ -134,6 +150,16 @@ mod tests {
         let none = none(&Server::start(|_| Reply::status(404)));
         assert!(none.is_missing, "{none:?}");
         assert_eq!(none.failure.class, Class::ImageDownloadError);
+    }
+
+    #[test]
+    fn a_long_login_page_is_a_missing_signature_for_good() {
+        let mut page = b"<!DOCTYPE html>".to_vec();
+        page.resize(SIGNATURE_FILE_LIMIT + 1, b' ');
+        let none = none(&Server::of(&page));
+        assert!(none.is_missing && none.failure.permanent, "{none:?}");
+        let expected = "expected at most 65536 bytes, found a web page";
+        assert!(none.failure.details.ends_with(expected), "{none:?}");
     }
 
     #[test]

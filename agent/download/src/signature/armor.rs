@@ -11,9 +11,24 @@ use super::SignatureError;
 const BEGIN: &str = "-----BEGIN PGP ";
 const END: &str = "-----END PGP ";
 
-/// Whether the file begins with armor.
-pub(super) fn is_armored(file: &[u8]) -> bool {
-    file.starts_with(BEGIN.as_bytes())
+/// Whether the file has armor.
+pub(crate) fn is_armored(file: &[u8]) -> bool {
+    from_first_line(file).is_some()
+}
+
+/// The file from the first line of the armor on. Other programs accept text before it,
+/// too, so a signature is never missed because of an empty line.
+fn from_first_line(file: &[u8]) -> Option<&[u8]> {
+    let mut at = 0;
+    for line in file.split_inclusive(|byte| *byte == b'\n') {
+        // The byte order mark of UTF-8.
+        let text = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        if text.trim_ascii_start().starts_with(BEGIN.as_bytes()) {
+            return file.get(at..);
+        }
+        at += line.len();
+    }
+    None
 }
 
 /// Returns the packets in the armor. A file without armor is returned unchanged.
@@ -23,10 +38,10 @@ pub(super) fn is_armored(file: &[u8]) -> bool {
 /// # Errors
 /// If the armor is broken.
 pub(super) fn open(file: &[u8]) -> Result<Cow<'_, [u8]>, SignatureError> {
-    if !is_armored(file) {
+    let Some(armor) = from_first_line(file) else {
         return Ok(Cow::Borrowed(file));
-    }
-    let text = str::from_utf8(file).map_err(|_| SignatureError::ArmorIsNoText)?;
+    };
+    let text = str::from_utf8(armor).map_err(|_| SignatureError::ArmorIsNoText)?;
     let mut lines = text.lines().map(str::trim_end).skip(1);
     // The armor headers end with an empty line.
     lines.by_ref().find(|line| line.is_empty());
@@ -57,5 +72,16 @@ mod tests {
         let broken = &text[..text.len() - 30];
         assert!(open(broken).is_err());
         assert!(open(b"-----BEGIN PGP SIGNATURE-----\n\n?\n-----END PGP ").is_err());
+    }
+
+    #[test]
+    fn text_before_the_armor_does_not_hide_it() {
+        let armor = "-----BEGIN PGP SIGNATURE-----\r\n\r\nAQID\r\n-----END PGP SIGNATURE-----\r\n";
+        for before in ["", "\n", " ", "\r\n\t", "\u{feff}", "the signature:\n"] {
+            let file = format!("{before}{armor}");
+            assert!(is_armored(file.as_bytes()), "{before:?}");
+            assert_eq!(open(file.as_bytes()).unwrap()[..], [1, 2, 3], "{before:?}");
+        }
+        assert!(!is_armored(b"a line with -----BEGIN PGP SIGNATURE-----"));
     }
 }
