@@ -5,10 +5,16 @@
 
 use std::borrow::Cow;
 
+const BYTE_ORDER_MARK: char = '\u{feff}';
 /// How much of a page is read, in bytes. A page of an error is shorter.
 const PAGE_LIMIT: usize = 16 << 10;
 /// The elements that no browser shows in the page.
 const INVISIBLE: [&str; 3] = ["head", "style", "script"];
+/// What a page begins with. A text that begins with another word in angle brackets, such
+/// as the name of a Python class, is no page, and the word is a part of it.
+const FIRST: [&str; 9] = [
+    "!doctype", "html", "head", "body", "title", "h1", "p", "div", "center",
+];
 /// The ampersand is the last one, because it may begin what looks like another entity.
 const ENTITIES: [(&str, &str); 8] = [
     ("&lt;", "<"),
@@ -23,14 +29,29 @@ const ENTITIES: [(&str, &str); 8] = [
 
 /// The text of the body if it is an HTML page that has a text, otherwise the body itself.
 pub(super) fn text_of(body: &str) -> Cow<'_, str> {
-    if !body.trim_start().starts_with('<') {
+    let page = body.trim_start_matches(BYTE_ORDER_MARK);
+    if !is_page(page) {
         return Cow::Borrowed(body);
     }
-    let text = without_markup(&body[..body.floor_char_boundary(PAGE_LIMIT)]);
+    let text = without_markup(&page[..page.floor_char_boundary(PAGE_LIMIT)]);
     match text.trim().is_empty() {
         true => Cow::Borrowed(body),
         false => Cow::Owned(text),
     }
+}
+
+fn is_page(text: &str) -> bool {
+    let mut rest = text.trim_start();
+    while let Some(comment) = rest.strip_prefix("<!--") {
+        rest = comment.split_once("-->").map_or("", |(_, rest)| rest);
+        rest = rest.trim_start();
+    }
+    let Some(tag) = rest.strip_prefix('<') else {
+        return false;
+    };
+    let end = tag.find(|c: char| c.is_ascii_whitespace() || matches!(c, '>' | '/'));
+    let name = &tag[..end.unwrap_or(tag.len())];
+    FIRST.iter().any(|first| first.eq_ignore_ascii_case(name))
 }
 
 fn without_markup(page: &str) -> String {
@@ -111,6 +132,16 @@ mod tests {
             // Without a text, the page itself is all there is.
             ("<html><body></body></html>", "<html><body></body></html>"),
             ("no <b>page</b>", "no <b>page</b>"),
+            (
+                "<class 'DBConnectionError'>: lost connection",
+                "<class 'DBConnectionError'>: lost connection",
+            ),
+            ("<b>page</b>", "<b>page</b>"),
+            ("<!-- never closed <p>x", "<!-- never closed <p>x"),
+            (
+                "\u{feff}\n<!-- a --> <!-- b -->\n<H1 class=\"c\">x</H1>",
+                "x",
+            ),
             ("", ""),
         ] {
             let text = text_of(body);

@@ -1,7 +1,5 @@
 //! Defines the JSON of requests to Ironic and of its answers.
 
-use std::borrow::Cow;
-
 use landfall_http_client::Answer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -127,7 +125,8 @@ pub fn fault(answer: &Answer) -> String {
 
 /// The text of an error answer. `error_message` contains an object, or JSON text of
 /// an object, with `faultstring` or `title`. For anything else this is the
-/// beginning of the body, without the markup of an HTML page.
+/// beginning of the body. The text has no markup of an HTML page: Ironic wraps any body of
+/// an error, also the page of a web server, in `error_message`.
 pub(super) fn error_text(body: &str) -> String {
     let parsed: Value = serde_json::from_str(body).unwrap_or(Value::Null);
     let outer = parsed.get("error_message").unwrap_or(&parsed);
@@ -141,7 +140,8 @@ pub(super) fn error_text(body: &str) -> String {
         .as_str()
         .or_else(|| inner["title"].as_str())
         .or_else(|| inner.as_str())
-        .map_or_else(|| html_text::text_of(body), Cow::Borrowed);
+        .unwrap_or(body);
+    let text = html_text::text_of(text);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(200).collect()
 }
@@ -170,6 +170,14 @@ mod tests {
             ),
             ("two\n  lines", "two lines"),
             ("<html>502</html>", "502"),
+            (
+                r#"{"error_message": "<html><title>a</title><h1>Bad gateway</h1></html>"}"#,
+                "a Bad gateway",
+            ),
+            (
+                r#"{"error_message": {"faultstring": "<class 'E'>: lost connection"}}"#,
+                "<class 'E'>: lost connection",
+            ),
         ] {
             assert_eq!(error_text(body), expected);
         }
