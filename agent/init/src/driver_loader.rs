@@ -35,7 +35,8 @@ const SLOW_MODULE: Duration = Duration::from_secs(20);
 /// take some milliseconds.
 const VIRTIO_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why init continues although the drivers of virtio devices are not all loaded.
+/// A warning: why init continues although the drivers of virtio devices are not all
+/// loaded.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum VirtioDelay {
     /// A virtio device has not answered its driver for 10 s. The other devices get their

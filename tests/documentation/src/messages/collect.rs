@@ -164,15 +164,15 @@ impl Collector<'_> {
     }
 
     /// Adds the text of the attribute `error`, which makes a type or a variant an error. Its
-    /// documentation is the meaning.
-    fn add_declared(&mut self, attributes: &[Attribute]) {
+    /// documentation is the meaning. `kind` is that of the type, see [`kind_of_type`].
+    fn add_declared(&mut self, attributes: &[Attribute], kind: Kind) {
         let error = { attributes.iter() }.find(|attribute| attribute.path().is_ident("error"));
         if let Some(syn::Meta::List(list)) = error.map(|attribute| &attribute.meta) {
             let text = list.tokens.clone().into_iter().next();
             let text =
                 text.and_then(|token| syn::parse_str::<syn::LitStr>(&token.to_string()).ok());
             let meaning = documentation(attributes);
-            if let Some(message) = text.and_then(|text| self.add(text.value(), Kind::Error(None))) {
+            if let Some(message) = text.and_then(|text| self.add(text.value(), kind)) {
                 message.meaning = without_held_values(&meaning);
             }
         }
@@ -315,6 +315,17 @@ fn is_message(text: &str) -> bool {
     has_letters && !is_part(text)
 }
 
+/// The kind of the messages of a type. Its source does not say how the program treats
+/// them, so the first line of the comment does: with the words `A warning`, they are
+/// warnings.
+fn kind_of_type(attributes: &[Attribute]) -> Kind {
+    let first = comment_lines(attributes).next();
+    match first.is_some_and(|line| line.contains(A_WARNING)) {
+        true => Kind::Warning,
+        false => Kind::Error(None),
+    }
+}
+
 /// Whether a text has the length of a sentence.
 fn is_sentence(text: &str) -> bool {
     text.split_whitespace().count() > 2
@@ -363,6 +374,9 @@ pub(super) fn is_of_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
+/// In the first line of a type's comment: the program prints its messages as warnings.
+const A_WARNING: &str = "A warning";
+
 /// Begins the sentences of a comment that are for callers: what the variant holds, which
 /// the message shows.
 pub(super) const HOLDS: &str = "Holds ";
@@ -378,7 +392,13 @@ fn without_held_values(comment: &str) -> String {
 
 /// The text of the documentation comments, in one line.
 fn documentation(attributes: &[Attribute]) -> String {
-    let lines = attributes.iter().filter_map(|attribute| {
+    let lines: Vec<String> = comment_lines(attributes).collect();
+    lines.join(" ").trim().to_owned()
+}
+
+/// The lines of the documentation comments.
+fn comment_lines(attributes: &[Attribute]) -> impl Iterator<Item = String> {
+    attributes.iter().filter_map(|attribute| {
         let syn::Meta::NameValue(pair) = &attribute.meta else {
             return None;
         };
@@ -389,8 +409,7 @@ fn documentation(attributes: &[Attribute]) -> String {
             },
             _ => None,
         }
-    });
-    lines.collect::<Vec<_>>().join(" ").trim().to_owned()
+    })
 }
 
 #[cfg(test)]

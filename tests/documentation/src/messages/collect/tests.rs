@@ -173,3 +173,22 @@ fn a_variant_means_what_its_documentation_says() {
     let tests = "#[cfg(test)] mod tests { fn a() { Failure::other(\"x\") } }";
     assert_eq!(messages(tests), []);
 }
+
+#[test]
+fn a_type_whose_comment_calls_it_a_warning_is_one() {
+    let error = || Kind::Error(None);
+    for (comment, kind) in [
+        ("A warning: why it goes on.", Kind::Warning),
+        ("It is old. A warning only.\n/// More.", Kind::Warning),
+        ("It is old.\n/// A warning comes later.", error()),
+        ("It gives warnings.", error()),
+    ] {
+        let one = format!("/// {comment}\n#[error(\"it is {{0}}\")] struct Old(u8);");
+        assert_eq!(messages(&one).remove(0).kind, kind, "{one}");
+        let many =
+            format!("/// {comment}\nenum E {{ /// A warning.\n#[error(\"no {{0}}\")] A(u8) }}");
+        let message = messages(&many).remove(0);
+        assert_eq!(message.kind, kind, "{many}");
+        assert_eq!(message.meaning, "A warning.", "{many}");
+    }
+}

@@ -53,14 +53,18 @@ impl<'ast> Visit<'ast> for Collector<'_> {
         self.with_remedy.extend(with_remedy(literal.value()));
     }
 
-    fn visit_variant(&mut self, variant: &'ast syn::Variant) {
-        self.add_declared(&variant.attrs);
-        visit::visit_variant(self, variant);
+    /// The comment of an enum says what all its variants are.
+    fn visit_item_enum(&mut self, item: &'ast syn::ItemEnum) {
+        let kind = kind_of_type(&item.attrs);
+        for variant in &item.variants {
+            self.add_declared(&variant.attrs, kind.clone());
+        }
+        visit::visit_item_enum(self, item);
     }
 
     /// An error without variants is a struct.
     fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
-        self.add_declared(&item.attrs);
+        self.add_declared(&item.attrs, kind_of_type(&item.attrs));
         visit::visit_item_struct(self, item);
     }
 
