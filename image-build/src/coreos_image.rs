@@ -208,7 +208,7 @@ mod tests {
             "ab".repeat(32)
         );
         assert_eq!(line.as_str(), expected);
-        assert_eq!(line.warnings(false), [""; 0]);
+        assert_eq!(line.warnings(&[]), [""; 0]);
         let contradicted = CoreosImageArguments {
             coreos_image_url: vec![format!("http://h/i?sha256={}", "1".repeat(64))],
             coreos_image_digest: arguments.coreos_image_digest.clone(),

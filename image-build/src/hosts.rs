@@ -143,12 +143,6 @@ impl Hosts {
         })
     }
 
-    /// Whether any host has root device hints.
-    pub(crate) fn have_hints(&self) -> bool {
-        let mut hosts = self.hosts.iter();
-        hosts.any(|host| host.root_device_hints.is_some())
-    }
-
     /// The files for a ramdisk with all hosts.
     pub(crate) fn files(&self) -> Vec<ConfigurationFile> {
         let file = |host: &EmbeddedHost| ConfigurationFile {

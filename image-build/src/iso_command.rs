@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     let output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
 
     let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
-    report.warnings(&kernel_args.warnings(ingredients.hosts.have_hints()));
+    report.warnings(&kernel_args.warnings(&ingredients.hosts.hosts));
     let kernel = &ingredients.kernel.image;
     require_space(arguments, kernel, &output)?;
     let work = TemporaryPath::directory("landfall-iso-").context("cannot make a work directory")?;

@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
         .collect::<Result<_>>()?;
 
     let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
-    report.warnings(&kernel_args.warnings(ingredients.hosts.have_hints()));
+    report.warnings(&kernel_args.warnings(&ingredients.hosts.hosts));
     let kernel = &ingredients.kernel;
     let image = fs::read(&kernel.image)
         .with_context(|| format!("cannot read {}", kernel.image.display()))?;

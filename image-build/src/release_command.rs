@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &ReleaseArguments) -> Result<()> {
         None,
         &CoreosImageArguments::default(),
     )?;
-    report.warnings(&kernel_args.warnings(false));
+    report.warnings(&kernel_args.warnings(&[]));
     let names = names(arguments)?;
     let parts = [&iso_image::required_parts(true)[..], &esp_image::PARTS].concat();
     boot_parts::require(&parts, "")?;

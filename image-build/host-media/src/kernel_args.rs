@@ -9,13 +9,16 @@ use std::fmt;
 
 use landfall_boot_params::cmdline::COMMAND_LINE_SIZE;
 use landfall_boot_params::{BootParams, CommandLine, CoreosInst, NetArgs};
-use landfall_network_plan::NetworkPlan;
+use landfall_network_plan::{EmbeddedHost, NetworkPlan};
 
 /// In bytes: room for what loaders add: `BOOT_IMAGE=` with a URL (GRUB),
 /// `initrd=` (iPXE), `BOOTIF=` (both), `landfall.medium=` (our ISO).
 const LOADER_SHARE: usize = 256;
 /// In bytes: the length of the longest text that the builder accepts.
 pub const MAX_BYTES: usize = COMMAND_LINE_SIZE - LOADER_SHARE;
+
+/// A warning names at most this many hosts.
+const MOST_NAMED: usize = 10;
 
 /// The console on the screen. The builder adds it even if the user gives a
 /// serial console, because an operator at the BMC's remote screen would see
@@ -91,10 +94,10 @@ impl KernelArgs {
     }
 
     /// What the agent would warn about or ignore. The parsers are those with which
-    /// the agent reads the command line in the ramdisk. `has_hints`: whether a host in
-    /// the ramdisk has root device hints, which replace an argument that names the disk.
-    pub fn warnings(&self, has_hints: bool) -> Vec<String> {
-        warnings(&self.0, has_hints)
+    /// the agent reads the command line in the ramdisk. `hosts`: the hosts in the ramdisk,
+    /// because the root device hints of a host replace an argument that names the disk.
+    pub fn warnings(&self, hosts: &[EmbeddedHost]) -> Vec<String> {
+        warnings(&self.0, hosts)
     }
 
     pub fn as_str(&self) -> &str {
@@ -140,8 +143,8 @@ impl AreaArguments {
     }
 
     /// What the agent would warn about or ignore, as [`KernelArgs::warnings`].
-    pub fn warnings(&self, has_hints: bool) -> Vec<String> {
-        warnings(&self.0, has_hints)
+    pub fn warnings(&self, hosts: &[EmbeddedHost]) -> Vec<String> {
+        warnings(&self.0, hosts)
     }
 
     pub fn as_str(&self) -> &str {
@@ -162,20 +165,40 @@ fn limited(line: String) -> Result<String, KernelArgsError> {
     }
 }
 
-fn warnings(arguments: &str, has_hints: bool) -> Vec<String> {
+fn warnings(arguments: &str, hosts: &[EmbeddedHost]) -> Vec<String> {
     let line = CommandLine::parse(arguments);
     let params = BootParams::from_command_line(&line);
     let mut warnings = params.not_supported_yet();
     warnings.extend(params.warnings);
     warnings.extend(NetworkPlan::for_boot(&NetArgs::from_command_line(&line)).warnings);
-    let inst = match has_hints {
+    let without_hints: Vec<&EmbeddedHost> = hosts
+        .iter()
+        .filter(|host| host.root_device_hints.is_none())
+        .collect();
+    let inst = match without_hints.len() < hosts.len() {
         true => CoreosInst::with_hinted_disk(&line),
         false => CoreosInst::from_command_line(&line),
     };
+    // The other hosts of the same medium install.
+    if inst.uses_hints && !without_hints.is_empty() {
+        let hosts = listed(&without_hints);
+        warnings.push(format!(
+            "nothing is installed on hosts without coreos.inst.install_dev or root device hints: {hosts}"
+        ));
+    }
     warnings.extend(inst.faults);
     warnings.extend(inst.warnings);
     warnings.extend(inst.remarks);
     warnings
+}
+
+fn listed(hosts: &[&EmbeddedHost]) -> String {
+    let names = hosts.iter().take(MOST_NAMED).map(ToString::to_string);
+    let names = names.collect::<Vec<String>>().join(", ");
+    match hosts.len().saturating_sub(MOST_NAMED) {
+        0 => names,
+        more => format!("{names}, and {more} more"),
+    }
 }
 
 fn check(text: &str) -> Result<(), KernelArgsError> {
@@ -211,7 +234,7 @@ mod tests {
         let warnings = |text: &str| {
             KernelArgs::with_defaults(&strings(&[text]))
                 .unwrap()
-                .warnings(false)
+                .warnings(&[])
         };
         assert_eq!(
             warnings("ipa-api-url=http://192.0.2.1:6385 ip=192.0.2.5::192.0.2.1:24::eth0:none"),
@@ -225,9 +248,47 @@ mod tests {
     fn root_device_hints_replace_the_argument_that_names_the_disk() {
         let image = "coreos.inst.image_url=http://192.0.2.1/a coreos.inst.ignition_url=skip";
         let line = KernelArgs::with_defaults(&strings(&[image])).unwrap();
-        let without = line.warnings(false);
+        let without = line.warnings(&[]);
         assert!(without[0].contains("nothing is installed without"));
-        assert_eq!(line.warnings(true), [""; 0]);
+        assert_eq!(line.warnings(&[host("a", true)]), [""; 0]);
+        let none_has_any = line.warnings(&[host("a", false)]);
+        assert!(none_has_any[0].contains("nothing is installed without"));
+    }
+
+    #[test]
+    fn a_host_on_which_nothing_is_installed_is_named() {
+        let image = "coreos.inst.image_url=http://192.0.2.1/a coreos.inst.ignition_url=skip";
+        let line = KernelArgs::with_defaults(&strings(&[image])).unwrap();
+        let hosts = [host("a", true), host("b", false), host("c", false)];
+        assert_eq!(
+            line.warnings(&hosts),
+            [
+                "nothing is installed on hosts without coreos.inst.install_dev or root device hints: b, c"
+            ]
+        );
+        let mut many: Vec<_> = (0..12).map(|n| host(&format!("h{n}"), false)).collect();
+        many.push(host("a", true));
+        let warnings = line.warnings(&many);
+        assert!(warnings[0].ends_with(": h0, h1, h2, h3, h4, h5, h6, h7, h8, h9, and 2 more"));
+        // The disk is named for all, or there is nothing to install.
+        for text in [
+            "coreos.inst.install_dev=sda coreos.inst.ignition_url=skip",
+            "quiet",
+        ] {
+            let line = KernelArgs::with_defaults(&strings(&[text])).unwrap();
+            assert_eq!(line.warnings(&hosts), [""; 0], "{text}");
+        }
+    }
+
+    fn host(name: &str, has_hints: bool) -> EmbeddedHost {
+        let hints = match has_hints {
+            true => r#""root_device_hints": {"serialNumber": "S"},"#,
+            false => "",
+        };
+        let text = format!(
+            r#"{{"format": 1, "host_name": "{name}", "macs": [], "nics": {{}}, {hints} "kind": "none", "text": ""}}"#
+        );
+        EmbeddedHost::from_json(&text).unwrap()
     }
 
     fn strings(texts: &[&str]) -> Vec<String> {

@@ -33,7 +33,8 @@ pub(super) fn customize(
     let version = without_old_image(&base, changes)?;
     let arguments = base.kernel_args(&version)?;
     let files = base.files(&version);
-    report.warnings(&arguments.warnings(files.iter().any(has_hints)));
+    let hosts: Vec<EmbeddedHost> = files.iter().filter_map(embedded_host).collect();
+    report.warnings(&arguments.warnings(&hosts));
     BootParams::from_command_line(&CommandLine::parse(arguments.as_str())).given_image()?;
     let image = base.of_host(&version, epoch::from_environment()?)?;
     let patches = patches(&image);
@@ -51,12 +52,13 @@ pub(super) fn customize(
     })
 }
 
-/// Whether this is the file of a host with root device hints, from this customization or
-/// from an earlier one.
-fn has_hints(file: &HostFile) -> bool {
-    let is_host = Path::new(&file.path).starts_with(embedded::DIRECTORY);
-    let host = EmbeddedHost::from_json(&String::from_utf8_lossy(&file.bytes));
-    is_host && host.is_ok_and(|host| host.root_device_hints.is_some())
+/// The host of this file, from this customization or from an earlier one. `None` if it is
+/// another file.
+fn embedded_host(file: &HostFile) -> Option<EmbeddedHost> {
+    if !Path::new(&file.path).starts_with(embedded::DIRECTORY) {
+        return None;
+    }
+    EmbeddedHost::from_json(&String::from_utf8_lossy(&file.bytes)).ok()
 }
 
 /// If the changes name an image, the arguments that name another one are deleted.

@@ -148,6 +148,37 @@ fn hints_of_a_host_replace_the_argument_that_names_the_disk() {
 }
 
 #[test]
+fn a_host_without_hints_is_named_although_another_host_has_hints() {
+    let fixture = with_iso();
+    let hints = ", rootDeviceHints: {wwn: \"0x5000\"}";
+    for (name, byte, hints) in [("node-4", "5a", hints), ("node-5", "5b", "")] {
+        let host = format!(
+            "apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {{name: {name}}}\n\
+             spec: {{bootMACAddress: \"52:54:00:12:34:{byte}\"{hints}}}\n"
+        );
+        fixture.put(&format!("{name}.yaml"), host.as_bytes());
+    }
+    let result = fixture.run(&[
+        "customize",
+        "base.iso",
+        "-o",
+        "nodes.iso",
+        "--karg",
+        "coreos.inst.image_url=http://192.0.2.1/a.raw.gz",
+        "--karg",
+        "coreos.inst.ignition_url=skip",
+        "--bare-metal-hosts",
+        "node-4.yaml",
+        "--bare-metal-hosts",
+        "node-5.yaml",
+    ]);
+    let told = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "{told}");
+    let warning = "nothing is installed on hosts without coreos.inst.install_dev or root device hints: node-5 (52:54:00:12:34:5b)";
+    assert!(told.contains(warning), "{told}");
+}
+
+#[test]
 fn a_ramdisk_and_a_network_tree_get_an_archive() {
     let fixture = with_iso();
     fixture.build("pxe", "tree", &[]);
