@@ -150,8 +150,12 @@ test: test-unit test-e2e test-ironic-gates ## The tests that every change must p
 
 test-all: test-unit test-slow-clients fuzz nm-oracle test-coreos-media test-controller test-e2e-all test-ironic test-conductors test-release test-fresh ## Every test
 
+# The tests of D-Bus in a call of their own: in $(tests), cargo would turn the feature on
+# for the agent as well, and the tests of agent/tests would run another program than the
+# one in the ramdisk.
 test-unit: setup ## Unit and table tests of all crates
 	tests/unit-tests.py $(tests)
+	tests/unit-tests.py -p landfall-live-system --features live-system
 
 test-slow-clients: setup ## A thousand slow clients of the image service
 	cargo test $(tests) --test memory -- --ignored
