@@ -1,7 +1,8 @@
 //! The modules of this crate depend on each other in one direction only, the
 //! direction of the data (ARCHITECTURE.md): each takes what an earlier one hands
-//! over and never calls a later one. Between the crates, cargo sees to it; but this
-//! crate may use them all, so its modules are checked for the crates as well.
+//! over and never calls a later one. So do the crates below `agent`: cargo only refuses
+//! cycles, so their manifests are checked. This crate may use them all, so its modules
+//! are checked for the crates as well.
 
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
@@ -12,6 +13,37 @@ use std::fs;
 use std::path::Path;
 
 use source_files::source_files;
+
+/// The crates below `agent` in the order of ARCHITECTURE.md's tree: each may use the
+/// crates before it.
+const CRATES: &[&str] = &[
+    "boot-params",
+    "ignition-config",
+    "media-formats",
+    "network-plan",
+    "status-page",
+    "module-index",
+    "sys",
+    "parser-child",
+    "report",
+    "http-client",
+    "devices",
+    "download",
+    "settings",
+    "init",
+    "live-system",
+    "network",
+    "network-form",
+    "discovery",
+    "inventory",
+    "ironic",
+    "logs",
+    "syslog",
+    "webhook",
+    "disk",
+    "handover",
+    "installation",
+];
 
 /// The modules in order: each may use the modules before it.
 const ROW: &[&str] = &[
@@ -97,6 +129,113 @@ fn judge(name: &str, source: &str) -> (Vec<String>, usize) {
 
 fn is_of_a_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// The crates of this workspace that a manifest lists, except those that only tests use.
+fn dependencies(manifest: &str) -> Vec<&str> {
+    let mut is_listing = false;
+    let mut found = Vec::new();
+    for line in manifest.lines().filter(|line| !line.starts_with('#')) {
+        if line.starts_with('[') {
+            is_listing = line.contains("dependencies") && !line.contains("dev-dependencies");
+        }
+        if let Some((_, rest)) = line.split_once("landfall-")
+            && is_listing
+        {
+            let end = rest.find(|c: char| !is_of_a_name(c) && c != '-');
+            found.push(&rest[..end.unwrap_or(rest.len())]);
+        }
+    }
+    found
+}
+
+/// What this crate depends on against the direction.
+fn judge_crate(name: &str, manifest: &str) -> Vec<String> {
+    let Some(at) = CRATES.iter().position(|other| *other == name) else {
+        return vec![format!("give the crate {name} its place above")];
+    };
+    let dependencies = dependencies(manifest).into_iter();
+    dependencies
+        .filter(|used| !CRATES[..at].contains(used))
+        .map(|used| format!("{name} depends on {used}, which does not stand before it"))
+        .collect()
+}
+
+#[test]
+fn every_crate_depends_only_on_what_stands_before_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut faults = Vec::new();
+    let mut judged = 0;
+    for entry in fs::read_dir(root).unwrap() {
+        let entry = entry.unwrap();
+        let Ok(manifest) = fs::read_to_string(entry.path().join("Cargo.toml")) else {
+            continue;
+        };
+        faults.extend(judge_crate(entry.file_name().to_str().unwrap(), &manifest));
+        judged += dependencies(&manifest).len();
+    }
+    assert!(
+        judged > 50,
+        "only {judged} dependencies found: are these the manifests?"
+    );
+    assert!(
+        faults.is_empty(),
+        "against the direction of ARCHITECTURE.md:\n{}",
+        faults.join("\n")
+    );
+}
+
+#[test]
+fn the_order_of_the_crates_is_that_of_the_architecture() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md");
+    let page = fs::read_to_string(page).unwrap();
+    let tree: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("├── agent/"))
+        .filter_map(|rest| rest.split_whitespace().next())
+        .collect();
+    assert_eq!(tree, CRATES);
+}
+
+#[test]
+fn a_dependency_on_a_later_crate_is_a_fault() {
+    for (name, manifest, expected) in [
+        (
+            "webhook",
+            "[dependencies]\nlandfall-disk.workspace = true",
+            1,
+        ),
+        (
+            "syslog",
+            "[dependencies]\nlandfall-webhook = { path = \"a\" }",
+            1,
+        ),
+        (
+            "ironic",
+            "[dependencies.landfall-disk]\nworkspace = true",
+            1,
+        ),
+        (
+            "logs",
+            "[build-dependencies]\nx = { package = \"landfall-disk\" }",
+            1,
+        ),
+        ("newcomer", "", 1),
+        (
+            "logs",
+            "[dependencies]\n# landfall-disk\nlandfall-sys.workspace = true",
+            0,
+        ),
+        (
+            "logs",
+            "[dependencies]\n\n[dev-dependencies]\nlandfall-disk.workspace = true",
+            0,
+        ),
+        ("logs", "[package]\nname = \"landfall-logs\"", 0),
+    ] {
+        let faults = judge_crate(name, manifest);
+        assert_eq!(faults.len(), expected, "{name}: {manifest}: {faults:?}");
+    }
 }
 
 #[test]
