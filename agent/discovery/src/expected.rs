@@ -15,7 +15,8 @@ pub enum Expected {
     Ironic,
     /// A server that has the file at the URL. It sends the first byte or the whole
     /// file, answers 416 because the file is empty, or redirects to the file, as mirrors
-    /// and artifact stores do. A redirect counts if the download follows it. A wrong host
+    /// and artifact stores do. A redirect counts if the download follows it, but it may
+    /// also lead to a login page, so the search prefers the file itself. A wrong host
     /// would not have the file.
     File,
 }

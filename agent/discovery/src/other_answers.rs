@@ -1,5 +1,5 @@
-//! Keeps unexpected answers, and uses one of them if no better answer comes in
-//! time.
+//! Keeps unexpected answers and redirects, and uses one of them if no better answer comes
+//! in time.
 //!
 //! An Ironic whose front end does not forward `GET /` also gives an unexpected
 //! answer, and must still be found.
@@ -20,25 +20,36 @@ pub(super) const GRACE: Duration = Duration::from_secs(60);
 /// appeared yet. By then every driver in the ramdisk has probed its devices.
 pub(super) const GRACE_ALONE: Duration = Duration::from_secs(10);
 
-/// The latest unexpected answer from each place.
+/// How long a redirect waits for a better answer. Mirrors and artifact stores redirect, and
+/// must not cost a minute. The portal of another network redirects too, and must not win
+/// against a NIC that is about to answer.
+pub(super) const GRACE_REDIRECT: Duration = Duration::from_secs(5);
+
+/// The latest unexpected answer or redirect from each place.
 #[derive(Debug, Default)]
 pub(super) struct OtherAnswers {
     since: Option<Instant>,
+    redirected_since: Option<Instant>,
     by_place: BTreeMap<Place, Other>,
 }
 
-/// An unexpected answer.
+/// An unexpected answer, or a redirect that the download follows.
 #[derive(Debug)]
 pub(super) struct Other {
     pub reached: Reached,
-    /// The reason why the answer is not the expected one.
-    pub found: String,
+    /// The reason why the answer is not the expected one. `None` if it is a redirect that
+    /// the download follows.
+    pub found: Option<String>,
 }
 
 impl OtherAnswers {
     /// Keeps an answer and replaces an earlier one from the same place.
     pub(super) fn keep(&mut self, place: Place, other: Other) {
-        self.since.get_or_insert_with(Instant::now);
+        let now = Instant::now();
+        self.since.get_or_insert(now);
+        if other.is_redirect() {
+            self.redirected_since.get_or_insert(now);
+        }
         self.by_place.insert(place, other);
     }
 
@@ -50,8 +61,16 @@ impl OtherAnswers {
     /// The time when the best of these answers must be used, or `None` if there is
     /// none.
     pub(super) fn due(&self, grace: Duration) -> Option<Instant> {
-        let since = self.since.filter(|_| !self.by_place.is_empty());
+        let since = match self.has_redirect() {
+            true => self.redirected_since,
+            false => self.since.filter(|_| !self.by_place.is_empty()),
+        };
         since.map(|since| since + grace)
+    }
+
+    /// Whether one of these answers is a redirect that the download follows.
+    pub(super) fn has_redirect(&self) -> bool {
+        self.by_place.values().any(Other::is_redirect)
     }
 
     /// Whether there are answers and all of them come from working servers (status
@@ -66,22 +85,28 @@ impl OtherAnswers {
         other.is_some_and(|other| !other.is_down())
     }
 
-    /// Removes and returns the best answer if it is due. An answer of a working server
-    /// is better than one of a failing server. An answer over a known NIC is better
-    /// than one over an unknown NIC, because the network can prefer a known NIC from
-    /// then on.
+    /// Removes and returns the best answer if it is due. A redirect is better than any
+    /// other answer. An answer of a working server is better than one of a failing
+    /// server. An answer over a known NIC is better than one over an unknown NIC, because
+    /// the network can prefer a known NIC from then on.
     pub(super) fn take_due(&mut self, grace: Duration) -> Option<Other> {
         if self.due(grace).is_none_or(|due| Instant::now() < due) {
             return None;
         }
-        let best = { self.by_place.iter() }
-            .min_by_key(|(place, other)| (other.is_down(), place.is_none()));
+        let best = self.by_place.iter().min_by_key(|(place, other)| {
+            let is_other = !other.is_redirect();
+            (is_other, other.is_down(), place.is_none())
+        });
         let place = best.map(|(place, _)| *place)?;
         self.by_place.remove(&place)
     }
 }
 
 impl Other {
+    fn is_redirect(&self) -> bool {
+        self.found.is_none()
+    }
+
     fn is_down(&self) -> bool {
         self.reached.answer.status >= 500
     }
@@ -106,8 +131,29 @@ mod tests {
                 },
                 over: Some(over),
             },
-            found: format!("status {status}"),
+            found: Some(format!("status {status}")),
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_redirect_waits_from_its_own_time_on_and_is_the_best() {
+        let mut others = OtherAnswers::default();
+        others.keep(Some(1), other(1, 404));
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        for _ in ["first", "again"] {
+            let redirect = Other {
+                found: None,
+                ..other(2, 302)
+            };
+            others.forget(Some(2));
+            others.keep(Some(2), redirect);
+            assert!(others.take_due(GRACE_REDIRECT).is_none());
+            tokio::time::sleep(GRACE_REDIRECT / 2).await;
+        }
+        let taken = others.take_due(GRACE_REDIRECT).unwrap();
+        assert_eq!(taken.reached.over, Some(2));
+        assert!(!others.has_redirect());
+        assert!(others.take_due(GRACE).is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -79,9 +79,10 @@ pub struct FoundService {
 /// how far each NIC has come.
 ///
 /// An unexpected HTTP answer only counts if no better answer comes within a minute,
-/// because a proxy in the network of another NIC may be faster. After the search
-/// the network prefers the NIC that reached the service. The date of the answer
-/// sets the clock as [`Clock::compare_with`] says.
+/// because a proxy in the network of another NIC may be faster. A redirect to a file counts
+/// if no other NIC brings the file within a few seconds, because it may be that of a captive
+/// portal. After the search the network prefers the NIC that reached the service. The date
+/// of the answer sets the clock as [`Clock::compare_with`] says.
 ///
 /// # Errors
 /// If a server that [must be trusted](Wanted::must_be_trusted) is not trusted.

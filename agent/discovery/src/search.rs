@@ -15,7 +15,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use super::expected::Expected;
-use super::other_answers::{GRACE, GRACE_ALONE, Other, OtherAnswers};
+use super::other_answers::{GRACE, GRACE_ALONE, GRACE_REDIRECT, Other, OtherAnswers};
 use super::reach_screen;
 use super::reached::{Place, Reached};
 use super::walk::{Outcome, Start, Walk, Walker, length};
@@ -125,16 +125,8 @@ impl Search {
             self.follow(&state, has_network, reach);
             let grace = self.grace(&state);
             if let Some(Other { reached, found }) = self.others.take_due(grace) {
-                let url = &reached.url;
-                let (found, remedy) = split_remedy(&found);
-                if self.urls.len() == 1 {
-                    tracing::warn!(
-                        "{url} answers with {found}, and there is no other server to try: using this one{remedy}"
-                    );
-                } else {
-                    tracing::warn!(
-                        "{url} answers with {found}, and no server gave a better answer: using this one{remedy}"
-                    );
+                if let Some(found) = found {
+                    self.warn_of(&reached.url, &found);
                 }
                 return News::Reached(reached);
             }
@@ -152,6 +144,20 @@ impl Search {
                 changed = network.changed(), if has_network => has_network = changed.is_ok(),
                 () = sleep_until(wake.map_or(show_at, |wake| wake.min(show_at))) => {}
             }
+        }
+    }
+
+    /// Warns that the search ends with an unexpected answer.
+    fn warn_of(&self, url: &str, found: &str) {
+        let (found, remedy) = split_remedy(found);
+        if self.urls.len() == 1 {
+            tracing::warn!(
+                "{url} answers with {found}, and there is no other server to try: using this one{remedy}"
+            );
+        } else {
+            tracing::warn!(
+                "{url} answers with {found}, and no server gave a better answer: using this one{remedy}"
+            );
         }
     }
 
@@ -194,14 +200,17 @@ impl Search {
 
     /// How long to wait for a better answer. The wait is short if there is only one URL
     /// and working servers answered over every NIC: then only a NIC whose driver loads
-    /// late could bring a better answer.
+    /// late could bring a better answer. A redirect does not wait for such a NIC, and only
+    /// for a moment for the others.
     fn grace(&self, state: &NetworkState) -> Duration {
         let is_last = |nic: &NicState| self.others.works_over(nic.index) || never_comes(nic);
-        let alone =
-            self.urls.len() == 1 && self.others.all_work() && state.nics.iter().all(is_last);
-        match alone {
-            false => GRACE,
-            true => GRACE_ALONE,
+        let all_answered = state.nics.iter().all(is_last);
+        let alone = self.urls.len() == 1 && self.others.all_work() && all_answered;
+        match (self.others.has_redirect(), all_answered) {
+            (true, true) => Duration::ZERO,
+            (true, false) => GRACE_REDIRECT,
+            (false, _) if alone => GRACE_ALONE,
+            (false, _) => GRACE,
         }
     }
 
@@ -262,6 +271,11 @@ impl Search {
             };
             match walk.outcome {
                 Outcome::Expected(answer) => return Some(News::Reached(reached(url, answer))),
+                Outcome::Redirect(answer) => {
+                    let reached = reached(url, answer);
+                    let found = None;
+                    self.others.keep(place, Other { reached, found });
+                }
                 Outcome::Other(answer, found) => {
                     known.log(
                         &format!("expected {expected}, found another answer at {url}"),
@@ -269,6 +283,7 @@ impl Search {
                         pause,
                     );
                     let reached = reached(url, answer);
+                    let found = Some(found);
                     self.others.keep(place, Other { reached, found });
                 }
                 Outcome::None(fault) => {

@@ -58,6 +58,9 @@ pub(super) struct Walk {
 #[derive(Debug)]
 pub(super) enum Outcome {
     Expected(Answer),
+    /// A redirect that the download follows. It may lead to the file, or to the login page
+    /// of another network.
+    Redirect(Answer),
     /// An unexpected answer, and what is wrong with it.
     Other(Answer, String),
     None(NoAnswer),
@@ -76,9 +79,9 @@ pub(super) struct Walker {
 }
 
 impl Walker {
-    /// Walks to these URLs until one gives the expected answer. Starts with the
-    /// next URL when the one before it has failed or is silent. Returns the
-    /// successful walk, or else all failed walks.
+    /// Walks to these URLs until one gives the expected answer or a redirect that the
+    /// download follows. Starts with the next URL when the one before it has failed or is
+    /// silent. Returns the successful walk, or else all failed walks.
     pub(super) async fn walk_to_any(&self, urls: &[String]) -> Vec<Walk> {
         let mut ahead = urls.iter().filter(|url| self.is_meant(url));
         let mut waiting = ahead.next();
@@ -91,10 +94,10 @@ impl Walker {
             }
             tokio::select! {
                 walk = running.next() => match walk {
-                    Some(walk) if matches!(walk.outcome, Outcome::Expected(_)) => {
-                        return vec![walk];
-                    }
-                    Some(walk) => failed.push(walk),
+                    Some(walk) => match walk.outcome {
+                        Outcome::Expected(_) | Outcome::Redirect(_) => return vec![walk],
+                        Outcome::Other(..) | Outcome::None(_) => failed.push(walk),
+                    },
                     None if waiting.is_none() => return failed,
                     None => {}
                 },
@@ -121,14 +124,18 @@ impl Walker {
         let outcome = match self.go(url, &mut steps).await {
             Err(fault) => Outcome::None(fault),
             Ok(answer) => match self.expected.check(&answer) {
-                Ok(()) => {
-                    let found = match &answer.redirect {
-                        Some(redirect) => format!("redirects to {}", redirect.to),
-                        None => format!("status {}", answer.status),
-                    };
-                    steps.push(StepResult::done(Step::Http, found));
-                    Outcome::Expected(answer)
-                }
+                Ok(()) => match &answer.redirect {
+                    Some(redirect) => {
+                        let found = format!("redirects to {}", redirect.to);
+                        steps.push(StepResult::done(Step::Http, found));
+                        Outcome::Redirect(answer)
+                    }
+                    None => {
+                        let found = format!("status {}", answer.status);
+                        steps.push(StepResult::done(Step::Http, found));
+                        Outcome::Expected(answer)
+                    }
+                },
                 Err(found) => {
                     let found = found.to_string();
                     steps.push(StepResult::failed(Step::Http, found.as_str()));

@@ -164,7 +164,8 @@ fn a_search_forgets_the_ways_to_another_service() {
     });
 }
 
-/// Mirrors and artifact stores redirect, so the search does not wait for a better answer.
+/// Mirrors and artifact stores redirect, so the search does not wait if no other NIC can bring
+/// a better answer.
 #[test]
 fn a_server_that_redirects_is_the_server_of_the_file() {
     let redirects = Server::start(|_| Reply::status(302).header("Location: /login"));
@@ -197,6 +198,8 @@ fn the_console_says_where_a_server_redirects() {
         let line = "provisioning service answers at http://192.0.2.1/image.raw, over eth0, route on the link, redirects to http://192.0.2.1/login?***";
         let said = lab.said();
         assert!(said.iter().any(|told| told.contains(line)), "{said:#?}");
+        let is_warning = |told: &&String| told.contains("using this one");
+        assert_eq!(said.iter().find(is_warning), None);
     });
 }
 
@@ -256,6 +259,43 @@ fn ironic_wins_against_a_faster_proxy_in_another_network() {
                 "{line}\n{said:#?}"
             );
         }
+    });
+}
+
+/// The NIC in the network with the portal answers first, and the portal redirects.
+#[test]
+fn a_server_with_the_file_wins_against_a_faster_portal_in_another_network() {
+    on_a_machine(async |lab| {
+        for number in [0, 1] {
+            lab.plug_in(number);
+            lab.port(&format!("addr add 192.0.2.1/24 dev port{number}"));
+            lab.port(&format!("link set port{number} up"));
+        }
+        let portal = listen_on(lab, "port0", [192, 0, 2, 1]);
+        let login = "Location: http://192.0.2.1/login";
+        Server::on(portal, None, move |_| Reply::status(302).header(login));
+        let images = listen_on(lab, "port1", [192, 0, 2, 1]);
+        let later = Duration::from_millis(300);
+        Server::on(images, None, answer(later, 206, ""));
+        let arguments = "ip=192.0.2.10:::24::eth0:none ip=192.0.2.11:::24::eth1:none";
+        let mut network = lab.boot_with_reach(arguments);
+        lab.until(&mut network.state, "both addresses", |state| {
+            state.nics.len() == 2 && state.nics.iter().all(NicState::is_online)
+        })
+        .await;
+        let client = ServiceClient::new(&HttpOptions::default()).unwrap();
+        let url = "http://192.0.2.1/image.raw".to_owned();
+        let wanted = wanted(vec![url], Expected::File);
+        let mut clock = Clock::of_somebody();
+        let (state, reach) = (&mut network.state, &network.reach);
+        let found = find(&client, &wanted, state, reach, &mut clock).await;
+        found.unwrap();
+        let said = lab.said();
+        let line = "provisioning service answers at http://192.0.2.1/image.raw, over eth1, route on the link";
+        assert!(said.iter().any(|told| told.ends_with(line)), "{said:#?}");
+        // A redirect is not an unexpected answer.
+        let is_blamed = |told: &&String| told.contains("another answer");
+        assert_eq!(said.iter().find(is_blamed), None);
     });
 }
 

@@ -36,7 +36,9 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
                 answer,
                 over: Some(*index),
             };
-            let found = String::new();
+            // Only the download of a file follows redirects.
+            let is_followed = expected == Expected::File && status == 302;
+            let found = (!is_followed).then(String::new);
             search.others.keep(Some(*index), Other { reached, found });
         }
         search.grace(&NetworkState {
@@ -63,7 +65,7 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
         (1, 404, nic(2, false), GRACE),
         (1, 503, unplugged.clone(), GRACE),
         (1, 302, unplugged.clone(), GRACE_ALONE),
-        (2, 404, unplugged, GRACE),
+        (2, 404, unplugged.clone(), GRACE),
     ] {
         let told = format!("{urls} {status} {other:?}");
         let found = grace(urls, &[1], Expected::Ironic, status, other);
@@ -74,6 +76,12 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
     assert_eq!(both(Expected::Ironic, 404), GRACE_ALONE);
     assert_eq!(both(Expected::Ironic, 502), GRACE);
     assert_eq!(both(Expected::File, 404), GRACE_ALONE);
+    // A redirect waits only for a moment, and only for a NIC that may still answer.
+    assert_eq!(both(Expected::File, 302), Duration::ZERO);
+    let redirect = |urls, other| grace(urls, &[1], Expected::File, 302, other);
+    assert_eq!(redirect(1, unplugged.clone()), Duration::ZERO);
+    assert_eq!(redirect(2, unplugged), Duration::ZERO);
+    assert_eq!(redirect(1, nic(2, false)), GRACE_REDIRECT);
 }
 
 /// A time would be wrong: with one URL there is no other server to wait for.
@@ -106,7 +114,7 @@ fn the_console_says_if_there_is_only_one_server() {
                     answer,
                     over: Some(1),
                 };
-                let found = "status 404".to_owned();
+                let found = Some("status 404".to_owned());
                 search.others.keep(Some(1), Other { reached, found });
                 let (_, mut network) = watch::channel(NetworkState::default());
                 let (reach, _) = watch::channel(Reach::default());
