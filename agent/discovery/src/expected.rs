@@ -94,6 +94,7 @@ fn is_root_document(answer: &Answer) -> bool {
 #[cfg(test)]
 mod tests {
     use landfall_http_client::Redirect;
+    use landfall_http_client::fixtures::answer;
     use landfall_report::status::WayStep;
 
     use super::*;
@@ -108,14 +109,11 @@ mod tests {
             ),
         ] {
             let answer = Answer {
-                status: 302,
-                date: None,
                 redirect: Some(Redirect {
                     to: "http://h/login".to_owned(),
                     is_followed,
                 }),
-                is_plain_http: true,
-                body: String::new(),
+                ..answer(302, "")
             };
             let found = Expected::File.check(&answer).err();
             assert_eq!(found.map(|found| found.to_string()).as_deref(), expected);
@@ -145,13 +143,7 @@ mod tests {
             (503, ironic, Some("status 503"), Some("status 503")),
             (502, "", Some("status 502"), Some("status 502")),
         ] {
-            let answer = Answer {
-                status,
-                date: None,
-                redirect: None,
-                is_plain_http: true,
-                body: body.to_owned(),
-            };
+            let answer = answer(status, body);
             let found = |expected: Expected| {
                 let error = expected.check(&answer).err();
                 error.map(|error| error.to_string())
@@ -186,13 +178,7 @@ mod tests {
 
     #[test]
     fn plain_http_to_a_port_for_tls_is_told_with_the_argument() {
-        let answer = Answer {
-            status: 400,
-            date: None,
-            redirect: None,
-            is_plain_http: true,
-            body: "Client sent an HTTP request to an HTTPS server.".to_owned(),
-        };
+        let answer = answer(400, "Client sent an HTTP request to an HTTPS server.");
         for (expected, arguments) in [
             (Expected::Ironic, "ipa-api-url, or what mDNS announces"),
             (

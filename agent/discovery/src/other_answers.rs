@@ -114,7 +114,7 @@ impl Other {
 
 #[cfg(test)]
 mod tests {
-    use landfall_http_client::Answer;
+    use landfall_http_client::fixtures::answer;
 
     use super::*;
 
@@ -122,13 +122,7 @@ mod tests {
         Other {
             reached: Reached {
                 url: "http://192.0.2.1:6385".to_owned(),
-                answer: Answer {
-                    status,
-                    date: None,
-                    redirect: None,
-                    is_plain_http: true,
-                    body: String::new(),
-                },
+                answer: answer(status, ""),
                 over: Some(over),
             },
             found: Some(format!("status {status}")),

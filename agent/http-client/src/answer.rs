@@ -34,7 +34,7 @@ pub struct Answer {
     pub date: Option<String>,
     /// Where the answer redirects to. `None` if it does not.
     pub redirect: Option<Redirect>,
-    /// The URL that answered begins with `http://`.
+    /// Whether the URL that answered begins with `http://`.
     pub is_plain_http: bool,
     /// The body. Bytes that are not UTF-8 are replaced.
     pub body: String,
@@ -171,7 +171,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::fixtures::{Asked, Certificate, Reply, Server, http_client};
+    use crate::fixtures::{Asked, Certificate, Reply, Server, answer, http_client};
     use crate::{HttpOptions, image_client};
 
     const APACHE: &str = "<p>Reason: You're speaking plain HTTP to an SSL-enabled server port.";
@@ -191,11 +191,8 @@ mod tests {
             (false, 400, GO, false),
         ] {
             let answer = Answer {
-                status,
-                date: None,
-                redirect: None,
                 is_plain_http,
-                body: body.to_owned(),
+                ..answer(status, body)
             };
             assert_eq!(answer.wants_tls(), expected, "{status} {body}");
         }

@@ -9,13 +9,33 @@ use std::thread;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::{HttpOptions, image_client};
+use crate::{Answer, HttpOptions, image_client};
 
 /// A client with the agent's default options.
 pub fn http_client() -> reqwest::Client {
     // Fails harmlessly if another test of this process has already installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     image_client(&HttpOptions::default()).unwrap()
+}
+
+/// Runs a test on one thread, as the agent does.
+pub fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+/// An answer to a request by plain HTTP, without a date or a redirect.
+pub fn answer(status: u16, body: &str) -> Answer {
+    Answer {
+        status,
+        date: None,
+        redirect: None,
+        is_plain_http: true,
+        body: body.to_owned(),
+    }
 }
 
 /// A self-signed certificate, which no client knows.

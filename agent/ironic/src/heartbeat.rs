@@ -233,6 +233,8 @@ fn report(
 
 #[cfg(test)]
 mod tests {
+    use landfall_http_client::fixtures;
+
     use super::*;
 
     #[test]
@@ -243,23 +245,14 @@ mod tests {
     }
 
     fn answer(status: u16) -> Result<Answer, Unanswered> {
-        Ok(Answer {
-            status,
-            date: None,
-            redirect: None,
-            is_plain_http: true,
-            body: String::new(),
-        })
+        Ok(fixtures::answer(status, ""))
     }
 
     fn without_conductor() -> Result<Answer, Unanswered> {
-        Ok(Answer {
-            status: 400,
-            date: None,
-            redirect: None,
-            is_plain_http: true,
-            body: r#"{"error_message": {"faultstring": "No valid host was found. Reason: No conductor service registered which supports driver redfish."}}"#.to_owned(),
-        })
+        Ok(fixtures::answer(
+            400,
+            r#"{"error_message": {"faultstring": "No valid host was found. Reason: No conductor service registered which supports driver redfish."}}"#,
+        ))
     }
 
     #[test]

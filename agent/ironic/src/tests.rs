@@ -7,7 +7,7 @@ mod recorded;
 use std::future::pending;
 use std::time::{Duration, Instant};
 
-use landfall_http_client::fixtures::{Certificate, Reply, Server, dead_url};
+use landfall_http_client::fixtures::{Certificate, Reply, Server, dead_url, run};
 use landfall_http_client::{HttpOptions, ServiceClient};
 use landfall_network::NetworkState;
 use landfall_network::lab::{nic, said_during};
@@ -68,15 +68,6 @@ const QUICK: RetryPolicy = RetryPolicy {
     interval: Duration::from_millis(1),
     total: Duration::from_secs(20),
 };
-
-/// Uses one thread, as the agent does.
-fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
-}
 
 fn service(ironic: &Server) -> Service {
     Service::new(transport(), std::slice::from_ref(&ironic.base), NEW, None)

@@ -148,6 +148,8 @@ pub(super) fn error_text(body: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use landfall_http_client::fixtures::answer;
+
     use super::*;
 
     #[test]
@@ -185,13 +187,6 @@ mod tests {
 
     #[test]
     fn plain_http_to_a_port_for_tls_is_told_with_what_to_do() {
-        let answer = |status: u16, body: &str| Answer {
-            status,
-            date: None,
-            redirect: None,
-            is_plain_http: true,
-            body: body.to_owned(),
-        };
         let nginx = "<html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head>\
                      <body><center>The plain HTTP request was sent to HTTPS port</center></body></html>";
         for (status, body, expected) in [

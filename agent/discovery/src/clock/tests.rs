@@ -5,6 +5,7 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use landfall_http_client::fixtures::run;
 use landfall_network::NetworkState;
 use landfall_network::lab::{on_a_machine, said_during};
 use tokio::sync::watch;
@@ -201,14 +202,6 @@ async fn a_server_that_never_answers_is_given_up() {
     let fault = set.await.unwrap_err();
     assert!(fault.details.contains("0.0.0.0:0"), "{fault}");
     assert!((600..700).contains(&began.elapsed().as_secs()));
-}
-
-fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
 }
 
 #[test]

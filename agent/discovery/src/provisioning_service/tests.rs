@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd as _;
 use std::thread;
 
 use landfall_http_client::HttpOptions;
-use landfall_http_client::fixtures::{Asked, Certificate, Reply, Server, dead_url};
+use landfall_http_client::fixtures::{Asked, Certificate, Reply, Server, dead_url, run};
 use landfall_network::lab::{Lab, on_a_machine};
 use landfall_network::reach::{Step, StepResult};
 use landfall_network::state::NicState;
@@ -41,14 +41,6 @@ fn wanted(urls: Vec<String>, expected: Expected) -> Wanted {
         timeout: Duration::from_secs(5),
         must_be_trusted: false,
     }
-}
-
-fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
 }
 
 fn found(urls: Vec<String>, expected: Expected) -> FoundService {
@@ -221,33 +213,43 @@ fn listen_on(lab: &Lab, interface: &'static str, address: [u8; 4]) -> TcpListene
     })
 }
 
+/// Finds the service on a machine with two NICs. Each leads to another network, and each
+/// network has a server at 192.0.2.1: the first answers over eth0, the second over eth1.
+async fn found_over_two_networks(
+    lab: &Lab,
+    wanted: &Wanted,
+    first: impl Fn(&Asked) -> Reply + Send + 'static,
+    second: impl Fn(&Asked) -> Reply + Send + 'static,
+) -> FoundService {
+    for number in [0, 1] {
+        lab.plug_in(number);
+        lab.port(&format!("addr add 192.0.2.1/24 dev port{number}"));
+        lab.port(&format!("link set port{number} up"));
+    }
+    Server::on(listen_on(lab, "port0", [192, 0, 2, 1]), None, first);
+    Server::on(listen_on(lab, "port1", [192, 0, 2, 1]), None, second);
+    let arguments = "ip=192.0.2.10:::24::eth0:none ip=192.0.2.11:::24::eth1:none";
+    let mut network = lab.boot_with_reach(arguments);
+    lab.until(&mut network.state, "both addresses", |state| {
+        state.nics.len() == 2 && state.nics.iter().all(NicState::is_online)
+    })
+    .await;
+    let client = ServiceClient::new(&HttpOptions::default()).unwrap();
+    let mut clock = Clock::of_somebody();
+    let (state, reach) = (&mut network.state, &network.reach);
+    let found = find(&client, wanted, state, reach, &mut clock).await;
+    found.unwrap()
+}
+
 /// The NIC that leads to a proxy without the service answers first.
 #[test]
 fn ironic_wins_against_a_faster_proxy_in_another_network() {
     on_a_machine(async |lab| {
-        for number in [0, 1] {
-            lab.plug_in(number);
-            lab.port(&format!("addr add 192.0.2.1/24 dev port{number}"));
-            lab.port(&format!("link set port{number} up"));
-        }
-        let proxy = listen_on(lab, "port0", [192, 0, 2, 1]);
         let page = "<html>no server is available</html>";
-        Server::on(proxy, None, answer(Duration::ZERO, 503, page));
-        let ironic = listen_on(lab, "port1", [192, 0, 2, 1]);
-        let later = Duration::from_millis(300);
-        Server::on(ironic, None, answer(later, 200, ROOT_DOCUMENT));
-        let arguments = "ip=192.0.2.10:::24::eth0:none ip=192.0.2.11:::24::eth1:none";
-        let mut network = lab.boot_with_reach(arguments);
-        lab.until(&mut network.state, "both addresses", |state| {
-            state.nics.len() == 2 && state.nics.iter().all(NicState::is_online)
-        })
-        .await;
-        let client = ServiceClient::new(&HttpOptions::default()).unwrap();
+        let proxy = answer(Duration::ZERO, 503, page);
+        let ironic = answer(Duration::from_millis(300), 200, ROOT_DOCUMENT);
         let wanted = wanted(vec!["http://192.0.2.1".to_owned()], Expected::Ironic);
-        let mut clock = Clock::of_somebody();
-        let (state, reach) = (&mut network.state, &network.reach);
-        let found = find(&client, &wanted, state, reach, &mut clock).await;
-        let found = found.unwrap();
+        let found = found_over_two_networks(lab, &wanted, proxy, ironic).await;
         assert_eq!(found.document, ROOT_DOCUMENT);
         let said = lab.said();
         for line in [
@@ -266,30 +268,12 @@ fn ironic_wins_against_a_faster_proxy_in_another_network() {
 #[test]
 fn a_server_with_the_file_wins_against_a_faster_portal_in_another_network() {
     on_a_machine(async |lab| {
-        for number in [0, 1] {
-            lab.plug_in(number);
-            lab.port(&format!("addr add 192.0.2.1/24 dev port{number}"));
-            lab.port(&format!("link set port{number} up"));
-        }
-        let portal = listen_on(lab, "port0", [192, 0, 2, 1]);
         let login = "Location: http://192.0.2.1/login";
-        Server::on(portal, None, move |_| Reply::status(302).header(login));
-        let images = listen_on(lab, "port1", [192, 0, 2, 1]);
-        let later = Duration::from_millis(300);
-        Server::on(images, None, answer(later, 206, ""));
-        let arguments = "ip=192.0.2.10:::24::eth0:none ip=192.0.2.11:::24::eth1:none";
-        let mut network = lab.boot_with_reach(arguments);
-        lab.until(&mut network.state, "both addresses", |state| {
-            state.nics.len() == 2 && state.nics.iter().all(NicState::is_online)
-        })
-        .await;
-        let client = ServiceClient::new(&HttpOptions::default()).unwrap();
+        let portal = move |_: &Asked| Reply::status(302).header(login);
+        let images = answer(Duration::from_millis(300), 206, "");
         let url = "http://192.0.2.1/image.raw".to_owned();
         let wanted = wanted(vec![url], Expected::File);
-        let mut clock = Clock::of_somebody();
-        let (state, reach) = (&mut network.state, &network.reach);
-        let found = find(&client, &wanted, state, reach, &mut clock).await;
-        found.unwrap();
+        found_over_two_networks(lab, &wanted, portal, images).await;
         let said = lab.said();
         let line = "provisioning service answers at http://192.0.2.1/image.raw, over eth1, route on the link";
         assert!(said.iter().any(|told| told.ends_with(line)), "{said:#?}");

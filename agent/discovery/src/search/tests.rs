@@ -1,4 +1,5 @@
-use landfall_http_client::{Answer, HttpOptions};
+use landfall_http_client::HttpOptions;
+use landfall_http_client::fixtures::answer;
 use landfall_network::lab::{nic, said_during};
 
 use super::*;
@@ -24,16 +25,9 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
         let urls = vec!["http://192.0.2.1:6385".to_owned(); urls];
         let mut search = Search::new(&client, &urls, limit, expected);
         for index in over {
-            let answer = Answer {
-                status,
-                date: None,
-                redirect: None,
-                is_plain_http: true,
-                body: String::new(),
-            };
             let reached = Reached {
                 url: urls[0].clone(),
-                answer,
+                answer: answer(status, ""),
                 over: Some(*index),
             };
             // Only the download of a file follows redirects.
@@ -95,13 +89,6 @@ fn the_console_says_if_there_is_only_one_server() {
         // No server listens there, and an earlier attempt got an answer.
         let urls = vec!["http://127.0.0.1:1".to_owned(); count];
         let mut search = Search::new(&client, &urls, Duration::from_secs(1), Expected::File);
-        let answer = Answer {
-            status: 404,
-            date: None,
-            redirect: None,
-            is_plain_http: true,
-            body: String::new(),
-        };
         let said = said_during(|| {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -111,7 +98,7 @@ fn the_console_says_if_there_is_only_one_server() {
             runtime.block_on(async {
                 let reached = Reached {
                     url: urls[0].clone(),
-                    answer,
+                    answer: answer(404, ""),
                     over: Some(1),
                 };
                 let found = Some("status 404".to_owned());

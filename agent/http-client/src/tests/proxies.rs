@@ -9,7 +9,7 @@ use std::thread;
 use reqwest::Method;
 use reqwest::header::AUTHORIZATION;
 
-use crate::fixtures::{Asked, Certificate, Reply, Server, http_client};
+use crate::fixtures::{Asked, Certificate, Reply, Server, http_client, run};
 use crate::{HttpOptions, Proxies, Redirect, ServiceClient, image_client, status_of, why};
 
 /// A proxy according to RFC 9110: it accepts `CONNECT host:port`, and requests with
@@ -104,14 +104,6 @@ fn saw(server: &Server, header: &str) -> bool {
     let headers = server.asked().into_iter().flat_map(|asked| asked.headers);
     let mut shown = headers.map(|(name, value)| format!("{name}: {value}").to_ascii_lowercase());
     shown.any(|shown| shown.contains(header))
-}
-
-fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
 }
 
 fn get(proxies: Proxies, url: &str, credentials: Option<&str>) -> Result<String, String> {
