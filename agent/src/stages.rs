@@ -101,7 +101,7 @@ async fn boot(
     begin_step("inspecting the hardware");
     let node_uuid = boot.inspect(retry).await;
     let Some(found) = found else {
-        begin_step("waiting: there is no service to take commands from");
+        begin_step("waiting: no Ironic is configured to give commands");
         return boot.nothing_to_serve().await;
     };
     let service = boot.service(&found);

@@ -23,6 +23,8 @@ const MOST_ENTRIES: usize = 10_000;
 /// At most this many programs are listed in the error message if no loader is
 /// found.
 const MOST_NAMED: usize = 4;
+/// In characters: how much of a CSV that cannot be parsed is shown.
+const MOST_SHOWN: usize = 60;
 
 /// What a firmware can start: its architecture and bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,8 +214,13 @@ fn is_in_efi_boot(esp: &Path, file: &Path) -> bool {
 
 /// The loader that a CSV names: a file in the directory of the CSV.
 fn of_csv(esp: &Path, csv: &Path) -> io::Result<Option<Loader>> {
-    let Some((file, label)) = parse_csv(&read(csv)?) else {
-        tracing::warn!("{}: expected a loader and its label", csv.display());
+    let bytes = read(csv)?;
+    let Some((file, label)) = parse_csv(&bytes) else {
+        let start = start_of(&bytes);
+        tracing::warn!(
+            "{}: expected LOADER,LABEL as shim writes it, found `{start}`; the file is ignored",
+            csv.display()
+        );
         return Ok(None);
     };
     let directory = csv.parent().unwrap_or(esp);
@@ -247,21 +254,31 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Parses `shimx64.efi,Red Hat Enterprise Linux,,comment` into file and label. The
-/// text is UTF-16, with a byte order mark or else little endian (shim, fallback.c).
-/// Only the first line is used.
+/// Parses `shimx64.efi,Red Hat Enterprise Linux,,comment` into file and label. Only the
+/// first line is used.
 pub fn parse_csv(bytes: &[u8]) -> Option<(String, String)> {
-    let units: Vec<u16> = match bytes {
-        [0xff, 0xfe, rest @ ..] => all_u16(rest).collect(),
-        [0xfe, 0xff, rest @ ..] => all_u16(rest).map(u16::swap_bytes).collect(),
-        rest => all_u16(rest).collect(),
-    };
-    let text = String::from_utf16(&units).ok()?;
+    let text = String::from_utf16(&units(bytes)).ok()?;
     let mut fields = text.lines().next()?.split(',').map(str::trim);
     let (file, label) = (fields.next()?, fields.next()?);
     let fits =
         |text: &str| !text.is_empty() && text.len() < 256 && !text.contains(['/', '\\', '\0']);
     (fits(file) && fits(label)).then(|| (file.to_owned(), label.to_owned()))
+}
+
+/// The UTF-16 of a CSV, with a byte order mark or else little endian (shim, fallback.c).
+fn units(bytes: &[u8]) -> Vec<u16> {
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => all_u16(rest).collect(),
+        [0xfe, 0xff, rest @ ..] => all_u16(rest).map(u16::swap_bytes).collect(),
+        rest => all_u16(rest).collect(),
+    }
+}
+
+/// The first line of a CSV, at most [`MOST_SHOWN`] characters of it.
+fn start_of(bytes: &[u8]) -> String {
+    let text = String::from_utf16_lossy(&units(bytes));
+    let line = text.lines().next().unwrap_or_default();
+    line.chars().take(MOST_SHOWN).collect()
 }
 
 fn firmware_path(esp: &Path, file: &Path) -> String {

@@ -167,7 +167,7 @@ impl Loader {
             });
         if let Err(error) = started {
             tracing::error!(
-                "cannot start the thread virtio: {error}; disks may get different names"
+                "cannot start the thread virtio: {error}; disks may have other names and SCSI addresses than in other boots -- name the root disk by serial or WWN"
             );
             self.queue(look());
             self.end_of_work();

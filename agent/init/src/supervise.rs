@@ -83,8 +83,9 @@ impl Supervisor {
         }
         state.ordered = Some(ending);
         tracing::warn!(
-            "{why}: {} as soon as no commit is in progress",
-            ending.doing()
+            "{why}: {} as soon as the agent is not finishing a disk (at most {} s)",
+            ending.doing(),
+            END_LIMIT.as_secs()
         );
         signal(state.agent, Signal::SIGTERM);
         drop(state);
@@ -275,8 +276,9 @@ impl Supervisor {
                 }
                 // There are no children, so no agent is running, and init can start one.
                 Err(Errno::ECHILD) => WaitStatus::StillAlive,
-                // Any other error or status is about another child (nix knows no real-time
-                // signals). Returning here would start a second agent next to the first.
+                // Any other result is about another child. An error can be one too: nix
+                // fails for a child that a real-time signal has killed. Returning here
+                // would start a second agent.
                 Ok(_) | Err(_) => continue,
             };
             state.agent = None;

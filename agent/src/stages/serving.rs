@@ -125,7 +125,8 @@ impl Boot {
             wanted = work.departure.wait_for(Option::is_some) => match wanted {
                 Ok(departure) => Ok(*departure),
                 // Only a dropped sender is an error, and the dispatcher keeps one.
-                Err(_) => Err(Failure::other("no task is left that could end this boot")),
+                Err(_) => Err(Failure::other("the command dispatcher has ended unexpectedly")
+                    .hint("report it as a bug of Landfall, with the log archive")),
             },
             fault = heartbeats => match fault {
                 Ok(never) => match never {},

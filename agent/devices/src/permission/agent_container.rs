@@ -237,7 +237,7 @@ impl Facts {
         match groups.any(|group| group.ends_with(&service)) {
             true => Ok(()),
             false => Err(format!(
-                "expected conmon in {NAME}.service, found {:?}",
+                "expected conmon, the parent of the agent's container, in the cgroup of {NAME}.service, found {:?}",
                 self.parent.cgroup.trim_end()
             )),
         }

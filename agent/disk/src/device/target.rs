@@ -226,7 +226,7 @@ impl Target {
             .write_error(&format!(
                 "{length} bytes at offset {offset} read back differently"
             ))
-            .hint("the disk or its controller is faulty"))
+            .hint("replace the disk, its cable or its controller, or choose another root disk"))
     }
 
     /// Makes a range read as zeros without writing it. Returns `false` if the

@@ -44,7 +44,7 @@ pub fn erase_metadata(target: &Target) -> Result<Vec<&'static str>> {
         target.path().display(),
         kept.join(", ")
     ))
-    .hint("the disk or its controller is faulty, or another machine writes to it"))
+    .hint("replace the disk, its cable or its controller, or stop the other machine that writes to it"))
 }
 
 /// The kinds of signatures on the device, and the offsets of the blocks that hold

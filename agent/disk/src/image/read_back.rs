@@ -79,7 +79,7 @@ fn differs(target: &Target, range: Range<u64>, what: &str) -> Failure {
         range.start,
         range.end
     ))
-    .hint("the disk or its controller is faulty")
+    .hint("replace the disk, its cable or its controller, or choose another root disk")
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub enum TableError {
     #[error("the backup header has a wrong checksum")]
     BackupChecksum,
     #[error(
-        "expected a backup header of sector {expected_sector} with at most {MOST_ENTRIES} entries, found one of sector {sector} with {count}"
+        "the backup GPT header: expected sector {expected_sector} and at most {MOST_ENTRIES} entries, found sector {sector} and {count} entries"
     )]
     BackupPlace {
         expected_sector: u64,

@@ -74,8 +74,9 @@ pub(super) fn parse(given: &GivenChecksum) -> Result<Option<Checksum>> {
         (_, None, None) if name.is_none() => return Ok(None),
         _ => {
             return Err(Failure::invalid_params(format!(
-                "checksum: expected a known algorithm (md5, sha1, sha2, sha3) with a value, found {found}"
-            )));
+                "image checksum: expected os_hash_algo (sha256, sha512, sha3_256, ...) with os_hash_value, found {found}"
+            ))
+            .hint("set both in the node's instance_info or in the image"));
         }
     };
     let invalid = |fault: DigestError| Failure::invalid_params(fault.to_string());
