@@ -104,10 +104,10 @@ fn arguments_and_options() {
         .chain([(boot_interface, true)])
         .collect();
     let mut look_at = |row: &[String], pair: Pair| {
-        let obeyed = unmentioned.remove(&pair);
+        let has_effect = unmentioned.remove(&pair);
         // An argument without an effect counts as absent, unless the agent does the same
         // without it.
-        assert_eq!(is_there(row), obeyed == Some(true), "{row:?}");
+        assert_eq!(is_there(row), has_effect == Some(true), "{row:?}");
     };
 
     let rows = table("Kernel arguments");

@@ -1,5 +1,5 @@
 //! Disk faults while the agent writes an image: whether either firmware still boots
-//! the disk, and what the operator and Ironic are told.
+//! the disk, and what the agent reports to the operator and to Ironic.
 //!
 //! agent/tests/disk_faults tries every position in a write with the program alone.
 //! The tests here add real drivers, firmware and the conductor.

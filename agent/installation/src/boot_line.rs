@@ -13,7 +13,7 @@ impl InstallOptions {
     /// The options of the kernel command line.
     ///
     /// # Errors
-    /// All faults at once, if any of them makes the installation impossible.
+    /// If the line has a fault. The error lists all of them.
     pub fn from_boot_line(line: &CoreosInst) -> Result<Self> {
         if !line.faults.is_empty() {
             return Err(Failure::invalid_params(line.faults.join("; ")));

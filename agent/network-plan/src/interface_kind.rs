@@ -53,10 +53,10 @@ pub enum InterfaceKind {
     MacVlan {
         /// The interface that carries it, as for a VLAN.
         parent: Option<String>,
-        /// The hardware address of the carrier, as for a VLAN.
+        /// The hardware address of the parent, as for a VLAN.
         parent_mac: Option<MacAddr>,
-        /// How it treats frames to other MAC-VLANs of the same carrier; `None`: the
-        /// source does not say.
+        /// How the interface treats frames to other MAC-VLANs on the same parent;
+        /// `None` if the source does not say.
         mode: Option<MacVlanMode>,
         /// True for a MAC-VTAP: programs read its frames from a character device.
         tap: bool,
@@ -65,7 +65,7 @@ pub enum InterfaceKind {
     IpVlan {
         /// The interface that carries it, as for a VLAN.
         parent: Option<String>,
-        /// The hardware address of the carrier, as for a VLAN.
+        /// The hardware address of the parent, as for a VLAN.
         parent_mac: Option<MacAddr>,
         mode: IpVlanMode,
         /// `IPVLAN_F_*` of the kernel: 1 private, 2 VEPA.

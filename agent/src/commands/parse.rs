@@ -49,9 +49,8 @@ pub struct Request {
 #[derive(Debug)]
 pub enum Parsed {
     Command(Box<Command>),
-    /// The arguments are wrong: the command is listed as failed at once, with HTTP
-    /// status
-    /// 200. The name has no extension.
+    /// The arguments are wrong. The command is listed as failed at once, with HTTP status
+    /// 200. The text is the command's name without its extension: `x` of `deploy.x`.
     Failed(String, Failure),
 }
 

@@ -227,9 +227,9 @@ fn of_path(verb: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::other(format!("cannot {verb} {}: {error}", path.display()))
 }
 
-/// Name and hardware address of every NIC that has an address. The names are those
-/// of `inventory`, which the agent gives its NICs before it configures them. A plan
-/// can use the kernel's name for a NIC only if the NIC keeps this name.
+/// Name and hardware address of every NIC that has a hardware address. The names are
+/// the ones the agent gives the NICs before it configures them (`landfall-agent
+/// inventory` shows them). So the kernel's name matches only if the NIC keeps it.
 fn nics(sysfs: &Path) -> Vec<(String, Vec<MacAddr>)> {
     let machine = sysfs
         .ends_with("sys")

@@ -31,8 +31,8 @@ fn share(text: &str) -> f64 {
     f64::from(u32::try_from(hash >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
-/// The delays after failed requests. They double with each failure of a resource in
-/// a row, as in controller-runtime.
+/// The delays after failed requests. The delay doubles with each consecutive failure of
+/// the same resource, as in controller-runtime.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryLimits {
     pub first: Duration,

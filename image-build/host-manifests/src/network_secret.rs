@@ -69,8 +69,8 @@ pub enum NetworkSecretError {
 }
 
 /// The network that a Secret with these keys describes: the text under the first of
-/// the [`NETWORK_KEYS`] that is not empty. [`Document::None`] if the Secret has no key
-/// at all, or if all of these keys that it has are empty.
+/// the [`NETWORK_KEYS`] that is not empty. Returns [`Document::None`] if the Secret has
+/// no keys, or if every [`NETWORK_KEYS`] key in it is empty.
 ///
 /// # Errors
 /// If the Secret has keys, but none for a network, or if the text is no description of

@@ -1,6 +1,6 @@
-//! The network of a host in words. It has no secrets: the words come from the plan,
-//! whose names, addresses and numbers are typed, and never from the description itself,
-//! which may hold passwords (802.1X).
+//! The network of a host as lines of text. The text contains no secrets: it is made from
+//! the parsed plan, which has names, addresses and numbers only, and never from the
+//! host's original text, which may hold passwords (802.1X).
 
 use landfall_boot_params::without_secrets;
 use landfall_host_media::HostVersion;

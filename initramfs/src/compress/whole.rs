@@ -54,9 +54,9 @@ pub enum WholeError {
 /// how each is packed. The walk ends at an archive in bzip2, lzma or lzo, which is then the
 /// last one in the result.
 ///
-/// It does not notice a cut between two archives, two members of a cpio archive or two
-/// blocks of lz4, nor an lz4 archive whose end became zeros: lz4 has no mark of its end, and
-/// the kernel takes zeros for it.
+/// The walk does not notice a cut between two archives, two members of a cpio archive or
+/// two blocks of lz4. It also accepts an lz4 archive whose end was overwritten with zeros:
+/// lz4 has no end mark, and the kernel treats zeros as the end.
 ///
 /// # Errors
 /// If an archive has no end, or something else than an archive follows.

@@ -58,8 +58,8 @@ pub struct Ended {
     /// Deployments that ended because of an outage of the conductor or of its view of
     /// the image server, with Ironic's reason.
     pub repeated: Vec<String>,
-    /// The agent's requested end of the boot; `None` after a failure, because the agent
-    /// then stays.
+    /// How the agent asked to end the boot. `None` after a failure, because the agent then
+    /// keeps running.
     pub ending: Option<&'static str>,
     /// Agents that ended by themselves.
     pub crashes: Vec<String>,
