@@ -74,7 +74,7 @@ pub fn resume() {
     while let Err(reason) = login_server::start() {
         let pause = backoff.pause();
         let seconds = pause.as_secs_f64().ceil();
-        tracing::error!("nobody can log in: {reason} -- trying again in {seconds:.0} s");
+        tracing::error!("nobody can log in: {reason}; trying again in {seconds:.0} s");
         thread::sleep(pause);
     }
 }

@@ -67,7 +67,7 @@ impl BootImage {
         let found = boot_partition::find_in(&name, &table, read);
         let boot = found.map_err(|failure| match failure.hint {
             // The agent's advice is for its own steps.
-            Some(_) => failure.hint("is this a disk image of RHCOS or FCOS?"),
+            Some(_) => failure.hint("give a disk image of RHCOS or FCOS"),
             None => failure,
         })?;
         let end = boot.partition.offset + boot.partition.len;

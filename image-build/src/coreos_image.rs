@@ -31,7 +31,7 @@ pub(crate) fn kernel_args(
     for url in &image.coreos_image_url {
         ensure!(
             url.contains("://"),
-            "--coreos-image-url {url}: expected a URL, found a file -- only `landfall-image iso --coreos-image` puts a file on a medium"
+            "--coreos-image-url {url}: expected a URL, found a file -- give the URL of the image, or put the file on a medium with `landfall-image iso --coreos-image`"
         );
     }
     let mut texts = texts.to_vec();

@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &KargsArguments) -> Result<()> {
     if changes.is_empty() {
         ensure!(
             arguments.result.output.is_none() && !arguments.result.in_place,
-            "expected a change, such as --append, found none -- without -o and --in-place this command shows the settings of the image"
+            "expected a change, such as --append, found none -- give a change, or leave out -o and --in-place to see the settings of the image"
         );
         return show(image, &report);
     }

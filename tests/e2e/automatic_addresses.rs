@@ -251,7 +251,7 @@ fn dhcp_server_that_is_dead() {
             .await?;
         let texts = [
             "address FAILED: DHCP: no answer after",
-            "-> is there a DHCP server in this network?",
+            "-> check that this network has a DHCP server;",
         ];
         guest.shows(lab, "no-dhcp", &texts, BOOT).await?;
         guest.cut_power().await

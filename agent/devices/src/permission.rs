@@ -64,7 +64,7 @@ impl Home {
         }
         if !live_system::is_service() {
             return Err(no_ramdisk.hint(
-                "`run` is for the ramdisk and for systemd in a live system; `landfall-agent --help` lists the commands for any machine",
+                "use a command that is for any machine (`landfall-agent --help` lists them): `run` is for the ramdisk, and for systemd in a live system",
             ));
         }
         if !Self::is_live_system() {

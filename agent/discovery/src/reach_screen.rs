@@ -114,7 +114,7 @@ pub fn screen(service: &str, network: &NetworkState, reach: &Reach) -> Vec<Strin
     if network.nics.is_empty() {
         lines.push("no NIC found".to_owned());
         let why = network.no_nic.as_deref();
-        let why = why.unwrap_or("-- is its driver in the ramdisk?");
+        let why = why.unwrap_or("-- check that the ramdisk has its driver");
         lines.extend(wrapped("", why, 2));
     }
     for way in &ways {
@@ -167,7 +167,7 @@ pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
         }
         Step::Carrier => "check cable and switch port".to_owned(),
         Step::Address if text.contains("DHCP: no answer") => {
-            "is there a DHCP server in this network? a switch port may take 50 s to forward"
+            "check that this network has a DHCP server; a switch port may take 50 s to forward"
                 .to_owned()
         }
         Step::Address => return None,
@@ -178,16 +178,16 @@ pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
             format!("check the name, and the name servers {}", servers.join(" "))
         }
         Step::Tcp if text.contains("refused") => {
-            "the host answers, but nothing listens on this port: is the service running? is the port right?".to_owned()
+            "the host answers, but nothing listens on this port: check the port and that the service runs".to_owned()
         }
         Step::Tcp => {
-            "the host cannot be reached: is the VLAN here that of the switch port? check \
-             gateway and firewall, too; a switch port may take 50 s to forward"
+            "the host cannot be reached: check VLAN, gateway and firewall; a switch port may \
+             take 50 s to forward"
                 .to_owned()
         }
         // The TLS error contains the remedy, behind ` -- `.
         Step::Tls => return None,
-        Step::Http => "a server answers there, but not as expected: is the URL right?".to_owned(),
+        Step::Http => "a server answers there, but not as expected: check the URL".to_owned(),
     })
 }
 

@@ -306,7 +306,7 @@ impl Walker {
         // A default route without a gateway says nothing about the netmask.
         (length > 0).then(|| {
             format!(
-                "nobody answers for {address} on the link of {nic}: is the prefix length /{length} (the netmask) right? is the VLAN that of the switch port? is the host up? a switch port may take 50 s to forward"
+                "nobody answers for {address} on the link of {nic}: check the prefix length /{length} (the netmask), the VLAN of the switch port, and that the host is up; a switch port may take 50 s to forward"
             )
         })
     }

@@ -60,7 +60,7 @@ impl Proof {
                     got.bytes
                 ),
             )
-            .hint("the checksum belongs to a different file than the one on the server")),
+            .hint("correct the checksum, or put the expected file on the server")),
             Self::Signature(signature) if !signature.is_over(&got.with_suffix) => {
                 Err(Failure::new(
                     Class::ImageChecksumError,
@@ -72,7 +72,7 @@ impl Proof {
                         got.digest.hex(),
                     ),
                 )
-                .hint("the file on the server is not the one that was signed"))
+                .hint("correct the signature, or put the signed file on the server"))
             }
             Self::Signature(signature) => {
                 tracing::info!("{url}: good signature by key {}", signature.key());

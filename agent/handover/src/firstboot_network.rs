@@ -43,9 +43,7 @@ pub fn line(arguments: &str) -> Result<String> {
 /// first boot that could use the arguments.
 pub fn check(boot: &(impl BootFiles + ?Sized)) -> Result<()> {
     let found = boot.require_file(Path::new(FILE));
-    found.map_err(|failure| {
-        failure.hint("is this a CoreOS image? Its boot partition holds that file")
-    })
+    found.map_err(|failure| failure.hint("use a CoreOS image: its boot partition holds that file"))
 }
 
 /// Appends the line to the file, which must exist.

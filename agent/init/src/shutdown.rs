@@ -111,7 +111,7 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     // This call returns only if the kernel refuses.
     let Err(error) = reboot(mode);
     tracing::error!(
-        "cannot reboot or power off: {error} -- trying sysrq; if nothing happens, reset the machine through its BMC"
+        "cannot reboot or power off: {error}; trying sysrq -- if nothing happens, reset the machine through its BMC"
     );
     // Nothing can be done about a second failure.
     let _ = fs::write("/proc/sysrq-trigger", sysrq);

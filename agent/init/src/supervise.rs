@@ -106,7 +106,7 @@ impl Supervisor {
             return;
         }
         tracing::error!(
-            "the agent has not ended {} s after the request -- killing it",
+            "the agent has not ended {} s after the request; killing it",
             limit.as_secs()
         );
         signal(state.agent, Signal::SIGKILL);
@@ -115,7 +115,7 @@ impl Supervisor {
         let state = self.lock();
         if let (Some(agent), Some(ending)) = (state.agent, state.ordered) {
             tracing::error!(
-                "the agent (process {agent}) cannot be killed, because it waits for a device -- {} anyway",
+                "the agent (process {agent}) cannot be killed, because it waits for a device; {} anyway",
                 ending.doing()
             );
             self.end(&state, ending);
@@ -167,7 +167,7 @@ impl Supervisor {
         };
         if now.duration_since(since) >= limit {
             tracing::error!(
-                "the agent has ended, but its process {agent} still waits for a device -- {} anyway",
+                "the agent has ended, but its process {agent} still waits for a device; {} anyway",
                 ending.doing()
             );
             self.end(&state, ending);
@@ -239,7 +239,7 @@ impl Supervisor {
             WaitStatus::Exited(_, code) => {
                 let ending = Ending::from_exit_code(code);
                 if ending.is_none() {
-                    tracing::error!("the agent ended with code {code} -- starting it again");
+                    tracing::error!("the agent ended with code {code}; starting it again");
                 }
                 ending
             }
@@ -247,13 +247,13 @@ impl Supervisor {
             WaitStatus::Signaled(_, Signal::SIGTERM, _) if self.lock().ordered.is_some() => None,
             WaitStatus::Signaled(_, signal, _) => {
                 tracing::error!(
-                    "the agent was killed by {} -- starting it again",
+                    "the agent was killed by {}; starting it again",
                     signal.as_str()
                 );
                 None
             }
             other => {
-                tracing::error!("the agent ended: {other:?} -- starting it again");
+                tracing::error!("the agent ended: {other:?}; starting it again");
                 None
             }
         }

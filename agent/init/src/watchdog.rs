@@ -81,7 +81,7 @@ fn feed(progress: &Progress, for_the_end: &FedWatchdogs) -> std::io::Result<()> 
             Some((what, silence)) if !hangs && !fed.is_empty() => {
                 hangs = true;
                 tracing::error!(
-                    "{what} for {} s -- the watchdog resets this machine",
+                    "{what} for {} s; the watchdog resets this machine",
                     silence.as_secs()
                 );
             }

@@ -116,12 +116,12 @@ pub(super) fn start() -> Result<()> {
                 let began = Instant::now();
                 let status = server.wait();
                 after_run(&mut backoff, began.elapsed());
-                tracing::error!("the ssh server ended: {status:?} -- starting it again");
+                tracing::error!("the ssh server ended: {status:?}; starting it again");
                 server = loop {
                     thread::sleep(backoff.pause());
                     match run() {
                         Ok(server) => break server,
-                        Err(fault) => tracing::error!("{fault} -- trying again"),
+                        Err(fault) => tracing::error!("{fault}; trying again"),
                     }
                 };
             }

@@ -237,7 +237,7 @@ async fn wait_for_addresses(params: &BootParams, network: &mut watch::Receiver<N
         };
         let seconds = limit.as_secs();
         tracing::warn!(
-            "inspection: waited {seconds} s for an address on {nics} -- continuing without it"
+            "inspection: waited {seconds} s for an address on {nics}; continuing without it"
         );
     }
 }

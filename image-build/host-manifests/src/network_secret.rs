@@ -46,7 +46,7 @@ pub enum NetworkSecretError {
         found: &'static str,
     },
     /// `data` holds base64, `stringData` plain text.
-    #[error("{path}: expected base64, found other text -- is `stringData` meant?")]
+    #[error("{path}: expected base64, found other text -- write plain text below `stringData`")]
     NoBase64 { path: String },
     #[error("{path}: expected at most {LARGEST_BASE64} bytes of base64, found {found}")]
     LongBase64 { path: String, found: usize },

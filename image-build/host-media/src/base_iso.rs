@@ -26,11 +26,11 @@ pub enum BaseError {
     #[error("the ISO is cut off: expected {expected} bytes, found {found}")]
     CutOff { expected: u64, found: u64 },
     #[error(
-        "{path}: expected kernel arguments as {DESCRIPTION} describes them, found other content -- `landfall-image customize --reset` restores those of the build"
+        "{path}: expected kernel arguments as {DESCRIPTION} describes them, found other content -- restore those of the build with `landfall-image customize --reset`"
     )]
     Kargs { path: String },
     #[error(
-        "{path}: expected archives of landfall-image, found other content -- `landfall-image customize --reset` removes it"
+        "{path}: expected archives of landfall-image, found other content -- remove it with `landfall-image customize --reset`"
     )]
     Embedded {
         path: String,

@@ -140,7 +140,7 @@ fn kernel_args(
     let file = area.read(iso)?;
     let Some(arguments) = area.arguments(&file) else {
         faults.push(format!(
-            "{}: expected kernel arguments as {DESCRIPTION_PATH} describes them, found other content: the kernel may start without them -- `landfall-image customize --reset` restores those of the build",
+            "{}: expected kernel arguments as {DESCRIPTION_PATH} describes them, found other content: the kernel may start without them -- restore those of the build with `landfall-image customize --reset`",
             area.path
         ));
         return Ok(None);

@@ -67,7 +67,7 @@ fn each_step_that_fails_is_told_with_what_to_do() {
             ],
             "  route   via 192.0.2.1\n  DNS     192.0.2.1 2001:db8::1\n  \
              TCP     FAILED: connection refused\n          \
-             -- the host answers, but nothing listens on\n          this port: is the service running? is the port\n          right?",
+             -- the host answers, but nothing listens on\n          this port: check the port and that the service\n          runs",
         ),
         (
             vec![
@@ -76,8 +76,8 @@ fn each_step_that_fails_is_told_with_what_to_do() {
                 StepResult::failed(Step::Tcp, "no answer in 8 s"),
             ],
             "  TCP     FAILED: no answer in 8 s\n          \
-             -- the host cannot be reached: is the VLAN here\n          \
-             that of the switch port? check gateway and\n          firewall, too; a switch port may take 50 s to\n          forward",
+             -- the host cannot be reached: check VLAN,\n          \
+             gateway and firewall; a switch port may take 50\n          s to forward",
         ),
         (
             vec![StepResult::failed(
@@ -101,7 +101,7 @@ fn each_step_that_fails_is_told_with_what_to_do() {
                 StepResult::failed(Step::Http, "invalid HTTP version parsed"),
             ],
             "  HTTP    FAILED: invalid HTTP version parsed\n          \
-             -- a server answers there, but not as expected:\n          is the URL right?",
+             -- a server answers there, but not as expected:\n          check the URL",
         ),
     ] {
         let text = shown(vec![given(1)], vec![(1, steps)]);
@@ -154,15 +154,15 @@ enp1s0f0np0 (52:54:00:c0:ff:01)
   address 192.0.2.10/24 from kernel argument ip=
   TCP     FAILED: connection refused
           -- the host answers, but nothing listens on
-          this port: is the service running? is the port
-          right?
+          this port: check the port and that the service
+          runs
 enp2s0f0np0 (52:54:00:c0:ff:02)
   carrier FAILED: none
           -- check cable and switch port
 enp3s0f0np0 (52:54:00:c0:ff:03)
   carrier ok
   address FAILED: DHCP: no answer after 90 s
-          -- is there a DHCP server in this network? a
+          -- check that this network has a DHCP server; a
           switch port may take 50 s to forward
 eth4 (52:54:00:c0:ff:02)
   carrier none yet
@@ -192,7 +192,7 @@ fn what_is_wrong_with_the_source_and_no_nic_at_all() {
             "network: no configuration, DHCP and SLAAC on every NIC",
             "FAULT network_data: expected JSON; it is not used",
             "no NIC found",
-            "-- is its driver in the ramdisk?"
+            "-- check that the ramdisk has its driver"
         ]
     );
     assert_eq!(lines[..3].concat().matches('x').count(), 60);

@@ -89,7 +89,7 @@ fn tells_which_step_fails() {
                 "http://192.0.2.77:6385".to_owned(),
                 vec![
                     on_link,
-                    "TCP failed: no route to host -- nobody answers for 192.0.2.77 on the link of eth0: is the prefix length /24 (the netmask) right? is the VLAN that of the switch port? is the host up? a switch port may take 50 s to forward",
+                    "TCP failed: no route to host -- nobody answers for 192.0.2.77 on the link of eth0: check the prefix length /24 (the netmask), the VLAN of the switch port, and that the host is up; a switch port may take 50 s to forward",
                 ],
             ),
             (

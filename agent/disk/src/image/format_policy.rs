@@ -84,7 +84,7 @@ impl FormatPolicy {
         Err(Failure::invalid_image(format!(
             "images of format {found} are not permitted ({list})"
         ))
-        .hint("see permitted_image_formats in the configuration of Ironic"))
+        .hint("use an image of a permitted format, or add this one to permitted_image_formats in Ironic's configuration"))
     }
 }
 

@@ -212,7 +212,7 @@ fn given_up(mirrors: &[Mirror<'_>], state: &DownloadState<'_>, budget: &RetryBud
         state.total_text(),
         budget.since.elapsed().as_secs(),
     ))
-    .hint("is the image server up and reachable from this host?")
+    .hint("check that the image server is up and reachable from this host")
 }
 
 /// The error if no mirror is left; it lists the error of each mirror.

@@ -225,7 +225,7 @@ fn a_secret_that_cannot_be_used_is_a_fault() {
         ),
         (
             json!({"data": {"nmstate": "interfaces:"}}),
-            "data.nmstate: expected base64, found other text -- is `stringData` meant?",
+            "data.nmstate: expected base64, found other text -- write plain text below `stringData`",
         ),
         (
             json!({"data": {"nmstate": "/w=="}}),

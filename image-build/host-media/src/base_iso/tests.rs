@@ -155,7 +155,7 @@ fn bases_that_cannot_be_used() {
         ),
         (
             garbage.clone(),
-            "found other content -- `landfall-image customize --reset` removes it",
+            "found other content -- remove it with `landfall-image customize --reset`",
         ),
     ] {
         let error = open(&image).unwrap_err().to_string();
