@@ -63,7 +63,7 @@ enum KindForm<'a> {
     Vrf {
         table: u32,
     },
-    /// The carrier of a MAC-VLAN or an IPVLAN.
+    /// The parent of a MAC-VLAN or an IPVLAN.
     Parent(&'a str),
     /// The other end of a veth.
     Peer(&'a str),

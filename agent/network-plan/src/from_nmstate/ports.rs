@@ -160,10 +160,10 @@ fn parents(all: &mut Interfaces, findings: &Findings) {
             continue;
         };
         let found = all.find(&name).or_else(|| all.position(&name));
-        let carrier = found.map(|index| &all.list[index]);
+        let parent = found.map(|index| &all.list[index]);
         let is_gone =
             |d: &Described| d.state == State::Absent && d.interface.kind != InterfaceKind::Ethernet;
-        if carrier.is_some_and(is_gone) && all.list[index].state == State::Up {
+        if parent.is_some_and(is_gone) && all.list[index].state == State::Up {
             findings.fault(&path, format!("{name} is absent"));
         }
         if has_circle(all, index) {
@@ -171,10 +171,10 @@ fn parents(all: &mut Interfaces, findings: &Findings) {
             all.list[index].parent = None;
             continue;
         }
-        let mac = carrier
+        let mac = parent
             .filter(|d| d.by_mac)
             .and_then(|d| d.interface.matches.mac);
-        let name = carrier.map_or(name, |d| d.name.clone());
+        let name = parent.map_or(name, |d| d.name.clone());
         if let Some((parent, parent_mac)) = all.list[index].interface.kind.parent_mut() {
             *parent_mac = mac;
             *parent = mac.is_none().then_some(name);

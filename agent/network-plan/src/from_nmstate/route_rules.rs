@@ -56,12 +56,12 @@ pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<RouteRule> {
     let mut rules: Vec<RouteRule> = Vec::new();
     for (wanted, priority) in with_priorities(wanted) {
         let path = wanted.path.clone();
-        let carrier = carrier(&wanted, top, all);
+        let owner = owner(&wanted, top, all);
         let rule = wanted.finish(priority);
         if rules.contains(&rule) {
             continue;
         }
-        if let Some(name) = carrier {
+        if let Some(name) = owner {
             attach(&rule, &name, &path, top, all);
         }
         rules.push(rule);
@@ -193,7 +193,7 @@ impl Wanted {
 /// the rule names, else one with a route in the rule's table, else one whose
 /// automatic routes are in that table, else the first with this address family,
 /// else the loopback interface.
-fn carrier(rule: &Wanted, top: &Fields, all: &Interfaces) -> Option<String> {
+fn owner(rule: &Wanted, top: &Fields, all: &Interfaces) -> Option<String> {
     if let Some(name) = &rule.incoming {
         if all.ignored.contains(name) {
             return None;

@@ -162,7 +162,7 @@ impl<'a> Entry<'a> {
         let is_ipv4 = destination.address.is_ipv4();
         let interface = match self.kind {
             Some(_) => None,
-            None => Some(carrier(name?, is_ipv4, fields, all)?),
+            None => Some(interface_of_route(name?, is_ipv4, fields, all)?),
         };
         let table = match self.vrf {
             Some(vrf) => table_of_vrf(vrf, self.table, fields, all)?,
@@ -281,7 +281,12 @@ fn table_of_vrf(name: &str, given: Option<u32>, fields: &Fields, all: &Interface
 }
 
 /// Index of the interface of a route.
-fn carrier(name: &str, is_ipv4: bool, fields: &Fields, all: &Interfaces) -> Option<usize> {
+fn interface_of_route(
+    name: &str,
+    is_ipv4: bool,
+    fields: &Fields,
+    all: &Interfaces,
+) -> Option<usize> {
     let Some(index) = all.find(name) else {
         let is_down = |d: &Described| d.name == name && d.state != State::Up;
         let is_known = all.ignored.iter().any(|ignored| ignored == name);

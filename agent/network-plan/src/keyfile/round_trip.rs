@@ -174,10 +174,12 @@ fn of_plan(plan: &NetworkPlan, interface: &Interface) -> Facts {
             // For a NIC that is identified by its address, the UUID of its profile
             // replaces its name.
             let by_mac = |i: &&Interface| i.matches.mac.is_some() && i.matches.mac == *parent_mac;
-            let carrier = plan.interfaces.iter().find(by_mac);
+            let parent_interface = plan.interfaces.iter().find(by_mac);
             Kind::Vlan {
                 id: *id,
-                parent: carrier.map(|i| uuid(i, &super::id(i))).or(parent.clone()),
+                parent: parent_interface
+                    .map(|i| uuid(i, &super::id(i)))
+                    .or(parent.clone()),
                 service: *service,
             }
         }
