@@ -30,8 +30,9 @@ impl fmt::Display for Expected {
     }
 }
 
-/// An answer of another server than the expected one, in words for the operator. Each text
-/// is one that `landfall_report::status::WayStep::is_unexpected_answer` knows.
+/// An answer of another server than the expected one, as a text for the operator. Each
+/// text is one that `landfall_report::status::WayStep::is_unexpected_answer`
+/// recognises.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnexpectedAnswer {
     /// Something else than Ironic answers at this URL. Check host, port and path in

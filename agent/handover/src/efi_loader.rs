@@ -90,7 +90,7 @@ pub struct NoLoader {
     loader: String,
     /// The name of the file that could name it.
     csv: String,
-    /// The programs on the partition, in words.
+    /// The programs on the partition, as a text for the error.
     found: String,
 }
 

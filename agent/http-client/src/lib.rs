@@ -147,8 +147,8 @@ impl HttpOptions {
 
 /// A client for images and related files.
 ///
-/// It has no total timeout on purpose: an image may take an hour. A request that
-/// must end sooner sets its own timeout (`RequestBuilder::timeout`).
+/// The client has no total timeout on purpose: an image may take an hour. A request
+/// that must end sooner sets its own timeout (`RequestBuilder::timeout`).
 ///
 /// # Errors
 /// Names the certificate or key that is unusable.

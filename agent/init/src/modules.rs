@@ -13,7 +13,7 @@ use super::module_file::{self, InsertError};
 
 type Insert = Box<dyn Fn(&Path) -> Result<(), InsertError> + Send + Sync>;
 
-/// Why init knows no modules.
+/// Why init cannot look up the modules of this ramdisk.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum IndexError {
     /// The list of the modules in the ramdisk is missing or unreadable, so init loads no

@@ -46,7 +46,7 @@ impl Ending {
         }
     }
 
-    /// The ending in words, for the console.
+    /// What init does now, for lines on the console.
     pub(super) fn doing(self) -> &'static str {
         match self {
             Self::Reboot => "rebooting",

@@ -65,7 +65,7 @@ fn within_bounds(timeout: Duration) -> Duration {
 /// Ironic accepts them again when the node is unlocked or enrolled again, or when a
 /// worker is free. While Ironic rejects them, the pause grows.
 ///
-/// Each heartbeat has the machine's status at that time in words.
+/// Each heartbeat has a line of text with the machine's status at that time.
 ///
 /// # Errors
 /// If the body cannot be written as JSON, which would be a bug in the agent.
@@ -121,7 +121,8 @@ fn log_accepted(count: u32, service: &Service) {
     }
 }
 
-/// The machine's status in words, without secrets. `None` if Ironic does not accept it.
+/// The machine's status as a line of text, without secrets. `None` if Ironic does not
+/// accept it.
 fn status_message(service: &Service) -> Option<String> {
     let takes_it = service.takes_status_message();
     let words = takes_it.then(|| status::now().in_words()).flatten()?;
@@ -153,7 +154,8 @@ enum Verdict {
     Locked,
     /// A retry may succeed.
     Failed,
-    /// Only an operator can change this. Contains what to check.
+    /// Ironic rejects the heartbeat until an operator changes something. Contains what
+    /// to check.
     Rejected(&'static str),
 }
 

@@ -65,7 +65,7 @@ fn outcome(state: u32, reason: u32) -> Option<Outcome> {
     }
 }
 
-/// `NMActiveConnectionStateReason` in words.
+/// The meaning of NetworkManager's `NMActiveConnectionStateReason`, for the operator.
 fn why(reason: u32) -> &'static str {
     match reason {
         2 => "a user has disconnected it",

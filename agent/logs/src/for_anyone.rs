@@ -1,9 +1,9 @@
 //! The archive of a fatal error, which anyone in the provisioning network may download
 //! without a token.
 //!
-//! It has less than the archive for Ironic: what the status pages show anyway, the
-//! hardware, and the kernel's own messages. It has none of these, because each may hold
-//! a secret in a form that nobody can recognise:
+//! This archive has less than the archive for Ironic: what the status pages show
+//! anyway, the hardware, and the kernel's own messages. It leaves out the following,
+//! because each may hold a secret in a form that nobody can recognise:
 //!
 //! * the kernel's command line, wherever the kernel quotes it: it also has the arguments
 //!   of other programs
@@ -78,7 +78,7 @@ fn members() -> Vec<Member> {
 /// The kernel quotes its command line in full, and again the arguments that it does not
 /// know, in lines that differ between its versions (init/main.c).
 fn without_command_line(records: Vec<Said>, command_line: Option<&str>) -> Vec<Said> {
-    // It quotes them without their own quotes.
+    // The kernel quotes the arguments without their own quotes.
     let words: Option<Vec<String>> = command_line.map(|line| {
         let words = line.split_whitespace().filter(|word| word.contains('='));
         let forms = words.flat_map(|word| [word.to_owned(), word.replace('"', "")]);

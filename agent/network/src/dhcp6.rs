@@ -1,10 +1,10 @@
 //! A DHCPv6 client (RFC 8415) for one interface.
 //!
-//! It starts if a router announces DHCP, or if the plan requires DHCP without a
-//! router. Addresses from router advertisements are the kernel's work. Like the
-//! DHCPv4 client it never gives up, and each interface has its own. [`machine`]
-//! decides what to do next, without sockets or clocks. `dhcproto` encodes and
-//! decodes the messages, and [`client`] sends and receives them.
+//! The client starts if a router announces DHCP, or if the plan requires DHCP without a
+//! router. Addresses from router advertisements are the kernel's work. Like the DHCPv4
+//! client it never gives up, and each interface has its own. [`machine`] decides what
+//! to do next, without sockets or clocks. `dhcproto` encodes and decodes the messages,
+//! and [`client`] sends and receives them.
 
 mod client;
 mod exchange;

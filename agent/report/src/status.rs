@@ -94,8 +94,8 @@ impl Status {
         Some(words)
     }
 
-    /// Whether the service has answered, in words. An unexpected answer is the last step of
-    /// a NIC's way to the service.
+    /// A text that says whether the service has answered. An unexpected answer is the
+    /// last step of a NIC's way to the service.
     pub fn service_in_words(&self) -> &'static str {
         let mut steps = self.network.nics.iter().flat_map(|nic| &nic.way);
         if self.service_answers {

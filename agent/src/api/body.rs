@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// The reason why a body could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// It is larger than [`LIMIT`].
+    /// The body is larger than [`LIMIT`].
     TooLarge,
     /// The client stopped in the middle.
     TooSlow,

@@ -1,6 +1,6 @@
 //! The status pages: what this machine is doing, for people and for monitoring.
 //!
-//! They need no token, because an operator whose machine hangs has none. They are
+//! The pages need no token, because an operator whose machine hangs has none. They are
 //! read-only, and have no secrets: see `landfall_report::status`.
 
 mod html;

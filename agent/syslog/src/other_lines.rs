@@ -148,7 +148,7 @@ fn event(record: &OurRecord) -> Event {
 
 #[cfg(test)]
 impl OtherLines {
-    /// These lines, without the kernel's log.
+    /// A source of these lines only, without the kernel's log.
     pub(super) fn of(waiting: VecDeque<Event>) -> Self {
         Self {
             new: channel(1).1,

@@ -95,7 +95,7 @@ impl Target {
         Some(extents.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Also records writes, zeroings and flushes in this journal.
+    /// From now on also records writes, zeroings and flushes in this journal.
     #[cfg(test)]
     pub fn keep_journal(&mut self, journal: crate::fixtures::Journal) {
         self.journal = Some(journal);

@@ -188,7 +188,7 @@ pub fn unlock(disk: &impl AtaCommands) -> io::Result<bool> {
     if before.frozen || try_passwords(disk)?.locked {
         return Err(wrong_password());
     }
-    // Its content can be erased now; the erase removes the password, too.
+    // The disk can be erased now; the erase removes the password, too.
     if let Err(error) = remove_password(disk) {
         tracing::warn!("cannot remove the password of the disk: {error}");
     }

@@ -1,9 +1,9 @@
 //! An image that is on the disk and verified, but that no firmware can see yet.
 //!
-//! Its first MiB, with boot code and partition table, is still in memory. The agent
-//! first adds what else the installed system needs (a config drive, an Ignition
-//! config). Then [`ProvenImage::commit`] makes everything visible at once. If the
-//! power fails at any moment before that, the disk does not boot.
+//! The first MiB of the image, with boot code and partition table, is still in memory.
+//! The agent first adds what else the installed system needs (a config drive, an
+//! Ignition config). Then [`ProvenImage::commit`] makes everything visible at once. If
+//! the power fails at any moment before that, the disk does not boot.
 
 use std::fs::{File, OpenOptions};
 use std::io;

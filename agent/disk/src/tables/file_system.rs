@@ -10,7 +10,7 @@ pub const PROBE_LEN: usize = 36 << 10;
 pub struct FileSystem {
     /// The name that mount(2) takes.
     pub kind: &'static str,
-    /// Its label, without padding.
+    /// The label of the file system, without padding.
     pub label: String,
 }
 

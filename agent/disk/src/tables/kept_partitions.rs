@@ -47,7 +47,7 @@ pub struct KeptPartitions {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("partition {number} of the disk cannot be kept together with the image: {reason}")]
 pub struct MergeError {
-    /// Its number on the disk.
+    /// The number of the partition on the disk.
     pub number: u32,
     pub reason: TableError,
 }

@@ -28,7 +28,7 @@ struct Core {
     thread_siblings: Vec<u32>,
 }
 
-/// A NIC. `numa_node` is -1 if the kernel knows no node.
+/// A NIC. `numa_node` is -1 if the kernel reports no node for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Nic {
     name: String,

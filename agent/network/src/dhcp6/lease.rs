@@ -36,8 +36,8 @@ pub struct Lease {
 /// An address and its lifetimes; `None` means forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeasedAddress {
-    /// It has no prefix: only routers know which addresses are on the link (RFC
-    /// 8415, 18.2.10.1).
+    /// The leased address. It has no prefix: only routers know which addresses are on
+    /// the link (RFC 8415, 18.2.10.1).
     pub address: Ipv6Addr,
     /// How long new connections may use the address as their source.
     pub preferred: Option<Duration>,

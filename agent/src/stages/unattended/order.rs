@@ -142,7 +142,7 @@ impl Order {
     ///
     /// # Errors
     /// If the kernel arguments are for the old installer and only a stream could
-    /// provide the image: the old installer knew no streams.
+    /// provide the image: the old installer did not support streams.
     pub(super) fn refuse_stream(
         &self,
         options: &InstallOptions,

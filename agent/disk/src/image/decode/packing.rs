@@ -5,7 +5,7 @@ use std::fmt;
 /// How an image is packed for the download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
-    /// Not packed.
+    /// The image is not packed.
     Raw,
     /// gzip, one or more members (RFC 1952).
     Gzip,
