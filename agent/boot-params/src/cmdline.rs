@@ -75,7 +75,7 @@ impl CommandLine {
         others
     }
 
-    /// These arguments, followed by `others`.
+    /// The arguments of this line, followed by those of `others`.
     #[must_use]
     pub fn followed_by(mut self, others: CommandLine) -> CommandLine {
         self.tokens.extend(others.tokens);

@@ -59,8 +59,8 @@ pub fn first_boot_arguments(line: &CommandLine) -> Vec<&str> {
     named(line, FIRST_BOOT)
 }
 
-/// Those of the [`first_boot_arguments`] that a first boot needs which gets its network
-/// from NetworkManager's files.
+/// The part of the [`first_boot_arguments`] that a first boot still needs if it gets
+/// its network from NetworkManager's files.
 pub fn arguments_with_files(line: &CommandLine) -> Vec<&str> {
     named(line, WITH_FILES)
 }

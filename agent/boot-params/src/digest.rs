@@ -88,7 +88,7 @@ pub enum DigestError {
         /// The start of the text.
         found: String,
     },
-    /// Not the form of a verification hash in Ignition.
+    /// The digest does not have the form of a verification hash in Ignition.
     #[error("expected sha256-HEX or sha512-HEX, found {0:?}")]
     NotOfIgnition(String),
     #[error("expected ALGORITHM:HEX, e.g. sha256:0123..., found {0:?}")]

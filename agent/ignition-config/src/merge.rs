@@ -18,7 +18,7 @@ const MOST: usize = 4096;
 pub(crate) struct Merged {
     pub(crate) files: BTreeMap<String, MergedFile>,
     pub(crate) units: BTreeMap<String, Unit>,
-    /// Each with its place in its config.
+    /// The certificate authorities, each with the place in the config that names it.
     pub(crate) authorities: Vec<(String, Resource)>,
     /// The number of JSON values in all configs.
     values: usize,

@@ -1,10 +1,10 @@
 //! Shell patterns as the kernel's aliases use them: `*`, `?`, `[abc]`, `[a-z]`,
 //! `[!a]`, `\x`.
 //!
-//! They match like `fnmatch(pattern, text, 0)`, which modprobe and udev use: `*`
-//! also matches `/` and a leading `.`, and a `[` without a closing bracket matches
-//! itself. Character classes (`[[:alpha:]]`) are not supported, because the
-//! kernel's `file2alias` never writes one.
+//! The patterns match like `fnmatch(pattern, text, 0)`, which modprobe and udev use:
+//! `*` also matches `/` and a leading `.`, and a `[` without a closing bracket matches
+//! itself. Character classes (`[[:alpha:]]`) are not supported, because the kernel's
+//! `file2alias` never writes one.
 
 /// Whether `pattern` matches the whole of `text`.
 ///

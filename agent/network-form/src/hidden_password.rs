@@ -8,7 +8,8 @@ pub(super) fn hide_password(url: &str) -> String {
         return url.to_owned();
     };
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
-    // A password with a slash makes a URL that does not work, but it is typed here.
+    // A password with a slash makes a URL that does not work, but the operator can
+    // enter one here.
     let end = match rest.rfind('@') {
         Some(at) if authority.contains('@') || !is_host(authority) => at,
         None if !is_host(authority) => rest.len(),

@@ -28,7 +28,7 @@ pub struct OfferedNic {
     pub description: String,
 }
 
-/// Why the network stays as it is, in words for the operator.
+/// Why the operator cannot change the network now. The console shows the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NetworkStays(pub &'static str);

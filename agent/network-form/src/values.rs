@@ -143,7 +143,7 @@ impl Values {
         values
     }
 
-    /// The text of a field that is typed.
+    /// The text of a field into which the operator types. `None` for other fields.
     pub(super) fn text_mut(&mut self, field: Field) -> Option<&mut String> {
         match field {
             Field::Vlan => Some(&mut self.vlan),
@@ -155,7 +155,7 @@ impl Values {
         }
     }
 
-    /// These values, to be shown.
+    /// The values as the console shows them: without the password of the URL.
     pub(super) fn with_hidden_password(&self) -> Self {
         Self {
             url: hide_password(&self.url),

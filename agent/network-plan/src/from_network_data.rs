@@ -30,17 +30,17 @@ pub enum NetworkDataError {
     /// Holds its length in bytes.
     #[error("expected at most {LARGEST} bytes, found {0}")]
     TooLong(usize),
-    /// Not JSON. Holds the parser's message.
+    /// The document is not JSON. Holds the parser's message.
     #[error("expected JSON: {0}")]
     Syntax(String),
     #[error("expected an object with links and networks")]
     Shape,
     #[error("it describes no link")]
     Empty,
-    /// It has links, but none can be used. Holds the faults of the links.
+    /// The document has links, but none can be used. Holds the faults of the links.
     #[error("no link can be used")]
     NoLink(Vec<String>),
-    /// It has usable links, but no usable network. Holds all faults of the document.
+    /// The document has usable links, but no usable network. Holds all faults of the document.
     #[error("no network can be used")]
     NoNetwork(Vec<String>),
 }

@@ -53,8 +53,8 @@ pub struct Interface {
     /// The bond, bridge, team or VRF that it is a port of. A port has no addresses,
     /// unless its controller is a VRF.
     pub controller: Option<String>,
-    /// Its place in the controller's list of ports, from 0. A bond without a MAC
-    /// takes the MAC of its first port.
+    /// The interface's place in the controller's list of ports, from 0. A bond without
+    /// a MAC takes the MAC of its first port.
     pub port_number: usize,
     pub mtu: Option<u32>,
     /// Hardware address to give to the device. The ramdisk applies only a fixed

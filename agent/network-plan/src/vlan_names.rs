@@ -31,8 +31,9 @@ impl NetworkPlan {
         }
     }
 
-    /// Some options of a bond name a port. If the name of the NIC was not known,
-    /// such an option contains its hardware address; this replaces it.
+    /// Some options of a bond name a port. If the name of the NIC was not known, such
+    /// an option contains its hardware address. This function replaces the address with
+    /// the name.
     fn name_bond_ports(&mut self, nic: &str, macs: &[MacAddr]) {
         for interface in &mut self.interfaces {
             if let InterfaceKind::Bond { options } = &mut interface.kind {

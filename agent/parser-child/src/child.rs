@@ -27,7 +27,7 @@ pub enum Fault {
     Start(String),
     #[error("its parser has no answer after {} s", .0.as_secs())]
     Late(Duration),
-    /// It reads its input, but too slowly.
+    /// The parser reads its input, but too slowly.
     #[error("its parser has taken {} s for all its answers", .0.as_secs())]
     Slow(Duration),
     /// Holds how it ended.
@@ -76,7 +76,7 @@ impl Child {
             .arg0("landfall-agent")
             .args(&program.arguments)
             .arg(parser)
-            // It may hold a password of a proxy.
+            // The environment may hold the password of a proxy.
             .env_clear()
             .stdin(input)
             .stdout(OwnedFd::from(of_child))
@@ -170,13 +170,13 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It has nothing to put in order.
+        // The parser has nothing to put in order, so kill its process.
         let killed = self.process.as_mut().map(process::Child::kill);
         if killed.is_none() || self.end().is_some() {
             return;
         }
-        // It waits in the kernel for a drive. Only this thread waits with it, so that no
-        // zombie stays.
+        // The process still waits in the kernel for a drive. Only this thread waits for
+        // its end, so that no zombie stays.
         if let Some(mut process) = self.process.take() {
             tracing::debug!("the parser in process {} waits for a drive", process.id());
             thread::spawn(move || process.wait());

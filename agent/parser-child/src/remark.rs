@@ -7,7 +7,7 @@ use landfall_sys::confinement::SYSTEM_CALLS;
 /// What is worse than it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remark {
-    /// These could not be taken from the child.
+    /// The privileges that the agent could not take from the child.
     Missing(Vec<String>),
     /// The agent parses in its own process, for this reason.
     Here(String),

@@ -172,7 +172,7 @@ impl Settings {
         files.map(|(_, file)| file.content.clone()).collect()
     }
 
-    /// These settings with the part of the ramdisk that is for this machine.
+    /// Returns the settings with the part of the ramdisk that is for this machine.
     pub fn with_embedded(self, embedded: Embedded) -> Self {
         let embedded = Embedded {
             keyfiles: self.ignition.keyfiles.clone(),
@@ -181,8 +181,8 @@ impl Settings {
         Self { embedded, ..self }
     }
 
-    /// These settings with what an operator has given in the form. It replaces the
-    /// network of all other sources.
+    /// Returns the settings with what an operator has given in the form. The form
+    /// replaces the network of all other sources.
     pub fn with_form(mut self, form: Option<FormArguments>) -> Self {
         if let Some(form) = &form {
             self.command_line = form.replace_network_of(&self.command_line);

@@ -1,7 +1,7 @@
 //! Reads virtual media, which Ironic inserts into a host's drives in addition to
 //! the kernel.
 //!
-//! They can hold three things, each found by its own rule (`volumes.rs`):
+//! The media can hold three things, each found by its own rule (`volumes.rs`):
 //! configuration files, `parameters.txt` and the network of the host. A network boot
 //! gets these from its boot server instead. The agent reads only removable media,
 //! because a partition labelled `config-2` on a disk belongs to whatever the disk

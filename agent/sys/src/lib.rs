@@ -1,7 +1,7 @@
 //! Thin safe wrappers for system calls: `unsafe` is only in this crate.
 //!
-//! It uses no other crate of the agent. A few modules without `unsafe` are here because
-//! several crates need them: /sys and /proc, state files, dates, pauses between
+//! This crate uses no other crate of the agent. A few modules without `unsafe` are here
+//! because several crates need them: /sys and /proc, state files, dates, pauses between
 //! attempts.
 
 #![allow(unsafe_code)]

@@ -11,7 +11,8 @@ use crate::setting::{Origin, Setting};
 pub struct ListedSetting<'a> {
     /// The kernel argument that sets it, or the option if there is no argument.
     pub key: &'static str,
-    /// Its value as text, with secrets masked; empty if there is none.
+    /// The value of the setting as text, with secrets masked; empty if the setting has
+    /// none.
     pub value: String,
     pub origin: &'a Origin,
 }

@@ -46,9 +46,9 @@ pub struct VlanArgument {
     /// The argument as written on the command line.
     pub text: String,
     pub name: String,
-    /// Its VLAN id: the digits at the end of the name.
+    /// The VLAN id: the digits at the end of the name.
     pub id: u16,
-    /// The interface that carries the VLAN.
+    /// The parent of the VLAN.
     pub parent: DeviceSpec,
 }
 

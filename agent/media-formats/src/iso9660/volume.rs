@@ -52,8 +52,8 @@ impl<R: Read + Seek> Iso<R> {
         Ok(iso)
     }
 
-    /// Also true if the root directory cannot be read: the error is reported when a
-    /// file is read.
+    /// Whether the volume has names of Rock Ridge. Also true if the root directory
+    /// cannot be read: the error is reported when a file is read.
     fn has_rock_ridge(&mut self) -> bool {
         let Some(sector) = self.sector(self.root.offset) else {
             return true;

@@ -20,8 +20,8 @@ pub(super) struct Draft<'a> {
     /// The name and the UUID of the profile, by which other files refer to it.
     pub(super) id: Option<String>,
     pub(super) uuid: Option<String>,
-    /// Its controller and its parent are the texts of the file until
-    /// [`super::references`] resolves them.
+    /// The interface of the profile. Its controller and its parent are the texts of the
+    /// file until [`super::references`] resolves them.
     pub(super) interface: Interface,
 }
 

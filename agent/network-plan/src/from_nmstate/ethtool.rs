@@ -147,7 +147,7 @@ fn features(fields: &Fields, described: &mut Described) {
             Some((_, _, setting)) => (*setting).to_owned(),
             None if kernel_features.clone().any(|known| known == name) => format!("feature-{name}"),
             None => {
-                fields.fault(name, "NetworkManager knows no such feature");
+                fields.fault(name, "NetworkManager has no feature of this name");
                 continue;
             }
         };

@@ -49,7 +49,8 @@ impl Parser for ConfigParser {
     /// The files inside a config have 16 MiB at most, and a third more as Base64.
     const LARGEST_ANSWER: usize = 32 << 20;
     type Question = ();
-    // A text: the agent trusts no answer of a child, so a typed error would say no more.
+    // The error is a text: the agent trusts no answer of a child, so an enum would say
+    // no more.
     type Answer = Result<ConfigIgn, String>;
 
     fn new(input: Input) -> Self {

@@ -134,7 +134,8 @@ pub enum MediumError {
     /// The drive or the file system has a fault, in the words of the parser.
     #[error("{0}")]
     Unreadable(String),
-    /// Its parser has one, so there may be a file system that is needed.
+    /// The parser of the medium has a fault, so there may be a file system that is
+    /// needed.
     #[error(transparent)]
     Parser(#[from] Fault),
 }

@@ -64,12 +64,13 @@ pub(super) fn push_silent(faults: &mut Vec<String>, node: &Path) {
 }
 
 impl<'a> Drives<'a> {
-    /// Those whose media Ironic or an operator inserts.
+    /// The drives whose media Ironic or an operator inserts.
     pub(super) fn new(places: &'a Places, media_wait: &MediaWait) -> Self {
         Self::up_to(USB_DISK_LIMIT, places, media_wait)
     }
 
-    /// Also USB disks of any size: an ISO may have been written to a USB stick.
+    /// The same drives, and USB disks of any size: an ISO may have been written to a
+    /// USB stick.
     pub(super) fn and_sticks(places: &'a Places, media_wait: &MediaWait) -> Self {
         Self::up_to(u64::MAX, places, media_wait)
     }
