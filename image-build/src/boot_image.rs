@@ -151,7 +151,7 @@ fn settings(files: &Ext4Files<Partition<'_>>) -> Result<BootSettings> {
 pub(crate) fn most_bytes(head: &[u8]) -> Result<u64> {
     let disk = if head.starts_with(MAGIC) {
         let header = Header::parse(head).map_err(|reason| anyhow::anyhow!("qcow2: {reason}"))?;
-        // Its tables and refcounts, and clusters that are no longer used.
+        // The file also has tables and refcounts, and clusters that are no longer used.
         header.size.saturating_add(header.size / 4)
     } else {
         table_in(head).context(EXPECTED)?.image_size()

@@ -72,8 +72,9 @@ async fn control(arguments: &ControllerArguments) -> Result<()> {
             _ = upkeep.tick() => forget_removed_hosts(&running.service),
         }
     };
-    // Both at the same time, because Kubernetes kills a pod that takes too long. The
-    // images also end after an error, slowly: a host may be reading its image.
+    // Stop the controller and the image service at the same time, because Kubernetes
+    // kills a pod that takes too long. The image service also stops after an error,
+    // slowly: a host may be reading its image.
     stop.send_replace(true);
     let controller = async {
         match ended {

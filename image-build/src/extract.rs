@@ -71,7 +71,7 @@ struct Outputs<'a> {
 
 impl Outputs<'_> {
     fn configuration(&mut self, files: &[HostFile]) -> Result<()> {
-        // They may hold passwords, and the ramdisk has them as 0600.
+        // The files may hold passwords, and the ramdisk has them as 0600.
         files.iter().try_for_each(|file| {
             let name = format!("{FILES}/{}", file.path);
             self.write(&name, &mut &*file.bytes, 0o600)

@@ -63,8 +63,8 @@ impl Format {
 pub(crate) struct Host {
     pub(crate) key: HostKey,
     pub(crate) format: Format,
-    /// Its network, from the Secret that the resource names. It has been checked
-    /// with the parser that the ramdisk uses. [`Document::None`]: no Secret, or one
-    /// without network data.
+    /// The network of the host, from the Secret that the resource names. It has been
+    /// checked with the parser that the ramdisk uses. [`Document::None`]: no Secret, or
+    /// one without network data.
     pub(crate) network: Document,
 }

@@ -128,7 +128,7 @@ impl Images {
     }
 }
 
-/// The error in words for people who know the resource, but not the name in the store
+/// The error as a text for people who know the resource, but not the name in the store
 /// or the builder.
 fn reason(error: &PutError) -> String {
     match error {

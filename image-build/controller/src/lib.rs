@@ -1,8 +1,8 @@
 //! Turns `PreprovisioningImage` resources of metal3 into images of the image
 //! service.
 //!
-//! It takes the place of OpenShift's image-customization-controller, and of the
-//! controller that metal3's baremetal-operator runs by default. The contract is
+//! The controller takes the place of OpenShift's image-customization-controller, and of
+//! the controller that metal3's baremetal-operator runs by default. The contract is
 //! that of baremetal-operator's `PreprovisioningImageReconciler`
 //! (pkg/controllers/preprovisioningimage_controller.go).
 //!

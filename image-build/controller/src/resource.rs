@@ -21,8 +21,8 @@ pub(crate) const ASSISTED_SERVICE: &str = "infraenvs.agent-install.openshift.io"
 /// In characters: the longest name that Kubernetes accepts.
 const MAX_NAME: usize = 253;
 
-/// The resource. `spec` and `status` are not typed: one resource whose field has an
-/// unexpected type would otherwise make the whole list unreadable.
+/// The resource. `spec` and `status` stay JSON and get no types: one resource whose
+/// field has an unexpected type would otherwise make the whole list unreadable.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct PreprovisioningImage {
     #[serde(default)]

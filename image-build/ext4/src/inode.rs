@@ -58,7 +58,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind in words, for error messages.
+    /// The kind as error messages name it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

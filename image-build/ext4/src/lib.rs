@@ -1,10 +1,10 @@
 //! Changes files of an ext4 file system in an image, without a mount and without
 //! privileges.
 //!
-//! It is made for the boot partition of a finished image: it replaces the content of
-//! small files, creates files and directories, and gives them the SELinux label of
-//! their directory. It is no driver: it deletes nothing, and knows neither block
-//! maps nor inline data.
+//! The crate is made for the boot partition of a finished image: it replaces the
+//! content of small files, creates files and directories, and gives them the SELinux
+//! label of their directory. It is no driver: it deletes nothing, and knows neither
+//! block maps nor inline data.
 //!
 //! * It opens only a clean file system all of whose features it knows, and checks
 //!   every checksum of what it reads.

@@ -166,7 +166,7 @@ impl Reader<'_> {
     }
 }
 
-/// The type of a value in words, without its content.
+/// The type of a value as errors name it, without its content.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",

@@ -173,7 +173,7 @@ impl BaseRamdisk {
         if self.may_end_in_lz4 {
             between.extend([0; END_OF_LZ4]);
         }
-        // It comes after the zeros, because it can be a frame.
+        // The padding comes after the zeros, because it can be a frame.
         between.extend(padding_after(self.compression, padded_bytes));
         image.push(Piece::Own(between.into()));
         image.push(Piece::Own(addition.into()));

@@ -31,7 +31,7 @@ pub struct BaseFiles {
     pub iso: PathBuf,
     /// A ramdisk for network boot; by default the ISO's.
     pub ramdisk: Option<PathBuf>,
-    /// Its kernel; by default the ISO's.
+    /// The kernel for the ramdisk; by default the ISO's.
     pub kernel: Option<PathBuf>,
 }
 

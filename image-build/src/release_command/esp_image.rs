@@ -1,8 +1,8 @@
 //! `esp.img`: the EFI system partition for Ironic's setting `bootloader`. Ironic
 //! puts it on the ISOs that it makes of kernel and ramdisk for virtual media.
 //!
-//! It holds Debian's shim and signed GRUB, which start Debian's signed kernel also
-//! with Secure Boot. The GRUB for media has the prefix /boot/grub, the default of
+//! The image holds Debian's shim and signed GRUB, which start Debian's signed kernel
+//! also with Secure Boot. The GRUB for media has the prefix /boot/grub, the default of
 //! Ironic's `grub_config_path`.
 
 use std::fs;

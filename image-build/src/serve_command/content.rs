@@ -36,7 +36,7 @@ pub(super) struct Content<'a> {
 #[derive(Default)]
 struct Known {
     hosts: HashSet<String>,
-    /// Those whose file is empty.
+    /// The hosts whose file is empty.
     empty: HashSet<String>,
 }
 

@@ -28,7 +28,7 @@ pub enum WholeError {
     )]
     UnknownFormat {
         offset: u64,
-        /// Its first bytes.
+        /// The first bytes at this offset.
         found: String,
     },
     #[error(

@@ -152,7 +152,7 @@ fn advice(name: &str) -> String {
                 "install it (apt-get install {name}), or fetch it (apt-get download {real}) and pass the file with --kernel-deb"
             )
         }
-        None => "apt knows no package of that name (apt-cache search linux-image lists kernels)"
+        None => "apt finds no package of that name (apt-cache search linux-image lists kernels)"
             .to_owned(),
     }
 }
