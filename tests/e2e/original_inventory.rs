@@ -69,7 +69,7 @@ const DIFFERENCES: [(&str, &str); 14] = [
     ),
     (
         "/inventory/interfaces/*/speed_mbps",
-        "Ironic's agent asks lshw, which knows no virtio",
+        "Ironic's agent asks lshw, which does not support virtio",
     ),
 ];
 

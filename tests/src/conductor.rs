@@ -231,7 +231,7 @@ impl Conductor {
         self.shared.memory().heartbeats
     }
 
-    /// The status in words of each heartbeat that had one, also of rejected heartbeats.
+    /// The status text of each heartbeat that had one, also of rejected heartbeats.
     #[must_use]
     pub fn status_messages(&self) -> Vec<String> {
         self.shared.memory().status_messages.clone()

@@ -184,7 +184,7 @@ impl Node {
             .await
     }
 
-    /// The status in words of the agent's last heartbeat, as Ironic keeps it.
+    /// The status text of the agent's last heartbeat, as Ironic keeps it.
     pub(super) async fn status_message(&self) -> Result<String> {
         let node = self.api.node(&self.name).await?;
         let kept = &node["driver_internal_info"];

@@ -222,7 +222,7 @@ impl Place {
         Ok(())
     }
 
-    /// Ironic keeps the status in words of the agent's last heartbeat, as docs/events.md
+    /// Ironic keeps the status text of the agent's last heartbeat, as docs/events.md
     /// says: of one between two commands or during a command.
     async fn kept_status_message(&self, lab: &Lab) -> Result<()> {
         let message = self.node.status_message().await?;
