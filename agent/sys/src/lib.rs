@@ -1,4 +1,5 @@
-//! Thin safe wrappers for system calls: `unsafe` is only in this crate.
+//! Thin safe wrappers for system calls and processor instructions: `unsafe` is only in
+//! this crate.
 //!
 //! This crate uses no other crate of the agent. A few modules without `unsafe` are here
 //! because several crates need them: /sys and /proc, state files, dates, pauses between
@@ -33,6 +34,11 @@ pub mod scsi_generic;
 #[cfg(feature = "sealed-file")]
 pub mod sealed_file;
 pub mod service_notify;
+#[cfg(target_arch = "x86_64")]
+pub mod sha2_avx2;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "sha2_avx2/absent.rs"]
+pub mod sha2_avx2;
 pub mod state_file;
 pub mod sysfs;
 pub mod system_path;
