@@ -137,6 +137,7 @@ lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 bench: build image peers kube-apiserver ## Measure run times and print tables (docs/benchmarks.md)
 	cargo run -q -p landfall-bench -- --prepare
 	cargo bench -q -p landfall-disk --bench stages
+	cargo bench -q -p landfall-download --bench digests
 	$(auditable_build) -q -p landfall-image
 	cargo run -q -p landfall-bench -- --runs $(RUNS)
 	cargo run -q -p landfall-kubernetes-tests --bin controller-bench
