@@ -99,6 +99,11 @@ impl Hasher {
     }
 }
 
+/// The SHA-256 of bytes that the agent compares only with its own results.
+pub fn sha256(bytes: &[u8]) -> Box<[u8]> {
+    Hasher::new(Algorithm::Sha256).with_suffix(bytes)
+}
+
 impl State {
     fn update(&mut self, bytes: &[u8]) {
         match self {

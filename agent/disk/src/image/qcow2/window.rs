@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use sha2::{Digest as _, Sha256};
+use landfall_download::digest::sha256;
 
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::image::pipeline::UNIT;
@@ -20,7 +20,7 @@ pub type Fingerprint = [u8; 16];
 
 pub fn fingerprint(bytes: &[u8]) -> Fingerprint {
     let mut short = Fingerprint::default();
-    short.copy_from_slice(&Sha256::digest(bytes)[..16]);
+    short.copy_from_slice(&sha256(bytes)[..16]);
     short
 }
 
