@@ -76,6 +76,11 @@ impl BaseUrl {
         (self.scheme == Scheme::Http)
             .then(|| format!("(http,{}){}", self.authority, self.directory))
     }
+
+    /// Whether the host is an IPv6 address. It is in brackets then.
+    pub(crate) fn is_ipv6(&self) -> bool {
+        self.authority.starts_with('[')
+    }
 }
 
 #[cfg(test)]
@@ -107,6 +112,7 @@ mod tests {
                 (base.as_url().as_str(), base.as_grub_path().as_deref()),
                 (url, grub)
             );
+            assert_eq!(base.is_ipv6(), text.contains('['));
         }
         for text in [
             "",

@@ -118,9 +118,43 @@ pub(crate) fn set_kargs(arguments: &KernelArgs) -> String {
     format!("set kargs=\"{arguments}\"\n")
 }
 
+/// The script of the loader for UEFI HTTP boot. It fetches the tree's menu until it has
+/// it. GRUB takes over the address that the firmware got; if it cannot reach the server
+/// with it, it asks for one itself. `configfile` ignores an error and then shows nothing.
+pub(crate) fn fetch_network_menu(place: &str, ipv6: bool) -> String {
+    // GRUB has no DHCPv6 under UEFI, but it listens to routers.
+    let configure = if ipv6 {
+        "net_ipv6_autoconf"
+    } else {
+        "net_dhcp"
+    };
+    format!(
+        "while true; do
+  configfile {place}grub/grub.cfg
+  {configure}
+  configfile {place}grub/grub.cfg
+  echo \"Landfall: cannot load {place}grub/grub.cfg\"
+  echo \"Trying again in 5 seconds\"
+  sleep 5
+done
+"
+    )
+}
+
+/// Sets `boot_nic` to the argument that names the card through which GRUB was loaded. The
+/// agent configures this card first. After a DHCP request of its own GRUB does not say
+/// which card that is; with a single card it is clear.
+const BOOT_NIC: &str = "\
+set boot_nic=
+if [ -n \"$net_default_mac\" ]; then
+  set boot_nic=BOOTIF=01-$net_default_mac
+elif [ -n \"$net_efinet0_dhcp_mac\" -a -z \"$net_efinet1_dhcp_mac\" ]; then
+  set boot_nic=BOOTIF=01-$net_efinet0_dhcp_mac
+fi
+";
+
 /// The menu of a network boot. The second ramdisk is for what an operator adds to
-/// the tree. `$net_default_mac` is the card through which GRUB
-/// was loaded. The agent configures this card first.
+/// the tree.
 ///
 /// With `http`, GRUB fetches kernel and ramdisk from there. Debian's signed GRUB
 /// has only TFTP built in and must load its HTTP module, which is next to this
@@ -130,11 +164,11 @@ pub(crate) fn network_menu(arguments: &KernelArgs, http: Option<&str>) -> String
     let http =
         http.map(|place| format!("if [ \"$lockdown\" != y ]; then\n\x20 set place={place}\nfi\n"));
     format!(
-        "set timeout={TIMEOUT}\nset default=0\n{TERMINALS}{}set place=/\n{}{}",
+        "set timeout={TIMEOUT}\nset default=0\n{TERMINALS}{}{BOOT_NIC}set place=/\n{}{}",
         set_kargs(arguments),
         http.unwrap_or_default(),
         entry(
-            "linux ${place}vmlinuz $kargs BOOTIF=01-$net_default_mac",
+            "linux ${place}vmlinuz $kargs $boot_nic",
             "initrd ${place}initrd.img ${place}images/ignition.img",
             &[
                 "Landfall: cannot load ${place}vmlinuz, ${place}initrd.img",
@@ -164,6 +198,8 @@ mod tests {
             set_kargs(&arguments()),
             network_menu(&arguments(), None),
             network_menu(&arguments(), Some("(http,192.0.2.1:8080)/boot/")),
+            fetch_network_menu("(http,192.0.2.1:8080)/boot/", false),
+            fetch_network_menu("(http,[fd00::1]:8080)/boot/", true),
         ];
         let dir = tempfile::tempdir().unwrap();
         for script in scripts {
@@ -215,7 +251,7 @@ mod tests {
     fn network_menus_fetch_from_where_they_should() {
         let by_tftp = network_menu(&arguments(), None);
         assert!(by_tftp.contains("\nset place=/\nfunction "), "{by_tftp}");
-        let linux = "  linux ${place}vmlinuz $kargs BOOTIF=01-$net_default_mac\n";
+        let linux = "  linux ${place}vmlinuz $kargs $boot_nic\n";
         assert!(by_tftp.contains(linux), "{by_tftp}");
 
         let menu = network_menu(&arguments(), Some("(http,192.0.2.1:8080)/boot/"));

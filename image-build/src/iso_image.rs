@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, Result, bail};
-use landfall_initramfs::temporary;
+use anyhow::{Context as _, Result};
 use landfall_media_formats::layout::{KERNEL, RAMDISK};
 use landfall_media_formats::{coreos_image, fat};
 
 use crate::areas;
 use crate::boot_parts::{self, Part};
 use crate::coreos_image::PlacedImage;
+use crate::external_program::run;
+use crate::grub_core::GrubCore;
 use crate::kernel_args::KernelArgs;
 use crate::medium_identity::MediumIdentity;
 use crate::{checksums, coreos_layout, grub_cfg};
@@ -256,25 +257,14 @@ pub(crate) fn fat_image(files: &[(&str, Vec<u8>)], serial: u32) -> Result<Vec<u8
 }
 
 fn grub_core(medium: &Medium<'_>, work: &Path, format: &str, modules: &[&str]) -> Result<Vec<u8>> {
-    let config = work.join(format!("{format}.cfg"));
-    let core = work.join(format!("{format}.core"));
-    fs::write(&config, grub_cfg::find_medium(&medium.identity.volume_uuid))
-        .context("cannot write GRUB's first script")?;
-    run(Command::new("grub-mkimage")
-        .args([
-            "-O",
-            format,
-            "-p",
-            "/boot/grub",
-            "-d",
-            &format!("/usr/lib/grub/{format}"),
-            "-c",
-        ])
-        .arg(&config)
-        .arg("-o")
-        .arg(&core)
-        .args(modules))?;
-    fs::read(&core).context("cannot read GRUB's core image")
+    let core = GrubCore {
+        format,
+        prefix: "/boot/grub",
+        script: &grub_cfg::find_medium(&medium.identity.volume_uuid),
+        memory_disk: None,
+        modules,
+    };
+    core.make(work)
 }
 
 /// Gives every file and directory the time of the build.
@@ -286,28 +276,4 @@ fn set_times(path: &Path, epoch: u32) -> std::io::Result<()> {
     }
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(epoch.into());
     File::open(path)?.set_times(FileTimes::new().set_modified(time).set_accessed(time))
-}
-
-/// Runs a program in the same locale and time zone on every machine.
-fn run(command: &mut Command) -> Result<()> {
-    let program = PathBuf::from(command.get_program());
-    let output = temporary::run(command.envs([("LC_ALL", "C"), ("TZ", "UTC")]));
-    let output = output.with_context(|| format!("cannot run {}", program.display()))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    let mut last: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty() && !line.contains(" : NOTE : "))
-        .rev()
-        .take(3)
-        .collect();
-    last.reverse();
-    bail!(
-        "{} ended with {}: {}",
-        program.display(),
-        output.status,
-        last.join(" / ")
-    )
 }

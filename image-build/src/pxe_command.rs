@@ -22,6 +22,9 @@ struct PxeSummary {
     path: PathBuf,
     files: Vec<FileSummary>,
     kernel_args: String,
+    /// The first file of a UEFI HTTP boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http_boot_url: Option<String>,
     warnings: Vec<String>,
     ramdisk: build::Summary,
 }
@@ -103,6 +106,7 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
         path: directory.clone(),
         files: summaries,
         kernel_args,
+        http_boot_url: pxe_tree::http_boot_url(&files, arguments.base_url.as_ref()),
         warnings,
         ramdisk,
     };
@@ -136,8 +140,15 @@ fn text(summary: &PxeSummary, directory: &Path) -> String {
         .iter()
         .map(|file| format!("{} ({})", file.name, megabytes(file.bytes)))
         .collect();
+    // The loader has no signature, and the failure on the host does not say so.
+    let http_boot = match &summary.http_boot_url {
+        Some(url) => {
+            format!("\n  http     {url} (Secure Boot refuses it: use an ISO or a signed UKI there)")
+        }
+        None => String::new(),
+    };
     format!(
-        "{}: {}\n{}\n  kargs    {}",
+        "{}: {}\n{}\n  kargs    {}{http_boot}",
         directory.display(),
         files.join(", "),
         ramdisk_lines(&summary.ramdisk),

@@ -5,6 +5,7 @@
 //! |---------------------------|-----------------|---------------------------------|
 //! | iPXE (card or chainload)  | `boot.ipxe`     | kernel, ramdisk                 |
 //! | UEFI, Secure Boot or not  | `shimx64.efi`   | `grubx64.efi`, `grub/grub.cfg`  |
+//! | UEFI HTTP boot            | `httpx64.efi`   | `grub/grub.cfg`, by HTTP        |
 //! | BIOS without iPXE         | `undionly.kpxe` | `boot.ipxe`, named by DHCP      |
 //!
 //! The tree also has the files of CoreOS' network boot under their names, for menus
@@ -13,7 +14,8 @@
 //! ignition wrap` or `pxe network wrap` replaces it.
 //!
 //! Under Secure Boot, iPXE cannot be used: the firmware checks what Debian's iPXE
-//! starts against its own keys, and it accepts Debian's kernel only through shim.
+//! starts against its own keys, and it accepts Debian's kernel only through shim. The same
+//! is true of `httpx64.efi`, which has no signature ([`crate::http_loader`]).
 
 use std::path::Path;
 
@@ -24,14 +26,21 @@ use crate::areas::IGNITION_PATH as IGNITION;
 use crate::base_url::BaseUrl;
 use crate::boot_parts::{self, Part};
 use crate::coreos_layout::{self, empty_ramdisk};
-use crate::grub_cfg;
 use crate::kernel_args::KernelArgs;
+use crate::{grub_cfg, http_loader};
 
 /// A file of the tree other than kernel and ramdisk. In a list of files the menus
 /// come last, after the files that they name.
 pub(crate) struct TreeFile {
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
+}
+
+/// Where UEFI firmware can fetch its first file by HTTP; `None` if the tree has no loader
+/// for that.
+pub(crate) fn http_boot_url(files: &[TreeFile], base: Option<&BaseUrl>) -> Option<String> {
+    let has_loader = files.iter().any(|file| file.name == http_loader::NAME);
+    Some(base.filter(|_| has_loader)?.as_url() + http_loader::NAME)
 }
 
 pub(crate) const KERNEL: &str = "vmlinuz";
@@ -89,6 +98,9 @@ pub(crate) fn files(
             )),
         }
     }
+    if let Some(base) = base {
+        warnings.extend(add_http_loader(base, &mut files)?);
+    }
     for name in [coreos_layout::ROOTFS, IGNITION] {
         let bytes = empty_ramdisk();
         files.push(TreeFile { name, bytes });
@@ -102,6 +114,28 @@ pub(crate) fn files(
         bytes: ipxe_script(arguments, base).into_bytes(),
     });
     Ok((files, warnings))
+}
+
+/// Adds the loader for UEFI HTTP boot, or returns the reason why it is left out.
+fn add_http_loader(base: &BaseUrl, files: &mut Vec<TreeFile>) -> Result<Option<String>> {
+    const LOSS: &str = "UEFI hosts cannot boot this tree by HTTP";
+    let name = http_loader::NAME;
+    let missing = boot_parts::missing(&http_loader::PARTS);
+    if let Some(part) = missing.first() {
+        return Ok(Some(format!(
+            "{name} is left out, package {} is not installed: {LOSS}",
+            part.package
+        )));
+    }
+    match http_loader::build(base)? {
+        Some(bytes) => files.push(TreeFile { name, bytes }),
+        None => {
+            return Ok(Some(format!(
+                "{name} is left out, GRUB does not support https: {LOSS} -- give an http URL, or build one file with landfall-image uki"
+            )));
+        }
+    }
+    Ok(None)
 }
 
 fn read(part: Part) -> Result<Option<Vec<u8>>> {
@@ -168,5 +202,21 @@ goto start
         assert!(warnings.contains(
             &"GRUB does not support https: it fetches kernel and ramdisk by TFTP".to_owned()
         ));
+        assert!(!names.contains(&"httpx64.efi"), "{names:?}");
+        let left_out = |text: &String| text.starts_with("httpx64.efi is left out, ");
+        assert!(warnings.iter().any(left_out), "{warnings:?}");
+    }
+
+    #[test]
+    fn firmware_finds_the_loader_by_http() {
+        let arguments = KernelArgs::exactly(&[]).unwrap();
+        let url = "http://192.0.2.1:8080/x".parse().unwrap();
+        for (base, expected) in [
+            (None, None),
+            (Some(&url), Some("http://192.0.2.1:8080/x/httpx64.efi")),
+        ] {
+            let (files, _) = files(&arguments, base).unwrap();
+            assert_eq!(http_boot_url(&files, base).as_deref(), expected);
+        }
     }
 }

@@ -1,17 +1,14 @@
 //! What GRUB does when it cannot load the kernel or the ramdisk.
 
 use std::fs::OpenOptions;
-use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use landfall_tests::image_server;
 use landfall_tests::installation::BOOT;
 use landfall_tests::lab::Lab;
 use landfall_tests::site::{Network, Plan, Way};
 use landfall_tests::vm::{Boot, Firmware};
-use tokio::process::{Child, Command};
+use landfall_tests::{folder_server, image_server};
 
 use crate::host_test;
 
@@ -37,24 +34,9 @@ fn grub_waits_for_its_server() {
         let guest = site.power_on(lab).await?;
         guest.console("Landfall: cannot load (http,", BOOT).await?;
         guest.console("Trying again in 5 seconds", NEXT_TRY).await?;
-        let _server = python_server(&lab.path("pxe"))?;
+        let _server = folder_server::start(&lab.path("pxe"), image_server::PORT)?;
         guest.console("init: landfall", BOOT).await.map(drop)
     });
-}
-
-/// GRUB 2.06 recognises `Content-Length` only in this spelling, and its verifiers
-/// load no file without that header. The lab's own server sends header names in
-/// lower case.
-fn python_server(folder: &Path) -> Result<Child> {
-    let port = image_server::PORT.to_string();
-    Command::new("python3")
-        .args(["-m", "http.server", &port, "--directory"])
-        .arg(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .context("starting python3 -m http.server")
 }
 
 #[test]

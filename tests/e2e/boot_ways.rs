@@ -78,6 +78,17 @@ ways! {
         finish: Finish::Reboot,
         ..Plan::default()
     };
+    /// The firmware fetches the loader of the tree by HTTP.
+    http_uefi: Plan {
+        firmware: Firmware::Uefi,
+        way: Way::Http,
+        network: Network::Dhcp,
+        packing: Packing::Zst,
+        deploy: Deploy::InstallCoreos,
+        bus: Bus::VirtioScsi,
+        finish: Finish::Reboot,
+        ..Plan::default()
+    };
     /// iPXE's network menu instead of GRUB's, under UEFI.
     #[ignore = "as pxe_uefi"]
     ipxe_chained_uefi: Plan {

@@ -18,6 +18,7 @@ pub mod dhcp_server;
 pub mod disk_comparison;
 pub mod embedded_hosts;
 mod example_screen;
+pub mod folder_server;
 mod guest_slots;
 pub mod host_arguments;
 pub mod ignition;

@@ -195,3 +195,6 @@ pub fn served(folder: &Path) -> Result<Vec<ServedFile>> {
 /// The last ramdisk of a network boot, which adds nothing until an operator replaces
 /// it.
 pub const ADDITION: &str = "images/ignition.img";
+
+/// The loader for UEFI HTTP boot in the tree.
+pub const HTTP_LOADER: &str = "httpx64.efi";

@@ -3,22 +3,25 @@
 //! A [`Plan`] is one combination of these choices. [`Plan::site`] makes the parts
 //! for it. A test then changes the parts that it is about and starts them.
 
+mod medium;
+
 use std::path::PathBuf;
 
 use anyhow::Result;
 use axum::body::Bytes;
 use serde_json::{Value, json};
+use tokio::process::Child;
 
 use crate::artifacts::{self, Packing};
 use crate::conductor::script::{Finish, Image, Method, Script};
 use crate::conductor::{self, Conductor};
 use crate::config_drive::ConfigDrive;
-use crate::dhcp_server::{self, DhcpServer, NetworkBoot, TftpFile};
+use crate::dhcp_server::{self, DhcpServer, NetworkBoot};
 use crate::embedded_hosts;
+use crate::folder_server;
 use crate::ignition::Proof;
 use crate::image_server::{self, Behaviour, ImageServer, ServedFile};
 use crate::lab::{Family, GUEST_V4, GUEST_V6, HOST_V4, HOST_V6, Lab};
-use crate::media;
 use crate::old_disk::OldDisk;
 use crate::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
 
@@ -45,6 +48,8 @@ pub enum Way {
     /// UEFI only: the firmware's PXE, then iPXE over TFTP, then everything else
     /// over HTTP.
     IpxeChained,
+    /// UEFI only: the firmware's HTTP client, then our GRUB and files over HTTP.
+    Http,
 }
 
 /// How the host gets its address.
@@ -141,6 +146,8 @@ pub struct Site {
     /// Only with [`Deploy::WriteImage`].
     pub config_drive: Option<ConfigDrive>,
     dhcp: Option<NetworkBoot>,
+    /// A folder that a server of its own serves to the boot loader.
+    boot_files: Option<PathBuf>,
 }
 
 /// The services of a site. The host is not part of them.
@@ -148,6 +155,7 @@ pub struct Services {
     pub conductor: Conductor,
     pub images: ImageServer,
     _dhcp: Option<DhcpServer>,
+    _boot_files: Option<Child>,
 }
 
 /// A permanent kernel argument that the deployment's meta data request.
@@ -202,7 +210,7 @@ impl Plan {
         };
         // The menus of the network boot tree add `BOOTIF=` themselves.
         let has_boot_nic = matches!(self.network, Network::Given(_))
-            || matches!(self.way, Way::Pxe | Way::IpxeChained);
+            || matches!(self.way, Way::Pxe | Way::IpxeChained | Way::Http);
         if !has_boot_nic {
             ip += &format!(" BOOTIF=01-{}", MAC.replace(':', "-"));
         }
@@ -286,6 +294,7 @@ impl Plan {
             files,
             proof,
             config_drive,
+            boot_files: medium.boot_files,
             dhcp: match medium.network_boot {
                 Some(boot) => Some(boot),
                 None => (self.network == Network::Dhcp).then(|| NetworkBoot {
@@ -295,116 +304,6 @@ impl Plan {
             },
         })
     }
-
-    async fn medium(&self, lab: &Lab) -> Result<Medium> {
-        let arguments = self.kernel_arguments();
-        let mut options = match self.network {
-            Network::HostsFolder => embedded_hosts::folder(lab)?,
-            Network::AgentConfig => embedded_hosts::agent_config(lab)?,
-            _ => Vec::new(),
-        };
-        if self.image_on_medium {
-            options.extend([
-                "--coreos-image".to_owned(),
-                artifacts::coreos_image(self.packing)?.display().to_string(),
-                "--coreos-image-digest".to_owned(),
-                format!("sha256:{}", artifacts::coreos_image_sha256(self.packing)?),
-            ]);
-        }
-        let boot = match self.way {
-            Way::Direct => Boot::Direct {
-                kernel: artifacts::kernel()?,
-                ramdisk: artifacts::ramdisk()?,
-                arguments,
-            },
-            Way::Iso => Boot::Iso(self.iso(lab, &arguments, &options).await?),
-            Way::UsbStick => {
-                let stick = self.iso(lab, &arguments, &options).await?;
-                // Real sticks are larger than the ISO written to them.
-                let file = std::fs::OpenOptions::new().write(true).open(&stick)?;
-                file.set_len(STICK_MIB << 20)?;
-                Boot::UsbStick(stick)
-            }
-            Way::Pxe | Way::IpxeChained => {
-                return self.network_medium(lab, &arguments, &options).await;
-            }
-        };
-        Ok(Medium {
-            boot,
-            files: Vec::new(),
-            network_boot: None,
-        })
-    }
-
-    async fn iso(&self, lab: &Lab, arguments: &str, options: &[String]) -> Result<PathBuf> {
-        if self.image_on_medium {
-            media::iso_that_sees_itself(lab, arguments, options).await
-        } else {
-            media::iso(lab, arguments, options).await
-        }
-    }
-
-    async fn network_medium(
-        &self,
-        lab: &Lab,
-        arguments: &str,
-        options: &[String],
-    ) -> Result<Medium> {
-        // The URL is always IPv4, because QEMU's iPXE ROMs are built without IPv6.
-        let base = Family::V4.url(image_server::PORT);
-        let mut options = options.to_vec();
-        if self.grub_over_http {
-            options.extend(["--base-url".to_owned(), base.clone()]);
-        }
-        let root = media::network_tree(lab, arguments, &options).await?;
-        let files = media::served(&root)?;
-        let script = Some(format!("{base}/boot.ipxe"));
-        let (boot, network_boot) = match (self.way, self.firmware) {
-            (Way::IpxeChained, _) => {
-                let root = media::ipxe_folder(lab)?;
-                let efi_file = Some(TftpFile {
-                    root,
-                    file: media::IPXE_FILE,
-                });
-                let network_boot = NetworkBoot {
-                    efi_file,
-                    ipxe_script: script,
-                    ..NetworkBoot::default()
-                };
-                (Boot::FirmwarePxe, network_boot)
-            }
-            (_, Firmware::Uefi) => {
-                let efi_file = Some(TftpFile {
-                    root,
-                    file: "shimx64.efi",
-                });
-                let network_boot = NetworkBoot {
-                    efi_file,
-                    ..NetworkBoot::default()
-                };
-                (Boot::FirmwarePxe, network_boot)
-            }
-            (_, Firmware::Bios) => {
-                let network_boot = NetworkBoot {
-                    ipxe_script: script,
-                    ..NetworkBoot::default()
-                };
-                (Boot::IpxeRom, network_boot)
-            }
-        };
-        Ok(Medium {
-            boot,
-            files,
-            network_boot: Some(network_boot),
-        })
-    }
-}
-
-/// The boot medium, and the files and DHCP answers that it needs.
-struct Medium {
-    boot: Boot,
-    files: Vec<ServedFile>,
-    network_boot: Option<NetworkBoot>,
 }
 
 /// A deployment's meta data, with the keys that metal3 sets for a host.
@@ -440,6 +339,9 @@ impl Site {
     pub async fn serve(&self, lab: &Lab) -> Result<Services> {
         Ok(Services {
             _dhcp: self.serve_addresses(lab).await?,
+            _boot_files: (self.boot_files.as_deref())
+                .map(|folder| folder_server::start(folder, folder_server::PORT))
+                .transpose()?,
             images: ImageServer::start(lab, self.files.clone()).await?,
             conductor: Conductor::start(lab, self.script.clone()).await?,
         })

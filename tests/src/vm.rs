@@ -99,6 +99,8 @@ pub enum Boot {
     /// Boots from the disk. If that fails, boots through the first NIC with the
     /// firmware's own PXE client. OVMF has one, SeaBIOS does not.
     FirmwarePxe,
+    /// The same with the firmware's HTTP client. UEFI only.
+    FirmwareHttp,
     /// Boots only from the disk.
     Disk,
 }

@@ -25,6 +25,9 @@ TFTP), undionly.kpxe for BIOS without iPXE (by TFTP; it is iPXE and asks DHCP
 again), shimx64.efi for UEFI firmware (by TFTP; it loads grubx64.efi, which
 reads grub/grub.cfg, also with Secure Boot). The directory must be the root of
 the TFTP server, because Debian's signed GRUB looks for /grub/grub.cfg.
+With an http URL as --base-url the tree also has httpx64.efi, which UEFI
+firmware boots by HTTP: the DHCP server names its URL. It is not signed: with
+Secure Boot let the firmware fetch an ISO (landfall-image iso) by HTTP.
 All menus load images/ignition.img after the ramdisk. It adds nothing until you
 replace it: coreos-installer pxe ignition wrap -o DIR/images/ignition.img"
 )]

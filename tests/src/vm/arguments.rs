@@ -190,6 +190,14 @@ fn boot(machine: &Machine, list: &mut Arguments) {
     }
     match &machine.boot {
         Boot::Disk | Boot::IpxeRom | Boot::FirmwarePxe => {}
+        // OVMF tries PXE before HTTP, and waits minutes for an answer (its
+        // OvmfPkg/RUNTIME_CONFIG.md).
+        Boot::FirmwareHttp => {
+            for family in ["IPv4", "IPv6"] {
+                let name = format!("opt/org.tianocore/{family}PXESupport");
+                list.option("-fw_cfg", format!("name={name},string=n"));
+            }
+        }
         Boot::Direct {
             kernel,
             ramdisk,
@@ -389,6 +397,14 @@ mod tests {
         let line = arguments(&machine(Firmware::Uefi, Boot::FirmwarePxe), false, "q").join(" ");
         assert!(!line.contains("bootindex"));
         assert!(line.contains("unit=1,file=/v"));
+    }
+
+    #[test]
+    fn uefi_can_leave_out_pxe() {
+        let line = arguments(&machine(Firmware::Uefi, Boot::FirmwareHttp), false, "q").join(" ");
+        assert!(line.contains("IPv4PXESupport,string=n"), "{line}");
+        let line = arguments(&machine(Firmware::Uefi, Boot::FirmwarePxe), false, "q").join(" ");
+        assert!(!line.contains("PXESupport"), "{line}");
     }
 
     #[test]

@@ -1,0 +1,151 @@
+//! Makes what a host of a [`Plan`] boots from.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::{Network, Plan, STICK_MIB, Way};
+use crate::dhcp_server::{NetworkBoot, TftpFile};
+use crate::image_server::{self, ServedFile};
+use crate::lab::{Family, Lab};
+use crate::vm::{Boot, Firmware};
+use crate::{artifacts, embedded_hosts, folder_server, media};
+
+/// The boot medium, and the files and DHCP answers that it needs.
+pub(super) struct Medium {
+    pub(super) boot: Boot,
+    pub(super) files: Vec<ServedFile>,
+    pub(super) network_boot: Option<NetworkBoot>,
+    /// See [`super::Site::boot_files`].
+    pub(super) boot_files: Option<PathBuf>,
+}
+
+impl Plan {
+    pub(super) async fn medium(&self, lab: &Lab) -> Result<Medium> {
+        let arguments = self.kernel_arguments();
+        let mut options = match self.network {
+            Network::HostsFolder => embedded_hosts::folder(lab)?,
+            Network::AgentConfig => embedded_hosts::agent_config(lab)?,
+            _ => Vec::new(),
+        };
+        if self.image_on_medium {
+            options.extend([
+                "--coreos-image".to_owned(),
+                artifacts::coreos_image(self.packing)?.display().to_string(),
+                "--coreos-image-digest".to_owned(),
+                format!("sha256:{}", artifacts::coreos_image_sha256(self.packing)?),
+            ]);
+        }
+        let boot = match self.way {
+            Way::Direct => Boot::Direct {
+                kernel: artifacts::kernel()?,
+                ramdisk: artifacts::ramdisk()?,
+                arguments,
+            },
+            Way::Iso => Boot::Iso(self.iso(lab, &arguments, &options).await?),
+            Way::UsbStick => {
+                let stick = self.iso(lab, &arguments, &options).await?;
+                // Real sticks are larger than the ISO written to them.
+                let file = std::fs::OpenOptions::new().write(true).open(&stick)?;
+                file.set_len(STICK_MIB << 20)?;
+                Boot::UsbStick(stick)
+            }
+            Way::Http => return self.http_medium(lab, &arguments, &options).await,
+            Way::Pxe | Way::IpxeChained => {
+                return self.network_medium(lab, &arguments, &options).await;
+            }
+        };
+        Ok(Medium {
+            boot,
+            files: Vec::new(),
+            network_boot: None,
+            boot_files: None,
+        })
+    }
+
+    async fn iso(&self, lab: &Lab, arguments: &str, options: &[String]) -> Result<PathBuf> {
+        if self.image_on_medium {
+            media::iso_that_sees_itself(lab, arguments, options).await
+        } else {
+            media::iso(lab, arguments, options).await
+        }
+    }
+
+    async fn http_medium(&self, lab: &Lab, arguments: &str, options: &[String]) -> Result<Medium> {
+        let base = Family::V4.url(folder_server::PORT);
+        let options = [options, &["--base-url".to_owned(), base]].concat();
+        let root = media::network_tree(lab, arguments, &options).await?;
+        Ok(by_http(root, media::HTTP_LOADER))
+    }
+
+    async fn network_medium(
+        &self,
+        lab: &Lab,
+        arguments: &str,
+        options: &[String],
+    ) -> Result<Medium> {
+        // The URL is always IPv4, because QEMU's iPXE ROMs are built without IPv6.
+        let base = Family::V4.url(image_server::PORT);
+        let mut options = options.to_vec();
+        if self.grub_over_http {
+            options.extend(["--base-url".to_owned(), base.clone()]);
+        }
+        let root = media::network_tree(lab, arguments, &options).await?;
+        let files = media::served(&root)?;
+        let script = Some(format!("{base}/boot.ipxe"));
+        let (boot, network_boot) = match (self.way, self.firmware) {
+            (Way::IpxeChained, _) => {
+                let root = media::ipxe_folder(lab)?;
+                let efi_file = Some(TftpFile {
+                    root,
+                    file: media::IPXE_FILE,
+                });
+                let network_boot = NetworkBoot {
+                    efi_file,
+                    ipxe_script: script,
+                    ..NetworkBoot::default()
+                };
+                (Boot::FirmwarePxe, network_boot)
+            }
+            (_, Firmware::Uefi) => {
+                let efi_file = Some(TftpFile {
+                    root,
+                    file: "shimx64.efi",
+                });
+                let network_boot = NetworkBoot {
+                    efi_file,
+                    ..NetworkBoot::default()
+                };
+                (Boot::FirmwarePxe, network_boot)
+            }
+            (_, Firmware::Bios) => {
+                let network_boot = NetworkBoot {
+                    ipxe_script: script,
+                    ..NetworkBoot::default()
+                };
+                (Boot::IpxeRom, network_boot)
+            }
+        };
+        Ok(Medium {
+            boot,
+            files,
+            network_boot: Some(network_boot),
+            boot_files: None,
+        })
+    }
+}
+
+/// What firmware needs that boots `file` below `folder` by HTTP.
+fn by_http(folder: PathBuf, file: &str) -> Medium {
+    let base = Family::V4.url(folder_server::PORT);
+    let network_boot = NetworkBoot {
+        http_file: Some(format!("{base}/{file}")),
+        ..NetworkBoot::default()
+    };
+    Medium {
+        boot: Boot::FirmwareHttp,
+        files: Vec::new(),
+        network_boot: Some(network_boot),
+        boot_files: Some(folder),
+    }
+}
