@@ -12,7 +12,7 @@ say() { echo "setup: $*" >&2; }
 
 # What compiles the crates, and what landfall-image calls.
 packages='gcc libc6-dev make xorriso genisoimage mtools grub-common grub-pc-bin grub-efi-amd64-bin
-  grub-efi-amd64-signed shim-signed'
+  grub-efi-amd64-signed shim-signed systemd-boot-efi'
 if [ "${1:-}" != --build-only ]; then
   # The lab, and the recipes of the test image and of the live system.
   packages="$packages avahi-daemon openssl qemu-system-x86 ipxe-qemu ipxe ovmf dnsmasq-base lldpd iproute2 iputils-ping util-linux mount passwd

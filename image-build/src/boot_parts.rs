@@ -61,6 +61,11 @@ pub(crate) const GRUB_HTTP_MODULE: Part = Part {
     what: "/usr/lib/grub/x86_64-efi/http.mod",
     package: "grub-efi-amd64-bin",
 };
+/// systemd's EFI stub, which starts the kernel that is in the same file.
+pub(crate) const EFI_STUB: Part = Part {
+    what: "/usr/lib/systemd/boot/efi/linuxx64.efi.stub",
+    package: "systemd-boot-efi",
+};
 /// iPXE for BIOS hosts whose network card does not contain iPXE.
 pub(crate) const IPXE_BIOS: Part = Part {
     what: "/usr/lib/ipxe/undionly.kpxe",

@@ -15,6 +15,7 @@ mod serve;
 mod service;
 #[cfg(test)]
 mod tests;
+mod uki;
 
 use std::path::PathBuf;
 
@@ -36,6 +37,7 @@ pub(crate) use ramdisk::{InitramfsArguments, RamdiskArguments};
 pub(crate) use release::ReleaseArguments;
 pub(crate) use serve::ServeArguments;
 pub(crate) use service::ServiceArguments;
+pub(crate) use uki::UkiArguments;
 
 const COREOS: &str = "IMAGE IF IRONIC NAMES NONE";
 const CHANGES: &str = "CHANGES";
@@ -57,6 +59,7 @@ pub(crate) enum Command {
     Initramfs(InitramfsArguments),
     Iso(IsoArguments),
     Pxe(PxeArguments),
+    Uki(UkiArguments),
     Hosts(HostsArguments),
     CoreosLive(CoreosLiveArguments),
     Kargs(KargsArguments),

@@ -42,6 +42,7 @@ mod repack;
 mod report;
 mod serve_command;
 mod site_configuration;
+mod uki_command;
 
 use std::process::ExitCode;
 
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         Command::Initramfs(arguments) => ramdisk_command::run(&arguments),
         Command::Iso(arguments) => iso_command::run(&arguments),
         Command::Pxe(arguments) => pxe_command::run(&arguments),
+        Command::Uki(arguments) => uki_command::run(&arguments),
         Command::Hosts(arguments) => hosts_command::run(&arguments),
         Command::CoreosLive(arguments) => coreos_live_command::run(&arguments),
         Command::Kargs(arguments) => kargs_command::run(&arguments),

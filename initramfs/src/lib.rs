@@ -24,5 +24,6 @@ pub mod parallel;
 pub mod path_error;
 pub mod rescue_layer;
 pub mod temporary;
+pub mod unified_image;
 
 pub use elf_section::ElfError;

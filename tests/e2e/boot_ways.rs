@@ -89,6 +89,17 @@ ways! {
         finish: Finish::Reboot,
         ..Plan::default()
     };
+    /// The firmware fetches one file by HTTP, and starts it without a boot loader.
+    uki_uefi: Plan {
+        firmware: Firmware::Uefi,
+        way: Way::Uki,
+        network: Network::Dhcp,
+        packing: Packing::Gz,
+        deploy: Deploy::InstallCoreos,
+        bus: Bus::VirtioBlk,
+        finish: Finish::Reboot,
+        ..Plan::default()
+    };
     /// iPXE's network menu instead of GRUB's, under UEFI.
     #[ignore = "as pxe_uefi"]
     ipxe_chained_uefi: Plan {

@@ -148,6 +148,19 @@ pub async fn network_tree(
     Ok(path)
 }
 
+/// The name of the single file in its folder.
+pub const UKI: &str = "landfall.efi";
+
+/// A folder that contains only the single EFI file with these kernel arguments.
+pub async fn uki_folder(lab: &Lab, kernel_arguments: &str, options: &[String]) -> Result<PathBuf> {
+    let folder = lab.path("uki");
+    std::fs::create_dir(&folder)?;
+    let kernel = artifacts::kernel_deb()?;
+    let path = folder.join(UKI);
+    build("uki", &kernel, kernel_arguments, options, &path).await?;
+    Ok(folder)
+}
+
 /// The path in Debian's package ipxe of the build that drives the NIC through
 /// UEFI.
 pub const IPXE: &str = "/usr/lib/ipxe/snponly.efi";

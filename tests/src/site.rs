@@ -50,6 +50,8 @@ pub enum Way {
     IpxeChained,
     /// UEFI only: the firmware's HTTP client, then our GRUB and files over HTTP.
     Http,
+    /// UEFI only: the firmware's HTTP client fetches a single file with everything.
+    Uki,
 }
 
 /// How the host gets its address.

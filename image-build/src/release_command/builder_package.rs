@@ -86,7 +86,7 @@ pub(super) fn write(out: &mut dyn Write, tree: &TarTree, work: &Path, epoch: u32
         maintainer: MAINTAINER,
         homepage: None,
         depends: "grub-common, grub-efi-amd64-signed, grub-pc-bin, shim-signed, xorriso",
-        recommends: "ca-certificates, grub-efi-amd64-bin, ipxe",
+        recommends: "ca-certificates, grub-efi-amd64-bin, ipxe, systemd-boot-efi",
         synopsis: "builder of the Landfall ramdisk and its boot media",
         description: "Landfall is what a bare server boots before it has an operating system: an agent\n\
              for Ironic in a ramdisk of a few megabytes, which also installs CoreOS without\n\

@@ -22,3 +22,4 @@ mod serve;
 mod service;
 mod status_page;
 mod stopped;
+mod uki;

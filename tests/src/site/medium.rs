@@ -51,6 +51,10 @@ impl Plan {
                 Boot::UsbStick(stick)
             }
             Way::Http => return self.http_medium(lab, &arguments, &options).await,
+            Way::Uki => {
+                let folder = media::uki_folder(lab, &arguments, &options).await?;
+                return Ok(by_http(folder, media::UKI));
+            }
             Way::Pxe | Way::IpxeChained => {
                 return self.network_medium(lab, &arguments, &options).await;
             }

@@ -1,7 +1,8 @@
-//! Kernel modules, their index, and the archive that holds them.
+//! Kernel modules, their index, the archive that holds them, and the stub of a single file.
 
 use landfall_initramfs::modinfo::ModInfo;
 use landfall_initramfs::newc::Reader;
+use landfall_initramfs::unified_image::{self, Section};
 use landfall_module_index::{Index, IndexContent};
 
 pub fn modinfo(data: &[u8]) {
@@ -33,4 +34,28 @@ pub fn newc(data: &[u8]) {
         let _ = entry.is_file();
     }
     assert!(reader.consumed() <= data.len());
+}
+
+/// Adds sections to an EFI program. Those of the program must stay as they are.
+pub fn unified_image(data: &[u8]) {
+    let added = [(".linux", &b"kernel"[..]), (".initrd", data)];
+    let sections = added.map(|(name, content)| Section { name, content });
+    let Ok(image) = unified_image::assemble(data, &sections) else {
+        return;
+    };
+    let (Ok(before), Ok(after)) = (
+        unified_image::sections(data),
+        unified_image::sections(&image),
+    ) else {
+        panic!("what was written cannot be read");
+    };
+    let (own, new) = after.split_at(before.len());
+    for (before, after) in before.iter().zip(own) {
+        assert_eq!(before.0, after.0);
+        assert_eq!(before.1.len(), after.1.len());
+    }
+    let new: Vec<(&str, &[u8])> = { new.iter() }
+        .map(|(name, content)| (name.as_str(), *content))
+        .collect();
+    assert_eq!(new, added);
 }

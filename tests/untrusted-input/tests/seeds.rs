@@ -61,6 +61,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("smbios", smbios),
     ("stream_metadata", stream_metadata),
     ("uevent", uevent),
+    ("unified_image", unified_image),
     ("unpack", unpack),
     ("vpd", vpd),
 ];
