@@ -9,7 +9,7 @@ use landfall_tests::installation::BOOT;
 use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::Lab;
 use landfall_tests::site::{Network, Plan, Site};
-use landfall_tests::vm::{Boot, Bus, Extra};
+use landfall_tests::vm::{Boot, Bus, COM2_IS_THE_CONSOLE, Extra};
 use landfall_tests::{artifacts, media};
 
 use crate::host_test;
@@ -157,6 +157,32 @@ fn console_that_appears_late() {
             text.contains(&harmless) && !text.contains(['\u{9b}', '\u{1b}']),
             "expected {harmless:?} and no sequence on hvc0, found {text:?}"
         );
+        Ok(())
+    });
+}
+
+/// The BMC shows COM2, and no argument names it. The firmware does, in a table.
+#[test]
+fn console_of_the_firmware() {
+    host_test("console_of_the_firmware", async |lab| {
+        let mut site = idle_site(lab, &Plan::default()).await?;
+        let (output, table) = (lab.path("com2.log"), lab.path("spcr"));
+        std::fs::write(&table, COM2_IS_THE_CONSOLE)?;
+        site.machine.extras = vec![Extra::FirmwareConsole {
+            output: output.clone(),
+            table,
+        }];
+        let _services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        heartbeat(lab).await?;
+        // As in console_that_appears_late.
+        guest.press_power_button().await?;
+        guest.powered_off(SOFT_OFF).await?;
+        let text = std::fs::read(&output)?;
+        let text = String::from_utf8_lossy(&text);
+        for line in ["init: landfall", "serving commands at"] {
+            ensure!(text.contains(line), "'{line}' is not on COM2:\n{text}");
+        }
         Ok(())
     });
 }

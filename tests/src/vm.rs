@@ -124,6 +124,10 @@ pub enum Extra {
     RunningWatchdog,
     /// `hvc0`, with its output in this file.
     HypervisorConsole(PathBuf),
+    /// A second serial port, with its output in the file `output`. The firmware's ACPI
+    /// table SPCR names it as the console; the content of the table without its header is
+    /// in the file `table`.
+    FirmwareConsole { output: PathBuf, table: PathBuf },
     /// A USB disk, stored in this raw file.
     UsbDisk(PathBuf),
     /// A USB keyboard as BMCs emulate it, in place of the PS/2 keyboard.
@@ -133,6 +137,25 @@ pub enum Extra {
     /// The machine's serial number in its SMBIOS. Without it there is none.
     SerialNumber(&'static str),
 }
+
+/// The content of an ACPI table SPCR that names COM2 at 115200 bit/s, without the header
+/// of all tables (Microsoft, "Serial Port Console Redirection Table", revision 2).
+pub const COM2_IS_THE_CONSOLE: [u8; 44] = {
+    let mut table = [0; 44];
+    // An I/O port of 8 bits at 0x2f8.
+    table[4] = 1;
+    table[5] = 8;
+    table[7] = 1;
+    [table[8], table[9]] = 0x2f8_u16.to_le_bytes();
+    // The interrupt of a PC: 3.
+    table[16] = 1;
+    table[17] = 3;
+    // The speed, one stop bit, VT-UTF8.
+    table[22] = 7;
+    table[24] = 1;
+    table[26] = 2;
+    table
+};
 
 /// The description of a machine.
 #[derive(Debug, Clone)]

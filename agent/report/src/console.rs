@@ -1,24 +1,29 @@
-//! Prints on the kernel's consoles. Each console has its own thread and a bounded
+//! Prints on the kernel's consoles, and on the firmware's serial ports. Each console has its own thread and a bounded
 //! queue. Otherwise a serial line whose flow control is held low would stop the
 //! installation.
 
 mod blocks;
 mod device;
+mod firmware_port;
 mod keyboard;
 mod open_form;
 mod screen;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
 use device::{CONSOLE_QUEUE, Console};
+pub use firmware_port::FirmwarePort;
 pub use keyboard::KeyDecoder;
 use landfall_boot_params::argument_value::ConsoleMode;
+use landfall_sys::serial_speed::set_serial_speed;
 use landfall_sys::uevent::{Action, Received, UeventSocket};
+use nix::libc::{O_NOCTTY, O_NONBLOCK};
 use tracing::Level;
 
 /// The maximum number of earlier lines that a new console prints first.
@@ -35,6 +40,8 @@ const REGISTRATION: Duration = Duration::from_secs(1);
 pub(super) struct Consoles {
     list: PathBuf,
     devices: PathBuf,
+    /// /sys, if the firmware's serial ports are consoles, too.
+    system: Option<PathBuf>,
     mode: ConsoleMode,
     /// Whether a key opens the form, if one is offered.
     form: bool,
@@ -49,7 +56,17 @@ impl Consoles {
             form,
             list: list.to_owned(),
             devices: devices.to_owned(),
+            system: None,
             open: RwLock::default(),
+        }
+    }
+
+    /// Also prints on the serial ports that the firmware uses as its console. `system` is
+    /// /sys.
+    fn with_firmware_ports(self, system: &Path) -> Self {
+        Self {
+            system: Some(system.to_owned()),
+            ..self
         }
     }
 
@@ -60,12 +77,9 @@ impl Consoles {
         form: bool,
         said: fn() -> Vec<String>,
     ) -> Arc<Self> {
-        let consoles = Arc::new(Self::new(
-            Path::new("/proc/consoles"),
-            Path::new("/dev"),
-            mode,
-            form,
-        ));
+        let list = Path::new("/proc/consoles");
+        let consoles = Self::new(list, Path::new("/dev"), mode, form);
+        let consoles = Arc::new(consoles.with_firmware_ports(Path::new("/sys")));
         // Open the socket before the first scan, so that no console is missed.
         let socket = UeventSocket::open();
         consoles.open_new(Vec::new);
@@ -99,16 +113,29 @@ impl Consoles {
     /// Opens the consoles that are new in the list.
     pub(super) fn open_new(&self, said: impl FnOnce() -> Vec<String>) {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        let mut new: Vec<(PathBuf, Console)> = names(&self.list)
-            .into_iter()
-            .filter(|name| !open.contains_key(name))
-            .filter_map(|name| {
-                Some((
-                    name.clone(),
-                    Console::open(&self.devices.join(name), self.mode, self.form)?,
-                ))
-            })
+        let listed = names(&self.list);
+        let mut new: Vec<(PathBuf, Console)> = { listed.iter() }
+            .filter(|name| !open.contains_key(*name))
+            .filter_map(|name| Some((name.clone(), self.open_device(name)?)))
             .collect();
+        let ports = self.system.as_deref().map(firmware_port::of_machine);
+        for (name, port) in ports.unwrap_or_default() {
+            let name = PathBuf::from(name);
+            // The kernel has set up its own consoles.
+            if listed.contains(&name) || open.contains_key(&name) {
+                continue;
+            }
+            // Kept open meanwhile: the last close resets the line.
+            let line = OpenOptions::new()
+                .write(true)
+                .custom_flags(O_NOCTTY | O_NONBLOCK)
+                .open(self.devices.join(&name));
+            if let Ok(line) = &line {
+                // With another speed the lines are garbled, which nobody else would say.
+                let _ = set_serial_speed(line, port.speed);
+            }
+            new.extend(self.open_device(&name).map(|console| (name, console)));
+        }
         if new.is_empty() {
             return;
         }
@@ -119,6 +146,10 @@ impl Consoles {
             }
         }
         open.extend(new.drain(..));
+    }
+
+    fn open_device(&self, name: &Path) -> Option<Console> {
+        Console::open(&self.devices.join(name), self.mode, self.form)
     }
 
     /// Prints a line of this level on every console that shows such lines.
@@ -191,6 +222,33 @@ mod tests {
         consoles.wait_until_printed(Duration::from_secs(20));
         assert_eq!(text("ttyS0"), "first\nsecond\n");
         assert_eq!(text("hvc0"), "first\nsecond\n");
+    }
+
+    #[test]
+    fn the_firmwares_serial_port_is_a_console() {
+        use firmware_port::tests::{port, put, table};
+        let dir = tempfile::tempdir().unwrap();
+        let sys = dir.path().join("sys");
+        let list = dir.path().join("consoles");
+        fs::write(&list, "ttyS0 -W-\n").unwrap();
+        for name in ["ttyS0", "ttyS1"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        put(&sys, "firmware/acpi/tables/SPCR", table(1, 0x2f8, 7));
+        // It is a console of the kernel already.
+        put(&sys, "firmware/acpi/tables/SPCR2", table(1, 0x3f8, 7));
+        port(&sys, "ttyS0", "4", "0x3F8", "0x0");
+        port(&sys, "ttyS1", "4", "0x2F8", "0x0");
+        let consoles = Consoles::new(&list, dir.path(), ConsoleMode::Lines, false);
+        let consoles = consoles.with_firmware_ports(&sys);
+        consoles.open_new(Vec::new);
+        consoles.open_new(Vec::new);
+        consoles.print(Level::INFO, "said");
+        consoles.wait_until_printed(Duration::from_secs(20));
+        for name in ["ttyS0", "ttyS1"] {
+            let text = fs::read_to_string(dir.path().join(name)).unwrap();
+            assert_eq!(text, "said\n", "{name}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub mod status;
 mod status_screen;
 pub mod wrap;
 
-pub use console::KeyDecoder;
+pub use console::{FirmwarePort, KeyDecoder};
 pub use event::{ByteCount, Event};
 pub use progress::{Progress, ProgressLine};
 pub use ring::{Said, events_after, last_events, lines_said, newest_event};

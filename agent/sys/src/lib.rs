@@ -33,6 +33,7 @@ pub mod route_group;
 pub mod scsi_generic;
 #[cfg(feature = "sealed-file")]
 pub mod sealed_file;
+pub mod serial_speed;
 pub mod service_notify;
 #[cfg(target_arch = "x86_64")]
 pub mod sha2_avx2;

@@ -27,6 +27,7 @@ const SCREEN: &str = "console=tty0";
 /// The console on the first serial port. The last console on the command line
 /// becomes /dev/console.
 const SERIAL: &str = "console=ttyS0,115200n8";
+const SERIAL_DEVICE: &str = "ttyS0";
 /// Suppresses the kernel's lines, because at 115200 baud each of them costs
 /// milliseconds. Errors are still shown.
 const QUIET: &str = "quiet";
@@ -51,23 +52,25 @@ pub struct KernelArgs(String);
 impl KernelArgs {
     /// Puts the defaults before the given texts. A text holds one or more
     /// arguments. The defaults are the screen unless a virtual terminal is given,
-    /// the first serial port unless any console is given, and `quiet` unless a log
-    /// level is given.
+    /// the first serial port unless it is given with other settings, and `quiet` unless
+    /// a log level is given.
+    ///
+    /// A given console is one more. Its machine may well have both, and an operator looks
+    /// at either. The kernel ignores a console that does not exist.
     pub fn with_defaults(texts: &[String]) -> Result<Self, KernelArgsError> {
         let given = Self::exactly(texts)?;
         let mut words: Vec<&str> = Vec::new();
-        let mut consoles = given.values("console").peekable();
-        let names_one = consoles.peek().is_some();
+        let consoles: Vec<&str> = given.values("console").map(device).collect();
         // Virtual terminals are tty0 to tty63; serial ports begin with ttyS,
         // ttyAMA, ttyUSB.
-        let is_screen = |name: &str| {
+        let is_screen = |name: &&str| {
             let number = name.strip_prefix("tty");
             number.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
         };
-        if !consoles.any(is_screen) {
+        if !consoles.iter().any(is_screen) {
             words.push(SCREEN);
         }
-        if !names_one {
+        if !consoles.contains(&SERIAL_DEVICE) {
             words.push(SERIAL);
         }
         if !["quiet", "debug", "loglevel"]
@@ -156,6 +159,13 @@ impl fmt::Display for AreaArguments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// The device of a console: `ttyS0` of `ttyS0,115200n8`.
+fn device(console: &str) -> &str {
+    console
+        .split_once(',')
+        .map_or(console, |(device, _)| device)
 }
 
 fn limited(line: String) -> Result<String, KernelArgsError> {
@@ -303,17 +313,30 @@ mod tests {
                 &["a=1  b", " c"],
                 "console=tty0 console=ttyS0,115200n8 quiet a=1 b c",
             ),
-            (&["console=ttyS1"], "console=tty0 quiet console=ttyS1"),
-            (&["console=tty0"], "quiet console=tty0"),
+            (
+                &["console=ttyS1"],
+                "console=tty0 console=ttyS0,115200n8 quiet console=ttyS1",
+            ),
+            (
+                &["console=ttyS0,57600", "console=ttyS10"],
+                "console=tty0 quiet console=ttyS0,57600 console=ttyS10",
+            ),
+            (
+                &["console=tty0"],
+                "console=ttyS0,115200n8 quiet console=tty0",
+            ),
             (
                 &["console=tty1 console=ttyS1"],
-                "quiet console=tty1 console=ttyS1",
+                "console=ttyS0,115200n8 quiet console=tty1 console=ttyS1",
             ),
             (
                 &["loglevel=7"],
                 "console=tty0 console=ttyS0,115200n8 loglevel=7",
             ),
-            (&["console=hvc0 debug"], "console=tty0 console=hvc0 debug"),
+            (
+                &["console=hvc0 debug"],
+                "console=tty0 console=ttyS0,115200n8 console=hvc0 debug",
+            ),
         ] {
             assert_eq!(
                 KernelArgs::with_defaults(&strings(given)).unwrap().as_str(),

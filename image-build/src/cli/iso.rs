@@ -19,8 +19,9 @@ Example:
 
 The module set vm is for virtual machines; use server for real servers.
 The builder puts `console=tty0 console=ttyS0,115200n8 quiet` before your kernel
-arguments. It omits ttyS0 if you name a console, tty0 if you name a virtual
-terminal, and quiet if you set a log level.
+arguments. A console that you name is one more. With your own settings for
+ttyS0, or with another virtual terminal than tty0, the builder omits its own,
+and it omits quiet if you set a log level.
 By default the ISO also boots hosts with Secure Boot; shim and the signed GRUB
 add 4.3 MB. The kernel arguments and two areas for more ramdisks can be
 replaced in the finished ISO; boot/landfall-areas.json in it describes them.

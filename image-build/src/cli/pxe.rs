@@ -18,8 +18,9 @@ Example:
 
 The module set vm is for virtual machines; use server for real servers.
 The builder puts `console=tty0 console=ttyS0,115200n8 quiet` before your kernel
-arguments. It omits ttyS0 if you name a console, tty0 if you name a virtual
-terminal, and quiet if you set a log level.
+arguments. A console that you name is one more. With your own settings for
+ttyS0, or with another virtual terminal than tty0, the builder omits its own,
+and it omits quiet if you set a log level.
 The DHCP server must name the first file: boot.ipxe for iPXE (by HTTP or
 TFTP), undionly.kpxe for BIOS without iPXE (by TFTP; it is iPXE and asks DHCP
 again), shimx64.efi for UEFI firmware (by TFTP; it loads grubx64.efi, which

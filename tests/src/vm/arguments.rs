@@ -302,6 +302,17 @@ fn extras(machine: &Machine, list: &mut Arguments) {
                 list.option("-device", "virtio-serial-pci,addr=0x13");
                 list.option("-device", "virtconsole,chardev=hvc");
             }
+            Extra::FirmwareConsole { output, table } => {
+                list.option(
+                    "-chardev",
+                    format!("file,id=com2,path={}", output.display()),
+                );
+                list.option("-serial", "chardev:com2");
+                list.option(
+                    "-acpitable",
+                    format!("sig=SPCR,rev=2,data={}", table.display()),
+                );
+            }
             Extra::UsbDisk(path) => {
                 let path = path.display();
                 list.option("-drive", format!("if=none,id=usb,format=raw,file={path}"));

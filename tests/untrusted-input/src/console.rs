@@ -1,15 +1,23 @@
-//! A fuzz function for the bytes of a terminal, or of a serial line with noise.
+//! Fuzz functions for the bytes of a terminal, or of a serial line with noise, and for the
+//! firmware's table of its serial port.
 
 use std::sync::mpsc::{Sender, channel};
 
 use landfall_boot_params::NetArgs;
 use landfall_network_form::{NetworkForm, NetworkStays, OfferedNic, Values};
 use landfall_network_plan::NetworkPlan;
-use landfall_report::KeyDecoder;
 use landfall_report::form::{Form as _, Key};
+use landfall_report::{FirmwarePort, KeyDecoder};
 
 /// No character in UTF-8 has this byte. Here it stands for a pause.
 const PAUSE: u8 = 0xff;
+
+/// Reads the firmware's table SPCR.
+pub fn serial_port_table(data: &[u8]) {
+    if let Some(port) = FirmwarePort::of_table(data) {
+        assert!([9600, 19_200, 57_600, 115_200].contains(&port.speed));
+    }
+}
 
 /// The first byte is the width of the terminal, the second one the number of NICs. The
 /// keys in the rest go into the network form. A closed form is opened again.

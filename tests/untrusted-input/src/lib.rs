@@ -23,7 +23,7 @@ mod service;
 mod settings;
 
 pub use boot_image::ext4;
-pub use console::keys;
+pub use console::{keys, serial_port_table};
 pub use disk::{
     checksum, config_drive, download_answer, file_system, gpt, image, image_signature, qcow2,
     unpack,

@@ -1,0 +1,194 @@
+//! The serial ports that the firmware uses as its console: those of its ACPI tables SPCR.
+//!
+//! A BMC passes this port on (Serial over LAN). On x86 the kernel makes no console of it
+//! by itself (`acpi_boot_init` in arch/x86/kernel/acpi/boot.c), so a machine whose BMC
+//! shows COM2 would stay dark with the usual arguments.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::Path;
+
+/// In bytes: the limit of a table. It has 80, and a name behind them in newer versions.
+const MAX_TABLE_BYTES: u64 = 4096;
+/// In bytes: what every version of the table has.
+const TABLE_BYTES: usize = 80;
+/// In bit/s: the speed if the table leaves it open. Our media use it for ttyS0.
+const USUAL_SPEED: u32 = 115_200;
+
+/// A serial port of the firmware (Microsoft, "Serial Port Console Redirection Table").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirmwarePort {
+    place: Place,
+    /// In bit/s.
+    pub speed: u32,
+}
+
+/// Where the registers of a port are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Memory(u64),
+    IoPort(u64),
+}
+
+impl FirmwarePort {
+    /// The port of a table; `None` if the table is cut off or names no port.
+    pub fn of_table(table: &[u8]) -> Option<Self> {
+        if !table.starts_with(b"SPCR") || table.len() < TABLE_BYTES {
+            return None;
+        }
+        let address = table.get(44..52)?.try_into().ok()?;
+        let place = match (u64::from_le_bytes(address), table.get(40)?) {
+            // The firmware has no console on a serial port.
+            (0, _) => return None,
+            (address, 0) => Place::Memory(address),
+            (address, 1) => Place::IoPort(address),
+            _ => return None,
+        };
+        let speed = match table.get(58)? {
+            3 => 9600,
+            4 => 19_200,
+            6 => 57_600,
+            _ => USUAL_SPEED,
+        };
+        Some(Self { place, speed })
+    }
+}
+
+/// The names of these ports, such as `ttyS1`, with their speed. `sys` is /sys.
+pub(super) fn of_machine(sys: &Path) -> Vec<(String, FirmwarePort)> {
+    let ports = tables(&sys.join("firmware/acpi/tables"));
+    if ports.is_empty() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(sys.join("class/tty")).into_iter().flatten() {
+        let Ok(entry) = entry else { continue };
+        let Some(place) = place_of(&entry.path()) else {
+            continue;
+        };
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let port = ports.iter().find(|port| port.place == place);
+        found.extend(port.map(|port| (name, *port)));
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+/// The ports of all tables SPCR. The kernel numbers further ones: SPCR2.
+fn tables(directory: &Path) -> Vec<FirmwarePort> {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.strip_prefix("SPCR").is_some_and(is_number)
+        })
+        .filter_map(|entry| {
+            let mut table = Vec::new();
+            let file = File::open(entry.path()).ok()?;
+            file.take(MAX_TABLE_BYTES).read_to_end(&mut table).ok()?;
+            FirmwarePort::of_table(&table)
+        })
+        .collect()
+}
+
+/// Where the registers of a serial port are, by its folder in /sys/class/tty; `None` for a
+/// name without hardware, and for other terminals (drivers/tty/serial/serial_core.c).
+fn place_of(folder: &Path) -> Option<Place> {
+    let text = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    let address = |name: &str| {
+        let text = text(name)?;
+        let digits = text
+            .trim()
+            .trim_start_matches("0x")
+            .trim_start_matches("0X");
+        u64::from_str_radix(digits, 16).ok()
+    };
+    if text("type")?.trim() == "0" {
+        return None;
+    }
+    match (address("iomem_base")?, address("port")?) {
+        (0, 0) => None,
+        (0, port) => Some(Place::IoPort(port)),
+        (memory, _) => Some(Place::Memory(memory)),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A table for a port at `address` in this kind of space, with this number for the
+    /// speed.
+    pub(in crate::console) fn table(space: u8, address: u64, speed: u8) -> Vec<u8> {
+        let mut table = vec![0; TABLE_BYTES];
+        table[..4].copy_from_slice(b"SPCR");
+        table[40] = space;
+        table[44..52].copy_from_slice(&address.to_le_bytes());
+        table[58] = speed;
+        table
+    }
+
+    pub(in crate::console) fn put(sys: &Path, path: &str, content: impl AsRef<[u8]>) {
+        let path = sys.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// A serial port as the kernel shows it.
+    pub(in crate::console) fn port(sys: &Path, name: &str, kind: &str, port: &str, memory: &str) {
+        for (file, text) in [("type", kind), ("port", port), ("iomem_base", memory)] {
+            put(
+                sys,
+                &format!("class/tty/{name}/{file}"),
+                format!("{text}\n"),
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_table_says() {
+        let io = |speed| Place::IoPort(0x2f8).at(speed);
+        for (table, expected) in [
+            (table(1, 0x2f8, 7), Some(io(115_200))),
+            (table(1, 0x2f8, 3), Some(io(9600))),
+            (table(1, 0x2f8, 0), Some(io(115_200))),
+            (
+                table(0, 0xfe03_4000, 6),
+                Some(Place::Memory(0xfe03_4000).at(57_600)),
+            ),
+            (table(1, 0, 7), None),
+            (table(3, 0x2f8, 7), None),
+            (table(1, 0x2f8, 7)[..79].to_vec(), None),
+            (vec![0; 80], None),
+        ] {
+            assert_eq!(FirmwarePort::of_table(&table), expected);
+        }
+    }
+
+    impl Place {
+        fn at(self, speed: u32) -> FirmwarePort {
+            FirmwarePort { place: self, speed }
+        }
+    }
+
+    #[test]
+    fn every_table_has_its_port() {
+        let dir = tempfile::tempdir().unwrap();
+        let sys = dir.path();
+        let tables = "firmware/acpi/tables";
+        assert_eq!(of_machine(sys), []);
+        put(sys, &format!("{tables}/SPCR"), table(1, 0x2f8, 7));
+        put(sys, &format!("{tables}/SPCR2"), table(0, 0xfe03_4000, 7));
+        put(sys, &format!("{tables}/SPCRX"), table(1, 0x3f8, 7));
+        put(sys, "class/tty/tty0/dev", "4:0\n");
+        port(sys, "ttyS0", "4", "0x3F8", "0x0");
+        port(sys, "ttyS1", "4", "0x2F8", "0x0");
+        // No chip answers there.
+        port(sys, "ttyS3", "0", "0x2F8", "0x0");
+        port(sys, "ttyS4", "4", "0x0", "0xFE034000");
+        let names = of_machine(sys).into_iter().map(|(name, _)| name);
+        assert_eq!(names.collect::<Vec<_>>(), ["ttyS1", "ttyS4"]);
+    }
+}
