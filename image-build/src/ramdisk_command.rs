@@ -132,7 +132,7 @@ pub(crate) fn ramdisk_lines(summary: &Summary) -> String {
         ),
     };
     format!(
-        "  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} ({})\n  config   {configuration}\n  rescue   {rescue}\n  hosts    {}\n  agent    {}",
+        "  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} ({})\n  config   {configuration}\n  rescue   {rescue}\n  hosts    {}\n  agent    {}\n  memory   {} MiB on the host at least, {} MiB to deploy",
         summary.kernel_release,
         summary.modules,
         megabytes(summary.module_bytes),
@@ -141,5 +141,7 @@ pub(crate) fn ramdisk_lines(summary: &Summary) -> String {
         megabytes(summary.firmware_bytes),
         hosts.len(),
         megabytes(summary.agent_bytes),
+        summary.memory_floor.boot_mib,
+        summary.memory_floor.deployment_mib,
     )
 }

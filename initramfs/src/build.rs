@@ -21,8 +21,10 @@ use crate::file_tree::{Content, FileTree, Place, TreeError};
 use crate::firmware::{self, Firmware, MissingFirmware, PackedFirmware};
 use crate::free_space::{self, NoSpace};
 use crate::kernel_config::{KernelConfig, Needs};
+use crate::kernel_image::{KernelImage, KernelImageError};
 use crate::kernel_modules::{ModuleTree, ModulesError, Selection};
 use crate::kernel_source::Kernel;
+use crate::memory_floor::{MemoryFloor, Sizes};
 use crate::module_set::{ModuleSet, SetError};
 use crate::newc;
 use crate::output_file::OutputFile;
@@ -83,6 +85,8 @@ pub struct Summary {
     pub sha256: String,
     /// Size of the archive before compression. The archive takes this much memory.
     pub unpacked_bytes: u64,
+    /// The least memory of a host that boots the ramdisk with its kernel.
+    pub memory_floor: MemoryFloor,
     pub compression: String,
     pub kernel_release: String,
     pub module_set: String,
@@ -121,6 +125,8 @@ pub enum BuildError {
     #[error(transparent)]
     Space(#[from] NoSpace),
     #[error(transparent)]
+    Image(#[from] KernelImageError),
+    #[error(transparent)]
     Index(#[from] landfall_module_index::WriteError),
     /// The kernel's configuration lacks options that the ramdisk needs.
     #[error("kernel {release} cannot run the ramdisk: {}", faults.join("; "))]
@@ -156,6 +162,7 @@ pub fn build(
         bytes: 0,
         sha256: String::new(),
         unpacked_bytes: 0,
+        memory_floor: MemoryFloor::default(),
         compression: recipe.compression.to_string(),
         kernel_release: recipe.kernel.release.clone(),
         module_set: recipe.module_set.name().to_owned(),
@@ -192,6 +199,12 @@ pub fn build(
         summary.compression
     ));
     write(&tree, recipe, output, &mut summary)?;
+    summary.memory_floor = MemoryFloor::of(Sizes {
+        kernel: KernelImage::read(&recipe.kernel.image)?.memory_bytes,
+        archive: summary.bytes,
+        unpacked: summary.unpacked_bytes,
+        files: tree.len() as u64,
+    });
     Ok(summary)
 }
 

@@ -35,6 +35,9 @@ pub struct KernelImage {
     /// Whether it carries a signature. Only the firmware knows whether it trusts
     /// the signer.
     pub is_signed: bool,
+    /// In bytes: the memory that the running kernel takes for code and data, with some
+    /// room to unpack itself (`init_size`). `None` if the header does not say so.
+    pub memory_bytes: Option<u32>,
 }
 
 impl KernelImage {
@@ -75,6 +78,7 @@ impl KernelImage {
             release: release.to_owned(),
             has_efi_stub: certificates.is_some(),
             is_signed: certificates.is_some_and(|size| size > 0),
+            memory_bytes: u32_at(image, 0x260).filter(|&bytes| bytes != 0),
         })
     }
 }
@@ -123,9 +127,13 @@ pub(crate) mod tests {
             KernelImage {
                 release,
                 has_efi_stub: true,
-                is_signed: false
+                is_signed: false,
+                memory_bytes: None,
             }
         );
+        image[0x260..0x264].copy_from_slice(&0x0300_0000_u32.to_le_bytes());
+        let memory_bytes = KernelImage::parse(&image).unwrap().memory_bytes;
+        assert_eq!(memory_bytes, Some(48 << 20));
         image[0x58 + 112 + 36] = 8;
         assert!(KernelImage::parse(&image).unwrap().is_signed);
         image[0] = 0;

@@ -16,6 +16,7 @@ mod kernel_config;
 pub mod kernel_image;
 pub mod kernel_modules;
 pub mod kernel_source;
+pub mod memory_floor;
 pub mod modinfo;
 pub mod module_set;
 pub mod newc;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use landfall_tests::conductor::{LookupFault, TERMINAL_SEQUENCES};
-use landfall_tests::installation::BOOT;
+use landfall_tests::installation::{BOOT, DEPLOYMENT};
 use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::Lab;
 use landfall_tests::site::{Network, Plan, Site};
@@ -114,6 +114,41 @@ fn too_little_memory() {
         guest.console("== status after", BLOCK).await?;
         guest.cut_power().await
     });
+}
+
+/// The targets of docs/ways-to-boot.md: the whole deployment in as much memory as the
+/// builder reports at most.
+#[test]
+#[ignore = "as the other installations, with less memory"]
+fn a_deployment_in_192_mib() {
+    host_test("a_deployment_in_192_mib", async |lab| {
+        let site = Plan::default().site(lab).await?;
+        deployed_in(lab, site, 192).await
+    });
+}
+
+#[test]
+#[ignore = "packs the ramdisk for servers"]
+fn a_deployment_in_320_mib_with_the_drivers_of_servers() {
+    let name = "a_deployment_in_320_mib_with_the_drivers_of_servers";
+    host_test(name, async |lab| {
+        let plan = Plan::default();
+        let mut site = plan.site(lab).await?;
+        site.machine.boot = Boot::Direct {
+            kernel: artifacts::generic_kernel()?,
+            ramdisk: media::server_ramdisk(lab).await?,
+            arguments: plan.kernel_arguments(),
+        };
+        deployed_in(lab, site, 320).await
+    });
+}
+
+async fn deployed_in(lab: &Lab, mut site: Site, memory_mib: u32) -> Result<()> {
+    site.machine.memory_mib = memory_mib;
+    let services = site.serve(lab).await?;
+    let guest = site.power_on(lab).await?;
+    services.conductor.deployed(BOOT + DEPLOYMENT).await?;
+    guest.powered_off(SOFT_OFF).await
 }
 
 /// Enough for the kernel and for the agent, but not for the drivers of servers.

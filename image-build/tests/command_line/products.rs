@@ -19,6 +19,11 @@ fn a_ramdisk_is_built_and_looked_into() {
     let summary = fixture.build("initramfs", "initrd.img", &[]);
     assert_eq!(summary["kernel_release"], "6.1-test");
     assert_eq!(summary["modules"], 1);
+    // Little more than the kernel, whose header does not say its size, and the agent's
+    // work. The authorities of this machine are in the ramdisk.
+    let floor = |key: &str| summary["memory_floor"][key].as_u64().unwrap();
+    assert!((89..93).contains(&floor("boot_mib")), "{summary}");
+    assert!((146..150).contains(&floor("deployment_mib")), "{summary}");
     let inspection = fixture.inspect("initrd.img");
     assert_eq!(inspection["kind"], "ramdisk");
     assert_eq!(inspection["sha256"], summary["sha256"]);
