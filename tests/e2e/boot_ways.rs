@@ -100,6 +100,18 @@ ways! {
         finish: Finish::Reboot,
         ..Plan::default()
     };
+    /// The firmware fetches the whole ISO by HTTP.
+    #[ignore = "as iso_uefi and http_uefi"]
+    iso_by_http_uefi: Plan {
+        firmware: Firmware::Uefi,
+        way: Way::HttpIso,
+        network: Network::Dhcp,
+        packing: Packing::Gz,
+        deploy: Deploy::InstallCoreos,
+        bus: Bus::VirtioBlk,
+        finish: Finish::Reboot,
+        ..Plan::default()
+    };
     /// iPXE's network menu instead of GRUB's, under UEFI.
     #[ignore = "as pxe_uefi"]
     ipxe_chained_uefi: Plan {

@@ -32,6 +32,7 @@ mod old_config_drive;
 mod original_inventory;
 mod reaching_the_service;
 mod secrets;
+mod secure_boot;
 mod stacked_links;
 mod status;
 mod syslog;

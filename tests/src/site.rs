@@ -52,6 +52,8 @@ pub enum Way {
     Http,
     /// UEFI only: the firmware's HTTP client fetches a single file with everything.
     Uki,
+    /// UEFI only: the firmware's HTTP client fetches the ISO, and makes a disk of it.
+    HttpIso,
 }
 
 /// How the host gets its address.

@@ -105,6 +105,13 @@ pub enum Boot {
     Disk,
 }
 
+impl Machine {
+    fn has_secure_boot(&self) -> bool {
+        let mut extras = self.extras.iter();
+        extras.any(|extra| matches!(extra, Extra::SecureBoot))
+    }
+}
+
 impl Boot {
     /// The file of the ISO or USB stick.
     #[must_use]
@@ -124,6 +131,8 @@ pub enum Extra {
     RunningWatchdog,
     /// `hvc0`, with its output in this file.
     HypervisorConsole(PathBuf),
+    /// UEFI firmware with Secure Boot, which trusts Microsoft's keys.
+    SecureBoot,
     /// A second serial port, with its output in the file `output`. The firmware's ACPI
     /// table SPCR names it as the console; the content of the table without its header is
     /// in the file `table`.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::{Network, Plan, STICK_MIB, Way};
 use crate::dhcp_server::{NetworkBoot, TftpFile};
@@ -54,6 +54,14 @@ impl Plan {
             Way::Uki => {
                 let folder = media::uki_folder(lab, &arguments, &options).await?;
                 return Ok(by_http(folder, media::UKI));
+            }
+            Way::HttpIso => {
+                let iso = self.iso(lab, &arguments, &options).await?;
+                let (Some(folder), Some(file)) = (iso.parent(), iso.file_name()) else {
+                    bail!("{} is in no folder", iso.display());
+                };
+                let file = file.to_string_lossy();
+                return Ok(by_http(folder.to_owned(), &file));
             }
             Way::Pxe | Way::IpxeChained => {
                 return self.network_medium(lab, &arguments, &options).await;

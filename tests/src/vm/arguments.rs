@@ -7,6 +7,9 @@ use crate::lab::TAPS;
 pub const OVMF_CODE: &str = "/usr/share/OVMF/OVMF_CODE_4M.fd";
 /// The template for OVMF's variables.
 pub const OVMF_VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
+/// The same two with Secure Boot and Microsoft's keys.
+const SECURE_CODE: &str = "/usr/share/OVMF/OVMF_CODE_4M.ms.fd";
+const SECURE_VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd";
 
 /// The ID of the serial console's character device in QEMU.
 pub(super) const SERIAL: &str = "serial";
@@ -19,6 +22,11 @@ pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> 
         { machine.extras.iter() }.any(|extra| matches!(extra, Extra::UsbKeyboard));
     let keyboard = if has_usb_keyboard { ",i8042=off" } else { "" };
     list.option("-machine", format!("q35,graphics=off{keyboard}"));
+    if machine.has_secure_boot() {
+        // Only the firmware may change its variables, in system management mode.
+        list.option("-machine", "smm=on");
+        list.option("-global", "driver=cfi.pflash01,property=secure,value=on");
+    }
     if kvm {
         list.option("-accel", "kvm");
         list.option("-cpu", "host");
@@ -48,6 +56,15 @@ pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> 
     list.0
 }
 
+/// The template for the variables of this machine.
+pub(super) fn variables(machine: &Machine) -> &'static str {
+    if machine.has_secure_boot() {
+        SECURE_VARIABLES
+    } else {
+        OVMF_VARIABLES
+    }
+}
+
 #[derive(Default)]
 struct Arguments(Vec<String>);
 
@@ -64,9 +81,14 @@ impl Arguments {
 
 fn firmware(machine: &Machine, list: &mut Arguments) {
     if machine.firmware == Firmware::Uefi {
+        let code = if machine.has_secure_boot() {
+            SECURE_CODE
+        } else {
+            OVMF_CODE
+        };
         list.option(
             "-drive",
-            format!("if=pflash,format=raw,unit=0,readonly=on,file={OVMF_CODE}"),
+            format!("if=pflash,format=raw,unit=0,readonly=on,file={code}"),
         );
         list.option(
             "-drive",
@@ -294,6 +316,8 @@ fn error_records(machine: &Machine, list: &mut Arguments) {
 fn extras(machine: &Machine, list: &mut Arguments) {
     for extra in &machine.extras {
         match extra {
+            // It is in the firmware.
+            Extra::SecureBoot => {}
             // Every q35 machine has the chip, but without this option it resets
             // nothing.
             Extra::RunningWatchdog => list.option("-global", "ICH9-LPC.noreboot=false"),
@@ -408,6 +432,19 @@ mod tests {
         let line = arguments(&machine(Firmware::Uefi, Boot::FirmwarePxe), false, "q").join(" ");
         assert!(!line.contains("bootindex"));
         assert!(line.contains("unit=1,file=/v"));
+    }
+
+    #[test]
+    fn secure_boot_is_another_firmware() {
+        let mut machine = machine(Firmware::Uefi, Boot::Disk);
+        assert_eq!(variables(&machine), OVMF_VARIABLES);
+        machine.extras.push(Extra::SecureBoot);
+        let line = arguments(&machine, false, "q").join(" ");
+        assert!(
+            line.contains(SECURE_CODE) && !line.contains(OVMF_CODE),
+            "{line}"
+        );
+        assert_eq!(variables(&machine), SECURE_VARIABLES);
     }
 
     #[test]

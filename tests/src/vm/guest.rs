@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 use tokio::task::JoinHandle;
 
-use super::arguments::{LATE, OVMF_VARIABLES, SERIAL, arguments, cord_name, device_name};
+use super::arguments::{LATE, SERIAL, arguments, cord_name, device_name, variables};
 use super::qmp::{self, Qmp};
 use super::{Firmware, Machine, accelerator, console};
 use crate::journal::{Event, Journal, MACHINE_ENDED, Mark, Source};
@@ -89,8 +89,9 @@ impl Guest {
         let journal = lab.journal.clone();
         let began = journal.mark();
         if machine.firmware == Firmware::Uefi && !machine.variables.exists() {
-            std::fs::copy(OVMF_VARIABLES, &machine.variables)
-                .with_context(|| format!("copying {OVMF_VARIABLES} (package ovmf)"))?;
+            let template = variables(machine);
+            std::fs::copy(template, &machine.variables)
+                .with_context(|| format!("copying {template} (package ovmf)"))?;
         }
         let kvm = accelerator::kvm_works().await?;
         let control = format!("landfall-{}", uuid::Uuid::new_v4().simple());
