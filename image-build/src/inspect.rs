@@ -1,6 +1,7 @@
-//! Reads what is in a ramdisk or an ISO.
+//! Reads what is in a ramdisk, an ISO or a single EFI file.
 
 mod iso;
+mod uki;
 
 use std::fs::File;
 use std::path::Path;
@@ -16,6 +17,7 @@ use serde::Serialize;
 
 use crate::authorities;
 pub(crate) use iso::{IsoContent, is_iso};
+pub(crate) use uki::UkiContent;
 
 /// In bytes: the size of the largest ramdisk that the builder reads. A full
 /// server ramdisk with all firmware is below 200 MB.
@@ -37,6 +39,8 @@ pub(crate) struct Inspection {
     pub(crate) faults: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) iso: Option<IsoContent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) uki: Option<UkiContent>,
     pub(crate) ramdisk: RamdiskContent,
 }
 
@@ -108,15 +112,23 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     if bytes.is_empty() {
         bail!("{} is empty, expected a ramdisk or an ISO", path.display());
     }
-    let ramdisk = ramdisk(&bytes)
+    let (uki, ramdisk_bytes) = match uki::read(&bytes) {
+        Some((content, ramdisk)) => (Some(content), ramdisk),
+        None => (None, &bytes[..]),
+    };
+    let ramdisk = ramdisk(ramdisk_bytes)
         .with_context(|| format!("{}: expected a ramdisk or an ISO", path.display()))?;
     Ok(Inspection {
-        kind: ramdisk.kind(),
+        kind: match uki {
+            Some(_) => "uki",
+            None => ramdisk.kind(),
+        },
         bytes: size,
         sha256,
         verified_files: None,
         faults: Vec::new(),
         iso: None,
+        uki,
         ramdisk,
     })
 }

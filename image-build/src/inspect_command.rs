@@ -41,6 +41,17 @@ fn text(inspection: &Inspection) -> String {
     if let Some(iso) = &inspection.iso {
         iso_lines(iso, &mut lines);
     }
+    if let Some(uki) = &inspection.uki {
+        let signed = if uki.is_signed {
+            "signed"
+        } else {
+            "not signed"
+        };
+        let [release, arguments] = [&uki.kernel_release, &uki.kernel_args]
+            .map(|text| text.as_deref().unwrap_or("not readable"));
+        lines.push(format!("  kernel   {release} (the file is {signed})"));
+        lines.push(format!("  kargs    {arguments}"));
+    }
     match inspection.verified_files {
         Some(count) => lines.push(format!("  verified {}", counted(count, "file"))),
         None if inspection.kind == "iso" => {
@@ -48,7 +59,7 @@ fn text(inspection: &Inspection) -> String {
         }
         None => {}
     }
-    let is_whole = matches!(inspection.kind, "iso" | "ramdisk");
+    let is_whole = matches!(inspection.kind, "iso" | "uki" | "ramdisk");
     ramdisk_lines(&inspection.ramdisk, is_whole, &mut lines);
     lines.extend(
         inspection

@@ -111,6 +111,15 @@ pub fn sections(image: &[u8]) -> Result<Vec<(String, &[u8])>, ImageError> {
     Ok(sections.collect())
 }
 
+/// Whether an EFI program carries a signature. Only the firmware knows whether it trusts
+/// the signer.
+///
+/// # Errors
+/// As [`sections`].
+pub fn is_signed(image: &[u8]) -> Result<bool, ImageError> {
+    Ok(Headers::read(image)?.certificate_bytes != 0)
+}
+
 fn limited(number: u64) -> Result<u32, ImageError> {
     match u32::try_from(number) {
         Ok(fits) if number <= MAX_IMAGE_BYTES => Ok(fits),

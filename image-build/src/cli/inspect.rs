@@ -19,7 +19,7 @@ the site and of its hosts to DIR/files.
 Every file of an ISO is compared with SHA256SUMS in the ISO, except the
 areas that may be replaced for a host. The exit code is 1 if there is any fault.")]
 pub(crate) struct InspectArguments {
-    /// A ramdisk, an ISO, or a USB stick that an ISO was copied to
+    /// A ramdisk, an ISO, a USB stick with an ISO, or a UKI
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Fail also if an ISO has no digests to compare with

@@ -73,6 +73,7 @@ pub(super) fn inspect(path: &Path, file: File) -> Result<Inspection> {
         verified_files: verdict.good_files,
         faults: Vec::new(),
         iso: None,
+        uki: None,
         ramdisk: RamdiskContent::default(),
     };
     let image = iso.read(RAMDISK, MAX_FILE_BYTES);

@@ -49,6 +49,13 @@ fn a_single_file_holds_all_that_a_host_needs() {
     assert_eq!(inspection["sha256"], summary["ramdisk"]["sha256"]);
     assert_eq!(inspection["ramdisk"]["faults"], serde_json::json!([]));
 
+    let whole = fixture.inspect("landfall.efi");
+    assert_eq!(whole["kind"], "uki");
+    assert_eq!(whole["sha256"], summary["sha256"]);
+    assert_eq!(whole["uki"]["kernel_args"], arguments);
+    assert_eq!(whole["uki"]["is_signed"], false);
+    assert_eq!(whole["ramdisk"]["kernel_release"], "6.1-test");
+
     let again = fixture.build("uki", "again.efi", &options);
     assert_eq!(again["sha256"], summary["sha256"]);
 }

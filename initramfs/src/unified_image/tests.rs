@@ -55,6 +55,7 @@ fn sections_follow_those_of_the_stub() {
     assert_eq!([0, 1, 2].map(address), [4096, 8192, 12288]);
     assert_eq!(word(0x80 + 24 + 56), 12288 + 8192, "SizeOfImage");
     assert!(image.len().is_multiple_of(512));
+    assert_eq!(is_signed(&image), Ok(false));
 }
 
 #[test]
