@@ -9,6 +9,8 @@ use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 use nix::sys::stat::{major, minor};
 
+use crate::block_graph;
+
 /// How many levels of stacked devices are followed. A partition counts as one.
 const DEPTH_LIMIT: u32 = 16;
 
@@ -50,8 +52,8 @@ fn add(device: &SystemPath, found: &mut Vec<SystemPath>, seen: &mut BTreeSet<Pat
     {
         add(&below, found, seen, depth + 1);
     }
-    let parts = device.join("slaves");
-    for part in sysfs::names(&parts) {
-        add(&parts.join(part), found, seen, depth + 1);
+    let slaves = device.join("slaves");
+    for part in block_graph::parts(&device).unwrap_or_default() {
+        add(&slaves.join(part), found, seen, depth + 1);
     }
 }

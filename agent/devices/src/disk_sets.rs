@@ -16,6 +16,8 @@ use landfall_sys::block_ioctl;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
+use crate::block_graph;
+
 /// What a disk belongs to. As text it continues "it is ...".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Membership {
@@ -73,7 +75,7 @@ impl DiskSets {
         for device in with_partitions(&block) {
             sets.add_signatures(&device);
             let holders = device.join("holders");
-            for holder in sysfs::names(&holders) {
+            for holder in block_graph::holders(&device).unwrap_or_default() {
                 sets.add_holder(&holders.join(&holder), holder);
             }
         }
@@ -161,9 +163,10 @@ fn running_volume(block: &SystemPath) -> Option<String> {
     if !block.join("md").is_dir() {
         return None;
     }
-    let members = block.join("slaves");
-    sysfs::names(&members).iter().find_map(|member| {
-        let (file, size) = open(&members.join(member).resolved()?)?;
+    let slaves = block.join("slaves");
+    let members = block_graph::parts(block).unwrap_or_default();
+    members.iter().find_map(|member| {
+        let (file, size) = open(&slaves.join(member).resolved()?)?;
         let superblocks = md_superblock::find_readable(&file, size);
         let names = superblocks.iter().filter_map(|found| found.volume_name());
         names.map(str::to_owned).next()

@@ -1,8 +1,9 @@
 //! What this machine's devices are called, what they belong to, and who may write
-//! to them: names of NICs and paths of disks, the sets that disks are members of,
-//! the medium that the machine booted from, drivers that failed, what identifies a
+//! to them: names of NICs and paths of disks, the graph of block devices, the sets
+//! that disks are members of, the medium that the machine booted from, drivers that failed, what identifies a
 //! disk, and the permission to write.
 
+pub mod block_graph;
 pub mod boot_medium;
 pub mod devices_below;
 pub mod devices_settled;
@@ -12,3 +13,4 @@ pub mod driver_faults;
 pub mod identity;
 pub mod interface_names;
 pub mod permission;
+pub mod whole_disk;

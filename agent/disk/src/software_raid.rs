@@ -5,16 +5,18 @@
 //! whether all members are present.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use landfall_devices::block_graph;
 use landfall_devices::disk_sets::md_superblock::{self, MdSuperblock};
 use landfall_devices::identity::Identity;
 use landfall_devices::permission::WritePermission;
 use landfall_report::failure::{Class, Failure, Result};
+use landfall_sys::system_path::SystemPath;
 use landfall_sys::{block_ioctl, md_ioctl};
 use uuid::Uuid;
 
@@ -247,7 +249,7 @@ fn delete_members(members: &[Member], permission: &WritePermission) {
 /// An array that the kernel has assembled.
 struct Array {
     path: PathBuf,
-    directory: PathBuf,
+    directory: SystemPath,
     members: Vec<PathBuf>,
 }
 
@@ -255,16 +257,15 @@ fn assembled_arrays() -> Result<Vec<Array>> {
     let arrays = || {
         let mut arrays = Vec::new();
         for device in KernelView::default().disks()? {
-            if !device.directory.join("md").is_dir() {
+            if !device.is_array() {
                 continue;
             }
-            let members = fs::read_dir(device.directory.join("slaves"))?
-                .map(|part| Ok(Path::new("/dev").join(part?.file_name())))
-                .collect::<io::Result<_>>()?;
+            let members = block_graph::parts(&device.directory)?;
+            let members = members.iter().map(|part| Path::new("/dev").join(part));
             arrays.push(Array {
                 path: Path::new("/dev").join(&device.name),
                 directory: device.directory,
-                members,
+                members: members.collect(),
             });
         }
         Ok(arrays)
@@ -296,7 +297,7 @@ fn stop_arrays(members: &BTreeSet<&Path>, permission: &WritePermission) -> Resul
     Ok(())
 }
 
-fn stop_array(path: &Path, directory: &Path, permission: &WritePermission) {
+fn stop_array(path: &Path, directory: &SystemPath, permission: &WritePermission) {
     if let Err(failure) = device_mapper::release(path, permission) {
         tracing::error!("{failure}");
     }
@@ -315,8 +316,7 @@ fn stop_array(path: &Path, directory: &Path, permission: &WritePermission) {
         return;
     }
     for _ in 0..STOP_TRIES {
-        let slaves = fs::read_dir(directory.join("slaves"));
-        if slaves.is_err() || slaves.is_ok_and(|mut slaves| slaves.next().is_none()) {
+        if block_graph::parts(directory).map_or(true, |parts| parts.is_empty()) {
             break;
         }
         thread::sleep(STOP_PAUSE);
@@ -420,7 +420,7 @@ mod tests {
         });
         let array = |members: &[&str]| Array {
             path: "/dev/md0".into(),
-            directory: "/sys/block/md0".into(),
+            directory: SystemPath::live().join("/sys/block/md0"),
             members: members.iter().map(PathBuf::from).collect(),
         };
         let arrays = vec![

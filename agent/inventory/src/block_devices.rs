@@ -1,9 +1,10 @@
 //! Lists what cleaning may erase: the disks, their partitions, and the devices that
 //! are built on them.
 
+use landfall_devices::block_graph;
+
 use super::disks;
 use super::report_types::Disk;
-use super::sysfs;
 use super::system_path::SystemPath;
 
 /// A disk with its partitions and the devices that are built on it, as cleaning
@@ -64,8 +65,9 @@ pub fn collect(root: &SystemPath) -> Vec<BlockDevice> {
                 .join(disk.name.trim_start_matches("/dev/"));
             BlockDevice {
                 partitions: partitions(&block),
-                holders: sysfs::names(&block.join("holders")),
-                made_of: sysfs::names(&block.join("slaves"))
+                holders: block_graph::holders(&block).unwrap_or_default(),
+                made_of: block_graph::parts(&block)
+                    .unwrap_or_default()
                     .into_iter()
                     .map(|name| format!("/dev/{name}"))
                     .collect(),
@@ -78,7 +80,7 @@ pub fn collect(root: &SystemPath) -> Vec<BlockDevice> {
 fn partitions(block: &SystemPath) -> Vec<Partition> {
     let holders = |name: &str| {
         let name = name.trim_start_matches("/dev/");
-        sysfs::names(&block.join(name).join("holders"))
+        block_graph::holders(&block.join(name)).unwrap_or_default()
     };
     disks::partitions(block)
         .into_iter()

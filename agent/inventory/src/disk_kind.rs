@@ -1,6 +1,8 @@
 //! Decides which block devices are disks. The choice is that of Ironic's agent,
 //! which uses lsblk's TYPE.
 
+use landfall_devices::block_graph;
+
 use super::sysfs;
 use super::system_path::SystemPath;
 
@@ -56,7 +58,8 @@ pub fn why_no_disk(block: &SystemPath, name: &str, size: u64) -> Option<NoDisk> 
     if size == 0 {
         return Some(NoDisk::Empty);
     }
-    sysfs::names(&block.join("holders"))
+    block_graph::holders(block)
+        .unwrap_or_default()
         .into_iter()
         .find(|holder| lsblk_type(&block.join("/sys/block").join(holder), holder) == "mpath")
         .map(NoDisk::PathOf)

@@ -2,8 +2,8 @@
 //! and udev would report.
 
 use landfall_devices::boot_medium::BootMedia;
-use landfall_devices::disk_paths::{self, SharedIdentity};
 use landfall_devices::identity::Identity;
+use landfall_devices::whole_disk::WholeDisk;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
@@ -20,36 +20,24 @@ use super::transport::transport;
 pub fn collect(root: &SystemPath) -> Vec<Disk> {
     // The identities are first: whatever the rest says about a disk that was
     // exchanged meanwhile, no write to it is possible.
-    let devices = devices(root);
+    let mut devices = devices(root);
+    devices.retain(|device| device.no_disk.is_none());
     let boot_media = BootMedia::look(root);
-    let mut found: Vec<(Option<SharedIdentity>, bool, Disk)> = Vec::new();
-    for device in devices {
-        if device.no_disk.is_some() {
-            continue;
-        }
-        let identity = disk_paths::identity(&device.block);
-        let active = disk_paths::is_active(&device.block);
-        let mut new = disk(&device);
-        new.traits.boot_medium = boot_media.below(&device.block).map(|(_, medium)| medium);
-        let same = found
-            .iter_mut()
-            .find(|(known, ..)| identity.is_some() && *known == identity);
-        match same {
-            Some((_, first_is_active, first)) => {
-                // The agent uses the first path in this order, unless that path is not active
-                // and another one is.
-                if active && !*first_is_active {
-                    let passive = std::mem::replace(first, new);
-                    *first_is_active = true;
-                    add_path(first, passive);
-                } else {
-                    add_path(first, new);
-                }
+    let listed = |device: &Device| {
+        let mut listed = disk(device);
+        listed.traits.boot_medium = boot_media.below(&device.block).map(|(_, medium)| medium);
+        listed
+    };
+    WholeDisk::group(devices, |device| &device.block)
+        .iter()
+        .map(|whole| {
+            let mut disk = listed(&whole.path);
+            for other in &whole.other_paths {
+                add_path(&mut disk, listed(other));
             }
-            None => found.push((identity, active, new)),
-        }
-    }
-    found.into_iter().map(|(_, _, disk)| disk).collect()
+            disk
+        })
+        .collect()
 }
 
 fn add_path(disk: &mut Disk, mut other: Disk) {
@@ -60,7 +48,6 @@ fn add_path(disk: &mut Disk, mut other: Disk) {
         name: other.name,
         hctl: other.hctl,
     });
-    traits.other_paths.append(&mut other.traits.other_paths);
 }
 
 /// A whole block device.

@@ -7,11 +7,15 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use landfall_devices::block_graph::{self, BlockGraph};
 use landfall_devices::disk_paths;
+use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
-use nix::libc;
+
+/// A disk or one of its partitions.
+pub use landfall_devices::block_graph::BlockNode as Device;
 
 /// Where `/sys` and `/proc` are; tests use a made-up tree.
 #[derive(Debug, Clone)]
@@ -27,19 +31,6 @@ impl Default for KernelView {
             proc: "/proc".into(),
         }
     }
-}
-
-/// A disk or one of its partitions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Device {
-    /// The kernel's name: `vda`, `nvme0n1p3`.
-    pub name: String,
-    /// `major:minor`.
-    pub number: String,
-    /// The partition's number, `None` for the disk itself.
-    pub partition: Option<u32>,
-    /// The device's directory in sysfs, with symlinks resolved.
-    pub directory: PathBuf,
 }
 
 /// One use of a disk or partition.
@@ -77,49 +68,32 @@ pub fn list(uses: &[Use]) -> String {
 }
 
 impl KernelView {
-    /// Reads the device with this number from sysfs.
+    fn graph(&self) -> BlockGraph {
+        BlockGraph::new(SystemPath::live().join(&self.sys))
+    }
+
+    /// See [`BlockGraph::by_number`].
     ///
     /// # Errors
-    /// If there is no such block device.
+    /// As there.
     pub fn device(&self, major: u64, minor: u64) -> io::Result<Device> {
-        let number = format!("{major}:{minor}");
-        let directory = fs::canonicalize(self.sys.join("dev/block").join(&number))?;
-        read_device(&directory, number)
+        self.graph().by_number(major, minor)
     }
 
-    /// All whole block devices, sorted by name. These include virtual ones (loop,
-    /// md, device-mapper).
+    /// See [`BlockGraph::disks`].
     ///
     /// # Errors
-    /// If sysfs cannot be read.
+    /// As there.
     pub fn disks(&self) -> io::Result<Vec<Device>> {
-        let mut disks = Vec::new();
-        for entry in fs::read_dir(self.sys.join("block"))? {
-            disks.extend(unless_gone(linked_device(&entry?.path()))?);
-        }
-        disks.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(disks)
+        self.graph().disks()
     }
 
-    /// The partitions of a disk, sorted by number; empty if the disk has
-    /// disappeared.
+    /// See [`BlockGraph::partitions`].
     ///
     /// # Errors
-    /// If sysfs cannot be read.
+    /// As there.
     pub fn partitions(&self, disk: &Device) -> io::Result<Vec<Device>> {
-        let mut partitions = Vec::new();
-        for entry in unless_gone(fs::read_dir(&disk.directory))?
-            .into_iter()
-            .flatten()
-        {
-            let directory = entry?.path();
-            if !directory.join("partition").exists() {
-                continue;
-            }
-            partitions.extend(unless_gone(linked_device(&directory))?);
-        }
-        partitions.sort_by_key(|device| device.partition);
-        Ok(partitions)
+        self.graph().partitions(disk)
     }
 
     /// The other block devices that are paths to the same disk (multipath). Empty
@@ -128,8 +102,7 @@ impl KernelView {
     /// # Errors
     /// If sysfs cannot be read.
     pub fn other_paths(&self, disk: &Device) -> io::Result<Vec<Device>> {
-        let identity =
-            |device: &Device| disk_paths::identity(&SystemPath::live().join(&device.directory));
+        let identity = |device: &Device| disk_paths::identity(&device.directory);
         let Some(own) = identity(disk).filter(|_| disk.partition.is_none()) else {
             return Ok(Vec::new());
         };
@@ -138,46 +111,20 @@ impl KernelView {
         Ok(disks)
     }
 
-    /// Every device that is built on the disk and its partitions, directly or
-    /// indirectly. A device comes before the devices that it is built on, so the
-    /// caller can remove them in this order.
-    ///
-    /// The agent cleans several disks in parallel. If a device is built on two of
-    /// them, the thread of either disk may remove it first. So a device that
-    /// disappears meanwhile is skipped.
+    /// See [`BlockGraph::above`].
     ///
     /// # Errors
-    /// If sysfs cannot be read.
+    /// As there.
     pub fn stack(&self, disk: &Device) -> io::Result<Vec<Device>> {
-        let mut stack = Vec::new();
-        self.stack_into(disk, &mut stack)?;
-        Ok(stack)
-    }
-
-    fn stack_into(&self, device: &Device, found: &mut Vec<Device>) -> io::Result<()> {
-        let mut parts = self.partitions(device)?;
-        parts.push(device.clone());
-        for part in parts {
-            for name in holders(&part)? {
-                if found.iter().any(|known: &Device| known.name == name) {
-                    continue;
-                }
-                let place = self.sys.join("block").join(&name);
-                if let Some(holder) = unless_gone(linked_device(&place))? {
-                    self.stack_into(&holder, found)?;
-                    found.push(holder);
-                }
-            }
-        }
-        Ok(())
+        self.graph().above(disk)
     }
 
     /// The device's name for messages: `dm-0 (rhel-root)`, or only the kernel's
     /// name if device-mapper has none.
     pub fn label(&self, device: &Device) -> String {
-        match read(&device.directory.join("dm/name")) {
-            Ok(name) => format!("{} ({name})", device.name),
-            Err(_) => device.name.clone(),
+        match sysfs::text(&device.directory.join("dm/name")) {
+            Some(name) => format!("{} ({name})", device.name),
+            None => device.name.clone(),
         }
     }
 
@@ -203,7 +150,11 @@ impl KernelView {
                 .into_iter()
                 .map(|place| UseKind::Mount(place.to_owned()))
                 .chain(is_swap(&swaps, device).then_some(UseKind::Swap))
-                .chain(holders(device)?.into_iter().map(UseKind::Holder));
+                .chain(
+                    block_graph::holders(&device.directory)?
+                        .into_iter()
+                        .map(UseKind::Holder),
+                );
             uses.extend(kinds.map(|kind| Use {
                 name: device.name.clone(),
                 kind,
@@ -211,45 +162,6 @@ impl KernelView {
         }
         Ok(uses)
     }
-}
-
-/// Returns `None` if the device was removed between two steps: its directory is
-/// missing (`NotFound`), or its attributes no longer have a device (`ENODEV`).
-fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
-    match looked {
-        Ok(found) => Ok(Some(found)),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(None),
-        Err(e) => Err(e),
-    }
-}
-
-fn linked_device(link: &Path) -> io::Result<Device> {
-    let directory = fs::canonicalize(link)?;
-    let number = read(&directory.join("dev"))?;
-    read_device(&directory, number)
-}
-
-fn read(path: &Path) -> io::Result<String> {
-    Ok(fs::read_to_string(path)?.trim().to_owned())
-}
-
-fn read_device(directory: &Path, number: String) -> io::Result<Device> {
-    let name = directory
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    let partition = match read(&directory.join("partition")) {
-        Ok(text) => Some(text.parse().map_err(io::Error::other)?),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-        Err(e) => return Err(e),
-    };
-    Ok(Device {
-        name,
-        number,
-        partition,
-        directory: directory.to_owned(),
-    })
 }
 
 /// The format of a line (proc_pid_mountinfo(5)):
@@ -277,16 +189,6 @@ fn is_swap(swaps: &str, device: &Device) -> bool {
         .skip(1)
         .filter_map(|line| line.split_whitespace().next())
         .any(|path| path.strip_prefix("/dev/") == Some(device.name.as_str()))
-}
-
-fn holders(device: &Device) -> io::Result<Vec<String>> {
-    let entries = unless_gone(fs::read_dir(device.directory.join("holders")))?;
-    let mut names = Vec::new();
-    for entry in entries.into_iter().flatten() {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
-    }
-    names.sort();
-    Ok(names)
 }
 
 #[cfg(test)]

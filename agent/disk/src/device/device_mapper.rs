@@ -18,11 +18,6 @@ use crate::device::busy::{Device, KernelView};
 
 const CONTROL: &str = "/dev/mapper/control";
 
-/// Whether this is a device-mapper device.
-pub fn is_mapped(device: &Device) -> bool {
-    device.directory.join("dm").is_dir()
-}
-
 /// Deactivates every device-mapper device that is built on a disk, so that the
 /// agent can open the disk exclusively. The content of the disk does not change.
 ///
@@ -53,7 +48,7 @@ pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
     })?;
     for device in stack {
         let label = kernel.label(&device);
-        if !is_mapped(&device) {
+        if !device.is_mapped() {
             if !device.directory.exists() {
                 continue;
             }
@@ -94,24 +89,4 @@ fn remove(control: &File, device: &Device) -> io::Result<()> {
     let (major, minor) = device.number.split_once(':').ok_or_else(invalid)?;
     let parse = |number: &str| number.parse().map_err(|_| invalid());
     dm_ioctl::remove(control, parse(major)?, parse(minor)?)
-}
-
-/// The device nodes of the disks that a device is built on. If it is built on a
-/// partition, this is the node of the partition's disk.
-///
-/// # Errors
-/// If sysfs cannot be read.
-pub fn made_of(device: &Device) -> io::Result<Vec<String>> {
-    let mut disks = Vec::new();
-    for part in fs::read_dir(device.directory.join("slaves"))? {
-        let directory = part?.path().canonicalize()?;
-        let disk = if directory.join("partition").exists() {
-            directory.parent()
-        } else {
-            Some(directory.as_path())
-        };
-        let name = disk.and_then(Path::file_name).unwrap_or_default();
-        disks.push(format!("/dev/{}", name.to_string_lossy()));
-    }
-    Ok(disks)
 }

@@ -317,7 +317,7 @@ impl Target {
         });
         let device = device
             .map_err(|e| block_device_error(&self.path, &format!("cannot find it in /sys: {e}")))?;
-        match without_partitions(&device.directory) {
+        match without_partitions(device.directory.as_path()) {
             None => Ok(()),
             Some(what) => Err(block_device_error(
                 &self.path,

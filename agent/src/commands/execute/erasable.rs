@@ -8,10 +8,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use landfall_devices::block_graph;
 use landfall_devices::disk_sets::DiskSets;
 use landfall_devices::identity::Identity;
 use landfall_disk::device::busy::{Device, KernelView};
-use landfall_disk::device::device_mapper;
 use landfall_disk::erase::guard;
 use landfall_inventory::block_devices::{self, BlockDevice};
 use landfall_inventory::report_types::Disk;
@@ -230,10 +230,11 @@ fn entanglement(
     };
     for device in &stack {
         let label = kernel.label(device);
-        if !device_mapper::is_mapped(device) {
+        if !device.is_mapped() {
             return Ok(Some(format!("it is held by {label}")));
         }
-        let below = device_mapper::made_of(device)?;
+        let below = block_graph::disks_of_parts(&device.directory)?;
+        let below: Vec<String> = below.iter().map(|name| format!("/dev/{name}")).collect();
         if let Some(other) = below
             .iter()
             .find(|name| !free.contains(*name) && !in_stack(name))

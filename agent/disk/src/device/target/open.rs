@@ -12,8 +12,8 @@ use landfall_devices::identity::ChosenDisk;
 use landfall_devices::permission::WritePermission;
 use landfall_download::fetch::media_of;
 use landfall_report::failure::{Failure, Result};
-use landfall_sys::block_ioctl;
 use landfall_sys::system_path::SystemPath;
+use landfall_sys::{block_ioctl, sysfs};
 use nix::libc;
 use nix::sys::stat::{major, minor};
 
@@ -76,7 +76,7 @@ impl Target {
                 &format!("expected a whole disk, found partition {number}"),
             ));
         }
-        refuse_boot_medium(&SystemPath::live().join(&device.directory))?;
+        refuse_boot_medium(&device.directory)?;
         refuse_unfit(&kernel, path, &device)?;
 
         let file = OpenOptions::new()
@@ -175,7 +175,7 @@ pub(super) fn share_a_disk(one: &Option<SystemPath>, other: &Option<SystemPath>)
 fn refuse_unfit(kernel: &KernelView, path: &Path, device: &Device) -> Result<()> {
     // If the attribute is missing, the open for writing that follows detects a
     // read-only disk.
-    if fs::read_to_string(device.directory.join("ro")).is_ok_and(|text| text.trim() == "1") {
+    if sysfs::flag(&device.directory.join("ro")) {
         return Err(block_device_error(path, "the disk is read-only")
             .hint("look for a write-protect switch or a read-only export of the volume"));
     }

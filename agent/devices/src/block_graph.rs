@@ -1,0 +1,294 @@
+//! The graph of the kernel's block devices: disks, their partitions, and what is
+//! built on them (software RAID, LVM, other device-mapper devices).
+//!
+//! In sysfs `holders` of a device names what is built on it, and `slaves` what it is
+//! made of. Everything that decides something by these two asks this module. It reads
+//! an edge when it is asked for it, because other threads and the kernel change the graph while
+//! the agent works, and because a server may have thousands of LUNs.
+
+use std::fs;
+use std::io;
+
+use landfall_sys::system_path::SystemPath;
+use nix::libc;
+
+/// A disk, one of its partitions, or a device that is built on them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockNode {
+    /// The kernel's name: `vda`, `nvme0n1p3`.
+    pub name: String,
+    /// `major:minor`.
+    pub number: String,
+    /// The partition's number, `None` for a whole device.
+    pub partition: Option<u32>,
+    /// The device's directory in sysfs, with symlinks resolved.
+    pub directory: SystemPath,
+}
+
+impl BlockNode {
+    fn read(directory: SystemPath, number: String) -> io::Result<Self> {
+        let partition = match text(&directory.join("partition")) {
+            Ok(text) => Some(text.parse().map_err(io::Error::other)?),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        };
+        Ok(Self {
+            name: directory.name().unwrap_or_default().to_owned(),
+            number,
+            partition,
+            directory,
+        })
+    }
+
+    fn of_link(link: &SystemPath) -> io::Result<Self> {
+        let directory = link.resolved().ok_or(io::ErrorKind::NotFound)?;
+        let number = text(&directory.join("dev"))?;
+        Self::read(directory, number)
+    }
+
+    /// Whether this is a device-mapper device.
+    pub fn is_mapped(&self) -> bool {
+        self.directory.join("dm").is_dir()
+    }
+
+    /// Whether this is a software RAID array.
+    pub fn is_array(&self) -> bool {
+        self.directory.join("md").is_dir()
+    }
+}
+
+/// The block devices of a machine.
+#[derive(Debug, Clone)]
+pub struct BlockGraph {
+    sys: SystemPath,
+}
+
+impl BlockGraph {
+    /// `sys` is where sysfs is mounted.
+    pub fn new(sys: SystemPath) -> Self {
+        Self { sys }
+    }
+
+    /// The device with this number.
+    ///
+    /// # Errors
+    /// If there is no such block device.
+    pub fn by_number(&self, major: u64, minor: u64) -> io::Result<BlockNode> {
+        let number = format!("{major}:{minor}");
+        let link = self.sys.join("dev/block").join(&number);
+        let directory = link.resolved().ok_or(io::ErrorKind::NotFound)?;
+        BlockNode::read(directory, number)
+    }
+
+    /// All whole block devices, sorted by name. These include virtual ones (loop,
+    /// md, device-mapper).
+    ///
+    /// # Errors
+    /// If sysfs cannot be read.
+    pub fn disks(&self) -> io::Result<Vec<BlockNode>> {
+        let block = self.sys.join("block");
+        let mut disks = Vec::new();
+        for name in names(&block)? {
+            disks.extend(unless_gone(BlockNode::of_link(&block.join(name)))?);
+        }
+        Ok(disks)
+    }
+
+    /// The partitions of a disk, sorted by number; empty if the disk has
+    /// disappeared.
+    ///
+    /// # Errors
+    /// If sysfs cannot be read.
+    pub fn partitions(&self, disk: &BlockNode) -> io::Result<Vec<BlockNode>> {
+        let mut partitions = Vec::new();
+        for name in unless_gone(names(&disk.directory))?.unwrap_or_default() {
+            let directory = disk.directory.join(name);
+            if directory.join("partition").exists() {
+                partitions.extend(unless_gone(BlockNode::of_link(&directory))?);
+            }
+        }
+        partitions.sort_by_key(|partition| partition.partition);
+        Ok(partitions)
+    }
+
+    /// Every device that is built on the disk and its partitions, directly or
+    /// indirectly. A device comes before the devices that it is built on, so the
+    /// caller can remove them in this order.
+    ///
+    /// The agent cleans several disks in parallel. If a device is built on two of
+    /// them, the thread of either disk may remove it first. So a device that
+    /// disappears meanwhile is skipped.
+    ///
+    /// # Errors
+    /// If sysfs cannot be read.
+    pub fn above(&self, disk: &BlockNode) -> io::Result<Vec<BlockNode>> {
+        let mut found = Vec::new();
+        self.add_above(disk, &mut found)?;
+        Ok(found)
+    }
+
+    fn add_above(&self, device: &BlockNode, found: &mut Vec<BlockNode>) -> io::Result<()> {
+        let mut parts = self.partitions(device)?;
+        parts.push(device.clone());
+        for part in parts {
+            for name in holders(&part.directory)? {
+                if found.iter().any(|known| known.name == name) {
+                    continue;
+                }
+                let link = self.sys.join("block").join(&name);
+                if let Some(holder) = unless_gone(BlockNode::of_link(&link))? {
+                    self.add_above(&holder, found)?;
+                    found.push(holder);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The kernel's names of the devices that are built on this one, sorted. Empty if the
+/// device has disappeared.
+///
+/// # Errors
+/// If sysfs cannot be read.
+pub fn holders(device: &SystemPath) -> io::Result<Vec<String>> {
+    Ok(unless_gone(names(&device.join("holders")))?.unwrap_or_default())
+}
+
+/// The kernel's names of the disks and partitions that this device is made of, sorted:
+/// the members of an array, the paths of a multipath disk. Empty for an ordinary disk.
+///
+/// # Errors
+/// If sysfs cannot be read.
+pub fn parts(device: &SystemPath) -> io::Result<Vec<String>> {
+    Ok(unless_gone(names(&device.join("slaves")))?.unwrap_or_default())
+}
+
+/// Like [`parts`], but names the disk of a partition instead of the partition.
+///
+/// # Errors
+/// If sysfs cannot be read, or a part disappears.
+pub fn disks_of_parts(device: &SystemPath) -> io::Result<Vec<String>> {
+    let slaves = device.join("slaves");
+    let mut disks = Vec::new();
+    for part in parts(device)? {
+        let directory = slaves.join(part).resolved();
+        let mut directory = directory.ok_or(io::ErrorKind::NotFound)?;
+        if directory.join("partition").exists()
+            && let Some(disk) = directory.parent()
+        {
+            directory = disk;
+        }
+        disks.extend(directory.name().map(str::to_owned));
+    }
+    Ok(disks)
+}
+
+/// Returns `None` if the device was removed between two steps: its directory is
+/// missing (`NotFound`), or its attributes no longer have a device (`ENODEV`).
+fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
+    match looked {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Unlike `sysfs::names` this reports errors. A disk whose holders cannot be read must
+/// not count as free.
+fn names(directory: &SystemPath) -> io::Result<Vec<String>> {
+    let directory = directory.on_disk().ok_or(io::ErrorKind::NotFound)?;
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn text(path: &SystemPath) -> io::Result<String> {
+    let path = path.on_disk().ok_or(io::ErrorKind::NotFound)?;
+    Ok(fs::read_to_string(path)?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_sys::sys_tree::{PlantedTree, plant};
+
+    use super::*;
+
+    /// An array of two partitions, with a volume on its partition and a volume that is
+    /// also on a third disk.
+    fn stacked() -> (PlantedTree, BlockGraph) {
+        let root = plant(
+            r"sys/block/sda/dev = 8:0\n
+sys/block/sda/sda1/dev = 8:1\n
+sys/block/sda/sda1/partition = 1\n
+sys/block/sda/sda1/holders/md0/
+sys/block/sda/sda10/dev = 8:10\n
+sys/block/sda/sda10/partition = 10\n
+sys/block/sda/sda2/dev = 8:2\n
+sys/block/sda/sda2/partition = 2\n
+sys/block/sdb/dev = 8:16\n
+sys/block/sdb/holders/md0/
+sys/block/md0/dev = 9:0\n
+sys/block/md0/md/level = raid1\n
+sys/block/md0/slaves/sda1 -> /sys/block/sda/sda1
+sys/block/md0/slaves/sdb -> /sys/block/sdb
+sys/block/md0/md0p1/dev = 259:0\n
+sys/block/md0/md0p1/partition = 1\n
+sys/block/md0/md0p1/holders/dm-0/
+sys/block/dm-0/dev = 253:0\n
+sys/block/dm-0/dm/name = vg-lv\n
+sys/block/dm-0/slaves/md0p1 -> /sys/block/md0/md0p1
+sys/dev/block/8:1 -> /sys/block/sda/sda1",
+        );
+        let graph = BlockGraph::new(root.path().join("sys"));
+        (root, graph)
+    }
+
+    fn names_of(nodes: &[BlockNode]) -> Vec<&str> {
+        nodes.iter().map(|node| &*node.name).collect()
+    }
+
+    #[test]
+    fn partitions_are_in_the_order_of_their_numbers() {
+        let (_root, graph) = stacked();
+        let disks = graph.disks().unwrap();
+        assert_eq!(names_of(&disks), ["dm-0", "md0", "sda", "sdb"]);
+        let partitions = graph.partitions(&disks[2]).unwrap();
+        assert_eq!(names_of(&partitions), ["sda1", "sda2", "sda10"]);
+        assert_eq!(graph.by_number(8, 1).unwrap(), partitions[0]);
+        assert!(graph.by_number(8, 3).is_err());
+        let kinds = |of: fn(&BlockNode) -> bool| -> Vec<bool> { disks.iter().map(of).collect() };
+        assert_eq!(kinds(BlockNode::is_mapped), [true, false, false, false]);
+        assert_eq!(kinds(BlockNode::is_array), [false, true, false, false]);
+    }
+
+    #[test]
+    fn the_graph_is_followed_both_ways() {
+        let (_root, graph) = stacked();
+        let disks = graph.disks().unwrap();
+        for disk in &disks[2..] {
+            assert_eq!(names_of(&graph.above(disk).unwrap()), ["dm-0", "md0"]);
+        }
+        assert_eq!(names_of(&graph.above(&disks[1]).unwrap()), ["dm-0"]);
+        let below = |index: usize| disks_of_parts(&disks[index].directory).unwrap();
+        assert_eq!(below(0), ["md0"]);
+        assert_eq!(below(1), ["sda", "sdb"]);
+        assert_eq!(below(2), [""; 0]);
+        assert_eq!(parts(&disks[1].directory).unwrap(), ["sda1", "sdb"]);
+        assert_eq!(holders(&disks[3].directory).unwrap(), ["md0"]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_what_is_missing() {
+        let root = plant("sys/block/sda/holders = a file\nsys/block/sdb/");
+        assert!(holders(&root.path().join("sys/block/sda")).is_err());
+        assert_eq!(
+            holders(&root.path().join("sys/block/sdb")).unwrap(),
+            [""; 0]
+        );
+    }
+}
