@@ -9,21 +9,21 @@ use tokio::sync::watch;
 
 use super::collect::{CollectOptions, collect};
 use super::collectors::{self, Collector, numa_topology, pci_devices, usb_devices};
+use super::disk_arrival::DiskArrival;
 use super::given_hints::{GivenHints, Overrider};
 use super::lldp;
 use super::report_types::{Configuration, InspectionBody, Inventory, Manager};
 use super::root_device::{choose, sets_below};
 use super::root_device_hints::SkipList;
 use super::system_path::SystemPath;
-use super::wait_for_disk::{DiskWait, wait_for_disk};
 
 /// Inputs of the inspection that are not part of the inventory.
 #[derive(Debug, Clone)]
 pub struct Circumstances {
     /// The names of the collectors, in the operator's order.
     pub collectors: Vec<String>,
-    /// How long to wait for a disk.
-    pub disk_wait: DiskWait,
+    /// The wait for the disks.
+    pub disk_arrival: DiskArrival,
     /// How long to listen for LLDP neighbours.
     pub lldp_timeout: Duration,
     /// Also put the LLDP data into each interface, the older format
@@ -62,18 +62,18 @@ pub async fn inspect(
         tracing::warn!("{fault}");
     }
     let listens = chosen.contains(&Collector::Lldp) || circumstances.lldp_in_interfaces;
-    let disk_wait = circumstances.disk_wait;
+    let disk_arrival = circumstances.disk_arrival;
     let waited_below = root.clone();
     let disks = tokio::task::spawn_blocking(move || {
         let mut said = false;
         // If the kernel sends no events, the agent continues with the current list of
         // disks.
-        let _ = wait_for_disk(&waited_below, disk_wait, |disks| {
+        let _ = disk_arrival.wait(&waited_below, |disks| {
             let any = disks
                 .iter()
                 .any(|disk| disk.traits.why_untouchable().is_none());
             if !any && !std::mem::replace(&mut said, true) {
-                let seconds = disk_wait.timeout.as_secs();
+                let seconds = disk_arrival.limit().as_secs();
                 tracing::info!("no disk yet: waiting for one, at most {seconds} s");
             }
             any

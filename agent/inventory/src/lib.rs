@@ -10,6 +10,7 @@ mod by_path;
 pub mod collect;
 pub mod collectors;
 mod cpu;
+pub mod disk_arrival;
 mod disk_identity;
 mod disk_kind;
 pub mod disk_query;
@@ -34,7 +35,6 @@ mod transport;
 pub mod udev_properties;
 mod udev_text;
 pub mod vpd;
-pub mod wait_for_disk;
 
 #[cfg(any(test, feature = "fixtures"))]
 #[allow(clippy::unwrap_used, clippy::expect_used, reason = "for tests")]

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use landfall_network::NetworkState;
 use landfall_network::lab;
@@ -15,11 +15,11 @@ use tokio::sync::watch;
 
 use super::collect::{CollectOptions, collect};
 use super::collectors;
+use super::disk_arrival::DiskArrival;
 use super::inspection::{self, Circumstances};
 use super::report_types::{Disk, InspectionBody, Inventory};
 use super::sys_tree::{captured, plant, test_data};
 use super::udev_properties::UdevProperties;
-use super::wait_for_disk::DiskWait;
 
 fn vectors() -> BTreeMap<String, Vec<Value>> {
     let text = fs::read_to_string(test_data("udev_and_lsblk.json")).unwrap();
@@ -155,7 +155,7 @@ fn gathered(machine: &str, names: &str) -> InspectionBody {
 fn circumstances(names: &str) -> Circumstances {
     Circumstances {
         collectors: names.split(',').map(str::to_owned).collect(),
-        disk_wait: DiskWait::of_attempts(1, Duration::ZERO),
+        disk_arrival: DiskArrival::after(Instant::now(), Duration::ZERO),
         lldp_timeout: Duration::ZERO,
         lldp_in_interfaces: false,
         neighbours: None,

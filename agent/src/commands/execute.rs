@@ -162,7 +162,7 @@ impl Machine {
             Step::CleanUefiNvram => {
                 firmware_traces::clean_uefi_nvram(&arguments, permission?).await
             }
-            Step::DeleteConfiguration => software_raid::delete(node, permission?).await,
+            Step::DeleteConfiguration => software_raid::execute(self, node, permission?).await,
             Step::WriteImage => write_image::execute(self, node, &arguments, permission).await,
             Step::InjectFiles => inject_files::execute(self, node, &arguments, permission?).await,
             Step::InstallCoreos => install_coreos::execute(self, node, permission?).await,

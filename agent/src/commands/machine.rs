@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use landfall_devices::devices_settled::DevicesSettled;
 use landfall_http_client::HttpOptions;
+use landfall_inventory::disk_arrival::DiskArrival;
 use landfall_live_system::LiveSystem;
 use landfall_report::failure::{Failure, Result};
 use landfall_settings::Settings;
 use landfall_sys::state_file::StateFile;
+use landfall_sys::system_path::SystemPath;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -42,6 +44,33 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Waits until the devices have their drivers. The result waits for the disks.
+    pub(super) async fn disk_arrival(&self) -> DiskArrival {
+        let params = &self.settings.params;
+        DiskArrival::begin(
+            self.devices_settled.clone(),
+            *params.disk_wait_attempts,
+            *params.disk_wait_delay,
+        )
+        .await
+    }
+
+    /// Waits until all disks of this machine are present, as far as the kernel tells.
+    /// A step that works on all disks must not miss those that appear late.
+    ///
+    /// # Errors
+    /// If the kernel's events cannot be received.
+    pub(super) async fn all_disks(&self) -> Result<()> {
+        let arrival = self.disk_arrival().await.of_all_disks();
+        blocking(move || {
+            let waited = arrival.wait(&SystemPath::live(), |_| true);
+            waited
+                .map(drop)
+                .map_err(|error| Failure::other(format!("cannot wait for a disk: {error}")))
+        })
+        .await
+    }
+
     /// The node as Ironic sent it last, for commands that do not contain it.
     pub(super) fn node(&self) -> Node {
         lock(&self.node).clone()

@@ -1,7 +1,11 @@
-//! The pause that an operator has set for slow hardware.
+//! The waits for slow hardware: the pause that an operator has set, and the arrival of
+//! the disks.
 
 use landfall_boot_params::BootParams;
+use landfall_inventory::disk_arrival::DiskArrival;
 use landfall_report::status::begin_step;
+
+use super::Boot;
 
 /// Waits for slow controllers as long as the operator has set.
 pub(super) async fn wait_for_hardware(params: &BootParams) {
@@ -13,6 +17,19 @@ pub(super) async fn wait_for_hardware(params: &BootParams) {
             "waiting {seconds} s for the hardware, as ipa-hardware-initialization-delay requires"
         );
         tokio::time::sleep(delay).await;
+    }
+}
+
+impl Boot {
+    /// Waits until the devices have their drivers. The result waits for the disks.
+    pub(super) async fn disk_arrival(&self) -> DiskArrival {
+        let params = &self.settings.params;
+        DiskArrival::begin(
+            self.devices_settled.clone(),
+            *params.disk_wait_attempts,
+            *params.disk_wait_delay,
+        )
+        .await
     }
 }
 

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use landfall_boot_params::BootParams;
 use landfall_boot_params::argument_value::ServiceUrls;
-use landfall_devices::devices_settled;
 use landfall_devices::driver_faults::{self, Purpose};
 use landfall_inventory::inspection::{self, Circumstances};
 use landfall_inventory::report_types::Disk;
-use landfall_inventory::{disks, lldp, wait_for_disk};
+use landfall_inventory::{disks, lldp};
 use landfall_ironic::{NotTaken, Retry, post_inventory};
 use landfall_network::{HeardVlans, NetworkState, WaitFor};
 use landfall_network_plan::needs_lldp;
@@ -42,12 +41,7 @@ impl Boot {
             ServiceUrls::Mdns => self.find_inspection().await,
         };
         landfall_network::first_address(&mut self.network).await;
-        let params = &self.settings.params;
-        let disk_wait = wait_for_disk::DiskWait::of_attempts(
-            *params.disk_wait_attempts,
-            *params.disk_wait_delay,
-        );
-        let settled = devices_settled::wait(self.devices_settled.clone(), disk_wait.timeout).await;
+        let disk_arrival = self.disk_arrival().await;
         let neighbours = self.make_vlans_by_lldp().await;
         let params = &self.settings.params;
         wait_for_addresses(params, &mut self.network).await;
@@ -57,7 +51,7 @@ impl Boot {
             lldp_in_interfaces: *params.collect_lldp,
             neighbours,
             logs: commands::logs_for_inspection,
-            disk_wait: disk_wait.for_all_disks(settled),
+            disk_arrival: disk_arrival.of_all_disks(),
             network: self.network.clone(),
             bootif: params.boot_interface.as_ref().map(|nic| nic.text.clone()),
             hide_bmc_nics: !*params.bmc_nics,

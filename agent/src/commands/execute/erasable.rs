@@ -351,13 +351,18 @@ pub(super) fn is_guarded(machine: &Machine, node: &Node) -> bool {
         && node.driver_switch("wipe_special_filesystems", true)
 }
 
-/// Like [`list`], for a step that erases the disks. If `guarded` is set, fails if a
-/// disk holds a file system that other machines use.
+/// Like [`list`], for a step that erases the disks: waits for late disks first. If
+/// `guarded` is set, fails if a disk holds a file system that other machines use.
 ///
 /// # Errors
-/// As for [`list`], or if there is such a file system. Nothing has been changed
-/// then.
-pub(super) async fn list_unshared(node: &Node, guarded: bool) -> Result<Vec<Erasable>> {
+/// As for [`list`] and [`Machine::all_disks`], or if there is such a file system.
+/// Nothing has been changed then.
+pub(super) async fn list_unshared(
+    machine: &Machine,
+    node: &Node,
+    guarded: bool,
+) -> Result<Vec<Erasable>> {
+    machine.all_disks().await?;
     let node = node.clone();
     blocking(move || {
         let mut disks = list(&node)?;

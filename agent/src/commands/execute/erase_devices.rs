@@ -69,7 +69,7 @@ pub(super) async fn execute(
 ) -> Result<Value> {
     let options = Options::read(node);
     let guarded = erasable::is_guarded(machine, node);
-    let disks = erasable::list_unshared(node, guarded).await?;
+    let disks = erasable::list_unshared(machine, node, guarded).await?;
     blocking(move || {
         let names: Map<String, Value> = disks
             .iter()
@@ -94,7 +94,8 @@ pub(super) async fn execute_express(
     permission: WritePermission,
 ) -> Result<Value> {
     let options = Options::read(node);
-    let disks = erasable::list_unshared(node, erasable::is_guarded(machine, node)).await?;
+    let guarded = erasable::is_guarded(machine, node);
+    let disks = erasable::list_unshared(machine, node, guarded).await?;
     blocking(move || {
         let mut failures = Vec::new();
         for disk in &disks {

@@ -17,7 +17,8 @@ pub(super) async fn execute(
     node: &Node,
     permission: WritePermission,
 ) -> Result<Value> {
-    let disks = erasable::list_unshared(node, erasable::is_guarded(machine, node)).await?;
+    let guarded = erasable::is_guarded(machine, node);
+    let disks = erasable::list_unshared(machine, node, guarded).await?;
     blocking(move || {
         let failures: Vec<(String, Failure)> = disks
             .iter()

@@ -135,7 +135,7 @@ async fn delete_old_arrays(
     if node.0.get("automated_clean") == Some(&Value::Bool(false)) {
         return Ok(());
     }
-    root_disk::wait_for_all(machine, node).await;
+    machine.all_disks().await?;
     // Look for any reason to reject the installation before anything is deleted.
     let expected = root_disk::find_without_arrays(machine, node).await?;
     refuse_medium_of_image(&expected, &image.request.urls)?;

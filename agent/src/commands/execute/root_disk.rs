@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use landfall_devices::devices_settled;
 use landfall_devices::disk_sets::{DiskSets, Membership};
 use landfall_devices::driver_faults::{self, Purpose};
 use landfall_devices::identity::ChosenDisk;
@@ -11,7 +10,6 @@ use landfall_inventory::report_types::Disk;
 use landfall_inventory::root_device::{
     MIN_DEFAULT_SIZE, choose_for_node, report_untouchable, sets_below,
 };
-use landfall_inventory::wait_for_disk::{ALL_DISKS, DiskWait, wait_for_disk};
 use landfall_network_plan::Embedded;
 use landfall_report::failure::{Failure, Result};
 use landfall_report::status::{RejectedDisk, RootDisk, chose_root_disk};
@@ -42,17 +40,6 @@ fn report_hints(node: &Node, embedded: &Embedded) -> Result<()> {
         tracing::info!("the root device hints in the ramdisk for {host} are ignored: {hints}");
     }
     Ok(())
-}
-
-/// Waits until the disks of this machine are present, as far as the agent can know.
-/// If the hints name the root disk, it does not wait for late disks.
-pub(super) async fn wait_for_all(machine: &Machine, node: &Node) {
-    let params = &machine.settings.params;
-    let disk_wait = DiskWait::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
-    let settled = devices_settled::wait(machine.devices_settled.clone(), disk_wait.timeout).await;
-    if !names_one_disk(node, &machine.settings.embedded) {
-        tokio::time::sleep_until((settled + ALL_DISKS).into()).await;
-    }
 }
 
 /// The root disk of this node: the one that the hints select, or else the smallest
@@ -136,19 +123,18 @@ async fn choose_when_there(
     sets: impl Fn(&Disk) -> DiskSets + Send + 'static,
     tell: fn(&[Disk]),
 ) -> Result<(Disk, Vec<RejectedDisk>)> {
-    let params = &machine.settings.params;
-    let mut disk_wait = DiskWait::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay);
-    let settled = devices_settled::wait(machine.devices_settled.clone(), disk_wait.timeout).await;
+    let mut arrival = machine.disk_arrival().await;
     if !names_one_disk(node, &machine.settings.embedded) {
-        disk_wait = disk_wait.for_all_disks(settled);
+        arrival = arrival.of_all_disks();
     }
     let (node, embedded) = (node.0.clone(), machine.settings.embedded.clone());
     blocking(move || {
         let root = SystemPath::live();
-        let disks = wait_for_disk(&root, disk_wait, |disks| {
-            choose_for_node(Some(&node), &embedded, disks, &sets).is_ok()
-        })
-        .map_err(|error| Failure::other(format!("cannot wait for a disk: {error}")))?;
+        let disks = arrival
+            .wait(&root, |disks| {
+                choose_for_node(Some(&node), &embedded, disks, &sets).is_ok()
+            })
+            .map_err(|error| Failure::other(format!("cannot wait for a disk: {error}")))?;
         tell(&disks);
         if disks.is_empty() {
             let why = driver_faults::why_none(&root, Purpose::Storage);

@@ -7,8 +7,17 @@ use serde_json::Value;
 
 use super::erasable::{self, Arrays, Obstacle};
 use super::erase_metadata::unreadable;
-use crate::commands::machine::blocking;
+use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
+
+pub(super) async fn execute(
+    machine: &Machine,
+    node: &Node,
+    permission: WritePermission,
+) -> Result<Value> {
+    machine.all_disks().await?;
+    delete(node, permission).await
+}
 
 /// Deletes every software RAID of the machine, except for the volumes that the node
 /// says to skip and the arrays that have a member on a disk that must not change.

@@ -2,14 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use landfall_devices::devices_settled;
 use landfall_devices::identity::ChosenDisk;
 use landfall_inventory::given_hints::{GivenHints, Overrider};
 use landfall_inventory::named_disk;
 use landfall_inventory::report_types::Disk;
 use landfall_inventory::root_device::{choose, report_untouchable, sets_below};
 use landfall_inventory::root_device_hints::SkipList;
-use landfall_inventory::wait_for_disk::{DiskWait, wait_for_disk};
 use landfall_report::failure::{Failure, Result};
 use landfall_report::status::{RootDisk, chose_root_disk};
 use landfall_sys::system_path::SystemPath;
@@ -56,12 +54,12 @@ impl Boot {
 
     async fn named_disk(&self, path: &Path) -> Result<ChosenDisk> {
         let path = path.to_string_lossy().into_owned();
-        let disk_wait = self.disk_wait();
-        devices_settled::wait(self.devices_settled.clone(), disk_wait.timeout).await;
+        let arrival = self.disk_arrival().await;
         blocking(move || {
             let root = SystemPath::live();
             let is_there = |disks: &[_]| named_disk::find(&root, &path, disks).is_ok();
-            let disks = wait_for_disk(&root, disk_wait, is_there)
+            let disks = arrival
+                .wait(&root, is_there)
                 .map_err(|error| Failure::other(format!("cannot wait for {path}: {error}")))?;
             report_untouchable(&disks);
             named_disk::find(&root, &path, &disks).and_then(Disk::chosen)
@@ -71,11 +69,10 @@ impl Boot {
 
     async fn hinted_disk(&self, given: GivenHints) -> Result<ChosenDisk> {
         tracing::info!("{given}");
-        let mut disk_wait = self.disk_wait();
-        let settled = devices_settled::wait(self.devices_settled.clone(), disk_wait.timeout).await;
+        let mut arrival = self.disk_arrival().await;
         // A disk that appears later may match as well, and precede this one.
         if !given.hints.name_a_disk() {
-            disk_wait = disk_wait.for_all_disks(settled);
+            arrival = arrival.of_all_disks();
         }
         let remedy = given.source.remedy();
         let (disk, rejected) = blocking(move || {
@@ -83,7 +80,8 @@ impl Boot {
             let sets = sets_below(&root);
             let keep = SkipList::default();
             let is_there = |disks: &[Disk]| choose(disks, Some(&given), &keep, &sets).is_ok();
-            let disks = wait_for_disk(&root, disk_wait, is_there)
+            let disks = arrival
+                .wait(&root, is_there)
                 .map_err(|error| Failure::other(format!("cannot wait for a disk: {error}")))?;
             report_untouchable(&disks);
             let choice = choose(&disks, Some(&given), &keep, &sets)?;
@@ -97,10 +95,5 @@ impl Boot {
             remedy: Some(format!("to choose another disk, {remedy}")),
         });
         Ok(disk)
-    }
-
-    fn disk_wait(&self) -> DiskWait {
-        let params = &self.settings.params;
-        DiskWait::of_attempts(*params.disk_wait_attempts, *params.disk_wait_delay)
     }
 }

@@ -1,0 +1,199 @@
+//! Whether more disks will appear by themselves, as far as the kernel tells.
+//!
+//! When init says that the devices have their drivers, most buses are finished: the
+//! end of loading a module waits for everything that drivers have started with
+//! async_schedule (`do_init_module` of kernel/module/main.c). That includes the scans
+//! of SCSI hosts (`scsi_scan_host`, so RAID and SAS controllers), the ports of SATA
+//! controllers, and the probing of disks. What is left runs in work queues, and is
+//! looked for here.
+
+use std::time::Duration;
+
+use landfall_sys::sysfs;
+use landfall_sys::system_path::SystemPath;
+
+/// How long disks may appear on a bus that does not tell whether it still looks for
+/// them. It counts from the time when the devices had their drivers.
+pub(super) const UNTOLD: Duration = Duration::from_secs(3);
+
+/// A USB hub shows the state of a port after it has switched the power on and the
+/// signal is stable: usually after 0.3 s, see `hub_power_on_good_delay` and
+/// `HUB_DEBOUNCE_STABLE` of drivers/usb/core.
+const USB_SIGNAL: Duration = Duration::from_secs(1);
+
+/// What the buses of a machine may still bring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Outlook {
+    /// A bus on which the kernel shows that disks are still to come.
+    pub at_work: Option<&'static str>,
+    /// How long disks may appear that the kernel does not announce, from the time when
+    /// the devices had their drivers.
+    pub untold: Duration,
+}
+
+/// Whether a bus is at work, from /sys.
+type AtWork = fn(&SystemPath) -> bool;
+
+impl Outlook {
+    /// What the kernel shows below `root` now.
+    pub(super) fn look(root: &SystemPath) -> Self {
+        let buses: [(&'static str, AtWork); 6] = [
+            ("NVMe", nvme_at_work),
+            ("SCSI", scsi_at_work),
+            ("SAS", sas_at_work),
+            ("Fibre Channel", fc_at_work),
+            ("USB", usb_ports_at_work),
+            ("USB", usb_disks_at_work),
+        ];
+        let at_work = buses.iter().find(|(_, is_at_work)| is_at_work(root));
+        let untold = [usb_untold(root), fc_untold(root), mmc_untold(root)];
+        Self {
+            at_work: at_work.map(|(name, _)| *name),
+            untold: untold.into_iter().max().unwrap_or_default(),
+        }
+    }
+}
+
+/// The directories of the devices of a class: name and directory.
+fn class(root: &SystemPath, name: &str) -> impl Iterator<Item = (String, SystemPath)> {
+    let class = root.join("sys/class").join(name);
+    sysfs::names(&class).into_iter().map(move |name| {
+        let device = class.join(&name);
+        (name, device)
+    })
+}
+
+fn has_child(device: &SystemPath, beginning: &str) -> bool {
+    let children = sysfs::names(device);
+    children.iter().any(|child| child.starts_with(beginning))
+}
+
+/// Whether an NVMe controller has no namespaces yet. It scans for them after its
+/// driver has finished loading.
+fn nvme_at_work(root: &SystemPath) -> bool {
+    class(root, "nvme").any(|(name, controller)| {
+        match sysfs::text(&controller.join("state")).as_deref() {
+            Some("new" | "resetting" | "connecting") => true,
+            // The namespace nvme0n1, or nvme0c0n1 for one of several paths.
+            Some("live") => !has_child(&controller, &name),
+            _ => false,
+        }
+    })
+}
+
+/// Whether a SCSI disk has no block device yet. The kernel probes disks
+/// asynchronously.
+fn scsi_at_work(root: &SystemPath) -> bool {
+    class(root, "scsi_device").any(|(_, device)| {
+        let device = device.join("device");
+        // TYPE_DISK of <scsi/scsi_proto.h>.
+        sysfs::text(&device.join("type")).as_deref() == Some("0")
+            && sysfs::names(&device.join("block")).is_empty()
+    })
+}
+
+/// Whether a link of a SAS controller leads to a device that has not been discovered,
+/// or a discovered disk or enclosure has not been scanned.
+fn sas_at_work(root: &SystemPath) -> bool {
+    let undiscovered = class(root, "sas_phy").any(|(name, phy)| {
+        // `phy-HOST:NUMBER`. In an expander (`phy-HOST:EXPANDER:NUMBER`) the links
+        // towards the controller have no port with some drivers.
+        let of_controller = name.matches(':').count() == 1;
+        let rate = sysfs::text(&phy.join("negotiated_linkrate")).unwrap_or_default();
+        of_controller && rate.ends_with("Gbit") && !phy.join("device/port").exists()
+    });
+    undiscovered
+        || class(root, "sas_device").any(|(_, device)| {
+            let text = |name: &str| sysfs::text(&device.join(name)).unwrap_or_default();
+            let protocols = text("target_port_protocols");
+            let is_target = ["ssp", "stp", "sata"]
+                .iter()
+                .any(|protocol| protocols.contains(protocol));
+            // -1 if the kernel scans no SCSI target there (`sas_rphy_add`).
+            let is_scanned = sysfs::number::<u32>(&device.join("scsi_target_id")).is_some();
+            is_target && is_scanned && !has_child(&device.join("device"), "target")
+        })
+}
+
+/// Whether a disk array has logged in on a Fibre Channel port and has not been scanned.
+fn fc_at_work(root: &SystemPath) -> bool {
+    class(root, "fc_remote_ports").any(|(_, port)| {
+        let text = |name: &str| sysfs::text(&port.join(name)).unwrap_or_default();
+        text("port_state") == "Online"
+            && text("roles").contains("FCP Target")
+            && !has_child(&port.join("device"), "target")
+    })
+}
+
+/// A port whose link comes up, or that asks the fabric for other ports, does not show
+/// when that ends.
+fn fc_untold(root: &SystemPath) -> Duration {
+    let mut hosts = class(root, "fc_host");
+    let is_untold = hosts.any(|(name, host)| {
+        let state = sysfs::text(&host.join("port_state"));
+        let number = name.trim_start_matches("host");
+        let found = format!("rport-{number}:");
+        matches!(state.as_deref(), Some("Online" | "Linkdown" | "Unknown"))
+            && !class(root, "fc_remote_ports").any(|(port, _)| port.starts_with(&found))
+    });
+    time(is_untold, UNTOLD)
+}
+
+/// Whether a USB disk has its driver, but the kernel has not scanned it yet.
+fn usb_disks_at_work(root: &SystemPath) -> bool {
+    class(root, "scsi_host").any(|(_, host)| {
+        let driver = sysfs::text(&host.join("proc_name"));
+        matches!(driver.as_deref(), Some("usb-storage" | "uas"))
+            && !has_child(&host.join("device"), "target")
+    })
+}
+
+/// The states of all ports of USB hubs, in the words of `usb_state_string`; `None` for
+/// a port of a kernel before Linux 6.5.
+fn usb_ports(root: &SystemPath) -> Vec<Option<String>> {
+    let devices = root.join("sys/bus/usb/devices");
+    let interfaces = sysfs::names(&devices).into_iter();
+    interfaces
+        // A hub's interface is `1-0:1.0`; it contains `usb1-port1` or `1-2-port1`.
+        .filter(|name| name.contains(':'))
+        .flat_map(|interface| {
+            let interface = devices.join(interface);
+            let children = sysfs::names(&interface).into_iter();
+            let ports = children.filter(|child| child.contains("-port"));
+            let states = ports.map(|port| sysfs::text(&interface.join(port).join("state")));
+            states.collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Whether the kernel is asking a device that is plugged into a USB port what it is.
+fn usb_ports_at_work(root: &SystemPath) -> bool {
+    usb_ports(root).iter().flatten().any(|state| {
+        matches!(
+            state.as_str(),
+            "attached" | "powered" | "reconnecting" | "unauthenticated" | "default" | "addressed"
+        )
+    })
+}
+
+fn usb_untold(root: &SystemPath) -> Duration {
+    let ports = usb_ports(root);
+    match ports.iter().any(Option::is_none) {
+        true => UNTOLD,
+        false => time(!ports.is_empty(), USB_SIGNAL),
+    }
+}
+
+/// A slot for SD cards looks for a card with several clock rates, and does not show
+/// that it has found none.
+fn mmc_untold(root: &SystemPath) -> Duration {
+    let is_untold = class(root, "mmc_host").any(|(name, host)| !has_child(&host, &name));
+    time(is_untold, UNTOLD)
+}
+
+fn time(applies: bool, time: Duration) -> Duration {
+    if applies { time } else { Duration::ZERO }
+}
+
+#[cfg(test)]
+mod tests;
