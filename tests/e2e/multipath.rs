@@ -1,4 +1,4 @@
-use landfall_tests::installation::install;
+use landfall_tests::installation::{BOOT, deploy_and_boot, install};
 use landfall_tests::site::Plan;
 use landfall_tests::vm::Bus;
 
@@ -16,6 +16,31 @@ fn two_paths_to_one_disk() {
         install(lab, plan).await?;
         lab.journal
             .said(&[" are paths of one disk (WWN 0x5000c50015ea71ac), "])?;
+        Ok(())
+    });
+}
+
+/// A path is pulled out while the image is written. The system on the disk must still
+/// be complete: it boots, with its Ignition config.
+#[test]
+fn a_path_fails_while_writing() {
+    host_test("a_path_fails_while_writing", async |lab| {
+        let plan = Plan {
+            bus: Bus::TwoPaths,
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        // The download is slow, so that the path is in use when it is unplugged.
+        site.files[0].behaviour.bytes_per_second = Some(4 << 20);
+        let services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        guest.console("disk: writing the image: ", BOOT).await?;
+        guest.unplug(0).await?;
+        deploy_and_boot(lab, &plan, &site, &services, guest).await?;
+        lab.journal.said(&[
+            "/dev/sda: this path to the disk failed (",
+            "), continuing on /dev/sdb",
+        ])?;
         Ok(())
     });
 }

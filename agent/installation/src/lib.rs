@@ -120,7 +120,7 @@ impl Installation {
     ) -> Result<WrittenImage> {
         let (written, section) = self.write(client, permission)?;
         self.boot_entry
-            .carry_out(&self.disk.path, &written.kept, permission, &section)?;
+            .carry_out(&written.disk, &written.kept, permission, &section)?;
         Ok(written)
     }
 

@@ -224,7 +224,7 @@ impl Boot {
             }
             changes.network_keyfiles.extend(network.keyfiles);
             let (written, section) = installation.write(&servers.client, &permission)?;
-            Ok((installation.disk.path, written, section))
+            Ok((written.disk.clone(), written, section))
         })
         .await
     }

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -22,6 +22,7 @@ use nix::sys::stat::{major, minor};
 
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::busy::{Device, KernelView};
+use crate::device::paths::OpenPaths;
 use crate::device::slow_answer::{Request, SlowAnswer};
 use crate::device::written_extents::WrittenExtents;
 use crate::tables::gpt::Partition;
@@ -32,12 +33,11 @@ use crate::tables::gpt::Partition;
 const REREAD_TRIES: u32 = 100;
 const REREAD_PAUSE: Duration = Duration::from_millis(100);
 
-/// A disk that the agent has open exclusively, for writing unless
-/// [`Target::open_chosen_to_check`] was used.
+/// A disk that the agent has open exclusively, on all its paths, for writing unless
+/// [`Target::open_chosen_to_check`] was used. If a path fails, it uses the next one.
 #[derive(Debug)]
 pub struct Target {
-    path: PathBuf,
-    file: File,
+    paths: OpenPaths,
     size: u64,
     sector: u32,
     is_device: bool,
@@ -54,21 +54,20 @@ pub struct Target {
 }
 
 impl Target {
-    fn new(path: &Path, file: File, size: u64, sector: u32, is_device: bool) -> Result<Self> {
+    fn new(paths: OpenPaths, size: u64, sector: u32, is_device: bool) -> Result<Self> {
         if sector != 512 && sector != 4096 {
             return Err(block_device_error(
-                path,
+                &paths.used().path,
                 &format!("expected a sector size of 512 or 4096 bytes, found {sector}"),
             ));
         }
         Ok(Self {
-            path: path.to_owned(),
-            file,
+            slow_answer: SlowAnswer::watch(&paths.used().path),
+            paths,
             // Writes cannot address a partial sector at the end of a file.
             size: size - size % u64::from(sector),
             sector,
             is_device,
-            slow_answer: SlowAnswer::watch(path),
             spared: Vec::new(),
             extents: None,
             #[cfg(test)]
@@ -110,9 +109,9 @@ impl Target {
     /// What identifies the disk, so that another one under the same path can be
     /// detected.
     pub fn identity(&self) -> Result<Identity> {
-        Identity::of(&self.file).map_err(|e| {
+        Identity::of(self.device()).map_err(|e| {
             block_device_error(
-                &self.path,
+                self.path(),
                 &format!("cannot read the identity of the disk: {e}"),
             )
         })
@@ -120,17 +119,23 @@ impl Target {
 
     /// Fails if this is neither the expected disk nor a partition of it.
     pub fn refuse_other(&self, expected: Identity) -> Result<()> {
-        expected.refuse_other(&self.path, &self.file)
+        expected.refuse_other(self.path(), self.device())
     }
 
     /// The open device, for commands that only some kinds of disk have.
     pub fn device(&self) -> &File {
-        &self.file
+        &self.paths.used().file
     }
 
-    /// The path by which the disk was opened.
+    /// The path by which the disk was opened, or the path that is in use because that
+    /// one failed.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.paths.used().path
+    }
+
+    /// Whether more than one path to the disk is open.
+    pub fn has_several_paths(&self) -> bool {
+        self.paths.unused().next().is_some()
     }
 
     /// In bytes; a multiple of the sector size.
@@ -166,7 +171,7 @@ impl Target {
             extents.record(offset, bytes);
         }
         let written = self.watched("writing", offset, bytes.len() as u64, || {
-            self.file.write_all_at(bytes, offset)
+            self.paths.request(|file| file.write_all_at(bytes, offset))
         });
         written.map_err(|e| {
             let length = bytes.len();
@@ -204,7 +209,8 @@ impl Target {
     pub fn read_at(&self, offset: u64, len: usize) -> Result<AlignedBuffer> {
         let mut buffer = AlignedBuffer::zeroed(len);
         let read = self.watched("reading", offset, len as u64, || {
-            self.file.read_exact_at(&mut buffer, offset)
+            self.paths
+                .request(|file| file.read_exact_at(&mut buffer, offset))
         });
         read.map_err(|e| self.refused(&format!("cannot read {len} bytes at offset {offset}"), &e))?;
         Ok(buffer)
@@ -244,7 +250,8 @@ impl Target {
             extents.record_zeros(offset..offset + len);
         }
         let zeroed = self.watched("zeroing", offset, len, || {
-            zero_range::punch_zeros(&self.file, offset, len)
+            self.paths
+                .request(|file| zero_range::punch_zeros(file, offset, len))
         });
         zeroed.map_err(|e| self.refused(&format!("cannot zero {len} bytes at offset {offset}"), &e))
     }
@@ -258,7 +265,7 @@ impl Target {
         if let Some(journal) = &self.journal {
             journal.flush();
         }
-        self.watched("flushing", 0, 0, || self.file.sync_all())
+        self.watched("flushing", 0, 0, || self.paths.request(File::sync_all))
             .map_err(|e| self.refused("cannot flush", &e))
     }
 
@@ -270,7 +277,7 @@ impl Target {
         #[cfg(test)]
         if self.refuses_reread {
             return Err(block_device_error(
-                &self.path,
+                self.path(),
                 "the kernel cannot read the new partition table: it is busy",
             ));
         }
@@ -279,7 +286,7 @@ impl Target {
         }
         let mut tries = 0;
         loop {
-            match block_ioctl::reread_partition_table(&self.file) {
+            match block_ioctl::reread_partition_table(self.device()) {
                 Ok(()) => return Ok(()),
                 Err(e) if e.raw_os_error() == Some(libc::EBUSY) && tries < REREAD_TRIES => {
                     tries += 1;
@@ -288,12 +295,12 @@ impl Target {
                 // A loop device without partition scanning. That is no error here: a
                 // caller that needs the node of a partition reports the missing node.
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
-                    tracing::warn!("{} has no partition scanning", self.path.display());
+                    tracing::warn!("{} has no partition scanning", self.path().display());
                     return Ok(());
                 }
                 Err(e) => {
                     return Err(block_device_error(
-                        &self.path,
+                        self.path(),
                         &format!("the kernel cannot read the new partition table: {e}"),
                     ));
                 }
@@ -311,16 +318,17 @@ impl Target {
         if !self.is_device {
             return Ok(());
         }
-        let device = self.file.metadata().and_then(|metadata| {
+        let device = self.device().metadata().and_then(|metadata| {
             let number = metadata.rdev();
             KernelView::default().device(major(number), minor(number))
         });
-        let device = device
-            .map_err(|e| block_device_error(&self.path, &format!("cannot find it in /sys: {e}")))?;
+        let device = device.map_err(|e| {
+            block_device_error(self.path(), &format!("cannot find it in /sys: {e}"))
+        })?;
         match without_partitions(device.directory.as_path()) {
             None => Ok(()),
             Some(what) => Err(block_device_error(
-                &self.path,
+                self.path(),
                 &format!("expected a disk with partitions, found {what}; nothing was written"),
             )
             .hint(
@@ -336,33 +344,43 @@ impl Target {
         if !self.is_device {
             return;
         }
+        let path = self.path().display();
+        let report = |other: &str, refreshed: io::Result<()>| match refreshed {
+            Ok(()) => {
+                tracing::info!(
+                    "{other} is another path to {path}: its partition table was read again"
+                );
+            }
+            Err(error) => {
+                tracing::warn!(
+                    "cannot reread the partition table of {other}, another path to {path}: {error}"
+                );
+            }
+        };
+        let refresh = |file: &File| {
+            block_ioctl::flush_buffers(file)?;
+            block_ioctl::reread_partition_table(file)
+        };
+        // The kernel reads the table only by the file that is open exclusively
+        // (`disk_scan_partitions` of block/genhd.c).
+        for other in self.paths.unused() {
+            report(&other.path.to_string_lossy(), refresh(&other.file));
+        }
         let others = || -> io::Result<Vec<Device>> {
-            let number = self.file.metadata()?.rdev();
+            let number = self.device().metadata()?.rdev();
             let kernel = KernelView::default();
             kernel.other_paths(&kernel.device(major(number), minor(number))?)
         };
-        let refresh = |other: &Device| -> io::Result<()> {
-            let file = File::open(Path::new("/dev").join(&other.name))?;
-            block_ioctl::flush_buffers(&file)?;
-            block_ioctl::reread_partition_table(&file)
-        };
-        let path = self.path.display();
         match others() {
             Ok(others) => {
                 for other in others {
-                    match refresh(&other) {
-                        Ok(()) => {
-                            tracing::info!(
-                                "{} is another path to {path}: its partition table was read again",
-                                other.name
-                            )
-                        }
-                        Err(error) => {
-                            tracing::warn!(
-                                "cannot reread the partition table of {}, another path to {path}: {error}",
-                                other.name
-                            )
-                        }
+                    let node = Path::new("/dev").join(&other.name);
+                    if !self.paths.unused().any(|open| open.path == node) {
+                        let file = File::open(&node);
+                        report(
+                            &node.to_string_lossy(),
+                            file.and_then(|file| refresh(&file)),
+                        );
                     }
                 }
             }
@@ -378,7 +396,7 @@ impl Target {
     /// to 0 and reports that no space is left. So this checks the size, to report the
     /// real cause.
     fn refused(&self, request: &str, error: &io::Error) -> Failure {
-        let size = block_ioctl::size_bytes(&self.file);
+        let size = block_ioctl::size_bytes(self.device());
         if self.is_device && !size.is_ok_and(|size| size >= self.size) {
             return self
                 .write_error(&format!("{request}: the disk went away ({error})"))
@@ -388,7 +406,7 @@ impl Target {
     }
 
     fn write_error(&self, text: &str) -> Failure {
-        Failure::image_write(format!("{}: {text}", self.path.display()))
+        Failure::image_write(format!("{}: {text}", self.path().display()))
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -40,6 +40,9 @@ const HIDE_PAUSE: Duration = Duration::from_millis(100);
 /// The result of writing an image.
 #[derive(Debug, Clone)]
 pub struct WrittenImage {
+    /// The path to the disk that was in use at the end. It may be another one than the
+    /// chosen path, if the disk has several.
+    pub disk: PathBuf,
     /// The URL that delivered the image, without secrets.
     pub url: String,
     pub packing: Packing,
@@ -129,6 +132,14 @@ impl ProvenImage {
         write_config_drive(&self.target, &mut table, drive)?;
         table.write(&mut self.head);
         Ok(())
+    }
+
+    /// Whether the image's GPT has a partition of this name.
+    pub fn has_partition(&self, name: &str) -> bool {
+        let tables = self.table.iter();
+        tables
+            .flat_map(|table| table.partitions())
+            .any(|partition| partition.name == name)
     }
 
     fn gpt(&self) -> Result<&Table> {
@@ -225,6 +236,7 @@ impl ProvenImage {
                 }
                 self.target.refresh_other_paths();
                 self.ends.release();
+                self.written.disk = self.target.path().to_owned();
                 Ok(self.written)
             }
             Err(failure) => {

@@ -114,6 +114,7 @@ pub fn write_image_with(
     match outcome {
         Ok((stream, plan, placed)) => {
             let written = WrittenImage {
+                disk: target.path().to_owned(),
                 url: stream.url.clone(),
                 packing: stream.packing,
                 format: placed.format,

@@ -212,7 +212,9 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
     }
     let target = disk.open(&disk.disk, permission)?;
     overwrite(&target, options.passes)?;
-    target.reread_partitions()
+    target.reread_partitions()?;
+    target.refresh_other_paths();
+    Ok(())
 }
 
 /// Lets a disk erase itself. Returns `false` if the disk has no command for
@@ -249,7 +251,9 @@ fn erase_nvme(disk: &Erasable, permission: &WritePermission) -> Result<()> {
         .map_err(|e| own_means_failed("NVMe format", &e))?
         .ok_or_else(|| Failure::erasure("NVMe format: the controller does not support it"))?;
     tracing::info!("{}: erased by NVMe format ({method:?})", disk.name());
-    target.reread_partitions()
+    target.reread_partitions()?;
+    target.refresh_other_paths();
+    Ok(())
 }
 
 fn own_means_failed(what: &str, error: &std::io::Error) -> Failure {

@@ -82,6 +82,7 @@ fn erase_device(disk: &Erasable, path: &Path, permission: &WritePermission) -> R
     let found = erase_metadata(&target)?;
     if path == disk.disk {
         target.reread_partitions()?;
+        target.refresh_other_paths();
     }
     let found = match found.as_slice() {
         [] => "no known metadata".to_owned(),

@@ -39,7 +39,7 @@ pub(super) async fn execute(
     let params = &machine.settings.params;
     let installation = Installation {
         image,
-        disk: disk.clone(),
+        disk,
         options: WriteOptions {
             verify: *params.verify,
             ..WriteOptions::default()
@@ -48,8 +48,8 @@ pub(super) async fn execute(
         boot_entry: BootEntry::new(*params.ignore_bootloader_failure),
     };
     let client = machine.client.clone();
-    blocking(move || installation.carry_out(&client, &permission)).await?;
-    machine.set_written_disk(&disk.path);
+    let written = blocking(move || installation.carry_out(&client, &permission)).await?;
+    machine.set_written_disk(&written.disk);
     Ok(Value::Null)
 }
 

@@ -1,5 +1,6 @@
 //! The step `write_image`: writes an image unchanged and adds a config drive.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use landfall_boot_params::Checksum;
@@ -81,13 +82,13 @@ pub(super) async fn write(
         drive,
         rebuild: *params.config_drive_rebuild,
     };
-    let (id, chosen) = (info.id, disk.clone());
-    blocking(move || image.write_to(&chosen, &client, &permission)).await?;
-    machine.set_written_disk(&disk.path);
-    let root_uuid = mbr::signature(&disk.path).unwrap_or_default();
+    let id = info.id;
+    let written = blocking(move || image.write_to(&disk, &client, &permission)).await?;
+    machine.set_written_disk(&written);
+    let root_uuid = mbr::signature(&written).unwrap_or_default();
     Ok(format!(
         "image ({id}) written to device {} root_uuid={root_uuid}",
-        disk.path.display()
+        written.display()
     ))
 }
 
@@ -108,13 +109,13 @@ struct Image {
 impl Image {
     /// Checks everything that can be checked in advance, including the config drive,
     /// before the disk is touched. A server may delay that for as long as the retries
-    /// last.
+    /// last. Returns the path to the disk that was in use at the end.
     fn write_to(
         self,
         disk: &ChosenDisk,
         client: &reqwest::Client,
         permission: &WritePermission,
-    ) -> Result<()> {
+    ) -> Result<PathBuf> {
         let checksum = self.checksum.as_ref();
         let (request, md5_enabled) = (self.request, self.md5_enabled);
         let proof = checksum::proof(checksum, &request, client, md5_enabled, self.verified)?;
@@ -131,7 +132,7 @@ impl Image {
         if let Some(drive) = drive {
             proven.write_config_drive(&drive)?;
         }
-        proven.commit().map(drop)
+        proven.commit().map(|written| written.disk)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use landfall_devices::boot_medium::{self, BootMedia};
@@ -19,6 +19,7 @@ use nix::sys::stat::{major, minor};
 
 use super::{Target, block_device_error};
 use crate::device::busy::{self, Device, KernelView};
+use crate::device::paths::{OpenPath, OpenPaths, open_others};
 
 impl Target {
     /// Opens a whole block device that nothing else uses.
@@ -51,7 +52,7 @@ impl Target {
         disk.refuse_other_name()?;
         let target = Self::open_device(&disk.path, false, access)?;
         // The name may have changed its disk since.
-        disk.refuse_other(&target.file)?;
+        disk.refuse_other(target.device())?;
         Ok(target)
     }
 
@@ -79,25 +80,23 @@ impl Target {
         refuse_boot_medium(&device.directory)?;
         refuse_unfit(&kernel, path, &device)?;
 
-        let file = OpenOptions::new()
-            .read(true)
-            .write(matches!(access, Access::Write(_)))
-            .custom_flags(libc::O_DIRECT | libc::O_EXCL)
-            .open(path)
-            .map_err(|e| match e.raw_os_error() {
-                // The device came into use after the check above, or sysfs does not
-                // show the user (another exclusive open).
-                Some(libc::EBUSY) => busy(path, "opened exclusively by another program"),
-                _ => block_device_error(path, &format!("cannot open it: {e}")),
-            })?;
+        let write = matches!(access, Access::Write(_));
+        let first = OpenPath::open(path, write).map_err(|e| match e.raw_os_error() {
+            // The device came into use after the check above, or sysfs does not
+            // show the user (another exclusive open).
+            Some(libc::EBUSY) => busy(path, "opened exclusively by another program"),
+            _ => block_device_error(path, &format!("cannot open it: {e}")),
+        })?;
+        let file = &first.file;
         let ioctl = |what, e: io::Error| block_device_error(path, &format!("{what}: {e}"));
-        let size = block_ioctl::size_bytes(&file).map_err(|e| ioctl("cannot get its size", e))?;
-        let sector = block_ioctl::logical_sector_size(&file)
+        let size = block_ioctl::size_bytes(file).map_err(|e| ioctl("cannot get its size", e))?;
+        let sector = block_ioctl::logical_sector_size(file)
             .map_err(|e| ioctl("cannot get its sector size", e))?;
         if size == 0 {
             return Err(block_device_error(path, "size is 0, no medium"));
         }
-        Self::new(path, file, size, sector, true)
+        let others = open_others(&kernel, &device, write);
+        Self::new(OpenPaths::new(first, others), size, sector, true)
     }
 
     /// Opens an existing regular file as if it were a disk of its size: the disk of
@@ -117,7 +116,9 @@ impl Target {
         if !metadata.is_file() {
             return Err(not_found(path, "not a regular file"));
         }
-        Self::new(path, file, metadata.len(), sector, false)
+        let path = path.to_owned();
+        let paths = OpenPaths::new(OpenPath { path, file }, Vec::new());
+        Self::new(paths, metadata.len(), sector, false)
     }
 }
 
