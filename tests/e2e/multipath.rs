@@ -1,8 +1,12 @@
 use landfall_tests::installation::{BOOT, deploy_and_boot, install};
+use landfall_tests::journal::Source;
 use landfall_tests::site::Plan;
 use landfall_tests::vm::Bus;
 
 use crate::host_test;
+
+/// What CoreOS' documentation gives for a disk with several paths.
+const ARGUMENTS: &str = "rd.multipath=default root=/dev/disk/by-label/dm-mpath-root rw";
 
 /// Both paths lead to one disk. The ramdisk has no multipathd, so the agent
 /// uses one of the paths.
@@ -16,6 +20,13 @@ fn two_paths_to_one_disk() {
         install(lab, plan).await?;
         lab.journal
             .said(&[" are paths of one disk (WWN 0x5000c50015ea71ac), "])?;
+        lab.journal.said(&[
+            "the disk has several paths: the installed system gets ",
+            ARGUMENTS,
+        ])?;
+        let start = lab.journal.start();
+        lab.journal
+            .line(Source::Console, start, &["TEST-ROOT: cmdline: ", ARGUMENTS])?;
         Ok(())
     });
 }

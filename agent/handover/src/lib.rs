@@ -23,6 +23,7 @@ pub mod injected_file;
 pub mod install_coreos;
 pub mod kernel_args;
 pub mod kexec;
+pub mod multipath;
 pub mod platform_table;
 pub mod pstore;
 pub mod written_disk;

@@ -24,9 +24,10 @@ use landfall_devices::identity::ChosenDisk;
 use landfall_devices::permission::WritePermission;
 use landfall_disk::critical_section::{self, CriticalSection};
 use landfall_disk::device::target::{Target, refuse_medium_of_image};
-use landfall_disk::image::proven_image::WrittenImage;
+use landfall_disk::image::proven_image::{ProvenImage, WrittenImage};
 use landfall_disk::image::write_image::{ImageSource, WriteOptions, check_image, write_image_with};
 use landfall_handover::install_coreos::{self, CoreosChanges};
+use landfall_handover::multipath;
 use landfall_report::failure::Result;
 use own_image::FindOwnImage;
 
@@ -100,6 +101,15 @@ impl Installation {
         Ok(())
     }
 
+    /// Whether the image has the partitions of CoreOS. An image without them is accepted
+    /// only if there are no changes.
+    fn is_for_coreos(&self, image: &ProvenImage) -> bool {
+        !self.changes.is_empty()
+            || ["boot", "root"]
+                .iter()
+                .all(|name| image.has_partition(name))
+    }
+
     fn write_options(&self) -> WriteOptions {
         WriteOptions {
             needs_efi: self.boot_entry.needs_efi(),
@@ -139,12 +149,17 @@ impl Installation {
         self.check_changes()?;
         refuse_medium_of_image(&self.disk.path, &self.image.request.urls)?;
         let target = Target::open_chosen(&self.disk, permission)?;
+        let several_paths = target.has_several_paths();
         let mut proven = write_image_with(&self.image, &self.write_options(), target, client)?;
-        if !self.changes.is_empty() {
+        let changes = match several_paths && self.is_for_coreos(&proven) {
+            true => multipath::for_several_paths(&self.changes),
+            false => self.changes.clone(),
+        };
+        if !changes.is_empty() {
             // The changes are made before the partition table is written, so a disk that
             // boots has all of them.
             proven = proven.with_partitions(permission, |disk, table| {
-                install_coreos::install_coreos(disk, table, &self.changes, permission)
+                install_coreos::install_coreos(disk, table, &changes, permission)
             })?;
         }
         let section = critical_section::enter();

@@ -1,0 +1,84 @@
+//! The kernel arguments of an installed CoreOS whose disk has several paths.
+
+use crate::install_coreos::CoreosChanges;
+
+/// Without the first argument CoreOS mounts the disk by one path and does not survive
+/// the failure of this path. The second one waits for the device on top of all paths.
+/// The documentation of Fedora CoreOS, "Installing CoreOS on Bare Metal", section on
+/// multipath, gives all three to `coreos-installer install --append-karg`.
+const ARGUMENTS: [&str; 3] = [
+    "rd.multipath=default",
+    "root=/dev/disk/by-label/dm-mpath-root",
+    "rw",
+];
+
+/// What an operator must not have decided otherwise.
+const DECISIONS: [&str; 2] = ["rd.multipath", "root"];
+
+/// These changes and the arguments for a disk with several paths. They stay as they are
+/// if they have `rd.multipath` or `root` themselves, or delete one of these arguments.
+pub fn for_several_paths(changes: &CoreosChanges) -> CoreosChanges {
+    let mut changes = changes.clone();
+    let words = |list: &[String]| -> Vec<String> {
+        let words = list.iter().flat_map(|text| text.split_whitespace());
+        words.map(str::to_owned).collect()
+    };
+    let (appended, deleted) = (words(&changes.append_kargs), words(&changes.delete_kargs));
+    let decides = |word: &String| DECISIONS.contains(&name(word));
+    if appended.iter().any(decides) || deleted.iter().any(|word| ARGUMENTS.contains(&&**word)) {
+        tracing::info!(
+            "the disk has several paths, and the kernel arguments of the installed system for them are those that were given"
+        );
+        return changes;
+    }
+    let new = ARGUMENTS.iter().map(|argument| (*argument).to_owned());
+    changes
+        .append_kargs
+        .extend(new.filter(|argument| !appended.contains(argument)));
+    tracing::info!(
+        "the disk has several paths: the installed system gets {}",
+        ARGUMENTS.join(" ")
+    );
+    changes
+}
+
+fn name(word: &str) -> &str {
+    word.split_once('=').map_or(word, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(append: &[&str], delete: &[&str]) -> Vec<String> {
+        let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
+        let changes = CoreosChanges {
+            append_kargs: texts(append),
+            delete_kargs: texts(delete),
+            ..CoreosChanges::default()
+        };
+        let changes = for_several_paths(&changes);
+        changes.check().unwrap();
+        assert_eq!(changes.delete_kargs.len(), delete.len());
+        changes.append_kargs
+    }
+
+    #[test]
+    fn the_documented_arguments_are_added_unless_the_operator_decides() {
+        assert_eq!(arguments(&[], &[]), ARGUMENTS);
+        assert_eq!(
+            arguments(&["nosmt rw"], &["console=tty0"]),
+            ["nosmt rw", ARGUMENTS[0], ARGUMENTS[1]]
+        );
+        for given in [
+            "rd.multipath=0",
+            "a rd.multipath=default",
+            "root=UUID=1",
+            "rd.multipath",
+        ] {
+            assert_eq!(arguments(&[given], &[]), [given]);
+        }
+        assert_eq!(arguments(&[], &["rd.multipath=default"]), [""; 0]);
+        assert_eq!(arguments(&["rootflags=x"], &[]).len(), 4);
+    }
+}
