@@ -3,8 +3,8 @@
 //!
 //! In sysfs `holders` of a device names what is built on it, and `slaves` what it is
 //! made of. Everything that decides something by these two asks this module. It reads
-//! an edge when it is asked for it, because other threads and the kernel change the graph while
-//! the agent works, and because a server may have thousands of LUNs.
+//! an edge when it is asked for it, because other threads and the kernel change the
+//! graph while the agent works, and because a server may have thousands of LUNs.
 
 use std::fs;
 use std::io;

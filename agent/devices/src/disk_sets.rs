@@ -2,8 +2,9 @@
 //! firmware RAID, of an LVM volume group or of a multipath set. A write to one of
 //! them destroys the whole set, and may destroy data that is still needed.
 //!
-//! The ramdisk assembles none of these sets, so the kernel does not list them
-//! all. This module also reads the signatures on disks and partitions.
+//! The ramdisk assembles none of these sets, except for the volumes of the node's RAID
+//! configuration, so the kernel does not list them all. This module also reads the
+//! signatures on disks and partitions.
 
 pub mod firmware_raid;
 pub mod lvm;

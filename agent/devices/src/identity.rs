@@ -20,7 +20,7 @@
 //! new disk itself, to read its partitions (`device_add_disk`), so the agent's own
 //! open does not change the number. Only the first open of an md array does
 //! (`mddev->changed` of drivers/md/md.c); udev does that in a live system, and the
-//! ramdisk assembles no arrays.
+//! agent itself with each array that it starts.
 
 use std::fmt;
 use std::fs::File;

@@ -1,8 +1,15 @@
-//! Deletes Linux software RAID arrays, assembled or not.
+//! Linux software RAID: deletes arrays, assembled or not; `software_raid/create.rs`
+//! creates them, and `software_raid/start.rs` starts them.
 //!
 //! The agent finds the members of an array by the superblocks on disks and
 //! partitions. So it does not matter whether the kernel has assembled the array, or
 //! whether all members are present.
+
+pub mod create;
+pub mod layout;
+pub mod member;
+pub mod start;
+pub mod system_partitions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -379,6 +386,7 @@ mod tests {
                 offset: 4096,
                 array: Uuid::from_u128(array),
                 name: Some(format!("host:{name}")),
+                disks: 2,
             },
         }
     }

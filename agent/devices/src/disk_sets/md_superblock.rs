@@ -55,6 +55,8 @@ pub struct MdSuperblock {
     /// The array's name as mdadm writes it, usually `host:name`. Version 0.90 has
     /// none.
     pub name: Option<String>,
+    /// The number of members of the complete array, without spares.
+    pub disks: u32,
 }
 
 impl MdSuperblock {
@@ -90,6 +92,7 @@ impl MdSuperblock {
                 offset,
                 array: Uuid::from_bytes(array),
                 name: None,
+                disks: word(40)?,
             });
         }
         let sector = u64_at(bytes, 144)?;
@@ -103,6 +106,7 @@ impl MdSuperblock {
             offset,
             array: Uuid::from_bytes(bytes.get(16..32)?.try_into().ok()?),
             name: Some(String::from_utf8_lossy(&name[..end]).into_owned()),
+            disks: little(92)?,
         })
     }
 

@@ -16,9 +16,8 @@ const USUAL_ENTRIES: u32 = 128;
 pub struct Entry(Vec<u8>);
 
 impl Entry {
-    /// An entry with the legacy-boot attribute, by which a test recognises it.
-    #[cfg(any(test, feature = "fixtures"))]
-    pub fn of(partition: &Partition, sector: u64) -> Self {
+    /// An entry without attributes.
+    pub fn new(partition: &Partition, sector: u64) -> Self {
         let mut bytes = vec![0; ENTRY_LEN as usize];
         bytes[..16].copy_from_slice(&partition.kind.to_bytes_le());
         bytes[16..32].copy_from_slice(&partition.guid.to_bytes_le());
@@ -28,7 +27,6 @@ impl Entry {
             40,
             (partition.offset + partition.len) / sector - 1,
         );
-        bytes[48] = 4;
         for (place, unit) in bytes[56..]
             .chunks_exact_mut(2)
             .zip(partition.name.encode_utf16())
@@ -36,6 +34,14 @@ impl Entry {
             place.copy_from_slice(&unit.to_le_bytes());
         }
         Self(bytes)
+    }
+
+    /// An entry with the legacy-boot attribute, by which a test recognises it.
+    #[cfg(any(test, feature = "fixtures"))]
+    pub fn of(partition: &Partition, sector: u64) -> Self {
+        let mut entry = Self::new(partition, sector);
+        entry.0[48] = 4;
+        entry
     }
 
     /// The same partition under another type.

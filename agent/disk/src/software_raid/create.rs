@@ -1,0 +1,232 @@
+//! Creates software RAID volumes: partitions on each disk, superblocks, running arrays.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use landfall_devices::disk_sets::md_superblock::{self, Version};
+use landfall_devices::identity::ChosenDisk;
+use landfall_devices::permission::WritePermission;
+use landfall_report::failure::{Class, Failure, Result};
+use nix::sys::stat::{major, minor};
+use uuid::Uuid;
+
+use super::layout::{self, Volume};
+use super::member::NewArray;
+use super::start::start;
+use super::{open, raid_error};
+use crate::device::aligned_buffer::AlignedBuffer;
+use crate::device::busy::{Device, KernelView};
+use crate::device::target::Target;
+use crate::erase::metadata::erase_metadata;
+use crate::tables::gpt::{Entry, HEAD_LEN, Partition, Table};
+
+/// Creates the volumes on these disks and starts them. Returns the paths of the arrays, in
+/// the order of the volumes. The module `md_mod` must be loaded.
+///
+/// # Errors
+/// If a disk has partitions or is a member of an array, is in use or is too small: then
+/// nothing has been changed. Otherwise if a disk or the kernel fails; `delete` removes what
+/// was created by then.
+pub fn create(
+    disks: &[ChosenDisk],
+    volumes: &[Volume],
+    permission: &WritePermission,
+) -> Result<Vec<PathBuf>> {
+    let mut targets = Vec::new();
+    for disk in disks {
+        refuse_used(&disk.path)?;
+        targets.push(Target::open_chosen(disk, permission)?);
+    }
+    let sizes: Vec<(String, u64)> = { targets.iter() }
+        .map(|target| (target.path().display().to_string(), target.size()))
+        .collect();
+    let partitions = layout::partitions(&sizes, volumes)
+        .map_err(|error| Failure::new(Class::SoftwareRaidError, error.to_string()))?;
+    for (target, partitions) in targets.into_iter().zip(&partitions) {
+        write_table(&target, partitions)?;
+    }
+    let mut arrays = Vec::new();
+    for (index, volume) in volumes.iter().enumerate() {
+        let mut members = Vec::new();
+        for disk in &volume.disks {
+            // The EFI system partition is the first one.
+            let before = volumes[..index].iter().filter(|it| it.disks.contains(disk));
+            let number = before.count() + 2;
+            members.push(partition_node(&disks[*disk].path, number)?);
+        }
+        write_superblocks(volume, &members, permission)?;
+        let array = start(Version::V1_2, &members)?;
+        tracing::info!(
+            "{}: volume {} of {}",
+            array.display(),
+            volume.name,
+            volume.level
+        );
+        arrays.push(array);
+    }
+    Ok(arrays)
+}
+
+fn in_kernel(kernel: &KernelView, disk: &Path) -> Result<Device> {
+    let found = fs::metadata(disk).and_then(|metadata| {
+        let number = metadata.rdev();
+        kernel.device(major(number), minor(number))
+    });
+    found.map_err(|e| raid_error(disk, "cannot find it in /sys", &e))
+}
+
+/// As Ironic's agent, this never deletes partitions.
+fn refuse_used(disk: &Path) -> Result<()> {
+    let kernel = KernelView::default();
+    let partitions = kernel.partitions(&in_kernel(&kernel, disk)?);
+    let partitions = partitions.map_err(|e| raid_error(disk, "cannot list its partitions", &e))?;
+    let (device, size) = open(disk).map_err(|e| raid_error(disk, "cannot open it", &e))?;
+    let superblocks = md_superblock::find(&device, size)
+        .map_err(|e| raid_error(disk, "cannot look for RAID superblocks", &e))?;
+    let found = match (partitions.len(), superblocks.len()) {
+        (0, 0) => return Ok(()),
+        (0, _) => "a member of a software RAID".to_owned(),
+        (count, _) => format!("{count} partitions"),
+    };
+    let details = format!("{}: expected an empty disk, found {found}", disk.display());
+    Err(Failure::new(Class::SoftwareRaidError, details).hint(
+        "run the steps delete_configuration and erase_devices_metadata first, or choose other disks by physical_disks",
+    ))
+}
+
+fn write_table(target: &Target, partitions: &[Partition]) -> Result<()> {
+    let path = target.path().display();
+    let failed = |error: crate::tables::table_error::TableError| {
+        Failure::new(Class::SoftwareRaidError, format!("{path}: {error}"))
+    };
+    let sector = target.sector_size();
+    let mut table = Table::empty(sector, target.size(), Uuid::new_v4(), 0).map_err(failed)?;
+    for partition in partitions {
+        let entry = Entry::new(partition, sector.into());
+        table.put(partition.clone(), &entry).map_err(failed)?;
+    }
+    erase_metadata(target)?;
+    let mut head = AlignedBuffer::zeroed(HEAD_LEN);
+    table.write_primary_alone(&mut head);
+    let (offset, backup) = table.backup();
+    target.write_and_compare(offset, &AlignedBuffer::padded(&backup, sector as usize))?;
+    target.write_and_compare(0, &head)?;
+    target.reread_partitions()?;
+    target.refresh_other_paths();
+    tracing::info!(
+        "{path}: {} partitions for software RAID made",
+        partitions.len()
+    );
+    Ok(())
+}
+
+pub(super) fn partition_node(disk: &Path, number: usize) -> Result<PathBuf> {
+    let kernel = KernelView::default();
+    let partitions = kernel.partitions(&in_kernel(&kernel, disk)?);
+    let partitions = partitions.map_err(|e| raid_error(disk, "cannot list its partitions", &e))?;
+    let found = { partitions.iter() }.find(|it| it.partition.map(|it| it as usize) == Some(number));
+    let node = found.map(|partition| Path::new("/dev").join(&partition.name));
+    node.ok_or_else(|| {
+        let details = format!("{}: the kernel shows no partition {number}", disk.display());
+        Failure::new(Class::SoftwareRaidError, details)
+    })
+}
+
+fn write_superblocks(
+    volume: &Volume,
+    members: &[PathBuf],
+    permission: &WritePermission,
+) -> Result<()> {
+    let mut targets = Vec::new();
+    for member in members {
+        targets.push(Target::open_disk_or_partition(member, permission)?);
+    }
+    let array = NewArray {
+        array: Uuid::new_v4(),
+        name: volume.name.clone(),
+        level: volume.level,
+        version: Version::V1_2,
+        members: targets.iter().map(Target::size).collect(),
+        in_sync: false,
+        created: now(),
+    };
+    for (index, target) in targets.iter().enumerate() {
+        erase_metadata(target)?;
+        put_superblock(&array, index, target)?;
+    }
+    Ok(())
+}
+
+pub(super) fn put_superblock(array: &NewArray, index: usize, member: &Target) -> Result<()> {
+    let (place, bytes) = array.superblock(index, Uuid::new_v4()).ok_or_else(|| {
+        let path = member.path().display();
+        let details = format!("{path}: too small for a member of {}", array.level);
+        Failure::new(Class::SoftwareRaidError, details)
+    })?;
+    member.write_and_compare(place, &AlignedBuffer::padded(&bytes, bytes.len()))
+}
+
+/// Seconds since 1970.
+pub(super) fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_sys::block_partition;
+
+    use super::*;
+    use crate::fixtures::{empty_file, loop_device};
+    use crate::software_raid::layout::Share;
+    use crate::software_raid::member::Level;
+
+    #[test]
+    fn a_disk_with_partitions_is_refused() {
+        let permission = WritePermission::by_operator();
+        let file = empty_file(1 << 30);
+        let Some(device) = loop_device(file.path(), 512) else {
+            return;
+        };
+        let disk = ChosenDisk::by_path(device.path()).unwrap();
+        let volume = Volume {
+            name: "root".to_owned(),
+            level: Level::Raid1,
+            share: Share::Rest,
+            disks: vec![0],
+        };
+        let open = fs::File::open(device.path()).unwrap();
+        block_partition::add(&open, 1, 1 << 20, 1 << 20).unwrap();
+        let failure = create(&[disk], &[volume], &permission).unwrap_err();
+        block_partition::delete(&open, 1).unwrap();
+        assert_eq!(failure.class, Class::SoftwareRaidError);
+        assert!(failure.details.contains("found 1 partitions"), "{failure}");
+    }
+
+    /// sgdisk is the judge of the table.
+    #[test]
+    fn the_table_is_valid() {
+        let file = empty_file(2 << 30);
+        let volume = Volume {
+            name: "root".to_owned(),
+            level: Level::Raid1,
+            share: Share::Rest,
+            disks: vec![0],
+        };
+        let sizes = [("disk".to_owned(), 2 << 30)];
+        let partitions = layout::partitions(&sizes, &[volume]).unwrap();
+        let permission = WritePermission::by_operator();
+        let target = Target::open_file(file.path(), 512, &permission).unwrap();
+        write_table(&target, &partitions[0]).unwrap();
+        let path = file.path().to_string_lossy();
+        if crate::fixtures::run("/sbin/sgdisk", &["--verify", &path]).is_none() {
+            return;
+        }
+        let mut head = vec![0; HEAD_LEN];
+        std::os::unix::fs::FileExt::read_exact_at(file.as_file(), &mut head, 0).unwrap();
+        let table = Table::parse(&head, 512).unwrap();
+        assert_eq!(table.partitions(), partitions[0]);
+    }
+}

@@ -1,0 +1,220 @@
+//! Starts software RAID arrays whose members have superblocks.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use landfall_devices::disk_sets::md_superblock::{self, Version};
+use landfall_devices::{block_graph, devices_below};
+use landfall_report::failure::{Class, Failure, Result};
+use landfall_sys::md_ioctl;
+use nix::sys::stat::{major, minor};
+use uuid::Uuid;
+
+use super::{open, raid_error};
+
+/// A name written here becomes an array without members (`add_named_array` of
+/// drivers/md/md.c).
+const NEW_ARRAY: &str = "/sys/module/md_mod/parameters/new_array";
+/// How many arrays the agent makes at most. Ironic has two volumes on a node.
+const MOST_ARRAYS: u32 = 128;
+
+/// Starts an array of these members. Returns its path. The module `md_mod` must be
+/// loaded.
+///
+/// # Errors
+/// If the kernel rejects a member or cannot start the array.
+pub(super) fn start(version: Version, members: &[PathBuf]) -> Result<PathBuf> {
+    let minor_version = match version {
+        Version::V1_0 => 0,
+        Version::V1_1 => 1,
+        Version::V1_2 => 2,
+        Version::V0_90 => {
+            let details = "expected members of version 1, found version 0.90";
+            return Err(Failure::new(Class::SoftwareRaidError, details));
+        }
+    };
+    let numbers = { members.iter() }
+        .map(|path| {
+            let number = fs::metadata(path)
+                .map_err(|e| raid_error(path, "cannot find the member", &e))?
+                .rdev();
+            Ok((major(number), minor(number)))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let path = new_node().map_err(|e| {
+        raid_error(Path::new(NEW_ARRAY), "cannot make a new array", &e)
+            .hint("if the kernel has no module md_mod, build the ramdisk with --module-set server")
+    })?;
+    let array = OpenOptions::new().read(true).write(true).open(&path);
+    let array = array.map_err(|e| raid_error(&path, "cannot open the new array", &e))?;
+    if let Err(error) = md_ioctl::start_array(&array, minor_version, &numbers) {
+        // The members must not stay in an array that does not run.
+        if let Err(error) = md_ioctl::stop_array(&array) {
+            tracing::warn!("{}: cannot stop the array: {error}", path.display());
+        }
+        return Err(raid_error(&path, "cannot start the array", &error));
+    }
+    drop(array);
+    // The first open changes the array's disk sequence, see devices/identity.rs: it must
+    // not happen after the disk was chosen.
+    File::open(&path).map_err(|e| raid_error(&path, "cannot open the array", &e))?;
+    let members: Vec<String> = { members.iter() }
+        .map(|member| member.display().to_string())
+        .collect();
+    tracing::info!(
+        "{}: array of {} started",
+        path.display(),
+        members.join(", ")
+    );
+    Ok(path)
+}
+
+fn new_node() -> io::Result<PathBuf> {
+    for number in 0..MOST_ARRAYS {
+        let name = format!("md{number}");
+        if Path::new("/sys/block").join(&name).exists() {
+            continue;
+        }
+        match fs::write(NEW_ARRAY, &name) {
+            Ok(()) => return Ok(Path::new("/dev").join(name)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Err(io::Error::other("too many arrays"))
+}
+
+/// An array whose superblocks are on the disks.
+#[derive(Debug)]
+struct Found {
+    version: Version,
+    volume: String,
+    /// The number of members of the complete array.
+    disks: u32,
+    members: Vec<PathBuf>,
+    /// Whether one of the members is in use, so the kernel runs the array.
+    runs: bool,
+}
+
+/// Starts every array with one of these volume names, unless it runs already. `devices`
+/// are the disks and partitions to look on. Returns the paths of the arrays that were
+/// started. An array that is incomplete or cannot be started is only a warning: another
+/// disk may be the root disk, and the choice of the disk says what is missing.
+///
+/// An incomplete array is not started, because what is written to it would be missing on
+/// the member that comes back.
+pub fn start_volumes(devices: &[PathBuf], volumes: &[String]) -> Vec<PathBuf> {
+    let mut started = Vec::new();
+    for array in find(devices, volumes) {
+        let (volume, members) = (&array.volume, array.members.len());
+        if array.runs {
+            continue;
+        }
+        if members < array.disks as usize {
+            tracing::warn!(
+                "the software RAID volume {volume} is not started: expected {} members, found {members}",
+                array.disks
+            );
+            continue;
+        }
+        match start(array.version, &array.members) {
+            Ok(path) => started.push(path),
+            Err(failure) => {
+                tracing::warn!("the software RAID volume {volume} is not started: {failure}");
+            }
+        }
+    }
+    started
+}
+
+fn find(devices: &[PathBuf], volumes: &[String]) -> Vec<Found> {
+    let mut arrays: BTreeMap<Uuid, Found> = BTreeMap::new();
+    for path in devices {
+        let Ok((device, size)) = open(path) else {
+            continue;
+        };
+        for superblock in md_superblock::find_readable(&device, size) {
+            let Some(volume) = superblock.volume_name() else {
+                continue;
+            };
+            if !volumes.iter().any(|wanted| wanted == volume) {
+                continue;
+            }
+            let array = arrays.entry(superblock.array).or_insert_with(|| Found {
+                version: superblock.version,
+                volume: volume.to_owned(),
+                disks: superblock.disks,
+                members: Vec::new(),
+                runs: false,
+            });
+            array.runs |= is_held(path);
+            if array.version == superblock.version {
+                array.members.push(path.clone());
+            }
+        }
+    }
+    arrays.into_values().collect()
+}
+
+/// Whether something is built on the member. If the kernel does not tell, it also
+/// decides about the start.
+fn is_held(member: &Path) -> bool {
+    let Some(directory) = devices_below::in_sysfs(member) else {
+        return false;
+    };
+    block_graph::holders(&directory).is_ok_and(|holders| !holders.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use super::super::member::{Level, NewArray};
+    use super::*;
+    use crate::fixtures::{LoopDevice, empty_file, loop_device};
+
+    const SIZE: u64 = 64 << 20;
+
+    #[test]
+    fn arrays_are_found_by_the_names_of_their_volumes() {
+        let new = |name: &str, array: u128| NewArray {
+            array: Uuid::from_u128(array),
+            name: name.to_owned(),
+            level: Level::Raid1,
+            version: Version::V1_2,
+            members: vec![SIZE; 2],
+            in_sync: false,
+            created: 0,
+        };
+        let files: Vec<_> = (0..3).map(|_| empty_file(SIZE)).collect();
+        let members = [
+            (new("root", 1), 0),
+            (new("root", 1), 1),
+            (new("data", 2), 0),
+        ];
+        for (file, (array, index)) in files.iter().zip(&members) {
+            let (place, bytes) = array.superblock(*index, Uuid::from_u128(7)).unwrap();
+            file.as_file().write_all_at(&bytes, place).unwrap();
+        }
+        let devices = files.iter().map(|file| loop_device(file.path(), 512));
+        let Some(devices) = devices.collect::<Option<Vec<LoopDevice>>>() else {
+            return;
+        };
+        let paths: Vec<PathBuf> = { devices.iter() }
+            .map(|device| device.path().to_owned())
+            .collect();
+        let found = find(&paths, &["root".to_owned()]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].members, paths[..2]);
+        assert_eq!((found[0].disks, found[0].runs), (2, false));
+        // Incomplete, so nothing is asked of the kernel.
+        assert_eq!(
+            start_volumes(&paths, &["data".to_owned()]),
+            [""; 0].map(PathBuf::from)
+        );
+        assert!(find(&paths, &[]).is_empty());
+    }
+}
