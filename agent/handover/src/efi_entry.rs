@@ -5,14 +5,16 @@
 //! firmware still finds the loader in `\EFI\BOOT`, but tries the network and other
 //! disks first.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 use landfall_devices::permission::WritePermission;
+use landfall_disk::software_raid::system_partitions;
 use landfall_report::failure::{Failure, Result};
+use landfall_sys::block_ioctl;
 use nix::mount::MsFlags;
 
-use crate::efi_load_option::{self, LoaderPath};
+use crate::efi_load_option::{self, LoaderPath, PartitionId};
 use crate::efi_loader::{self, Loader, Machine, NoLoader};
 use crate::efi_system_partition::{self, EfiSystemPartition};
 use crate::efi_variables::{Entry, Variables};
@@ -47,10 +49,11 @@ impl From<Failure> for NoEntry {
     }
 }
 
-/// Makes an entry for the disk's loader and puts it first. Entries with the same
-/// label, from earlier deployments, are replaced. Returns `None` if the host was
-/// not booted by UEFI. `kept` has the numbers of the kept partitions, whose loader
-/// boots another system.
+/// Makes an entry for the disk's loader and puts it first. If the disk is a software
+/// RAID array, copies the loader to each disk of the array and makes an entry for each.
+/// Entries with the same label, from earlier deployments, are replaced. Returns `None`
+/// if the host was not booted by UEFI. `kept` has the numbers of the kept partitions,
+/// whose loader boots another system.
 ///
 /// # Errors
 /// If the image has no EFI system partition or no loader for this machine, or if
@@ -58,7 +61,7 @@ impl From<Failure> for NoEntry {
 pub fn make_boot_entry(
     disk: &Path,
     kept: &[u32],
-    _permission: &WritePermission,
+    permission: &WritePermission,
 ) -> std::result::Result<Option<Entry>, NoEntry> {
     if !booted_by_uefi() {
         return Ok(None);
@@ -79,20 +82,68 @@ pub fn make_boot_entry(
         .hint("use an image for the architecture of this machine"),
         lacks_fallback: !has_fallback,
     })?;
-    let path = LoaderPath {
-        partition: esp.number,
-        first_lba: esp.first_lba,
-        sectors: esp.sectors,
-        id: esp.id,
-        file: loader.file.clone(),
+    let places = places(disk, esp, permission)?;
+    let make_all = |variables: Variables| {
+        let mut first = None;
+        // The last entry that is made becomes the first one of the boot order.
+        for (esp, suffix) in places.into_iter().rev() {
+            let loader = Loader {
+                label: loader.label.clone() + &suffix,
+                file: loader.file.clone(),
+            };
+            let path = LoaderPath {
+                partition: esp.number,
+                first_lba: esp.first_lba,
+                sectors: esp.sectors,
+                id: esp.id,
+                file: loader.file.clone(),
+            };
+            first = Some(make_known(&variables, &loader, &path)?);
+        }
+        Ok(first)
     };
-    let entry = Variables::of_firmware()
-        .and_then(|variables| make_known(&variables, &loader, &path))
+    Variables::of_firmware()
+        .and_then(make_all)
         .map_err(|failure| NoEntry {
             failure,
             lacks_fallback: !has_fallback,
-        })?;
-    Ok(Some(entry))
+        })
+}
+
+/// The partitions from which the firmware starts the loader, each with the end of its
+/// label.
+fn places(
+    disk: &Path,
+    esp: EfiSystemPartition,
+    permission: &WritePermission,
+) -> Result<Vec<(EfiSystemPartition, String)>> {
+    let copies = system_partitions::find(disk)?;
+    if copies.is_empty() {
+        return Ok(vec![(esp, String::new())]);
+    }
+    let sector = File::open(disk).and_then(|file| block_ioctl::logical_sector_size(&file));
+    let sector = sector.map_err(|e| {
+        Failure::deployment(format!(
+            "{}: cannot get its sector size: {e}",
+            disk.display()
+        ))
+    })?;
+    let (offset, len) = (
+        esp.first_lba * u64::from(sector),
+        esp.sectors * u64::from(sector),
+    );
+    system_partitions::copy(disk, offset, len, &copies, permission)?;
+    let places = copies.iter().zip(1..).map(|(copy, number)| {
+        let place = EfiSystemPartition {
+            number: copy.partition.number,
+            first_lba: copy.partition.offset / copy.sector,
+            sectors: copy.partition.len / copy.sector,
+            id: PartitionId::Guid(copy.partition.guid),
+        };
+        // The words of Ironic's agent.
+        (place, format!(" (RAID, part{number})"))
+    });
+    Ok(places.collect())
 }
 
 fn make_known(variables: &Variables, loader: &Loader, path: &LoaderPath) -> Result<Entry> {
@@ -208,7 +259,6 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::efi_load_option::PartitionId;
 
     fn path(file: &str) -> LoaderPath {
         LoaderPath {

@@ -1,5 +1,6 @@
 //! Prepares the first boot of the installed system, once the image is on the disk.
 
+pub mod array_root;
 pub mod boot_entries;
 pub mod boot_files;
 pub mod boot_loader_entry;

@@ -26,8 +26,9 @@ use landfall_disk::critical_section::{self, CriticalSection};
 use landfall_disk::device::target::{Target, refuse_medium_of_image};
 use landfall_disk::image::proven_image::{ProvenImage, WrittenImage};
 use landfall_disk::image::write_image::{ImageSource, WriteOptions, check_image, write_image_with};
+use landfall_disk::software_raid::system_partitions;
 use landfall_handover::install_coreos::{self, CoreosChanges};
-use landfall_handover::multipath;
+use landfall_handover::{array_root, multipath};
 use landfall_report::failure::Result;
 use own_image::FindOwnImage;
 
@@ -150,11 +151,15 @@ impl Installation {
         refuse_medium_of_image(&self.disk.path, &self.image.request.urls)?;
         let target = Target::open_chosen(&self.disk, permission)?;
         let several_paths = target.has_several_paths();
+        let array = system_partitions::array_uuid(target.path());
         let mut proven = write_image_with(&self.image, &self.write_options(), target, client)?;
-        let changes = match several_paths && self.is_for_coreos(&proven) {
-            true => multipath::for_several_paths(&self.changes),
-            false => self.changes.clone(),
-        };
+        let mut changes = self.changes.clone();
+        if several_paths && self.is_for_coreos(&proven) {
+            changes = multipath::for_several_paths(&changes);
+        }
+        if let Some(array) = array.filter(|_| self.is_for_coreos(&proven)) {
+            changes = array_root::for_array(&changes, array);
+        }
         if !changes.is_empty() {
             // The changes are made before the partition table is written, so a disk that
             // boots has all of them.
