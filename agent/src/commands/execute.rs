@@ -5,6 +5,7 @@ mod bootloader;
 mod checksum;
 mod collect_logs;
 mod config_drive;
+mod create_raid;
 mod default_image;
 mod erasable;
 mod erase_devices;
@@ -18,6 +19,7 @@ mod inject_files;
 mod install_coreos;
 mod next_boot;
 mod prepare_image;
+mod raid_config;
 mod rescue;
 mod root_disk;
 mod software_raid;
@@ -163,6 +165,10 @@ impl Machine {
                 firmware_traces::clean_uefi_nvram(&arguments, permission?).await
             }
             Step::DeleteConfiguration => software_raid::execute(self, node, permission?).await,
+            Step::CreateConfiguration => create_raid::execute(self, node, permission?).await,
+            Step::ApplyConfiguration => {
+                create_raid::apply(self, node, &arguments, permission?).await
+            }
             Step::WriteImage => write_image::execute(self, node, &arguments, permission).await,
             Step::InjectFiles => inject_files::execute(self, node, &arguments, permission?).await,
             Step::InstallCoreos => install_coreos::execute(self, node, permission?).await,

@@ -56,6 +56,8 @@ steps! {
     ErasePstore = "erase_pstore";
     CleanUefiNvram = "clean_uefi_nvram";
     DeleteConfiguration = "delete_configuration";
+    CreateConfiguration = "create_configuration";
+    ApplyConfiguration = "apply_configuration";
     WriteImage = "write_image";
     InjectFiles = "inject_files";
     InstallCoreos = "install_coreos";
@@ -98,11 +100,29 @@ impl Step {
                 }]),
                 ..NOWHERE
             },
-            Self::DeleteConfiguration => Offer {
+            Self::DeleteConfiguration | Self::CreateConfiguration => Offer {
                 interface: "raid",
                 clean: BY_NAME,
                 service: BY_NAME,
                 abortable_service: true,
+                ..NOWHERE
+            },
+            Self::ApplyConfiguration => Offer {
+                interface: "raid",
+                deploy: BY_NAME,
+                service: BY_NAME,
+                arguments: Some(&[
+                    Argument {
+                        name: "raid_config",
+                        description: "The software RAID volumes to create, in the form of target_raid_config",
+                        required: true,
+                    },
+                    Argument {
+                        name: "delete_existing",
+                        description: "Whether to delete all software RAID first. Default: true",
+                        required: false,
+                    },
+                ]),
                 ..NOWHERE
             },
             Self::WriteImage => Offer {
@@ -353,6 +373,7 @@ mod tests {
                     ("erase_pstore", 0),
                     ("clean_uefi_nvram", 0),
                     ("delete_configuration", 0),
+                    ("create_configuration", 0),
                 ][..],
             ),
             (
@@ -360,6 +381,7 @@ mod tests {
                 &[
                     ("erase_devices_metadata", 0),
                     ("clean_uefi_nvram", 0),
+                    ("apply_configuration", 0),
                     ("write_image", 0),
                     ("inject_files", 7),
                 ],
@@ -368,6 +390,8 @@ mod tests {
                 StepKind::Service,
                 &[
                     ("delete_configuration", 0),
+                    ("create_configuration", 0),
+                    ("apply_configuration", 0),
                     ("write_image", 0),
                     ("inject_files", 7),
                 ],

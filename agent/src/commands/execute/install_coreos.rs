@@ -17,6 +17,7 @@ use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
 
 use super::first_boot_network::{FirstBootNetwork, choice_of_this_boot};
+use super::raid_config::RaidConfig;
 use super::{checksum, default_image, image_server, root_disk, software_raid};
 use crate::commands::image_info::GivenChecksum;
 use crate::commands::machine::{Machine, blocking};
@@ -133,6 +134,11 @@ async fn delete_old_arrays(
     permission: WritePermission,
 ) -> Result<()> {
     if node.0.get("automated_clean") == Some(&Value::Bool(false)) {
+        return Ok(());
+    }
+    // The operator wants these volumes, and one of them may be for the image.
+    if RaidConfig::of_node(&node.0).is_some() {
+        tracing::info!("the node has software RAID in its configuration: no array is deleted");
         return Ok(());
     }
     machine.all_disks().await?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use landfall_devices::disk_sets::{DiskSets, Membership};
 use landfall_devices::driver_faults::{self, Purpose};
 use landfall_devices::identity::ChosenDisk;
+use landfall_inventory::disks;
 use landfall_inventory::given_hints::{GivenHints, HintSource};
 use landfall_inventory::report_types::Disk;
 use landfall_inventory::root_device::{
@@ -15,7 +16,8 @@ use landfall_report::failure::{Failure, Result};
 use landfall_report::status::{RejectedDisk, RootDisk, chose_root_disk};
 use landfall_sys::system_path::SystemPath;
 
-use super::erasable;
+use super::raid_config::RaidConfig;
+use super::{create_raid, erasable};
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
 
@@ -48,8 +50,17 @@ fn report_hints(node: &Node, embedded: &Embedded) -> Result<()> {
 /// # Errors
 /// If there is no such disk. The details say for each disk why it was not chosen.
 pub(super) async fn find(machine: &Machine, node: &Node) -> Result<ChosenDisk> {
+    let raid = RaidConfig::of_node(&node.0);
+    if let Some(raid) = &raid {
+        create_raid::start_volumes_of(machine, raid).await?;
+        if let Some(volume) = raid.root_volume() {
+            return root_volume(volume.to_owned()).await;
+        }
+    }
     report_hints(node, &machine.settings.embedded)?;
+    let other_volumes = raid.map(|raid| raid.data_volumes()).unwrap_or_default();
     let sets = sets_below(&SystemPath::live());
+    let sets = move |disk: &Disk| without_data_volumes(sets(disk), &other_volumes);
     let (disk, rejected) = choose_when_there(machine, node, sets, report_untouchable).await?;
     tracing::info!(
         "root disk is {} ({}, {})",
@@ -66,6 +77,41 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<ChosenDisk> {
         remedy: Some(format!("to choose another disk, {remedy}")),
     });
     disk.chosen()
+}
+
+/// The software RAID volume that the node's configuration names for the image. It wins over
+/// all hints, as with Ironic's agent.
+async fn root_volume(volume: String) -> Result<ChosenDisk> {
+    blocking(move || {
+        let root = SystemPath::live();
+        let sets = sets_below(&root);
+        let mut disks = disks::collect(&root).into_iter();
+        let disk = disks.find(|disk| sets(disk).volume.as_ref() == Some(&volume));
+        let disk = disk.ok_or_else(|| {
+            Failure::device_not_found(format!(
+                "the software RAID volume {volume}, which is_root_volume names for the image, does not run"
+            ))
+            .hint("see the console for the reason; the step create_configuration creates it")
+        })?;
+        tracing::info!("root disk is {}, the software RAID volume {volume}", disk.name);
+        chose_root_disk(RootDisk {
+            path: disk.name.clone(),
+            why: format!("the software RAID volume {volume} is the root volume"),
+            ..RootDisk::default()
+        });
+        disk.chosen()
+    })
+    .await
+}
+
+/// Keeps the default rule from choosing a volume with `is_root_volume: false`.
+fn without_data_volumes(mut sets: DiskSets, volumes: &[String]) -> DiskSets {
+    if let Some(volume) = sets.volume.as_ref().filter(|it| volumes.contains(it)) {
+        let name = format!("{volume}, which is_root_volume excludes");
+        sets.member_of
+            .push(Membership::Array { name, volume: None });
+    }
+    sets
 }
 
 /// Why a disk was chosen, and how the operator can change the choice.
@@ -172,6 +218,20 @@ mod tests {
         assert!(!names_one_disk(&node(json!(null))));
         let properties = Node(json!({"properties": {"root_device": {"name": "/dev/sda"}}}));
         assert!(names_one_disk(&properties));
+    }
+
+    #[test]
+    fn a_data_volume_is_not_chosen_by_default() {
+        let volume = |name: &str| DiskSets {
+            volume: Some(name.to_owned()),
+            ..DiskSets::default()
+        };
+        let data = ["data".to_owned()];
+        assert_eq!(
+            without_data_volumes(volume("data"), &data).member_of.len(),
+            1
+        );
+        assert_eq!(without_data_volumes(volume("root"), &data), volume("root"));
     }
 
     /// An array that will be deleted must not rule out a disk. An array that is

@@ -1,0 +1,273 @@
+//! The steps `create_configuration` and `apply_configuration`, which create software RAID
+//! volumes, and the start of these volumes for a deployment.
+
+use std::path::PathBuf;
+
+use landfall_devices::identity::ChosenDisk;
+use landfall_devices::permission::WritePermission;
+use landfall_disk::software_raid::create::create;
+use landfall_disk::software_raid::layout::Volume;
+use landfall_disk::software_raid::start::start_volumes;
+use landfall_inventory::block_devices;
+use landfall_inventory::disks;
+use landfall_inventory::report_types::Disk;
+use landfall_inventory::root_device_hints::RootDeviceHints;
+use landfall_report::failure::{Class, Failure, Result};
+use landfall_sys::system_path::SystemPath;
+use serde_json::{Value, json};
+
+use super::raid_config::{RaidConfig, WantedVolume};
+use super::{erasable, software_raid};
+use crate::commands::machine::{Machine, blocking};
+use crate::commands::node::Node;
+
+/// Creates the volumes of `target_raid_config`. Returns the configuration, which Ironic
+/// stores; an empty one if the node has no software RAID.
+pub(super) async fn execute(
+    machine: &Machine,
+    node: &Node,
+    permission: WritePermission,
+) -> Result<Value> {
+    let config = node.0.get("target_raid_config").unwrap_or(&Value::Null);
+    create_volumes(machine, node, config, permission).await
+}
+
+/// Creates the volumes of the argument `raid_config`, and deletes all others first unless
+/// `delete_existing` is false.
+pub(super) async fn apply(
+    machine: &Machine,
+    node: &Node,
+    arguments: &Value,
+    permission: WritePermission,
+) -> Result<Value> {
+    let config = &arguments["raid_config"];
+    // Before anything is deleted.
+    if RaidConfig::parse(config)?.is_none() {
+        return Err(Failure::invalid_params(format!(
+            "raid_config: expected logical_disks with the controller \"software\", found {config}"
+        )));
+    }
+    refuse_bios(node)?;
+    if arguments["delete_existing"] != Value::Bool(false) {
+        software_raid::execute(machine, node, permission).await?;
+    }
+    create_volumes(machine, node, config, permission).await
+}
+
+/// A BIOS starts the boot code of a single disk, and the image's boot code is inside the
+/// array. Ironic's agent runs the image's programs to install other boot code.
+fn refuse_bios(node: &Node) -> Result<()> {
+    if !node.boots_by_bios() {
+        return Ok(());
+    }
+    let details = "expected a node that boots by UEFI: no image on a software RAID would boot by BIOS, because its boot code is inside the array";
+    Err(Failure::new(Class::SoftwareRaidError, details)
+        .hint("set boot_mode:uefi in the node's capabilities, or use a RAID controller"))
+}
+
+async fn create_volumes(
+    machine: &Machine,
+    node: &Node,
+    config: &Value,
+    permission: WritePermission,
+) -> Result<Value> {
+    let Some(wanted) = RaidConfig::parse(config)? else {
+        tracing::info!("the node has no software RAID in target_raid_config: nothing to create");
+        return Ok(json!({}));
+    };
+    refuse_bios(node)?;
+    machine.all_disks().await?;
+    let node = node.clone();
+    blocking(move || {
+        let usable = usable_disks(&node)?;
+        let volumes = volumes(&wanted, &usable)?;
+        let chosen = used_disks(&usable, &volumes)?;
+        // Loads nothing if the kernel has it.
+        landfall_init::modprobe(&"md_mod".into());
+        create(&chosen.disks, &chosen.volumes, &permission).map(drop)
+    })
+    .await?;
+    Ok(config.clone())
+}
+
+/// The disks that may get volumes, in the order of their names. Arrays are made of disks
+/// that are in the list, too.
+fn usable_disks(node: &Node) -> Result<Vec<Disk>> {
+    let erasable = erasable::list(node)?;
+    let mut usable = disks::collect(&SystemPath::live());
+    usable.retain(|disk| {
+        let is_free =
+            { erasable.iter() }.any(|free| free.name() == disk.name && free.obstacle.is_none());
+        is_free && !disk.name.starts_with("/dev/md")
+    });
+    usable.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(usable)
+}
+
+/// The volumes with their disks, as indices of `usable`.
+fn volumes(config: &RaidConfig, usable: &[Disk]) -> Result<Vec<Volume>> {
+    let volumes = config.volumes.iter().map(|wanted| {
+        let disks: Vec<usize> = match wanted.disks.as_slice() {
+            [] => (0..usable.len()).collect(),
+            hints => matching(hints, usable)?,
+        };
+        let fewest = wanted.level.fewest_disks();
+        if disks.len() < fewest {
+            return Err(too_few(wanted, fewest, disks.len()));
+        }
+        Ok(Volume {
+            name: wanted.name.clone(),
+            level: wanted.level,
+            share: wanted.share,
+            disks,
+        })
+    });
+    volumes.collect()
+}
+
+fn too_few(wanted: &WantedVolume, fewest: usize, found: usize) -> Failure {
+    let (name, level) = (&wanted.name, wanted.level);
+    let details =
+        format!("volume {name}: expected at least {fewest} free disks for {level}, found {found}");
+    Failure::new(Class::SoftwareRaidError, details)
+        .hint("disks in skip_block_devices, in use or in an array are not free; the step delete_configuration deletes arrays")
+}
+
+/// One disk for each entry: the first one that matches and that no other entry has.
+fn matching(hints: &[RootDeviceHints], usable: &[Disk]) -> Result<Vec<usize>> {
+    let mut found = Vec::new();
+    for entry in hints {
+        let mut disk = None;
+        for (index, candidate) in usable.iter().enumerate() {
+            if !found.contains(&index) && entry.mismatch(candidate)?.is_none() {
+                disk = Some(index);
+                break;
+            }
+        }
+        found.push(disk.ok_or_else(|| {
+            let details = format!("physical_disks: no free disk matches {entry}");
+            Failure::new(Class::SoftwareRaidError, details)
+        })?);
+    }
+    Ok(found)
+}
+
+/// The disks that the volumes use, and the volumes with indices of these disks.
+struct Chosen {
+    disks: Vec<ChosenDisk>,
+    volumes: Vec<Volume>,
+}
+
+fn used_disks(usable: &[Disk], volumes: &[Volume]) -> Result<Chosen> {
+    let is_used = |index: &usize| volumes.iter().any(|volume| volume.disks.contains(index));
+    let used: Vec<usize> = (0..usable.len()).filter(is_used).collect();
+    let disks = used.iter().map(|index| usable[*index].chosen());
+    let place = |index: &usize| used.iter().position(|it| it == index);
+    Ok(Chosen {
+        disks: disks.collect::<Result<_>>()?,
+        volumes: { volumes.iter() }
+            .map(|volume| Volume {
+                disks: volume.disks.iter().filter_map(place).collect(),
+                ..volume.clone()
+            })
+            .collect(),
+    })
+}
+
+/// Starts the volumes of the node's configuration, for the choice of the root disk. The
+/// kernel does not start them by itself.
+pub(super) async fn start_volumes_of(machine: &Machine, config: &RaidConfig) -> Result<()> {
+    machine.all_disks().await?;
+    let names = config.names();
+    blocking(move || {
+        let devices = block_devices::collect(&SystemPath::live()).into_iter();
+        let devices: Vec<PathBuf> = devices
+            .filter(|device| !device.disk.name.starts_with("/dev/md"))
+            .flat_map(|device| {
+                let partitions = device.partitions.into_iter().map(|it| it.name);
+                partitions.chain([device.disk.name])
+            })
+            .map(PathBuf::from)
+            .collect();
+        landfall_init::modprobe(&"md_mod".into());
+        start_volumes(&devices, &names);
+        Ok(())
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_sys::sys_tree::plant;
+
+    use super::*;
+
+    /// Four disks of 4, 8, 12 and 16 GiB.
+    fn four_disks() -> Vec<Disk> {
+        let lines: String = (1..5)
+            .zip(["sda", "sdb", "sdc", "sdd"])
+            .map(|(size, name)| {
+                format!(
+                    "sys/block/{name}/dev = 8:{}\\n\nsys/block/{name}/size = {}\\n\n",
+                    size * 16,
+                    size * (4 << 21)
+                )
+            })
+            .collect();
+        disks::collect(plant(&lines).path())
+    }
+
+    fn config(physical_disks: Value) -> RaidConfig {
+        let config = json!({"logical_disks": [
+            {"size_gb": 1, "raid_level": "1", "controller": "software",
+             "physical_disks": physical_disks},
+            {"size_gb": "MAX", "raid_level": "5", "controller": "software",
+             "physical_disks": [{"name": "/dev/sdb"}, {"size": ">= 12"}, {"size": ">= 12"}]},
+        ]});
+        RaidConfig::parse(&config).unwrap().unwrap()
+    }
+
+    #[test]
+    fn each_entry_gets_a_disk_of_its_own() {
+        let usable = four_disks();
+        let found = volumes(
+            &config(json!([{"size": ">= 8"}, {"size": ">= 8"}])),
+            &usable,
+        )
+        .unwrap();
+        assert_eq!(found[0].disks, [1, 2]);
+        assert_eq!(found[1].disks, [1, 2, 3]);
+        let chosen = used_disks(&usable, &found).unwrap();
+        let paths: Vec<PathBuf> = chosen.disks.iter().map(|disk| disk.path.clone()).collect();
+        assert_eq!(
+            paths,
+            ["/dev/sdb", "/dev/sdc", "/dev/sdd"].map(PathBuf::from)
+        );
+        assert_eq!(chosen.volumes[0].disks, [0, 1]);
+        assert_eq!(chosen.volumes[1].disks, [0, 1, 2]);
+        let all = volumes(&config(Value::Null), &usable).unwrap();
+        assert_eq!(all[0].disks, [0, 1, 2, 3]);
+        let none = volumes(&config(json!([{"size": 100}, {"size": ">= 8"}])), &usable);
+        let failure = none.unwrap_err();
+        assert!(
+            failure.details.contains("no free disk matches size: 100"),
+            "{failure}"
+        );
+        let failure = volumes(&config(Value::Null), &usable[..1]).unwrap_err();
+        assert!(
+            failure
+                .details
+                .contains("at least 2 free disks for RAID 1, found 1")
+        );
+    }
+
+    #[test]
+    fn a_node_that_boots_by_bios_is_refused() {
+        assert!(refuse_bios(&Node(json!({}))).is_ok());
+        let bios = Node(json!({"properties": {"capabilities": "boot_mode:bios"}}));
+        assert_eq!(
+            refuse_bios(&bios).unwrap_err().class,
+            Class::SoftwareRaidError
+        );
+    }
+}
