@@ -260,6 +260,7 @@ fn script(method: Method) -> Script {
         heartbeat_timeout: conductor::HEARTBEAT_TIMEOUT,
         poll_while_held: false,
         erasure_concurrency: 4,
+        target_raid_config: None,
     }
 }
 

@@ -76,6 +76,7 @@ async fn refused(lab: &Lab) -> Result<()> {
         heartbeat_timeout: conductor::HEARTBEAT_TIMEOUT,
         poll_while_held: false,
         erasure_concurrency: 4,
+        target_raid_config: None,
     };
     let _conductor = Conductor::start(lab, script).await?;
     let lookup = format!("/v1/lookup?addresses={MAC}");

@@ -33,6 +33,7 @@ mod original_inventory;
 mod reaching_the_service;
 mod secrets;
 mod secure_boot;
+mod software_raid;
 mod stacked_links;
 mod status;
 mod syslog;

@@ -294,6 +294,7 @@ impl Plan {
                 heartbeat_timeout: conductor::HEARTBEAT_TIMEOUT,
                 poll_while_held: false,
                 erasure_concurrency: 4,
+                target_raid_config: None,
             },
             files,
             proof,

@@ -79,6 +79,9 @@ pub(super) fn full(script: &Script, step: &Value, unmasked: bool) -> Value {
     node[format!("{}_step", script.method.operation())] = step.clone();
     node["deploy_interface"] = interface.into();
     node["driver_internal_info"]["disk_erasure_concurrency"] = script.erasure_concurrency.into();
+    if let Some(config) = &script.target_raid_config {
+        node["target_raid_config"] = config.clone();
+    }
     node
 }
 

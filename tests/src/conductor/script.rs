@@ -29,6 +29,8 @@ pub struct Script {
     pub poll_while_held: bool,
     /// How many disks are erased at a time (`[deploy]disk_erasure_concurrency`).
     pub erasure_concurrency: u32,
+    /// The node's `target_raid_config`.
+    pub target_raid_config: Option<Value>,
 }
 
 /// An image as the operator describes it to Ironic.
