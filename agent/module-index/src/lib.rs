@@ -8,6 +8,8 @@
 //!
 //! * [`IndexContent`] is this file as plain data, with its parser and its writer.
 //! * [`Index`] is the same content, prepared for fast lookups.
+//! * [`LeftOut`] is a second file: the drivers and the firmware that are not in the ramdisk,
+//!   so that the agent can name what a device lacks.
 //! * [`pattern`] is the matching rule of aliases. The builder uses it for firmware
 //!   names too.
 //!
@@ -16,6 +18,7 @@
 mod alias_table;
 mod content;
 mod index;
+mod left_out;
 mod load_order;
 pub mod module_name;
 pub mod pattern;
@@ -23,6 +26,9 @@ mod text_format;
 
 pub use content::{BuiltIn, IndexContent, Module, ModuleId};
 pub use index::{Index, Resolution};
+pub use left_out::{
+    DevicePattern, LEFT_OUT_NAME, LeftOut, LeftOutFirmware, LeftOutModule, MAX_LEFT_OUT_BYTES,
+};
 pub use text_format::{MAX_INDEX_BYTES, ParseError, WriteError};
 
 /// Name of the index file below `/lib/modules/<kernel release>/` in the ramdisk.

@@ -31,7 +31,7 @@ pub const MAX_INDEX_BYTES: usize = 16 << 20;
 const MAX_LINE_BYTES: usize = 4096;
 /// The largest number of modules: four times as many as a distribution kernel
 /// has.
-const MAX_MODULES: usize = 16_384;
+pub(crate) const MAX_MODULES: usize = 16_384;
 
 const MAGIC: &str = "landfall-module-index";
 
@@ -49,6 +49,25 @@ pub enum ParseError {
         line: usize,
         /// What was expected and what was found.
         fault: String,
+    },
+    /// The file with the drivers that are not in the ramdisk is larger than any that the
+    /// builder writes. The agent cannot name the driver of a device without one; build the
+    /// ramdisk again.
+    #[error(
+        "list of left-out drivers is {found} bytes, expected at most {}",
+        crate::left_out::MAX_LEFT_OUT_BYTES
+    )]
+    LeftOutTooLarge {
+        /// In bytes.
+        found: usize,
+    },
+    /// The file with the drivers that are not in the ramdisk is damaged. The agent cannot
+    /// name the driver of a device without one; build the ramdisk again.
+    #[error("list of left-out drivers line {line}: expected {expected}")]
+    LeftOut {
+        /// Counted from 1.
+        line: usize,
+        expected: &'static str,
     },
 }
 
@@ -76,12 +95,12 @@ pub enum WriteError {
     Unreadable(#[from] ParseError),
 }
 
-fn is_word(text: &str) -> bool {
+pub(crate) fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
 /// An alias may contain spaces: a few hand-written `dmi:` aliases do.
-fn is_alias(text: &str) -> bool {
+pub(crate) fn is_alias(text: &str) -> bool {
     !text.is_empty() && !text.chars().any(char::is_control)
 }
 

@@ -3,7 +3,7 @@
 use landfall_initramfs::modinfo::ModInfo;
 use landfall_initramfs::newc::Reader;
 use landfall_initramfs::unified_image::{self, Section};
-use landfall_module_index::{Index, IndexContent};
+use landfall_module_index::{Index, IndexContent, LeftOut};
 
 pub fn modinfo(data: &[u8]) {
     let _ = ModInfo::parse(data).kernel_release();
@@ -25,6 +25,21 @@ pub fn module_index(data: &[u8]) {
     let _ = index.resolve(alias);
     let _ = index.load_order(index.modules_for(alias));
     let _ = index.load_order(index.modules().map(|(id, _)| id));
+}
+
+pub fn left_out(data: &[u8]) {
+    // The first line is a modalias or a firmware file to look up.
+    let text = String::from_utf8_lossy(data);
+    let (name, text) = text.split_once('\n').unwrap_or(("", &text));
+    let Ok(content) = LeftOut::parse(text) else {
+        return;
+    };
+    let Ok(written) = content.to_text() else {
+        panic!("what was read cannot be written");
+    };
+    assert_eq!(LeftOut::parse(&written).as_ref(), Ok(&content));
+    let _ = content.modules_for(name);
+    let _ = content.firmware(name);
 }
 
 pub fn newc(data: &[u8]) {

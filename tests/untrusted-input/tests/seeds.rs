@@ -42,6 +42,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("kernel_command_line", kernel_command_line),
     ("keyfile", keyfile),
     ("keys", keys),
+    ("left_out", left_out),
     ("lldp", lldp),
     ("lookup_answer", lookup_answer),
     ("mdns_advert", mdns_advert),
