@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result, bail};
 use landfall_initramfs::build::{BUILD_FACTS, COREOS_FEATURES, LIVE_STAMP};
 use landfall_initramfs::compress::unpack_segments;
 use landfall_initramfs::{digest_writer, newc, path_error};
-use landfall_module_index::IndexContent;
-use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME};
+use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME, LEFT_OUT_NAME};
+use landfall_module_index::{IndexContent, LeftOut};
 use landfall_network_plan::{EmbeddedHost, MacAddr, Metal3Hints, NetworkPlan, embedded};
 use serde::Serialize;
 
@@ -211,6 +211,10 @@ fn add(content: &mut RamdiskContent, entry: newc::Entry<'_>) {
         content.build = serde_json::from_slice(entry.data).ok();
     } else if name.starts_with("lib/modules/") && name.ends_with(INDEX_NAME) {
         index(content, entry.data);
+    } else if name.starts_with("lib/modules/") && name.ends_with(LEFT_OUT_NAME) {
+        if let Err(error) = LeftOut::parse(&String::from_utf8_lossy(entry.data)) {
+            content.faults.push(error.to_string());
+        }
     } else if name.starts_with("lib/modules/") {
         content.modules.push(member);
     } else if name.starts_with("lib/firmware/") {
@@ -339,6 +343,7 @@ mod tests {
         let content = ramdisk(&archive(&[
             ("lib/modules/6.1/kernel/a.ko", "x"),
             ("lib/modules/6.1/landfall.index", index),
+            ("lib/modules/6.1/landfall.left-out", "landfall-left-out 1\n"),
             ("lib/firmware/f.bin", "xx"),
             ("etc/landfall/build.json", "{\"format\":1}"),
             ("etc/landfall/ca.pem", "-----BEGIN CERTIFICATE-----"),
@@ -347,6 +352,7 @@ mod tests {
         .unwrap();
         let expected = [
             "the module index names lib/modules/6.1/kernel/b.ko, which is missing",
+            "list of left-out drivers line 2: expected `end`: the text is cut off",
             "there is no /init: the kernel cannot start it",
             "there is no /etc/landfall/complete: the ramdisk is cut off or was not made by landfall-image",
         ];

@@ -1,10 +1,9 @@
 //! Runs the sub-command `landfall-image initramfs`.
 
-use std::fs;
-
 use anyhow::{Context as _, Result};
 use landfall_initramfs::agent_binary;
 use landfall_initramfs::build::{self, Recipe, Summary};
+use landfall_initramfs::firmware::FirmwareFiles;
 use landfall_initramfs::kernel_source::{Kernel, KernelSource};
 use landfall_initramfs::module_set::ModuleSet;
 use landfall_initramfs::output_file::OutputFile;
@@ -35,6 +34,7 @@ pub(crate) struct Ingredients {
     pub(crate) site: SiteConfiguration,
     pub(crate) hosts: Hosts,
     pub(crate) rescue_layer: Option<RescueLayer>,
+    pub(crate) firmware: FirmwareFiles,
 }
 
 /// Finds the ingredients for any command that builds a ramdisk.
@@ -52,10 +52,7 @@ pub(crate) fn find_ingredients(
     report.warnings(&hosts.warnings);
     agent_binary::read(&arguments.agent)?;
     let module_set = arguments.module_set()?;
-    if let Some(directory) = &arguments.firmware_dir {
-        fs::read_dir(directory)
-            .with_context(|| format!("--firmware-dir: cannot read {}", directory.display()))?;
-    }
+    let firmware = arguments.firmware.resolve().context("--firmware")?;
     let rescue_layer = match arguments.rescue_layer {
         true => Some(RescueLayer::of_this_machine()?),
         false => None,
@@ -75,6 +72,7 @@ pub(crate) fn find_ingredients(
         site,
         hosts,
         rescue_layer,
+        firmware,
     })
 }
 
@@ -90,7 +88,8 @@ pub(crate) fn build_ramdisk(
         agent: &arguments.agent,
         kernel: &ingredients.kernel,
         module_set: &ingredients.module_set,
-        firmware_directory: arguments.firmware_dir.as_deref(),
+        firmware: &ingredients.firmware,
+        allow_missing_firmware: arguments.allow_missing_firmware,
         configuration: &configuration,
         rescue_layer: ingredients.rescue_layer.as_ref(),
         compression: arguments.compress,

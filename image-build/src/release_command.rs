@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &ReleaseArguments) -> Result<()> {
     release.manifests(&mut outputs)?;
     report.stage("listing what the release is made of");
     let source = arguments.ramdisk.kernel()?;
-    let firmware = arguments.ramdisk.firmware_dir.as_deref();
+    let firmware = ingredients.firmware.directory();
     let bill = release.bill_of_materials(&source, firmware, outputs.made())?;
     outputs.copy(BILL_OF_MATERIALS, &Content::Bytes(bill))?;
     let files = outputs.finish()?;

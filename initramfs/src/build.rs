@@ -6,21 +6,25 @@
 //! set. It is not the time of the newest input, because a file that was copied or
 //! checked out again is still the same input.
 
+mod checks;
+
 use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME};
+use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME, LEFT_OUT_NAME, LeftOut};
+
+use checks::{check_kernel, firmware_warnings, require_firmware};
 
 use crate::agent_binary::{self, AgentError};
 use crate::compress::{Compression, Compressor, padding_after};
 use crate::digest_writer::{self, DigestWriter};
 use crate::file_tree::{Content, FileTree, Place, TreeError};
-use crate::firmware::{self, Firmware, MissingFirmware, PackedFirmware};
+use crate::firmware::{self, Firmware, FirmwareFiles, MissingFirmware, PackedFirmware};
 use crate::free_space::{self, NoSpace};
-use crate::kernel_config::{KernelConfig, Needs};
+use crate::kernel_config::KernelConfig;
 use crate::kernel_image::{KernelImage, KernelImageError};
 use crate::kernel_modules::{ModuleTree, ModulesError, Selection};
 use crate::kernel_source::Kernel;
@@ -66,9 +70,10 @@ pub struct Recipe<'a> {
     pub agent: &'a Path,
     pub kernel: &'a Kernel,
     pub module_set: &'a ModuleSet,
-    /// Where the builder looks for firmware. If it is `None`, the ramdisk gets no
-    /// firmware.
-    pub firmware_directory: Option<&'a Path>,
+    /// Where the builder looks for firmware.
+    pub firmware: &'a FirmwareFiles,
+    /// Whether to build although drivers lack firmware that they cannot work without.
+    pub allow_missing_firmware: bool,
     /// Settings for the agent in addition to its kernel arguments.
     pub configuration: &'a [ConfigurationFile],
     /// Programs for users who log in to a machine in rescue.
@@ -135,6 +140,18 @@ pub enum BuildError {
         /// One text for each missing option.
         faults: Vec<String>,
     },
+    /// The module set has drivers whose cards do not work at all without firmware, and the
+    /// builder did not find it. Install the packages and give `--firmware debian`, or a
+    /// directory with the files or the packages. If none of your hosts has such a card, give
+    /// `--allow-missing-firmware`, or leave the drivers out of the module set.
+    #[error(
+        "firmware is missing that these drivers cannot work without: {} -- give --firmware debian or --firmware DIR, or --allow-missing-firmware if no host has these cards",
+        drivers.join(", ")
+    )]
+    Firmware {
+        /// The drivers, each with the package of its firmware if one is known.
+        drivers: Vec<String>,
+    },
 }
 
 /// Builds the ramdisk in `output`, which the caller finishes. Calls `stage` with a
@@ -155,6 +172,13 @@ pub fn build(
     let (config, mut warnings) = check_kernel(recipe, &modules, &selection)?;
     let firmware = collect_firmware(recipe, &selection, config.as_ref())?;
     let firmware_missing = firmware.missing_by_driver();
+    if !recipe.allow_missing_firmware {
+        require_firmware(&firmware_missing)?;
+    }
+    let left_out = LeftOut {
+        modules: modules.left_out(&selection)?,
+        firmware: firmware.left_out(),
+    };
     warnings.extend(firmware_warnings(&firmware_missing));
 
     let mut summary = Summary {
@@ -189,7 +213,7 @@ pub fn build(
         &agent_sha256,
         &modules,
         &selection,
-        &firmware,
+        (&firmware, &left_out),
         &mut summary,
     )?;
     require_space(recipe.compression, output.temporary_path(), &summary)?;
@@ -223,49 +247,6 @@ fn require_space(packing: Compression, file: &Path, summary: &Summary) -> Result
     free_space::require(directory, needed, "the ramdisk")
 }
 
-fn check_kernel(
-    recipe: &Recipe<'_>,
-    modules: &ModuleTree,
-    selection: &Selection,
-) -> Result<(Option<KernelConfig>, Vec<String>), BuildError> {
-    let release = &recipe.kernel.release;
-    let Some(path) = &recipe.kernel.config else {
-        let warning = format!(
-            "kernel {release} has no config file: the options that the ramdisk needs are not checked"
-        );
-        return Ok((None, vec![warning]));
-    };
-    let config = KernelConfig::read(path)?;
-    let any_ends_with = |end| {
-        selection
-            .keys()
-            .any(|name| modules.path_of(name).is_some_and(|p| p.ends_with(end)))
-    };
-    let needs = Needs {
-        compression: recipe.compression,
-        xz_modules: any_ends_with(".xz"),
-        zstd_modules: any_ends_with(".zst"),
-    };
-    let (fatal, other): (Vec<_>, Vec<_>) = config
-        .check(needs)
-        .into_iter()
-        .partition(|finding| finding.fatal);
-    if !fatal.is_empty() {
-        let faults = fatal.into_iter().map(|finding| finding.text).collect();
-        return Err(BuildError::Kernel {
-            release: release.clone(),
-            faults,
-        });
-    }
-    Ok((
-        Some(config),
-        other
-            .into_iter()
-            .map(|finding| format!("kernel {release}: {}", finding.text))
-            .collect(),
-    ))
-}
-
 fn collect_firmware(
     recipe: &Recipe<'_>,
     selection: &Selection,
@@ -278,20 +259,7 @@ fn collect_firmware(
         xz: has("FW_LOADER_COMPRESS_XZ"),
         zst: has("FW_LOADER_COMPRESS_ZSTD"),
     };
-    let directory = recipe.firmware_directory;
-    Ok(firmware::collect(selection, directory, packed)?)
-}
-
-/// The builder warns because the fault is harder to see on the host: a card without
-/// firmware has no link, as if the cable were missing. The agent can name the firmware
-/// file only while the driver's message is in the kernel log.
-fn firmware_warnings(missing: &[MissingFirmware]) -> Vec<String> {
-    let mut warnings: Vec<String> = missing.iter().map(ToString::to_string).collect();
-    if missing.iter().any(|missing| missing.package.is_some()) {
-        let advice = "firmware: install the packages that your hosts need, and pass --firmware-dir /lib/firmware";
-        warnings.push(advice.to_owned());
-    }
-    warnings
+    Ok(firmware::collect(selection, recipe.firmware, packed)?)
 }
 
 fn assemble(
@@ -300,7 +268,7 @@ fn assemble(
     agent_sha256: &str,
     modules: &ModuleTree,
     selection: &Selection,
-    firmware: &Firmware,
+    (firmware, left_out): (&Firmware, &LeftOut),
     summary: &mut Summary,
 ) -> Result<FileTree, BuildError> {
     let release = &recipe.kernel.release;
@@ -319,14 +287,14 @@ fn assemble(
             Place::Sorted,
         )?;
     }
-    let index = modules.index(selection, release).to_text()?;
-    let index_path = format!("{module_directory}/{INDEX_NAME}");
-    tree.file(
-        &index_path,
-        Content::Bytes(index.into_bytes()),
-        0o644,
-        Place::Sorted,
-    )?;
+    for (name, text) in [
+        (INDEX_NAME, modules.index(selection, release).to_text()?),
+        (LEFT_OUT_NAME, left_out.to_text()?),
+    ] {
+        let path = format!("{module_directory}/{name}");
+        let content = Content::Bytes(text.into_bytes());
+        tree.file(&path, content, 0o644, Place::Sorted)?;
+    }
     for (path, source) in &firmware.found {
         let (content, size) = on_disk(source)?;
         summary.firmware_bytes += size;

@@ -1,16 +1,21 @@
 //! Finds the firmware files that the selected modules may request.
 
 mod debian_packages;
+mod needs;
+mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use landfall_module_index::pattern;
+use landfall_module_index::{LeftOutFirmware, pattern};
 use serde::Serialize;
 
 use crate::kernel_modules::Selection;
 use crate::path_error::PathError;
+
+pub use needs::{Verdict, verdict};
+pub use source::{FirmwareFiles, FirmwareSource, FirmwareSourceError};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Firmware {
@@ -21,6 +26,8 @@ pub struct Firmware {
     /// module and path. Most are for old hardware: drivers still declare files that
     /// no package has carried for years.
     pub missing: BTreeSet<(String, String)>,
+    /// The drivers that cannot work without what is missing.
+    pub unmet: BTreeSet<String>,
 }
 
 /// Firmware that a driver declares and the builder did not find.
@@ -28,6 +35,8 @@ pub struct Firmware {
 pub struct MissingFirmware {
     /// Name of the module.
     pub driver: String,
+    /// Whether the driver cannot work without its missing files.
+    pub needed: bool,
     /// The Debian package that has the files, if known.
     pub package: Option<String>,
     /// The paths of the files below `/lib/firmware`.
@@ -64,10 +73,22 @@ impl Firmware {
         let groups = groups.into_iter();
         let missing = groups.map(|((driver, package), files)| MissingFirmware {
             driver: driver.to_owned(),
+            needed: self.unmet.contains(driver),
             package,
             files,
         });
         missing.collect()
+    }
+
+    /// The missing files in the form in which the ramdisk lists them.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<LeftOutFirmware> {
+        let files = self.missing.iter().map(|(driver, path)| LeftOutFirmware {
+            driver: driver.clone(),
+            path: path.clone(),
+            package: debian_packages::package_of(path).unwrap_or_default(),
+        });
+        files.collect()
     }
 }
 
@@ -80,28 +101,32 @@ pub struct PackedFirmware {
     pub zst: bool,
 }
 
-/// Looks up every `firmware=` declaration of a selection below `directory`. Without
-/// a directory, all files are missing. Fails if a directory cannot be listed.
+/// Looks up every `firmware=` declaration of a selection in `files`. Fails if a directory
+/// cannot be listed.
 pub fn collect(
     selection: &Selection,
-    directory: Option<&Path>,
+    files: &FirmwareFiles,
     packed: PackedFirmware,
 ) -> Result<Firmware, PathError> {
-    if let Some(directory) = directory {
-        std::fs::read_dir(directory)
-            .map_err(PathError::new("cannot list the firmware in", directory))?;
-    }
     let mut firmware = Firmware::default();
     for (module, info) in selection {
         for declared in &info.firmware {
-            let found = match directory {
+            let mut found = match &files.directory {
                 Some(directory) => candidates(directory, declared, packed)?,
                 None => Vec::new(),
             };
+            if let Some(only) = &files.only {
+                found.retain(|(path, _)| only.contains(path));
+            }
             if found.is_empty() {
                 firmware.missing.insert((module.clone(), declared.clone()));
             }
             firmware.found.extend(found);
+        }
+        let missing = &firmware.missing;
+        let is_missing = |file: &str| missing.contains(&(module.clone(), file.to_owned()));
+        if needs::is_unmet(module, &info.firmware, is_missing) {
+            firmware.unmet.insert(module.clone());
         }
     }
     Ok(firmware)
@@ -186,7 +211,7 @@ mod tests {
             ..ModInfo::default()
         };
         let selection = Selection::from([("drv".to_owned(), info)]);
-        let firmware = collect(&selection, Some(dir.path()), packed).unwrap();
+        let firmware = collect(&selection, &FirmwareFiles::below(dir.path()), packed).unwrap();
         (
             firmware.found.into_keys().collect(),
             firmware.missing.into_iter().map(|(_, file)| file).collect(),
@@ -261,7 +286,8 @@ mod tests {
             ),
             ("virtio_net".to_owned(), info(&[])),
         ]);
-        let firmware = collect(&selection, None, PackedFirmware::default()).unwrap();
+        let none = FirmwareFiles::default();
+        let firmware = collect(&selection, &none, PackedFirmware::default()).unwrap();
         let missing = firmware.missing_by_driver();
         let lines: Vec<String> = missing.iter().map(ToString::to_string).collect();
         let expected = [
@@ -269,19 +295,30 @@ mod tests {
             "bnx2: 2 firmware files are missing, such as bnx2/bnx2-mips-06-6.2.3.fw: install firmware-bnx2",
         ];
         assert_eq!(lines, expected);
+        let needed: Vec<bool> = missing.iter().map(|missing| missing.needed).collect();
+        assert_eq!(needed, [false, true]);
+        let left_out = firmware.left_out();
+        assert_eq!(left_out[0].package, "");
+        assert_eq!(left_out[1].path, "bnx2/bnx2-mips-06-6.2.3.fw");
+        assert_eq!(left_out[1].package, "firmware-bnx2");
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_an_error() {
-        let error = collect(
-            &Selection::new(),
-            Some(Path::new("/nonexistent/firmware")),
-            PackedFirmware::default(),
-        )
-        .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "cannot list the firmware in /nonexistent/firmware"
-        );
+    fn only_files_of_packages_are_taken_where_packages_are_wanted() {
+        let dir = tempfile::tempdir().unwrap();
+        for file in ["a.bin", "b.bin"] {
+            std::fs::write(dir.path().join(file), "x").unwrap();
+        }
+        let info = ModInfo {
+            firmware: ["a.bin".to_owned(), "b.bin".to_owned()].to_vec(),
+            ..ModInfo::default()
+        };
+        let selection = Selection::from([("drv".to_owned(), info)]);
+        let mut files = FirmwareFiles::below(dir.path());
+        files.only = Some(["b.bin".to_owned()].into());
+        let firmware = collect(&selection, &files, PackedFirmware::default()).unwrap();
+        assert!(firmware.found.keys().eq(["b.bin"]), "{firmware:?}");
+        let missing = ("drv".to_owned(), "a.bin".to_owned());
+        assert!(firmware.missing.contains(&missing), "{firmware:?}");
     }
 }

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use landfall_module_index::{self as module_index, BuiltIn, IndexContent, module_name, pattern};
+use landfall_module_index::{
+    self as module_index, BuiltIn, DevicePattern, IndexContent, LeftOutModule, module_name, pattern,
+};
 
 use crate::modinfo::{self, ModInfo, ModuleFileError};
 use crate::parallel;
@@ -26,6 +28,25 @@ const MAX_DEPTH: usize = 16;
 /// drivers of accelerator cards provide algorithms, and nobody wants such a driver
 /// loaded for a checksum.
 const ALIAS_DIRECTORIES: [&str; 3] = ["kernel/crypto/", "kernel/arch/", "kernel/lib/"];
+
+/// Where the drivers of network cards and disk controllers are. The ramdisk names those
+/// that it does not have.
+const DRIVER_DIRECTORIES: [&str; 11] = [
+    "kernel/drivers/ata/",
+    "kernel/drivers/block/",
+    "kernel/drivers/infiniband/hw/",
+    "kernel/drivers/message/",
+    "kernel/drivers/mmc/host/",
+    "kernel/drivers/net/",
+    "kernel/drivers/nvme/host/",
+    "kernel/drivers/pci/controller/",
+    "kernel/drivers/scsi/",
+    "kernel/drivers/usb/host/",
+    "kernel/drivers/usb/storage/",
+];
+
+/// The buses that network cards and disk controllers are on, as aliases name them.
+const BUSES: [&str; 5] = ["pci:", "usb:", "virtio:", "vmbus:", "xen:"];
 
 /// A kernel's module directory, `/lib/modules/<release>`.
 #[derive(Debug)]
@@ -249,6 +270,30 @@ impl ModuleTree {
             modules,
             built_in: built_in.collect(),
         }
+    }
+
+    /// The drivers of network cards and disk controllers that are not in `selection`.
+    ///
+    /// # Errors
+    /// If a module cannot be read.
+    pub fn left_out(&self, selection: &Selection) -> Result<Vec<LeftOutModule>, ModulesError> {
+        let is_driver = |path: &str| DRIVER_DIRECTORIES.iter().any(|top| path.starts_with(top));
+        let names = self
+            .files
+            .iter()
+            .filter(|(name, path)| is_driver(path) && !selection.contains_key(name.as_str()));
+        let modules = self.read(names.map(|(name, _)| name.clone()))?;
+        let modules = modules.into_iter().map(|(name, info)| {
+            let aliases = info.aliases.iter();
+            let devices = aliases.filter(|alias| BUSES.iter().any(|bus| alias.starts_with(bus)));
+            let devices = devices
+                .map(|alias| DevicePattern::of_alias(alias))
+                .collect();
+            LeftOutModule { name, devices }
+        });
+        Ok(modules
+            .filter(|module| !module.devices.is_empty())
+            .collect())
     }
 
     fn read(

@@ -9,6 +9,7 @@ use crate::free_space::NoSpace;
 use crate::kernel_image::{KernelImage, KernelImageError};
 use crate::path_error::PathError;
 use crate::temporary::TemporaryPath;
+pub(crate) use debian_package::unpack_deb;
 
 /// How the user names a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -108,7 +108,7 @@ fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
             let address = &device.address;
             return Reason {
                 cause: format!("the firmware {file} of {noun} {address} is missing"),
-                remedy: "build the ramdisk with --firmware-dir",
+                remedy: "build the ramdisk with --firmware debian",
             };
         }
     }

@@ -163,7 +163,7 @@ pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
     let text = &step.text;
     Some(match step.step {
         Step::Carrier if text.contains("firmware") => {
-            "build the ramdisk with --firmware-dir".to_owned()
+            "build the ramdisk with --firmware debian".to_owned()
         }
         Step::Carrier => "check cable and switch port".to_owned(),
         Step::Address if text.contains("DHCP: no answer") => {

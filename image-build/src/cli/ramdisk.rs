@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use landfall_initramfs::compress::Compression;
+use landfall_initramfs::firmware::FirmwareSource;
 use landfall_initramfs::kernel_source::KernelSource;
 use landfall_initramfs::module_set::ModuleSet;
 use landfall_initramfs::path_error;
@@ -13,6 +14,7 @@ use super::{HostArguments, OutputArguments};
 use crate::ca_bundle::CaBundle;
 
 const KERNEL: &str = "KERNEL (one of)";
+const FIRMWARE: &str = "FIRMWARE";
 
 /// Build the ramdisk: agent, kernel modules and firmware in one file.
 #[derive(Debug, Args)]
@@ -47,9 +49,19 @@ pub(crate) struct RamdiskArguments {
     /// vm, server, or a file of module names
     #[arg(long, value_name = "SET", default_value = "vm")]
     pub(crate) module_set: String,
-    /// Add the firmware that the modules need, from here
-    #[arg(long, value_name = "DIR")]
-    pub(crate) firmware_dir: Option<PathBuf>,
+    /// debian, none (default) or a directory
+    #[arg(
+        long,
+        value_name = "WHERE",
+        default_value = "none",
+        hide_default_value = true,
+        alias = "firmware-dir",
+        help_heading = FIRMWARE
+    )]
+    pub(crate) firmware: FirmwareSource,
+    /// Build although drivers lack firmware they need
+    #[arg(long, help_heading = FIRMWARE)]
+    pub(crate) allow_missing_firmware: bool,
     /// Trust these certificate authorities (a PEM file)
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,

@@ -17,7 +17,7 @@ const RELEASE: &str = "RELEASE";
 Example:
   landfall-image release --agent ./landfall-agent \\
       --live-agent ./landfall-agent-live --kernel-package linux-image-amd64 \\
-      --module-set server --firmware-dir /lib/firmware \\
+      --module-set server --firmware debian \\
       --name centos9-master --name debian-master -o release
 
 DIR then holds:

@@ -78,7 +78,7 @@ fn the_bill_names_firmware() {
         release(&fixture, "out", &[options, &["--force"]].concat());
         serde_json::from_slice(&fs::read(fixture.path("out/sbom.cdx.json")).unwrap()).unwrap()
     };
-    let own = bill(&["--firmware-dir", "firmware"]);
+    let own = bill(&["--firmware", "firmware"]);
     let components = own["components"].as_array().unwrap();
     let reference = "firmware:acme/nic.bin";
     let found = { components.iter() }.find(|component| component["bom-ref"] == reference);
@@ -117,7 +117,7 @@ fn the_bill_names_firmware() {
         "kernel/lib/modules/6.1-test/kernel/drivers/net/virtio_net.ko",
         &module(b"alias=virtio:d00000001v*\0vermagic=6.1-test SMP \0license=GPL\0firmware=GPL-2\0"),
     );
-    let packaged = bill(&["--firmware-dir", "/usr/share/common-licenses"]);
+    let packaged = bill(&["--firmware", "/usr/share/common-licenses"]);
     let components = packaged["components"].as_array().unwrap();
     let package = { components.iter() }
         .find(|component| component["type"] == "firmware" && component["name"] == "base-files");

@@ -25,8 +25,8 @@ fn inputs_are_checked_before_any_work() {
             "agent /bin/sh: expected landfall-agent, a static x86-64 program, found a dynamically linked one",
         ),
         (
-            &["pxe", "--agent", "agent", "--firmware-dir", "no/such"],
-            "--firmware-dir: cannot read no/such: No such file or directory",
+            &["pxe", "--agent", "agent", "--firmware", "no/such"],
+            "--firmware: cannot list the firmware in no/such: No such file or directory",
         ),
         (
             &["pxe", "--agent", "agent", "--coreos-image-url", "rhcos.raw"],

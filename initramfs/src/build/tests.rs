@@ -62,12 +62,16 @@ impl Fixture {
         firmware: bool,
         epoch: u32,
     ) -> Result<Summary, BuildError> {
-        let firmware_directory = self.dir.path().join("firmware");
+        let firmware = match firmware {
+            true => FirmwareFiles::below(&self.dir.path().join("firmware")),
+            false => FirmwareFiles::default(),
+        };
         let recipe = Recipe {
             agent: &self.dir.path().join("agent"),
             kernel: &self.kernel,
             module_set: &ModuleSet::parse("my.set", set).unwrap(),
-            firmware_directory: firmware.then_some(&firmware_directory),
+            firmware: &firmware,
+            allow_missing_firmware: false,
             configuration: &self.configuration,
             rescue_layer: self.rescue_layer.as_ref(),
             compression: Compression::Zstd { level: 3 },
@@ -131,6 +135,7 @@ fn what_is_in_the_ramdisk_and_in_which_order() {
         "lib/modules/6.1-t/kernel/fs/xfs/xfs.ko",
         "lib/modules/6.1-t/kernel/lib/helper.ko",
         "lib/modules/6.1-t/landfall.index",
+        "lib/modules/6.1-t/landfall.left-out",
         "etc/landfall/complete",
     ];
     assert_eq!(files, expected);

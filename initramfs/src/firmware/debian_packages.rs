@@ -7,9 +7,17 @@
 //! 13. If both are the same, the line names the package once. `-` stands for no
 //! package.
 
+use std::collections::BTreeSet;
+
 use landfall_module_index::pattern;
 
 const LIST: &str = include_str!("debian_packages.txt");
+
+/// The names of all packages.
+pub(super) fn names() -> BTreeSet<&'static str> {
+    let words = LIST.lines().flat_map(|line| line.split(' ').skip(1));
+    words.filter(|word| *word != "-").collect()
+}
 
 /// The package of a file. For a pattern: the package of the first file that
 /// matches.

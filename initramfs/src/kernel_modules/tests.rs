@@ -134,3 +134,33 @@ fn what_is_no_module_directory() {
         "kernel module `a_b` exists twice: a-b.ko and sub/a_b.ko"
     );
 }
+
+#[test]
+fn drivers_outside_the_selection_are_listed_with_their_devices() {
+    const E100: &str = "alias=pci:v00008086d00001209sv*sd*bc*sc*i*|alias=of:N*T*";
+    let (_dir, tree) = tree(
+        &[
+            ("kernel/drivers/net/ethernet/intel/e100.ko", E100),
+            (
+                "kernel/drivers/net/ethernet/intel/igb.ko",
+                "alias=pci:v00008086d00001521sv*sd*bc*sc*i*",
+            ),
+            ("kernel/drivers/net/mii.ko", ""),
+            (
+                "kernel/drivers/gpu/drm/ast/ast.ko",
+                "alias=pci:v00001A03d00002000sv*sd*bc*sc*i*",
+            ),
+        ],
+        &[],
+    );
+    let selection = tree.closure(["igb".to_owned()]).unwrap();
+    let device = DevicePattern::Pci {
+        vendor: 0x8086,
+        device: 0x1209,
+    };
+    let e100 = LeftOutModule {
+        name: "e100".to_owned(),
+        devices: vec![device],
+    };
+    assert_eq!(tree.left_out(&selection).unwrap(), [e100]);
+}

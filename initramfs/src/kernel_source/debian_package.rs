@@ -86,12 +86,17 @@ fn field(path: &Path, name: &str) -> Result<String, KernelSourceError> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Runs `dpkg-deb -x`, which runs nothing in the package.
 fn unpack(path: &Path) -> Result<TemporaryPath, KernelSourceError> {
     let directory = TemporaryPath::directory("landfall-kernel-")
         .map_err(PathError::new("cannot make", std::env::temp_dir()))?;
+    unpack_deb(path, directory.path())?;
+    Ok(directory)
+}
+
+/// Runs `dpkg-deb -x`, which runs nothing in the package.
+pub(crate) fn unpack_deb(path: &Path, directory: &Path) -> Result<(), KernelSourceError> {
     let mut command = Command::new("dpkg-deb");
-    command.arg("-x").arg(path).arg(directory.path());
+    command.arg("-x").arg(path).arg(directory);
     let output = temporary::run(&mut command);
     let output = output.map_err(|source| KernelSourceError::Program {
         program: "dpkg-deb",
@@ -105,7 +110,7 @@ fn unpack(path: &Path) -> Result<TemporaryPath, KernelSourceError> {
             fault,
         });
     }
-    Ok(directory)
+    Ok(())
 }
 
 /// Shortens the text to one line: tar(1) complains about each file.

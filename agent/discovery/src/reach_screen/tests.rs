@@ -210,7 +210,7 @@ fn missing_firmware_is_not_a_loose_cable() {
     let expected = "\
   carrier FAILED: none, firmware bnx2x/bnx2x-e2.fw is
           missing
-          -- build the ramdisk with --firmware-dir";
+          -- build the ramdisk with --firmware debian";
     assert!(screen.contains(expected), "{screen}");
 }
 

@@ -88,7 +88,7 @@ impl Configurator {
         let is_meant = interface.is_some_and(|interface| !interface.matches.is_any());
         if let Some(file) = driver_faults::missing_firmware_of(&nic.link.name) {
             let trouble = format!("{} no carrier, firmware {file} is missing", nic.title());
-            tracing::warn!("{trouble} -- build the ramdisk with --firmware-dir");
+            tracing::warn!("{trouble} -- build the ramdisk with --firmware debian");
             nic.trouble = Some(trouble);
             return;
         }

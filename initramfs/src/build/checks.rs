@@ -1,0 +1,77 @@
+//! Checks whether the kernel can run the ramdisk, and whether firmware is missing.
+
+use super::{BuildError, Recipe};
+use crate::firmware::MissingFirmware;
+use crate::kernel_config::{KernelConfig, Needs};
+use crate::kernel_modules::{ModuleTree, Selection};
+
+pub(super) fn check_kernel(
+    recipe: &Recipe<'_>,
+    modules: &ModuleTree,
+    selection: &Selection,
+) -> Result<(Option<KernelConfig>, Vec<String>), BuildError> {
+    let release = &recipe.kernel.release;
+    let Some(path) = &recipe.kernel.config else {
+        let warning = format!(
+            "kernel {release} has no config file: the options that the ramdisk needs are not checked"
+        );
+        return Ok((None, vec![warning]));
+    };
+    let config = KernelConfig::read(path)?;
+    let any_ends_with = |end| {
+        selection
+            .keys()
+            .any(|name| modules.path_of(name).is_some_and(|p| p.ends_with(end)))
+    };
+    let needs = Needs {
+        compression: recipe.compression,
+        xz_modules: any_ends_with(".xz"),
+        zstd_modules: any_ends_with(".zst"),
+    };
+    let (fatal, other): (Vec<_>, Vec<_>) = config
+        .check(needs)
+        .into_iter()
+        .partition(|finding| finding.fatal);
+    if !fatal.is_empty() {
+        let faults = fatal.into_iter().map(|finding| finding.text).collect();
+        return Err(BuildError::Kernel {
+            release: release.clone(),
+            faults,
+        });
+    }
+    Ok((
+        Some(config),
+        other
+            .into_iter()
+            .map(|finding| format!("kernel {release}: {}", finding.text))
+            .collect(),
+    ))
+}
+
+pub(super) fn require_firmware(missing: &[MissingFirmware]) -> Result<(), BuildError> {
+    let needed = missing.iter().filter(|missing| missing.needed);
+    let mut drivers: Vec<String> = needed
+        .map(|missing| match &missing.package {
+            Some(package) => format!("{} ({package})", missing.driver),
+            None => missing.driver.clone(),
+        })
+        .collect();
+    drivers.dedup();
+    match drivers.is_empty() {
+        true => Ok(()),
+        false => Err(BuildError::Firmware { drivers }),
+    }
+}
+
+/// The builder warns because the fault is harder to see on the host: a card without
+/// firmware has no link, as if the cable were missing. The agent can name the firmware
+/// file only while the driver's message is in the kernel log.
+pub(super) fn firmware_warnings(missing: &[MissingFirmware]) -> Vec<String> {
+    let mut warnings: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    if missing.iter().any(|missing| missing.package.is_some()) {
+        let advice =
+            "firmware: install the packages that your hosts need, and pass --firmware debian";
+        warnings.push(advice.to_owned());
+    }
+    warnings
+}

@@ -1,0 +1,212 @@
+//! Where firmware files come from: Debian's packages, a directory, or nowhere.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+
+use super::debian_packages;
+use crate::kernel_source::{KernelSourceError, unpack_deb};
+use crate::path_error::PathError;
+use crate::temporary::TemporaryPath;
+
+/// Where Debian's packages and the kernel have firmware.
+const SYSTEM: &str = "/lib/firmware";
+
+/// The value of `--firmware`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum FirmwareSource {
+    #[default]
+    None,
+    /// The packages of Debian that are installed on this machine. Other files in
+    /// /lib/firmware are not used.
+    Debian,
+    /// A directory like /lib/firmware, or one with .deb files.
+    Directory(PathBuf),
+}
+
+impl FromStr for FirmwareSource {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "none" => Self::None,
+            "debian" => Self::Debian,
+            path => Self::Directory(path.into()),
+        })
+    }
+}
+
+/// The files that a build can take firmware from.
+#[derive(Debug, Default)]
+pub struct FirmwareFiles {
+    pub(super) directory: Option<PathBuf>,
+    /// The only paths below the directory that may be taken; `None` for all.
+    pub(super) only: Option<BTreeSet<String>>,
+    /// The directory into which .deb files were unpacked. It is removed with this value.
+    _unpacked: Option<TemporaryPath>,
+}
+
+/// Why there is no firmware to choose from.
+#[derive(Debug, thiserror::Error)]
+pub enum FirmwareSourceError {
+    /// The directory of `--firmware` cannot be read.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// One of the .deb files in the directory cannot be unpacked.
+    #[error(transparent)]
+    Package(#[from] KernelSourceError),
+    /// The machine has no dpkg, so it is not a Debian machine. Give a directory with firmware
+    /// files instead.
+    #[error("debian: cannot run dpkg-query (package dpkg)")]
+    NoDpkg(#[source] io::Error),
+}
+
+impl FirmwareSource {
+    /// Unpacks the .deb files in a directory, and asks dpkg for those of Debian.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, a .deb not be unpacked, or dpkg not be run.
+    pub fn resolve(&self) -> Result<FirmwareFiles, FirmwareSourceError> {
+        match self {
+            Self::None => Ok(FirmwareFiles::default()),
+            Self::Debian => Ok(FirmwareFiles {
+                directory: Some(SYSTEM.into()),
+                only: Some(of_installed_packages()?),
+                _unpacked: None,
+            }),
+            Self::Directory(directory) => in_directory(directory),
+        }
+    }
+}
+
+impl FirmwareFiles {
+    /// All files of a directory.
+    #[must_use]
+    pub fn below(directory: &Path) -> Self {
+        Self {
+            directory: Some(directory.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// The directory that the files are in.
+    #[must_use]
+    pub fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
+    }
+}
+
+fn in_directory(directory: &Path) -> Result<FirmwareFiles, FirmwareSourceError> {
+    let listing = fs::read_dir(directory);
+    let listing = listing.map_err(PathError::new("cannot list the firmware in", directory))?;
+    let paths = listing.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut packages: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|ending| ending == "deb"))
+        .collect();
+    if packages.is_empty() {
+        return Ok(FirmwareFiles::below(directory));
+    }
+    // Two packages never have one path, so the order does not change the result.
+    packages.sort();
+    let unpacked = TemporaryPath::directory("landfall-firmware-")
+        .map_err(PathError::new("cannot make", std::env::temp_dir()))?;
+    for package in &packages {
+        unpack_deb(package, unpacked.path())?;
+    }
+    // Packages of Debian 13 have everything below /usr.
+    let places = ["usr/lib/firmware", "lib/firmware"].map(|place| unpacked.path().join(place));
+    let found = places.iter().find(|place| place.is_dir());
+    let directory = found.unwrap_or(&places[1]).clone();
+    fs::create_dir_all(&directory).map_err(PathError::new("cannot make", &directory))?;
+    Ok(FirmwareFiles {
+        directory: Some(directory),
+        only: None,
+        _unpacked: Some(unpacked),
+    })
+}
+
+/// The paths below /lib/firmware that belong to installed firmware packages.
+fn of_installed_packages() -> Result<BTreeSet<String>, FirmwareSourceError> {
+    let mut command = Command::new("dpkg-query");
+    command.arg("-L").args(debian_packages::names());
+    // It fails if one of the packages is not installed, and lists the others all the same.
+    let output = command.env("LC_ALL", "C").output();
+    let output = output.map_err(FirmwareSourceError::NoDpkg)?;
+    Ok(below_firmware(&String::from_utf8_lossy(&output.stdout)))
+}
+
+fn below_firmware(listing: &str) -> BTreeSet<String> {
+    let paths = listing.lines().filter_map(|path| {
+        let path = path.strip_prefix("/usr").unwrap_or(path);
+        path.strip_prefix("/lib/firmware/")
+    });
+    paths.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_sources() {
+        for (text, expected) in [
+            ("none", FirmwareSource::None),
+            ("debian", FirmwareSource::Debian),
+            ("./debian", FirmwareSource::Directory("./debian".into())),
+            (SYSTEM, FirmwareSource::Directory(SYSTEM.into())),
+        ] {
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn files_of_packages_of_both_debian_versions() {
+        let listing = "/.\n/lib\n/lib/firmware\n/lib/firmware/bnx2\n/lib/firmware/bnx2/a.fw\n\
+            /usr/lib/firmware/intel/ice.pkg\n/usr/share/doc/firmware-bnx2/copyright\n";
+        let found: Vec<String> = below_firmware(listing).into_iter().collect();
+        assert_eq!(found, ["bnx2", "bnx2/a.fw", "intel/ice.pkg"]);
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_an_error() {
+        let source = FirmwareSource::Directory("/nonexistent/firmware".into());
+        let error = source.resolve().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot list the firmware in /nonexistent/firmware"
+        );
+    }
+
+    #[test]
+    fn packages_in_a_directory_are_unpacked() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree");
+        for (file, text) in [
+            (
+                "DEBIAN/control",
+                "Package: firmware-acme\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.com>\nDescription: x\n",
+            ),
+            ("usr/lib/firmware/acme/nic.bin", "blob"),
+        ] {
+            let path = tree.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let packages = dir.path().join("packages");
+        fs::create_dir(&packages).unwrap();
+        let deb = packages.join("firmware-acme_1_all.deb");
+        let built = Command::new("dpkg-deb")
+            .args(["--root-owner-group", "-b"])
+            .args([&tree, &deb])
+            .output()
+            .unwrap();
+        assert!(built.status.success(), "{built:?}");
+        let files = FirmwareSource::Directory(packages).resolve().unwrap();
+        let directory = files.directory().unwrap();
+        assert_eq!(fs::read(directory.join("acme/nic.bin")).unwrap(), b"blob");
+    }
+}
