@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use form::TryThem;
-use hardware::wait_for_hardware;
+use hardware::{report_driver_faults, wait_for_hardware};
 use home::name_host;
 use landfall_devices::devices_settled::{DevicesSettled, devices_settled};
 use landfall_discovery::clock::Clock;
@@ -79,6 +79,9 @@ async fn boot(
     name_host(&settings.params, live.as_ref()).await;
     begin_step("configuring the network");
     let network = start_network(&settings, live.as_ref()).await?;
+    if live.is_none() {
+        report_driver_faults(devices_settled.clone());
+    }
     let mut boot = Boot::new(settings, devices_settled, network, live)?;
     status::follow(boot.network.clone(), boot.reach.subscribe());
     boot.forward_log()?;

@@ -1,11 +1,16 @@
 //! Finds out why there is no disk or no NIC, for example because a controller has
 //! no driver or the driver lacks its firmware.
 
+mod faults;
+mod vendors;
+
 use std::fmt;
 
 use landfall_report::kernel_log;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
+
+pub use faults::{Bus, DriverFault, Lack, MissingFile, Modules, all};
 
 /// The kind of device: the first byte of its PCI class (PCI Code and ID Assignment
 /// Specification, 1.1).
@@ -145,20 +150,42 @@ fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
     }
 }
 
-/// Finds the last missing firmware file of a device in kernel messages such as
-/// `bnx2x 0000:03:00.0: Direct firmware load for bnx2x/x.fw failed with error -2`
-/// (`fw_get_filesystem_firmware` in drivers/base/firmware_loader/main.c). The last
-/// one counts, because drivers try older files before they give up.
+/// The last missing firmware file of a device. The last one counts, because drivers try
+/// older files before they give up.
 fn missing_firmware<'a>(address: &str, log: impl Iterator<Item = &'a str>) -> Option<String> {
-    let mut missing = None;
+    let last = firmware_requests(address, log).pop()?;
+    Some(last.file)
+}
+
+/// A firmware file that a driver requested, and that the kernel did not find.
+struct FirmwareRequest {
+    driver: String,
+    file: String,
+}
+
+/// Finds the missing firmware files of a device, each once, in kernel messages such as
+/// `bnx2x 0000:03:00.0: Direct firmware load for bnx2x/x.fw failed with error -2`
+/// (`fw_get_filesystem_firmware` in drivers/base/firmware_loader/main.c). The kernel sends
+/// no event for it: uevents of firmware are for a helper program, which no current
+/// distribution has.
+fn firmware_requests<'a>(
+    address: &str,
+    log: impl Iterator<Item = &'a str>,
+) -> Vec<FirmwareRequest> {
+    let mut missing: Vec<FirmwareRequest> = Vec::new();
     for line in log {
         let Some((device, rest)) = line.split_once(": Direct firmware load for ") else {
             continue;
         };
-        if device.split_whitespace().last() == Some(address)
+        let mut words = device.split_whitespace().rev();
+        if words.next() == Some(address)
             && let Some((file, _)) = rest.split_once(" failed with error")
         {
-            missing = Some(file.to_owned());
+            missing.retain(|known| known.file != file);
+            missing.push(FirmwareRequest {
+                driver: words.next().unwrap_or_default().to_owned(),
+                file: file.to_owned(),
+            });
         }
     }
     missing

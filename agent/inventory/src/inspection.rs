@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::collect::{CollectOptions, collect};
 use super::collectors::{self, Collector, numa_topology, pci_devices, usb_devices};
 use super::disk_arrival::DiskArrival;
+use super::driver_faults;
 use super::given_hints::{GivenHints, Overrider};
 use super::lldp;
 use super::report_types::{Configuration, InspectionBody, Inventory, Manager};
@@ -194,4 +195,5 @@ fn default(
             .collect(),
     });
     body.inventory = Some(inventory);
+    body.driver_faults = driver_faults::collect(root);
 }

@@ -15,6 +15,7 @@ mod disk_identity;
 mod disk_kind;
 pub mod disk_query;
 pub mod disks;
+mod driver_faults;
 pub mod firmware;
 pub mod given_hints;
 pub mod hint_candidate;

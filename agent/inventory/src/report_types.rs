@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::collectors::numa_topology::NumaTopology;
 use super::collectors::pci_devices::PciDevice;
 use super::collectors::usb_devices::UsbDevice;
+use super::driver_faults::ReportedFault;
 use super::lldp::Neighbours;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -258,6 +259,10 @@ pub struct InspectionBody {
     pub logs: Option<String>,
     /// Anything except null makes Ironic fail the inspection.
     pub error: Option<String>,
+    /// Devices without a driver, and drivers without firmware. Ironic's agent has no such
+    /// member.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub driver_faults: Vec<ReportedFault>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

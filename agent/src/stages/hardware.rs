@@ -1,11 +1,53 @@
 //! The waits for slow hardware: the pause that an operator has set, and the arrival of
-//! the disks.
+//! the disks. Also reports the devices that have no driver or no firmware.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use landfall_boot_params::BootParams;
+use landfall_devices::devices_settled::DevicesSettled;
+use landfall_devices::driver_faults;
 use landfall_inventory::disk_arrival::DiskArrival;
 use landfall_report::status::begin_step;
+use landfall_sys::system_path::SystemPath;
 
 use super::Boot;
+use crate::commands;
+
+/// How long the first look waits for the drivers of the devices.
+const SETTLE_LIMIT: Duration = Duration::from_secs(30);
+
+/// The pauses before each look at the devices. A driver may request its firmware only when
+/// the network switches the NIC on, and some try other files for seconds.
+const LOOKS: [Duration; 3] = [
+    Duration::ZERO,
+    Duration::from_secs(15),
+    Duration::from_secs(60),
+];
+
+/// Reports each device without a driver, and each driver that did not find its firmware,
+/// once, while the boot goes on.
+pub(super) fn report_driver_faults(mut settled: DevicesSettled) {
+    tokio::spawn(async move {
+        // Without the signal, the devices are looked at after the limit.
+        let _ = tokio::time::timeout(SETTLE_LIMIT, settled.wait_for(Option::is_some)).await;
+        let mut reported = BTreeSet::new();
+        for pause in LOOKS {
+            tokio::time::sleep(pause).await;
+            let look = || Ok(driver_faults::all(&SystemPath::live()));
+            for fault in commands::blocking(look).await.unwrap_or_default() {
+                let line = format!("{fault} -- {}", fault.remedy());
+                if !reported.insert(line.clone()) {
+                    continue;
+                }
+                match fault.is_serious() {
+                    true => tracing::warn!("{line}"),
+                    false => tracing::info!("{line}"),
+                }
+            }
+        }
+    });
+}
 
 /// Waits for slow controllers as long as the operator has set.
 pub(super) async fn wait_for_hardware(params: &BootParams) {
@@ -35,8 +77,6 @@ impl Boot {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use landfall_boot_params::CommandLine;
 
     use super::*;

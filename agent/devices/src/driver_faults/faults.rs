@@ -1,0 +1,327 @@
+//! Lists the network cards and disk controllers that have no driver, and those whose
+//! driver did not find its firmware.
+
+use std::fmt;
+
+use landfall_module_index::{INDEX_NAME, Index, LEFT_OUT_NAME, LeftOut};
+use landfall_report::kernel_log;
+use landfall_sys::sysfs;
+use landfall_sys::system_path::SystemPath;
+
+use super::{Purpose, firmware_requests, vendors};
+
+/// The bus that a device is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bus {
+    Pci,
+    Usb,
+}
+
+/// A device that does not work, or not as well as it could.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverFault {
+    pub bus: Bus,
+    pub purpose: Purpose,
+    /// The name on its bus: `0000:03:00.0`, `2-1:1.0`.
+    pub address: String,
+    /// Vendor and device: `8086:1209`.
+    pub id: String,
+    /// Class, subclass and interface, each two hexadecimal digits: `020000`.
+    pub class: String,
+    /// The maker, if known.
+    pub vendor: Option<String>,
+    pub lack: Lack,
+}
+
+/// What a device does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lack {
+    Driver(Modules),
+    Firmware {
+        /// The driver that requested the files.
+        driver: String,
+        files: Vec<MissingFile>,
+    },
+}
+
+/// The modules that would drive a device without a driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Modules {
+    /// The kernel has these, and the ramdisk does not.
+    LeftOut(Vec<String>),
+    /// The ramdisk has these, and they did not accept the device.
+    Refused(Vec<String>),
+    /// The kernel has none.
+    None,
+    /// There is no list: this is not our ramdisk.
+    Unknown,
+}
+
+/// A firmware file that the kernel did not find.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingFile {
+    /// The path below `/lib/firmware`.
+    pub path: String,
+    /// The Debian package that has the file, in words, if known.
+    pub package: Option<String>,
+}
+
+impl fmt::Display for DriverFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (noun, address) = (self.purpose.noun(), &self.address);
+        let bus = match self.bus {
+            Bus::Pci => "PCI",
+            Bus::Usb => "USB",
+        };
+        let vendor = self.vendor.iter().map(|name| format!(", {name}"));
+        let vendor: String = vendor.collect();
+        let device = format!(
+            "{noun} {address} ({bus} ID {}, class {}{vendor})",
+            self.id, self.class
+        );
+        match &self.lack {
+            Lack::Driver(Modules::LeftOut(modules)) => write!(
+                f,
+                "no driver for {device}: the kernel's module {} would drive it, and is not in this ramdisk",
+                modules.join(" or ")
+            ),
+            Lack::Driver(Modules::Refused(modules)) => write!(
+                f,
+                "no driver for {device}: the module {} is in this ramdisk, but did not accept the device",
+                modules.join(" or ")
+            ),
+            Lack::Driver(Modules::None) => {
+                write!(
+                    f,
+                    "no driver for {device}: this kernel has no module for it"
+                )
+            }
+            Lack::Driver(Modules::Unknown) => write!(f, "no driver for {device}"),
+            Lack::Firmware { driver, files } => {
+                write!(
+                    f,
+                    "the driver {driver} of {device} did not find its firmware "
+                )?;
+                let files = files.iter().map(|file| match &file.package {
+                    Some(package) => format!("{} (package {package})", file.path),
+                    None => format!("{} (in no known package)", file.path),
+                });
+                f.write_str(&files.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+impl DriverFault {
+    /// What an operator can do about it.
+    pub fn remedy(&self) -> &'static str {
+        match &self.lack {
+            Lack::Driver(Modules::LeftOut(_)) => {
+                "build the ramdisk with --module-set server, or with a file that names the module"
+            }
+            Lack::Driver(Modules::Refused(_)) => {
+                "look for messages of the module in the kernel log"
+            }
+            Lack::Driver(Modules::None | Modules::Unknown) => "use a newer kernel",
+            Lack::Firmware { .. } => "build the ramdisk with --firmware debian",
+        }
+    }
+
+    /// Whether an operator should look at it. A virtual machine may well have a
+    /// controller that a kernel for clouds does not know, next to the disk that it uses.
+    pub fn is_serious(&self) -> bool {
+        self.purpose == Purpose::Network
+            || !matches!(self.lack, Lack::Driver(Modules::None | Modules::Unknown))
+    }
+}
+
+/// All faults of this machine so far. A driver may request its firmware only when the NIC is
+/// switched on.
+pub fn all(root: &SystemPath) -> Vec<DriverFault> {
+    let log: Vec<String> = match root.is_live() {
+        true => kernel_log::records()
+            .into_iter()
+            .map(|said| said.text)
+            .collect(),
+        false => Vec::new(),
+    };
+    with_log(root, &log)
+}
+
+pub(super) fn with_log(root: &SystemPath, log: &[String]) -> Vec<DriverFault> {
+    let lists = Lists::of_running_kernel(root);
+    let mut devices = pci_devices(root);
+    devices.extend(usb_interfaces(root, &lists));
+    let faults = devices.into_iter().filter_map(|device| {
+        let requests = firmware_requests(&device.address, log.iter().map(String::as_str));
+        let lack = match (requests.first(), device.driver) {
+            // Some drivers give the device up without their firmware, so it may have none.
+            (Some(request), driver) => Lack::Firmware {
+                driver: driver.unwrap_or_else(|| request.driver.clone()),
+                files: { requests.iter() }
+                    .map(|request| lists.missing(&request.file))
+                    .collect(),
+            },
+            (None, None) => Lack::Driver(lists.modules_for(&device.modalias)),
+            (None, Some(_)) => return None,
+        };
+        Some(DriverFault {
+            bus: device.bus,
+            purpose: device.purpose,
+            address: device.address,
+            id: device.id,
+            class: device.class,
+            vendor: device.vendor,
+            lack,
+        })
+    });
+    faults.collect()
+}
+
+/// A network card or disk controller, or a part of a USB device that is one.
+struct Device {
+    bus: Bus,
+    purpose: Purpose,
+    address: String,
+    id: String,
+    class: String,
+    vendor: Option<String>,
+    driver: Option<String>,
+    modalias: String,
+}
+
+fn pci_devices(root: &SystemPath) -> Vec<Device> {
+    let bus = root.join("sys/bus/pci/devices");
+    let devices = sysfs::names(&bus).into_iter().filter_map(|address| {
+        let device = bus.join(&address);
+        let hexadecimal = |name: &str| {
+            let text = sysfs::text(&device.join(name))?;
+            text.strip_prefix("0x").map(str::to_owned)
+        };
+        let class = hexadecimal("class")?;
+        let purpose = match class.get(..2)? {
+            "01" => Purpose::Storage,
+            "02" => Purpose::Network,
+            // Fibre Channel and InfiniBand are serial buses in the eyes of PCI.
+            _ => match class.get(..4)? {
+                "0c04" => Purpose::Storage,
+                "0c06" => Purpose::Network,
+                _ => return None,
+            },
+        };
+        let vendor = hexadecimal("vendor")?;
+        let number = u16::from_str_radix(&vendor, 16).ok();
+        Some(Device {
+            bus: Bus::Pci,
+            purpose,
+            id: format!("{vendor}:{}", hexadecimal("device")?),
+            class,
+            vendor: number.and_then(vendors::name).map(str::to_owned),
+            driver: sysfs::link_name(&device.join("driver")),
+            modalias: sysfs::text(&device.join("modalias")).unwrap_or_default(),
+            address,
+        })
+    });
+    devices.collect()
+}
+
+/// The interfaces of USB devices that are network cards or disks: by their class, or
+/// because a module for such devices claims them.
+fn usb_interfaces(root: &SystemPath, lists: &Lists) -> Vec<Device> {
+    let bus = root.join("sys/bus/usb/devices");
+    let interfaces = sysfs::names(&bus).into_iter().filter_map(|address| {
+        // Only interfaces have a colon in their names: `1-2:1.0` belongs to `1-2`.
+        let (parent, _) = address.split_once(':')?;
+        let (interface, parent) = (bus.join(&address), bus.join(parent));
+        let class = [
+            "bInterfaceClass",
+            "bInterfaceSubClass",
+            "bInterfaceProtocol",
+        ]
+        .map(|name| sysfs::text(&interface.join(name)).unwrap_or_default());
+        let modalias = sysfs::text(&interface.join("modalias")).unwrap_or_default();
+        let purpose = match class.each_ref().map(String::as_str) {
+            ["08", _, _] => Purpose::Storage,
+            // CDC Ethernet, NCM and RNDIS (usb.org, "defined class codes").
+            ["02", "06" | "0d", _] | ["e0", "01", "03"] => Purpose::Network,
+            ["ff", _, _] if lists.left_out(&modalias).is_some() => Purpose::Network,
+            _ => return None,
+        };
+        let text = |name: &str| sysfs::text(&parent.join(name));
+        Some(Device {
+            bus: Bus::Usb,
+            purpose,
+            id: format!("{}:{}", text("idVendor")?, text("idProduct")?),
+            class: class.concat(),
+            vendor: text("manufacturer"),
+            driver: sysfs::link_name(&interface.join("driver")),
+            modalias,
+            address,
+        })
+    });
+    interfaces.collect()
+}
+
+/// The builder's lists of what is in the ramdisk and what is not.
+struct Lists {
+    left_out: Option<LeftOut>,
+    index: SystemPath,
+}
+
+impl Lists {
+    fn of_running_kernel(root: &SystemPath) -> Self {
+        let release = sysfs::text(&root.join("proc/sys/kernel/osrelease")).unwrap_or_default();
+        let directory = root.join("lib/modules").join(release);
+        let text = sysfs::text(&directory.join(LEFT_OUT_NAME));
+        let left_out = text.and_then(|text| match LeftOut::parse(&text) {
+            Ok(left_out) => Some(left_out),
+            Err(error) => {
+                tracing::warn!("{error}; the agent cannot name missing drivers");
+                None
+            }
+        });
+        Self {
+            left_out,
+            index: directory.join(INDEX_NAME),
+        }
+    }
+
+    /// The modules for this device that are not in the ramdisk; `None` if there are none.
+    fn left_out(&self, modalias: &str) -> Option<Vec<String>> {
+        let modules = self.left_out.as_ref()?.modules_for(modalias);
+        (!modules.is_empty()).then(|| modules.into_iter().map(str::to_owned).collect())
+    }
+
+    fn modules_for(&self, modalias: &str) -> Modules {
+        if self.left_out.is_none() {
+            return Modules::Unknown;
+        }
+        let index = sysfs::text(&self.index).and_then(|text| Index::parse(&text).ok());
+        let refused: Vec<String> = index
+            .iter()
+            .flat_map(|index| {
+                let modules = index.modules_for(modalias).into_iter();
+                modules
+                    .map(|id| index.module(id).name.clone())
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        match self.left_out(modalias) {
+            _ if !refused.is_empty() => Modules::Refused(refused),
+            Some(modules) => Modules::LeftOut(modules),
+            None => Modules::None,
+        }
+    }
+
+    fn missing(&self, path: &str) -> MissingFile {
+        let known = self.left_out.as_ref().and_then(|list| list.firmware(path));
+        let package = known.map(|file| file.package.clone());
+        MissingFile {
+            path: path.to_owned(),
+            package: package.filter(|package| !package.is_empty()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
