@@ -13,6 +13,7 @@ pub mod image_info;
 mod ledger;
 mod machine;
 mod node;
+mod not_offered;
 pub mod parse;
 mod partition_image;
 pub mod steps;

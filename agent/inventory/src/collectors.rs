@@ -40,14 +40,27 @@ pub fn by_names(names: &[String]) -> (Vec<Collector>, Vec<String>) {
         match NAMES.iter().find(|(known, _)| known == name) {
             Some((_, collector)) if collectors.contains(collector) => {}
             Some((_, collector)) => collectors.push(*collector),
-            None => faults.push(format!(
-                "collector {name} is not available: expected some of {}",
-                NAMES.map(|(known, _)| known).join(", ")
-            )),
+            None => faults.push(unavailable(name)),
         }
     }
     collectors.sort_by_key(|collector| *collector == Collector::Logs);
     (collectors, faults)
+}
+
+/// Collectors of Ironic's agent that this agent does not have, and what they need.
+const NOT_OFFERED: [(&str, &str); 2] = [
+    ("extra-hardware", "the Python program hardware-detect"),
+    ("dmi-decode", "dmidecode"),
+];
+
+fn unavailable(name: &str) -> String {
+    let expected = NAMES.map(|(known, _)| known).join(", ");
+    match NOT_OFFERED.iter().find(|(known, _)| *known == name) {
+        Some((_, needs)) => format!(
+            "collector {name} is not available: it needs {needs}, which this ramdisk does not have; expected some of {expected} -- remove it from ipa-inspection-collectors, or inspect this machine with another ramdisk"
+        ),
+        None => format!("collector {name} is not available: expected some of {expected}"),
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::command::{Command, FlowTask, RescuePassword, StepKind};
 use super::image_info::ImageInfo;
 use super::node::Node;
-use super::partition_image;
+use super::not_offered;
 
 /// The HTTP status and text with which a request is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,22 +115,16 @@ impl Request {
             values: self.parameters,
         };
         let command = match full.as_str() {
-            "clean.get_clean_steps" => arguments.get_steps(StepKind::Clean),
+            "clean.get_clean_steps" => arguments.offered_steps(StepKind::Clean)?,
             "clean.execute_clean_step" => arguments.execute_step(StepKind::Clean),
-            "deploy.get_deploy_steps" => {
-                let command = arguments.get_steps(StepKind::Deploy);
-                if let Ok(Command::GetSteps { node, .. }) = &command {
-                    // For a status 400 Ironic shows the text. For a failed command
-                    // Ironic would only say that the list of steps is missing.
-                    partition_image::refuse_in(node)
-                        .map_err(|failure| Refusal::bad_request(failure.in_words()))?;
-                }
-                command
-            }
+            "deploy.get_deploy_steps" => arguments.offered_steps(StepKind::Deploy)?,
             "deploy.execute_deploy_step" => arguments.execute_step(StepKind::Deploy),
-            "service.get_service_steps" => arguments.get_steps(StepKind::Service),
+            "service.get_service_steps" => arguments.offered_steps(StepKind::Service)?,
             "service.execute_service_step" => arguments.execute_step(StepKind::Service),
             "standby.get_partition_uuids" => Ok(Command::GetPartitionUuids),
+            "standby.execute_bootc_install" => {
+                return Err(Refusal::bad_request(not_offered::bootc().in_words()));
+            }
             "standby.sync" => Ok(Command::Sync),
             "standby.run_image" => Ok(Command::RunImage),
             "standby.power_off" => Ok(Command::PowerOff),
@@ -295,6 +289,18 @@ impl Arguments<'_> {
         let node = self.node()?;
         self.ports()?;
         Ok(Command::GetSteps { kind, node })
+    }
+
+    /// As [`Self::get_steps`]. The outer error rejects the request, because the operator
+    /// has requested what this agent does not do. For a status 400 Ironic shows the text.
+    /// For a failed command Ironic would only say that the list of steps is missing.
+    fn offered_steps(self, kind: StepKind) -> Result<Result<Command, Failure>, Refusal> {
+        let command = self.get_steps(kind);
+        if let Ok(Command::GetSteps { node, .. }) = &command {
+            not_offered::refuse_in(kind, node)
+                .map_err(|failure| Refusal::bad_request(failure.in_words()))?;
+        }
+        Ok(command)
     }
 
     /// The remaining parameters belong to the step. The step's own `args` override

@@ -7,6 +7,7 @@ use landfall_report::failure::{Class, Failure, Result};
 use serde_json::{Map, Value, json};
 
 use super::command::StepKind;
+use super::not_offered;
 
 /// The hardware managers of Ironic's agent that this agent replaces, and the
 /// versions of their steps.
@@ -336,10 +337,14 @@ pub fn failed(kind: StepKind, name: &str, failure: Failure) -> Failure {
 
 /// The error for an unknown step, in the words of Ironic's agent.
 pub fn unknown(name: &str) -> Failure {
-    Failure::new(
+    let failure = Failure::new(
         Class::HardwareManagerMethodNotFound,
         format!("Could not find method: {name}"),
-    )
+    );
+    match not_offered::needs(name) {
+        Some(needs) => failure.hint(format!("{needs}, which this ramdisk does not have")),
+        None => failure,
+    }
 }
 
 #[cfg(test)]

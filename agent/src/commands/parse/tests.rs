@@ -48,6 +48,17 @@ fn refusals_are_the_originals() {
             400,
             "Invalid command parameters: http://a/b is a partition image",
         ),
+        (
+            r#"{"name":"clean.get_clean_steps","params":{"ports":[],"node":{
+                "driver_internal_info":{"clean_steps":[{"step":"burnin_disk","interface":"deploy"}]}}}}"#,
+            400,
+            "Invalid command parameters: clean step burnin_disk is not offered: burn-in needs fio",
+        ),
+        (
+            r#"{"name":"standby.execute_bootc_install","params":{}}"#,
+            400,
+            "Invalid command parameters: the deploy interface bootc is not offered",
+        ),
     ] {
         let (found_status, text) = refusal(body);
         assert_eq!(found_status, status, "{body}");
