@@ -231,10 +231,11 @@ nm-oracle: setup ## Compare random kernel command lines with NetworkManager's ow
 nmstate-oracle: ## Regenerate the output of nmstate's own generator for the NMState cases
 	cd tests/nmstate-oracle && cargo run -q -- $$(ls -d $(CURDIR)/agent/network-plan/test_data/nmstate/*/)
 
-docs: ## Rewrite the generated pages of docs/: arguments, options, messages
+docs: ## Rewrite the generated pages of docs/: arguments, options, messages, hardware
 	LANDFALL_UPDATE_DOCS=1 cargo test -q -p landfall-boot-params the_page_of_kernel_arguments
 	LANDFALL_UPDATE_DOCS=1 cargo test -q $(tests) --test documentation --test command_line the_page_of_options
 	LANDFALL_UPDATE_DOCS=1 cargo test -q -p landfall-documentation --test messages
+	LANDFALL_UPDATE_DOCS=1 cargo test -q -p landfall-tests --lib the_page_of_hardware
 
 # The pages as a website. mdBook finds no broken links; `book check` does.
 book: ## The documentation as a website: out/book/index.html

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::kernel_modules::Selection;
 use crate::path_error::PathError;
 
+pub use debian_packages::package_of;
 pub use needs::{Verdict, verdict};
 pub use source::{FirmwareFiles, FirmwareSource, FirmwareSourceError};
 

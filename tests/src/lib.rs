@@ -20,6 +20,8 @@ pub mod embedded_hosts;
 mod example_screen;
 pub mod folder_server;
 mod guest_slots;
+#[cfg(test)]
+mod hardware;
 pub mod host_arguments;
 pub mod ignition;
 pub mod image_server;

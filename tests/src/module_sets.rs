@@ -87,14 +87,14 @@ const WANTED: [&str; 31] = [
     "wdat_wdt",
 ];
 
-struct Debian {
-    tree: ModuleTree,
-    server: Selection,
+pub(crate) struct Debian {
+    pub(crate) tree: ModuleTree,
+    pub(crate) server: Selection,
     _kernel: Kernel,
 }
 
 impl Debian {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let deb = artifacts::generic_kernel_deb().unwrap();
         let kernel = KernelSource::Deb(deb).resolve().unwrap();
         let tree = ModuleTree::open(&kernel.modules).unwrap();

@@ -21,7 +21,8 @@ pub(super) fn names() -> BTreeSet<&'static str> {
 
 /// The package of a file. For a pattern: the package of the first file that
 /// matches.
-pub(super) fn package_of(declared: &str) -> Option<String> {
+#[must_use]
+pub fn package_of(declared: &str) -> Option<String> {
     let is_pattern = pattern::has_wildcards(declared);
     let line = LIST.lines().find_map(|line| {
         let (path, packages) = line.split_once(' ')?;
