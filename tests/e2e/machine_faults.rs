@@ -3,14 +3,16 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use landfall_tests::artifacts;
 use landfall_tests::conductor::{Conductor, LookupFault};
 use landfall_tests::installation::{BOOT, DEPLOYMENT, deploy_and_boot};
 use landfall_tests::journal::{Event, Source, ensure_contains};
 use landfall_tests::lab::Lab;
+use landfall_tests::media;
 use landfall_tests::old_disk::OldDisk;
 use landfall_tests::site::{Network, Plan, Services, Site};
-use landfall_tests::vm::{Bus, Disk, Extra, Firmware, Guest};
-use serde_json::json;
+use landfall_tests::vm::{Boot, Bus, Disk, Extra, Firmware, Guest};
+use serde_json::{Value, json};
 
 use crate::host_test;
 use crate::image_faults::does_not_boot;
@@ -144,6 +146,98 @@ fn blank_disk(lab: &Lab, name: &str, gib: u64) -> Result<Disk> {
         unplugged: false,
         fault: None,
     })
+}
+
+/// A second NIC without a driver does not keep the host from working. The console and the
+/// inventory name it, with the module that the kernel has for it.
+#[test]
+fn a_nic_without_a_driver_is_reported() {
+    host_test("a_nic_without_a_driver_is_reported", async |lab| {
+        let plan = Plan::default();
+        let mut site = plan.site(lab).await?;
+        site.script.hold = true;
+        site.machine.boot = Boot::Direct {
+            kernel: artifacts::generic_kernel()?,
+            ramdisk: artifacts::generic_ramdisk()?,
+            arguments: plan.kernel_arguments(),
+        };
+        site.machine.extras.push(Extra::OldNic);
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        let words = "agent: warning: no driver for network card 0000:00:15.0";
+        let line = guest.console(words, BOOT).await?;
+        let texts = [
+            "(PCI ID 1011:0019, class 020000, DEC)",
+            "the kernel's module tulip would drive it",
+            "-- build the ramdisk with --module-set server",
+        ];
+        ensure_contains(&line.text, &texts)?;
+        lab.journal
+            .wait_for("a heartbeat", lab.journal.start(), BOOT, is_heartbeat)
+            .await?;
+        let fault = reported_fault(&services, "0000:00:15.0")?;
+        ensure!(
+            fault["id"] == "1011:0019" && fault["modules"] == json!(["tulip"]),
+            "the inventory has {fault}"
+        );
+        guest.cut_power().await
+    });
+}
+
+/// What the inventory says about the device at this address.
+fn reported_fault(services: &Services, address: &str) -> Result<Value> {
+    let inventory = services.conductor.inventory().unwrap_or_default();
+    let faults = inventory["driver_faults"].as_array();
+    let mut faults = faults.into_iter().flatten();
+    let found = faults.find(|fault| fault["address"] == address);
+    found.cloned().ok_or_else(|| {
+        anyhow::anyhow!(
+            "the inventory does not name {address}: {}",
+            inventory["driver_faults"]
+        )
+    })
+}
+
+/// The driver requests its firmware when the agent switches the NIC on, and does not get
+/// it. The console and the inventory name file and package.
+#[test]
+fn a_nic_without_firmware_is_reported() {
+    host_test("a_nic_without_firmware_is_reported", async |lab| {
+        let plan = Plan {
+            network: Network::Dhcp,
+            // The inventory waits for addresses, so it comes after the request.
+            more_arguments: "ipa-inspection-dhcp-all-interfaces=1 ipa-inspection-dhcp-wait-timeout=10",
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        site.script.hold = true;
+        site.machine.boot = Boot::Direct {
+            kernel: artifacts::generic_kernel()?,
+            ramdisk: media::server_ramdisk(lab).await?,
+            arguments: plan.kernel_arguments(),
+        };
+        site.machine.memory_mib = 1024;
+        site.machine.extras.push(Extra::NicWithFirmware);
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        let words = "agent: warning: the driver e100 of network card 0000:00:16.0";
+        let line = guest.console(words, BOOT).await?;
+        let texts = [
+            "did not find its firmware e100/d102e_ucode.bin (package firmware-misc-nonfree",
+            "-- build the ramdisk with --firmware debian",
+        ];
+        ensure_contains(&line.text, &texts)?;
+        lab.journal
+            .wait_for("a heartbeat", lab.journal.start(), BOOT, is_heartbeat)
+            .await?;
+        let fault = reported_fault(&services, "0000:00:16.0")?;
+        ensure!(
+            fault["driver"] == "e100"
+                && fault["missing_firmware"][0]["file"] == "e100/d102e_ucode.bin",
+            "the inventory has {fault}"
+        );
+        guest.cut_power().await
+    });
 }
 
 /// The controller is present, but the disk appears late, as behind an array or

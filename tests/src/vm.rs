@@ -143,6 +143,9 @@ pub enum Extra {
     UsbKeyboard,
     /// A network card without a driver in the ramdisk: a DECchip 21143.
     OldNic,
+    /// A network card whose driver (e100) requests firmware when the card is switched on,
+    /// and does not work without it: an Intel 82551.
+    NicWithFirmware,
     /// The machine's serial number in its SMBIOS. Without it there is none.
     SerialNumber(&'static str),
 }

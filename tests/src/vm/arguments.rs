@@ -348,6 +348,7 @@ fn extras(machine: &Machine, list: &mut Arguments) {
                 list.option("-device", "usb-kbd");
             }
             Extra::OldNic => list.option("-device", "tulip,addr=0x15"),
+            Extra::NicWithFirmware => list.option("-device", "i82551,addr=0x16"),
             Extra::SerialNumber(number) => {
                 list.option("-smbios", format!("type=1,serial={number}"));
             }
