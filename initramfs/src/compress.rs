@@ -11,6 +11,7 @@ use std::num::NonZero;
 use std::str::FromStr;
 
 pub use packing::Packing;
+pub(crate) use segments::XZ_MEMORY;
 pub use segments::{Segment, UnpackError, unpack_segments};
 pub use whole::{WholeError, check_whole};
 

@@ -24,6 +24,7 @@ pub mod output_file;
 pub mod parallel;
 pub mod path_error;
 pub mod rescue_layer;
+pub mod rpm;
 pub mod temporary;
 pub mod unified_image;
 

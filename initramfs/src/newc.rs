@@ -6,10 +6,12 @@
 //! padding to a multiple of 4. An archive ends with an entry named `TRAILER!!!`.
 
 mod reader;
+mod stream;
 mod writer;
 
 pub(crate) use reader::sizes;
 pub use reader::{Entry, NewcError, NewcFault, Reader};
+pub use stream::{Member, StreamError, StreamReader};
 pub use writer::{Header, WriteError, Writer};
 
 pub(crate) const MAGIC: &[u8; 6] = b"070701";

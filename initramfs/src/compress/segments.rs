@@ -13,7 +13,7 @@ use crate::newc;
 
 /// In bytes: the memory that the xz decoder may use. The largest preset, which
 /// coreos-installer uses, needs 65 MiB.
-pub(super) const XZ_MEMORY: u64 = 128 << 20;
+pub(crate) const XZ_MEMORY: u64 = 128 << 20;
 /// In bytes: what one block of lz4 unpacks to (the kernel's lib/decompress_unlz4.c).
 const LZ4_BLOCK: usize = 8 << 20;
 

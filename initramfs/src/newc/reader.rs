@@ -198,7 +198,7 @@ pub(crate) fn sizes(header: &[u8; HEADER_LEN]) -> Result<Sizes, NewcFault> {
     })
 }
 
-fn name_len(bytes: u32) -> Result<usize, NewcFault> {
+pub(super) fn name_len(bytes: u32) -> Result<usize, NewcFault> {
     let bytes = bytes as usize;
     match (1..=MAX_NAME_LEN).contains(&bytes) {
         true => Ok(bytes),
@@ -207,7 +207,7 @@ fn name_len(bytes: u32) -> Result<usize, NewcFault> {
 }
 
 /// The 13 numbers after the magic number.
-fn numbers(fields: &[u8]) -> Result<[u32; 13], NewcFault> {
+pub(super) fn numbers(fields: &[u8]) -> Result<[u32; 13], NewcFault> {
     let mut numbers = [0; 13];
     for (number, digits) in numbers.iter_mut().zip(fields.chunks_exact(8)) {
         *number = hex(digits)?;

@@ -1,4 +1,4 @@
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use super::*;
@@ -242,6 +242,18 @@ proptest! {
             prop_assert_eq!((entry.name, entry.data, entry.mode), (name.as_str(), data.as_slice(), *mode));
             prop_assert_eq!((entry.mtime, entry.rdev), (mode ^ 5, (*mode, 3)));
         }
+        let mut stream = StreamReader::new(bytes.as_slice());
+        for (number, (name, data, mode)) in members.iter().enumerate() {
+            let member = stream.next_member().unwrap().unwrap();
+            prop_assert_eq!((&member.name, member.mode, member.links), (name, *mode, 1));
+            prop_assert_eq!(member.size as usize, data.len());
+            // Some of the content is skipped.
+            let mut start = vec![0; data.len() / (number + 1)];
+            stream.read_exact(&mut start).unwrap();
+            prop_assert!(data.starts_with(&start));
+        }
+        prop_assert_eq!(stream.next_member().unwrap(), None);
+        prop_assert_eq!(stream.next_member().unwrap(), None);
     }
 }
 

@@ -1,7 +1,11 @@
-//! Kernel modules, their index, the archive that holds them, and the stub of a single file.
+//! Kernel modules, their index, the archive that holds them, the packages that they come
+//! from, and the stub of a single file.
+
+use std::io::{self, Cursor};
 
 use landfall_initramfs::modinfo::ModInfo;
 use landfall_initramfs::newc::Reader;
+use landfall_initramfs::rpm::Package;
 use landfall_initramfs::unified_image::{self, Section};
 use landfall_module_index::{Index, IndexContent, LeftOut};
 
@@ -49,6 +53,32 @@ pub fn newc(data: &[u8]) {
         let _ = entry.is_file();
     }
     assert!(reader.consumed() <= data.len());
+}
+
+pub fn rpm_package(data: &[u8]) {
+    /// In bytes: what is unpacked of the files.
+    const LIMIT: u64 = 1 << 20;
+    let Ok(package) = Package::open(Cursor::new(data.to_vec())) else {
+        return;
+    };
+    for names in [package.requires(), package.provides()] {
+        assert!(names.len() <= data.len());
+    }
+    let Ok(mut payload) = package.payload() else {
+        return;
+    };
+    let mut left = LIMIT;
+    while let Ok(Some(member)) = payload.next_member() {
+        let size = u64::from(member.size);
+        let Some(rest) = left.checked_sub(size) else {
+            return;
+        };
+        left = rest;
+        let Ok(read) = io::copy(&mut payload, &mut io::sink()) else {
+            return;
+        };
+        assert_eq!(read, size);
+    }
 }
 
 /// Adds sections to an EFI program. Those of the program must stay as they are.

@@ -59,6 +59,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("platform_table", platform_table),
     ("qcow2", qcow2),
     ("root_device_hint", root_device_hint),
+    ("rpm_package", rpm_package),
     ("serial_port_table", serial_port_table),
     ("smbios", smbios),
     ("stream_metadata", stream_metadata),
