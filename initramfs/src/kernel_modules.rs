@@ -4,6 +4,8 @@
 //! `depmod`'s files are not used: a kernel's .deb does not contain them, and
 //! all their content is in the modules themselves.
 
+use std::cmp::Ordering;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -112,12 +114,23 @@ impl ModuleTree {
             let Some(name) = module_name::of_file(file_name) else {
                 continue;
             };
-            if let Some(first) = files.insert(name.clone(), path.clone()) {
-                return Err(ModulesError::Twice {
-                    name,
-                    first,
-                    second: path,
-                });
+            match files.entry(name) {
+                Entry::Vacant(entry) => {
+                    entry.insert(path);
+                }
+                Entry::Occupied(mut entry) => match rank(&path).cmp(&rank(entry.get())) {
+                    Ordering::Less => {
+                        entry.insert(path);
+                    }
+                    Ordering::Greater => {}
+                    Ordering::Equal => {
+                        return Err(ModulesError::Twice {
+                            name: entry.key().clone(),
+                            first: entry.get().clone(),
+                            second: path,
+                        });
+                    }
+                },
             }
         }
         let built_in = built_in(directory)?;
@@ -339,6 +352,15 @@ impl ModuleTree {
         }
         Ok(table)
     }
+}
+
+/// The place of a module's directory in the order in which depmod prefers them (`search`
+/// in depmod.d(5), and the `dist.conf` of RHEL): a driver that somebody has added to a
+/// system replaces that of the kernel.
+fn rank(path: &str) -> usize {
+    let directories = ["updates/", "extra/"];
+    let place = directories.iter().position(|top| path.starts_with(top));
+    place.unwrap_or(directories.len())
 }
 
 fn is_plain_name(alias: &str) -> bool {

@@ -30,6 +30,22 @@ fn closure(tree: &ModuleTree, names: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn an_added_driver_replaces_that_of_the_kernel() {
+    let (_dir, tree) = tree(
+        &[
+            ("extra/mlnx/mlx5_core.ko", ""),
+            ("extra/tg3.ko", ""),
+            ("kernel/drivers/net/mlx5_core.ko", ""),
+            ("kernel/drivers/net/tg3.ko", ""),
+            ("updates/dkms/tg3.ko", ""),
+        ],
+        &[],
+    );
+    assert_eq!(tree.path_of("mlx5_core"), Some("extra/mlnx/mlx5_core.ko"));
+    assert_eq!(tree.path_of("tg3"), Some("updates/dkms/tg3.ko"));
+}
+
+#[test]
 fn dependencies_and_softdeps_are_pulled_in() {
     let (_dir, tree) = tree(
         &[
