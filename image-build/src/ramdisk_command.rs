@@ -60,7 +60,14 @@ pub(crate) fn find_ingredients(
     let source = arguments.kernel()?;
     report.stage(&match &source {
         KernelSource::InstalledPackage(name) => format!("looking for the kernel package {name}"),
-        KernelSource::Deb(path) => format!("unpacking {}", path.display()),
+        KernelSource::Debs(paths) | KernelSource::Rpms { paths, .. } => {
+            let names: Vec<String> = paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            format!("unpacking {}", names.join(", "))
+        }
+        KernelSource::Running => "looking for the running kernel".to_owned(),
         KernelSource::Directory { path, .. } => {
             format!("looking for a kernel in {}", path.display())
         }

@@ -31,20 +31,20 @@ const MAX_DEPTH: usize = 16;
 /// loaded for a checksum.
 const ALIAS_DIRECTORIES: [&str; 3] = ["kernel/crypto/", "kernel/arch/", "kernel/lib/"];
 
-/// Where the drivers of network cards and disk controllers are. The ramdisk names those
-/// that it does not have.
+/// Where the drivers of network cards and disk controllers are, below `kernel/` or `extra/`.
+/// The ramdisk names those that it does not have.
 const DRIVER_DIRECTORIES: [&str; 11] = [
-    "kernel/drivers/ata/",
-    "kernel/drivers/block/",
-    "kernel/drivers/infiniband/hw/",
-    "kernel/drivers/message/",
-    "kernel/drivers/mmc/host/",
-    "kernel/drivers/net/",
-    "kernel/drivers/nvme/host/",
-    "kernel/drivers/pci/controller/",
-    "kernel/drivers/scsi/",
-    "kernel/drivers/usb/host/",
-    "kernel/drivers/usb/storage/",
+    "drivers/ata/",
+    "drivers/block/",
+    "drivers/infiniband/hw/",
+    "drivers/message/",
+    "drivers/mmc/host/",
+    "drivers/net/",
+    "drivers/nvme/host/",
+    "drivers/pci/controller/",
+    "drivers/scsi/",
+    "drivers/usb/host/",
+    "drivers/usb/storage/",
 ];
 
 /// The buses that network cards and disk controllers are on, as aliases name them.
@@ -290,7 +290,12 @@ impl ModuleTree {
     /// # Errors
     /// If a module cannot be read.
     pub fn left_out(&self, selection: &Selection) -> Result<Vec<LeftOutModule>, ModulesError> {
-        let is_driver = |path: &str| DRIVER_DIRECTORIES.iter().any(|top| path.starts_with(top));
+        // RHEL 8 and 9 have the drivers of kernel-modules-extra below `extra/`.
+        let is_driver = |path: &str| {
+            let below = ["kernel/", "extra/"].into_iter();
+            let mut below = below.filter_map(|top| path.strip_prefix(top));
+            below.any(|path| DRIVER_DIRECTORIES.iter().any(|top| path.starts_with(top)))
+        };
         let names = self
             .files
             .iter()

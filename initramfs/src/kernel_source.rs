@@ -1,13 +1,16 @@
-//! Finds a kernel and its modules in an installed package, a .deb or a directory.
+//! Finds a kernel and its modules in an installed package, in package files (.deb or
+//! .rpm), in a directory or on this system.
 
 mod debian_package;
 mod directory;
+mod rpm_packages;
 
 use std::path::{Path, PathBuf};
 
 use crate::free_space::NoSpace;
 use crate::kernel_image::{KernelImage, KernelImageError};
 use crate::path_error::PathError;
+use crate::rpm::RpmError;
 use crate::temporary::TemporaryPath;
 pub(crate) use debian_package::unpack_deb;
 
@@ -17,7 +20,18 @@ pub enum KernelSource {
     /// An installed Debian package. A meta package leads to the kernel package that
     /// it depends on.
     InstalledPackage(String),
-    Deb(PathBuf),
+    /// One .deb, or the `linux-binary`, `linux-modules` and `linux-base` packages into
+    /// which Debian divides its kernel after Debian 13.
+    Debs(Vec<PathBuf>),
+    /// The packages of one kernel of RHEL, CentOS Stream or Fedora: `kernel-core`,
+    /// `kernel-modules-core`, `kernel-modules` and so on.
+    Rpms {
+        paths: Vec<PathBuf>,
+        /// The release to use if the packages hold several kernels.
+        release: Option<String>,
+    },
+    /// The kernel that runs on this machine, from /usr/lib/modules and /boot.
+    Running,
     /// A directory that holds a kernel image and a module tree.
     Directory {
         path: PathBuf,
@@ -36,7 +50,7 @@ pub struct Kernel {
     pub release: String,
     /// The kernel's `.config`, if there is one.
     pub config: Option<PathBuf>,
-    /// The directory into which a .deb was unpacked. It is removed with this value.
+    /// The directory into which packages were unpacked. It is removed with this value.
     _unpacked: Option<TemporaryPath>,
 }
 
@@ -70,6 +84,34 @@ pub enum KernelSourceError {
         /// What dpkg-deb reports.
         fault: String,
     },
+    #[error("cannot read RPM package {path}")]
+    BadRpm {
+        path: PathBuf,
+        #[source]
+        source: RpmError,
+    },
+    /// The packages are not all parts of the kernel, so drivers would be missing. The name
+    /// without `-uname-r` is usually that of the package: `kernel-modules-core-uname-r` is what
+    /// `kernel-modules-core` provides. Give its file as well, in the same version.
+    #[error(
+        "{path}: {package} needs `{missing}`, which none of the packages provides -- give that package with --kernel-rpm, too"
+    )]
+    MissingPart {
+        path: PathBuf,
+        package: String,
+        missing: String,
+    },
+    /// Two of the packages have the same file: the same package was given twice, or two
+    /// builds of the same version. Give each package once.
+    #[error("{path}: expected files that no other package has, found {file} again")]
+    Twice {
+        path: PathBuf,
+        /// The path in the package.
+        file: String,
+    },
+    /// The system does not say which kernel it runs.
+    #[error("cannot find out the release of the running kernel")]
+    Uname(#[source] std::io::Error),
     /// A package or directory lacks the kernel image or the modules.
     #[error("{within}: expected {expected}, found {found}")]
     NotFound {
@@ -91,7 +133,7 @@ pub enum KernelSourceError {
 }
 
 impl KernelSource {
-    /// Finds the kernel. A .deb is unpacked into a temporary directory. The error
+    /// Finds the kernel. Packages are unpacked into a temporary directory. The error
     /// says what is missing and how to get it.
     pub fn resolve(&self) -> Result<Kernel, KernelSourceError> {
         match self {
@@ -99,10 +141,35 @@ impl KernelSource {
                 let release = debian_package::installed_release(name)?;
                 directory::find(Path::new("/"), Some(&release), None)
             }
-            Self::Deb(path) => debian_package::resolve(path),
+            Self::Debs(paths) => debian_package::resolve(paths),
+            Self::Rpms { paths, release } => rpm_packages::resolve(paths, release.as_deref()),
+            Self::Running => running(),
             Self::Directory { path, release } => directory::find(path, release.as_deref(), None),
         }
     }
+}
+
+/// CoreOS and RHEL keep the image next to the modules. Debian has it in /boot.
+fn running() -> Result<Kernel, KernelSourceError> {
+    let name = nix::sys::utsname::uname();
+    let name = name.map_err(|error| KernelSourceError::Uname(error.into()))?;
+    let release = name.release().to_string_lossy().into_owned();
+    directory::find(Path::new("/"), Some(&release), None).map_err(|error| match error {
+        KernelSourceError::NotFound {
+            expected, found, ..
+        } => KernelSourceError::NotFound {
+            within: format!("running kernel {release}"),
+            expected,
+            found: found
+                + " -- in a container, give it the host's /usr/lib/modules (-v /usr/lib/modules:/usr/lib/modules:ro)",
+        },
+        error => error,
+    })
+}
+
+fn names(paths: &[PathBuf]) -> String {
+    let names = paths.iter().map(|path| path.display().to_string());
+    names.collect::<Vec<_>>().join(", ")
 }
 
 impl Kernel {

@@ -2,7 +2,8 @@
 //!
 //! [`build`] combines what the other modules find and write. Nothing here needs
 //! root or a network. The library runs neither `depmod` nor `cpio` nor a
-//! compressor; only [`kernel_source`] runs other programs, those of dpkg and apt.
+//! compressor; only [`kernel_source`] runs other programs, those of dpkg and apt, and it
+//! reads RPM packages by itself.
 
 pub mod agent_binary;
 pub mod build;

@@ -294,10 +294,14 @@ fn selector(
 }
 
 fn below(tree: &ModuleTree, directory: &str) -> BTreeSet<String> {
+    // RHEL 8 and 9 have the drivers of kernel-modules-extra below `extra/`.
     let is_below = |path: &str| {
-        path.strip_prefix("kernel/")
-            .unwrap_or(path)
-            .starts_with(directory)
+        let top = ["kernel/", "extra/"];
+        let path = top
+            .into_iter()
+            .find_map(|top| path.strip_prefix(top))
+            .unwrap_or(path);
+        path.starts_with(directory)
     };
     tree.names()
         .filter(|name| tree.path_of(name).is_some_and(is_below))

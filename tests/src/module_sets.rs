@@ -96,7 +96,7 @@ pub(crate) struct Debian {
 impl Debian {
     pub(crate) fn new() -> Self {
         let deb = artifacts::generic_kernel_deb().unwrap();
-        let kernel = KernelSource::Deb(deb).resolve().unwrap();
+        let kernel = KernelSource::Debs(vec![deb]).resolve().unwrap();
         let tree = ModuleTree::open(&kernel.modules).unwrap();
         let set = ModuleSet::built_in("server").unwrap();
         let server = tree.closure(set.select(&tree).unwrap()).unwrap();

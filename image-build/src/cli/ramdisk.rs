@@ -43,8 +43,8 @@ pub(crate) struct RamdiskArguments {
     pub(crate) agent: PathBuf,
     #[command(flatten)]
     kernel: KernelArguments,
-    /// Kernel version to use if --kernel-dir has several
-    #[arg(long, value_name = "VERSION", conflicts_with_all = ["kernel_package", "kernel_deb"], help_heading = KERNEL)]
+    /// Kernel version to use if --kernel-dir or --kernel-rpm has several
+    #[arg(long, value_name = "VERSION", conflicts_with_all = ["kernel_package", "kernel_deb", "kernel_running"], help_heading = KERNEL)]
     kernel_release: Option<String>,
     /// vm, server, or a file of module names
     #[arg(long, value_name = "SET", default_value = "vm")]
@@ -88,34 +88,45 @@ pub(crate) struct KernelArguments {
     /// An installed Debian package (linux-image-amd64)
     #[arg(long, value_name = "NAME", help_heading = KERNEL)]
     pub(crate) kernel_package: Option<String>,
-    /// A kernel's .deb file
-    #[arg(long, value_name = "FILE", help_heading = KERNEL)]
-    pub(crate) kernel_deb: Option<PathBuf>,
+    /// A kernel's .deb file, or several that make it up
+    #[arg(long, value_name = "FILE", num_args = 1.., help_heading = KERNEL)]
+    pub(crate) kernel_deb: Vec<PathBuf>,
+    /// kernel-core and kernel-modules, as .rpm files
+    #[arg(long, value_name = "FILE", num_args = 1.., help_heading = KERNEL)]
+    pub(crate) kernel_rpm: Vec<PathBuf>,
     /// A directory with vmlinuz and lib/modules/VERSION
     #[arg(long, value_name = "DIR", help_heading = KERNEL)]
     pub(crate) kernel_dir: Option<PathBuf>,
+    /// The kernel that this machine runs
+    #[arg(long, help_heading = KERNEL)]
+    pub(crate) kernel_running: bool,
 }
 
 impl RamdiskArguments {
     pub(crate) fn kernel(&self) -> Result<KernelSource> {
         let kernel = &self.kernel;
-        match (
-            &kernel.kernel_package,
-            &kernel.kernel_deb,
-            &kernel.kernel_dir,
-        ) {
-            (Some(name), _, _) => Ok(KernelSource::InstalledPackage(name.clone())),
-            (_, Some(path), _) => Ok(KernelSource::Deb(path.clone())),
-            (_, _, Some(path)) => {
-                let release = self.kernel_release.clone();
-                Ok(KernelSource::Directory {
-                    path: path.clone(),
-                    release,
-                })
-            }
-            _ => Err(anyhow!(
-                "expected a kernel: --kernel-package, --kernel-deb or --kernel-dir"
+        let release = || self.kernel_release.clone();
+        if let Some(name) = &kernel.kernel_package {
+            return Ok(KernelSource::InstalledPackage(name.clone()));
+        }
+        if let Some(path) = &kernel.kernel_dir {
+            return Ok(KernelSource::Directory {
+                path: path.clone(),
+                release: release(),
+            });
+        }
+        if kernel.kernel_running {
+            return Ok(KernelSource::Running);
+        }
+        match (kernel.kernel_deb.as_slice(), kernel.kernel_rpm.as_slice()) {
+            ([], []) => Err(anyhow!(
+                "expected a kernel: --kernel-package, --kernel-deb, --kernel-rpm, --kernel-dir or --kernel-running"
             )),
+            ([], paths) => Ok(KernelSource::Rpms {
+                paths: paths.to_vec(),
+                release: release(),
+            }),
+            (paths, _) => Ok(KernelSource::Debs(paths.to_vec())),
         }
     }
 

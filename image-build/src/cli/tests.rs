@@ -39,6 +39,14 @@ fn one_kernel_and_no_more() {
         ("--kernel-dir d --kernel-release 6.1", true),
         ("--kernel-deb k.deb --kernel-release 6.1", false),
         ("--kernel-deb k.deb --kernel-dir d", false),
+        ("--kernel-deb binary.deb modules.deb", true),
+        ("--kernel-rpm core.rpm modules.rpm", true),
+        ("--kernel-rpm core.rpm --kernel-rpm modules.rpm", true),
+        ("--kernel-rpm core.rpm --kernel-release 6.1", true),
+        ("--kernel-rpm core.rpm --kernel-deb k.deb", false),
+        ("--kernel-running", true),
+        ("--kernel-running --kernel-release 6.1", false),
+        ("--kernel-running --kernel-dir d", false),
     ] {
         assert_eq!(parse(&format!("{line} {kernel}")).is_ok(), good, "{kernel}");
     }

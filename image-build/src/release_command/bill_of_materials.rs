@@ -103,15 +103,26 @@ impl Bill {
         let kernel = &release.ingredients.kernel;
         let kind = Kind::OperatingSystem;
         let package = match source {
-            KernelSource::Deb(path) => {
-                Some(Component::of_debian_file(kind, &DebianPackage::read(path)?))
+            KernelSource::Debs(paths) => {
+                let packages = paths.iter().map(|path| DebianPackage::read(path));
+                let mut packages = packages.collect::<Result<Vec<_>, _>>()?.into_iter();
+                let first = packages.next();
+                for package in packages {
+                    self.add(Part::Kernel, Component::of_debian_file(kind, &package));
+                }
+                first.map(|package| Component::of_debian_file(kind, &package))
             }
             KernelSource::InstalledPackage(_) => {
-                let paths = [format!("/boot/vmlinuz-{}", kernel.release)];
+                let paths = [
+                    format!("/boot/vmlinuz-{}", kernel.release),
+                    format!("/usr/lib/modules/{}/vmlinuz", kernel.release),
+                ];
                 let owner = dpkg::owners(&paths).into_values().next();
                 owner.map(|package| package.component(kind))
             }
-            KernelSource::Directory { .. } => None,
+            KernelSource::Rpms { .. } | KernelSource::Running | KernelSource::Directory { .. } => {
+                None
+            }
         };
         let mut component = package.unwrap_or_else(|| {
             let reference = format!("kernel:{}", kernel.release);

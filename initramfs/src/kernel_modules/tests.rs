@@ -163,6 +163,10 @@ fn drivers_outside_the_selection_are_listed_with_their_devices() {
             ),
             ("kernel/drivers/net/mii.ko", ""),
             (
+                "extra/drivers/net/ethernet/dlink/sundance.ko",
+                "alias=pci:v00001186d00001002sv*sd*bc*sc*i*",
+            ),
+            (
                 "kernel/drivers/gpu/drm/ast/ast.ko",
                 "alias=pci:v00001A03d00002000sv*sd*bc*sc*i*",
             ),
@@ -170,13 +174,13 @@ fn drivers_outside_the_selection_are_listed_with_their_devices() {
         &[],
     );
     let selection = tree.closure(["igb".to_owned()]).unwrap();
-    let device = DevicePattern::Pci {
-        vendor: 0x8086,
-        device: 0x1209,
+    let driver = |name: &str, vendor, device| LeftOutModule {
+        name: name.to_owned(),
+        devices: vec![DevicePattern::Pci { vendor, device }],
     };
-    let e100 = LeftOutModule {
-        name: "e100".to_owned(),
-        devices: vec![device],
-    };
-    assert_eq!(tree.left_out(&selection).unwrap(), [e100]);
+    let expected = [
+        driver("e100", 0x8086, 0x1209),
+        driver("sundance", 0x1186, 0x1002),
+    ];
+    assert_eq!(tree.left_out(&selection).unwrap(), expected);
 }

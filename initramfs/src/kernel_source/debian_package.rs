@@ -1,7 +1,8 @@
 //! Asks dpkg and apt about kernel packages. Never downloads or installs
 //! anything.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use super::{Kernel, KernelSourceError, directory};
@@ -9,7 +10,11 @@ use crate::free_space;
 use crate::path_error::PathError;
 use crate::temporary::{self, TemporaryPath};
 
-/// The release of the kernel that an installed package has put into /boot. A meta
+/// How far a kernel is from a meta package: `linux-image-amd64` depends on
+/// `linux-image-VERSION`, and after Debian 13 that on `linux-binary-VERSION`.
+const MAX_DEPENDENCIES: usize = 3;
+
+/// The release of the kernel that an installed package has put into the system. A meta
 /// package has none, but depends on the package that does.
 pub(super) fn installed_release(name: &str) -> Result<String, KernelSourceError> {
     if !is_package_name(name) {
@@ -19,14 +24,21 @@ pub(super) fn installed_release(name: &str) -> Result<String, KernelSourceError>
             found: "another kind of text".to_owned(),
         });
     }
-    if let Some(release) = release_in_files(name)? {
-        return Ok(release);
-    }
-    let depends = run("dpkg-query", "dpkg", &["-W", "-f", "${Depends}", name])?;
-    for dependency in kernel_packages(&String::from_utf8_lossy(&depends.stdout)) {
-        if let Some(release) = release_in_files(&dependency)? {
-            return Ok(release);
+    let mut packages = BTreeSet::from([name.to_owned()]);
+    for _ in 0..=MAX_DEPENDENCIES {
+        let mut needed = BTreeSet::new();
+        for package in &packages {
+            if let Some(release) = release_in_files(package)? {
+                return Ok(release);
+            }
+            let depends = run(
+                "dpkg-query",
+                "dpkg",
+                &["-W", "-f", "${Depends}", package.as_str()],
+            )?;
+            needed.extend(kernel_packages(&String::from_utf8_lossy(&depends.stdout)));
         }
+        packages = needed;
     }
     Err(KernelSourceError::NotInstalled {
         name: name.to_owned(),
@@ -34,48 +46,63 @@ pub(super) fn installed_release(name: &str) -> Result<String, KernelSourceError>
     })
 }
 
-/// Unpacks a .deb and finds the kernel in it.
-pub(super) fn resolve(path: &Path) -> Result<Kernel, KernelSourceError> {
-    let metadata = path.metadata();
-    let metadata = metadata.map_err(PathError::new("cannot open kernel package", path))?;
-    if !metadata.is_file() {
-        return Err(KernelSourceError::NotFound {
-            within: path.display().to_string(),
-            expected: "a kernel package (.deb)".to_owned(),
-            found: "no regular file".to_owned(),
-        });
+/// Unpacks the packages and finds the kernel in them.
+pub(super) fn resolve(paths: &[PathBuf]) -> Result<Kernel, KernelSourceError> {
+    let mut needed: u64 = 0;
+    for path in paths {
+        let metadata = path.metadata();
+        let metadata = metadata.map_err(PathError::new("cannot open kernel package", path))?;
+        if !metadata.is_file() {
+            return Err(KernelSourceError::NotFound {
+                within: path.display().to_string(),
+                expected: "a kernel package (.deb)".to_owned(),
+                found: "no regular file".to_owned(),
+            });
+        }
+        let kib: u64 = field(path, "Installed-Size")?.parse().unwrap_or_default();
+        needed = needed.saturating_add(kib.saturating_mul(1024));
     }
-    let temporary = std::env::temp_dir();
-    let kib: Option<u64> = field(path, "Installed-Size")?.parse().ok();
-    let needed = kib
-        .and_then(|kib| kib.checked_mul(1024))
-        .unwrap_or_default();
-    free_space::require(&temporary, needed, &format!("unpacking {}", path.display()))?;
-    let unpacked = unpack(path)?;
+    let named = super::names(paths);
+    free_space::require(&std::env::temp_dir(), needed, &format!("unpacking {named}"))?;
+    let unpacked = TemporaryPath::directory("landfall-kernel-")
+        .map_err(PathError::new("cannot make", std::env::temp_dir()))?;
+    for path in paths {
+        unpack_deb(path, unpacked.path())?;
+    }
     let top = unpacked.path().to_owned();
     directory::find(&top, None, Some(unpacked)).map_err(|error| match error {
-        // Name the .deb in the error, because the user does not know the temporary
+        // Name the packages in the error, because the user does not know the temporary
         // directory.
         KernelSourceError::NotFound {
             expected, found, ..
         } => KernelSourceError::NotFound {
-            within: path.display().to_string(),
+            within: named,
             expected,
-            found: found + &needed_package(path),
+            found: found + &needed_packages(paths),
         },
         error => error,
     })
 }
 
-/// Text to add to the error if a .deb holds no kernel. linux-image-amd64, for
+/// Text to add to the error if the packages hold no kernel. linux-image-amd64, for
 /// example, only depends on the package that holds one.
-fn needed_package(path: &Path) -> String {
-    let depends = field(path, "Depends").unwrap_or_default();
-    match kernel_packages(&depends).first() {
-        Some(package) => {
-            format!(" -- it only depends on {package}; fetch that one (apt-get download {package})")
+fn needed_packages(paths: &[PathBuf]) -> String {
+    let depends = paths.iter().map(|path| field(path, "Depends"));
+    let depends: Vec<String> = depends.flatten().collect();
+    let mut needed = kernel_packages(&depends.join(", "));
+    let given: Vec<String> = (paths.iter())
+        .flat_map(|path| field(path, "Package"))
+        .collect();
+    needed.retain(|package| !given.contains(package));
+    match needed.as_slice() {
+        [] => String::new(),
+        [one] => format!(" -- it only depends on {one}; fetch that one (apt-get download {one})"),
+        several => {
+            let several = several.join(" ");
+            format!(
+                " -- the kernel is in other packages; fetch them (apt-get download {several}), and give all with --kernel-deb"
+            )
         }
-        None => String::new(),
     }
 }
 
@@ -84,13 +111,6 @@ fn field(path: &Path, name: &str) -> Result<String, KernelSourceError> {
     let path = path.to_string_lossy();
     let output = run("dpkg-deb", "dpkg", &["-f", &path, name])?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-fn unpack(path: &Path) -> Result<TemporaryPath, KernelSourceError> {
-    let directory = TemporaryPath::directory("landfall-kernel-")
-        .map_err(PathError::new("cannot make", std::env::temp_dir()))?;
-    unpack_deb(path, directory.path())?;
-    Ok(directory)
 }
 
 /// Runs `dpkg-deb -x`, which runs nothing in the package.
@@ -131,8 +151,17 @@ fn release_in_files(package: &str) -> Result<Option<String>, KernelSourceError> 
     let release = String::from_utf8_lossy(&listing.stdout)
         .lines()
         .filter(|path| Path::new(path).is_file())
-        .find_map(|path| path.strip_prefix("/boot/vmlinuz-").map(str::to_owned));
+        .find_map(release_of_image);
     Ok(release)
+}
+
+/// Debian's kernel is in /boot, and after Debian 13 in the directory of its modules.
+fn release_of_image(path: &str) -> Option<String> {
+    let release = path.strip_prefix("/boot/vmlinuz-").or_else(|| {
+        let path = path.strip_prefix("/usr").unwrap_or(path);
+        path.strip_prefix("/lib/modules/")?.strip_suffix("/vmlinuz")
+    });
+    release.map(str::to_owned)
 }
 
 fn advice(name: &str) -> String {
@@ -174,8 +203,16 @@ fn kernel_packages(depends: &str) -> Vec<String> {
         .collect()
 }
 
+/// Whether the package is a kernel or a part of one. `linux-base` without a version is
+/// none.
 fn is_kernel(package: &str) -> bool {
-    package.starts_with("linux-image-") && is_package_name(package)
+    let is_part = |prefix: &str| {
+        let version = package.strip_prefix(prefix);
+        version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let parts = ["linux-binary-", "linux-modules-", "linux-base-"];
+    let is_kernel = package.starts_with("linux-image-") || parts.into_iter().any(is_part);
+    is_kernel && is_package_name(package)
 }
 
 /// Whether the text is a valid package name (Debian Policy 5.6.1). Options and
@@ -219,6 +256,10 @@ mod tests {
                 "kmod, linux-base (>= 4.3~) | linux-image-x",
                 &["linux-image-x"],
             ),
+            (
+                "linux-base-7.1-amd64 (= 7.1-1), linux-binary-7.1-amd64 (= 7.1-1)",
+                &["linux-base-7.1-amd64", "linux-binary-7.1-amd64"],
+            ),
         ] {
             assert_eq!(kernel_packages(field), expected, "{field}");
         }
@@ -228,7 +269,7 @@ mod tests {
     fn a_package_file_that_is_missing_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let missing = directory.path().join("none.deb");
-        let error = resolve(&missing).unwrap_err();
+        let error = resolve(std::slice::from_ref(&missing)).unwrap_err();
         let source = std::error::Error::source(&error).map(ToString::to_string);
         assert_eq!(
             (error.to_string(), source.as_deref()),
@@ -237,7 +278,9 @@ mod tests {
                 Some("No such file or directory (os error 2)")
             )
         );
-        let error = resolve(directory.path()).unwrap_err().to_string();
+        let error = resolve(&[directory.path().to_owned()])
+            .unwrap_err()
+            .to_string();
         assert_eq!(
             error,
             format!(
@@ -245,6 +288,19 @@ mod tests {
                 directory.path().display()
             )
         );
+    }
+
+    #[test]
+    fn a_kernel_is_known_by_its_image() {
+        for (path, release) in [
+            ("/boot/vmlinuz-6.1.0-56-amd64", Some("6.1.0-56-amd64")),
+            ("/usr/lib/modules/7.1-amd64/vmlinuz", Some("7.1-amd64")),
+            ("/lib/modules/7.1-amd64/vmlinuz", Some("7.1-amd64")),
+            ("/usr/lib/modules/7.1-amd64/modules.order", None),
+            ("/boot/config-6.1.0-56-amd64", None),
+        ] {
+            assert_eq!(release_of_image(path).as_deref(), release, "{path}");
+        }
     }
 
     #[test]

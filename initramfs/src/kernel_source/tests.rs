@@ -159,7 +159,7 @@ fn a_deb_is_unpacked_and_removed_again() {
         String::from_utf8_lossy(&built.stderr)
     );
 
-    let kernel = KernelSource::Deb(deb).resolve().unwrap();
+    let kernel = KernelSource::Debs(vec![deb]).resolve().unwrap();
     assert_eq!(kernel.release, "6.1");
     let image = kernel.image.clone();
     assert!(image.is_file());
@@ -170,11 +170,11 @@ fn a_deb_is_unpacked_and_removed_again() {
 #[test]
 fn bad_debs() {
     let dir = layout("bad.deb=none");
-    let error = KernelSource::Deb(dir.path().join("bad.deb"))
+    let error = KernelSource::Debs(vec![dir.path().join("bad.deb")])
         .resolve()
         .unwrap_err();
     assert!(matches!(error, KernelSourceError::BadDeb { .. }), "{error}");
-    let error = KernelSource::Deb(dir.path().join("gone.deb"))
+    let error = KernelSource::Debs(vec![dir.path().join("gone.deb")])
         .resolve()
         .unwrap_err();
     assert!(matches!(error, KernelSourceError::Path(_)), "{error}");

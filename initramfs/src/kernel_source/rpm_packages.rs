@@ -1,0 +1,174 @@
+//! Unpacks the kernel packages of RHEL, CentOS Stream and Fedora.
+//!
+//! They divide a kernel: `kernel-core` has the image, `kernel-modules-core`,
+//! `kernel-modules` and `kernel-modules-extra` have the drivers.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use super::{Kernel, KernelSourceError, directory};
+use crate::free_space;
+use crate::newc::Member;
+use crate::path_error::PathError;
+use crate::rpm::{Package, Payload, RpmError};
+use crate::temporary::TemporaryPath;
+
+/// The end of the names by which kernel packages need each other, such as
+/// `kernel-modules-core-uname-r` (redhat/kernel.spec of the kernel-ark tree).
+const SAME_KERNEL: &str = "-uname-r";
+
+type KernelPackage = Package<BufReader<File>>;
+
+pub(super) fn resolve(
+    paths: &[PathBuf],
+    release: Option<&str>,
+) -> Result<Kernel, KernelSourceError> {
+    let packages = paths.iter().map(|path| Ok((path.as_path(), open(path)?)));
+    let packages: Vec<(&Path, KernelPackage)> =
+        packages.collect::<Result<_, KernelSourceError>>()?;
+    require_all_parts(&packages)?;
+    let sizes = packages
+        .iter()
+        .map(|(_, package)| package.installed_bytes());
+    let needed = sizes.fold(0, u64::saturating_add);
+    let named = super::names(paths);
+    free_space::require(&std::env::temp_dir(), needed, &format!("unpacking {named}"))?;
+    let unpacked = TemporaryPath::directory("landfall-kernel-")
+        .map_err(PathError::new("cannot make", std::env::temp_dir()))?;
+    let top = unpacked.path().to_owned();
+    for (path, package) in packages {
+        unpack(path, package, &top)?;
+    }
+    directory::find(&top, release, Some(unpacked)).map_err(|error| match error {
+        // The user does not know the temporary directory.
+        KernelSourceError::NotFound {
+            expected, found, ..
+        } => KernelSourceError::NotFound {
+            within: named,
+            expected,
+            found,
+        },
+        error => error,
+    })
+}
+
+fn bad(path: &Path) -> impl FnOnce(RpmError) -> KernelSourceError {
+    move |source| KernelSourceError::BadRpm {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn open(path: &Path) -> Result<KernelPackage, KernelSourceError> {
+    let file = File::open(path).map_err(PathError::new("cannot open kernel package", path))?;
+    Package::open(BufReader::new(file)).map_err(bad(path))
+}
+
+/// Fails if a package needs a part of the kernel that none of the others is. Without its
+/// modules a kernel boots, and finds neither disk nor network.
+fn require_all_parts(packages: &[(&Path, KernelPackage)]) -> Result<(), KernelSourceError> {
+    let all = packages.iter();
+    let provided: BTreeSet<&String> = all.flat_map(|(_, package)| package.provides()).collect();
+    for (path, package) in packages {
+        let mut needs = package.requires().iter();
+        // A condition in parentheses does not end like this.
+        if let Some(missing) =
+            needs.find(|need| need.ends_with(SAME_KERNEL) && !provided.contains(need))
+        {
+            return Err(KernelSourceError::MissingPart {
+                path: path.to_path_buf(),
+                package: package.name().to_owned(),
+                missing: missing.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Writes the kernel and its modules below `top`.
+fn unpack(path: &Path, package: KernelPackage, top: &Path) -> Result<(), KernelSourceError> {
+    let mut payload = package.payload().map_err(bad(path))?;
+    // The names of a file with several names. The archive has its content at the last.
+    let mut other_names: HashMap<u32, Vec<PathBuf>> = HashMap::new();
+    while let Some(member) = payload.next_member().map_err(bad(path))? {
+        let Some(file) = place(&member) else {
+            continue;
+        };
+        let to = top.join(&file);
+        if to.exists() {
+            return Err(KernelSourceError::Twice {
+                path: path.to_owned(),
+                file,
+            });
+        }
+        if member.links > 1 && member.size == 0 {
+            other_names.entry(member.inode).or_default().push(to);
+            continue;
+        }
+        write(&mut payload, &to).map_err(|error| match error {
+            Fault::Payload(source) => bad(path)(RpmError::Io {
+                part: "payload",
+                source,
+            }),
+            Fault::Output(error) => error.into(),
+        })?;
+        if member.links > 1 {
+            for name in other_names.remove(&member.inode).unwrap_or_default() {
+                let linked = make_parent(&name).and_then(|()| {
+                    fs::hard_link(&to, &name).map_err(PathError::new("cannot write", &name))
+                });
+                linked?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where a file of the package belongs, if the builder needs it: `lib/modules/...` or
+/// `boot/...`. Links are not needed: `build` and `source` lead to other packages.
+fn place(member: &Member) -> Option<String> {
+    if !member.is_file() {
+        return None;
+    }
+    let name = member.name.strip_prefix('.').unwrap_or(&member.name);
+    let name = name.strip_prefix('/').unwrap_or(name);
+    // Packages of one kernel may name the directory either way.
+    let name = name.strip_prefix("usr/").unwrap_or(name);
+    let is_plain = |part: &str| !matches!(part, "" | "." | "..");
+    let is_wanted = name.starts_with("lib/modules/") || name.starts_with("boot/");
+    (is_wanted && name.split('/').all(is_plain)).then(|| name.to_owned())
+}
+
+/// Which of the two files a copy failed on.
+enum Fault {
+    Payload(io::Error),
+    Output(PathError),
+}
+
+fn write(payload: &mut Payload, to: &Path) -> Result<(), Fault> {
+    use std::io::{Read as _, Write as _};
+    make_parent(to).map_err(Fault::Output)?;
+    let failed = || PathError::new("cannot write", to);
+    let mut file = File::create_new(to).map_err(|error| Fault::Output(failed()(error)))?;
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let read = match payload.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Fault::Payload(error)),
+        };
+        let written = file.write_all(&buffer[..read]);
+        written.map_err(|error| Fault::Output(failed()(error)))?;
+    }
+}
+
+fn make_parent(path: &Path) -> Result<(), PathError> {
+    let parent = path.parent().unwrap_or(path);
+    fs::create_dir_all(parent).map_err(PathError::new("cannot make", parent))
+}
+
+#[cfg(test)]
+mod tests;

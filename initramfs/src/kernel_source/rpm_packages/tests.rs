@@ -1,0 +1,124 @@
+use tempfile::TempDir;
+
+use super::*;
+use crate::kernel_image::tests::bz_image;
+use crate::rpm::tests::{EMPTY, Rpm};
+
+const CORE: Rpm<'_> = Rpm {
+    requires: &["kernel-modules-core-uname-r", "(linux-firmware if x)"],
+    provides: &["kernel-core", "kernel-uname-r"],
+    ..EMPTY
+};
+
+const MODULES: Rpm<'_> = Rpm {
+    name: "kernel-modules-core",
+    requires: &["kernel-uname-r"],
+    provides: &["kernel-modules-core", "kernel-modules-core-uname-r"],
+    files: &[
+        ("./usr/lib/modules/6.1/kernel/a.ko.xz", b"a"),
+        ("./usr/lib/modules/6.1/../../b.ko", b"b"),
+        ("./usr/share/licenses/c", b"c"),
+    ],
+};
+
+/// Resolves these packages. Returns the files below the temporary directory.
+fn resolve_all(packages: &[Vec<u8>]) -> Result<(Kernel, TempDir), String> {
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = (0..packages.len())
+        .map(|number| directory.path().join(format!("{number}.rpm")))
+        .collect();
+    for (path, bytes) in paths.iter().zip(packages) {
+        fs::write(path, bytes).unwrap();
+    }
+    match resolve(&paths, None) {
+        Ok(kernel) => Ok((kernel, directory)),
+        Err(error) => {
+            let at = format!("{}/", directory.path().display());
+            Err(error.to_string().replace(&at, ""))
+        }
+    }
+}
+
+fn core() -> Vec<u8> {
+    let image = bz_image("6.1");
+    let files = [
+        ("./lib/modules/6.1/vmlinuz", image.as_slice()),
+        ("./lib/modules/6.1/config", b"CONFIG_MODULES=y\n"),
+        ("./lib/modules/6.1/modules.builtin", b""),
+    ];
+    Rpm {
+        files: &files,
+        ..CORE
+    }
+    .bytes()
+}
+
+#[test]
+fn a_kernel_in_several_packages() {
+    let (kernel, _packages) = resolve_all(&[core(), MODULES.bytes()]).unwrap();
+    assert_eq!(kernel.release, "6.1");
+    assert!(kernel.image.ends_with("lib/modules/6.1/vmlinuz"));
+    assert!(
+        kernel
+            .config
+            .is_some_and(|path| path.ends_with("6.1/config"))
+    );
+    let module = kernel.modules.join("kernel/a.ko.xz");
+    assert_eq!(fs::read(&module).unwrap(), b"a");
+    let top = kernel.modules.ancestors().nth(3).unwrap();
+    assert!(!top.join("usr").exists() && !top.join("b.ko").exists());
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    for (packages, expected) in [
+        (
+            vec![core()],
+            "0.rpm: kernel-core needs `kernel-modules-core-uname-r`, which none of the packages provides -- give that package with --kernel-rpm, too",
+        ),
+        (
+            vec![core(), MODULES.bytes(), MODULES.bytes()],
+            "2.rpm: expected files that no other package has, found lib/modules/6.1/kernel/a.ko.xz again",
+        ),
+        (
+            vec![EMPTY.bytes()],
+            "0.rpm: expected a module tree (lib/modules/VERSION), found none",
+        ),
+        (vec![b"text".to_vec()], "cannot read RPM package 0.rpm"),
+    ] {
+        assert_eq!(resolve_all(&packages).unwrap_err(), expected);
+    }
+}
+
+/// In cpio the content of a file with two names is at the last one.
+#[test]
+fn a_file_with_two_names() {
+    let mut archive = crate::newc::Writer::new(Vec::new());
+    let header = crate::newc::Header {
+        mode: 0o100_644,
+        ..Default::default()
+    };
+    let mut starts = Vec::new();
+    let mut start = 0;
+    for (name, bytes) in [
+        ("./lib/modules/6.1/kernel/a.ko", &b""[..]),
+        ("./lib/modules/6.1/kernel/b.ko", b"module"),
+    ] {
+        archive
+            .member(name, header, bytes.len() as u64, bytes)
+            .unwrap();
+        starts.push(start);
+        start += crate::newc::member_len(name.len(), bytes.len());
+    }
+    let (mut archive, _) = archive.finish().unwrap();
+    for start in starts {
+        archive[start + 6..start + 14].copy_from_slice(b"00000007");
+        archive[start + 38..start + 46].copy_from_slice(b"00000002");
+    }
+    let modules = MODULES.around(&archive);
+    let (kernel, _packages) = resolve_all(&[core(), modules]).unwrap();
+    for name in ["a.ko", "b.ko"] {
+        let module = kernel.modules.join("kernel").join(name);
+        assert_eq!(fs::read(module).unwrap(), b"module");
+    }
+}
