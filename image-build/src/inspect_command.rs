@@ -106,9 +106,15 @@ fn area_line(name: &str, size: u64, files: &[String]) -> String {
 
 /// `is_whole`: the kernel can start it, and it does not only follow another ramdisk.
 fn ramdisk_lines(ramdisk: &RamdiskContent, is_whole: bool, lines: &mut Vec<String>) {
-    let packing = match &ramdisk.packing[..] {
+    let mut packings: Vec<&str> = Vec::new();
+    for packing in &ramdisk.packing {
+        if !packings.contains(packing) {
+            packings.push(packing);
+        }
+    }
+    let packing = match packings.as_slice() {
         [] => "none".to_owned(),
-        packing => packing.join(" + "),
+        packings => packings.join(" + "),
     };
     lines.push(format!(
         "  ramdisk  {} unpacked, packing {packing}",

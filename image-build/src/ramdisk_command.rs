@@ -91,6 +91,7 @@ pub(crate) fn build_ramdisk(
     report: &Report,
 ) -> Result<Summary> {
     let configuration = [&ingredients.site.files[..], &ingredients.hosts.files()].concat();
+    let cache = arguments.cache();
     let recipe = Recipe {
         agent: &arguments.agent,
         kernel: &ingredients.kernel,
@@ -100,6 +101,7 @@ pub(crate) fn build_ramdisk(
         configuration: &configuration,
         rescue_layer: ingredients.rescue_layer.as_ref(),
         compression: arguments.compress,
+        cache: cache.as_deref(),
         epoch: epoch::from_environment()?,
     };
     Ok(build::build(&recipe, output, &|text| report.stage(text))?)

@@ -1,8 +1,8 @@
 //! Builds one ramdisk file from the agent, a kernel and a module set.
 //!
 //! The same input gives the same bytes: paths are sorted, owners and inode numbers
-//! are fixed, the compressor's output does not depend on the number of cores, and
-//! every file time is [`Recipe::epoch`]. The epoch is 0 unless SOURCE_DATE_EPOCH is
+//! are fixed, the compressor's output depends neither on the number of cores nor on the
+//! cache, and every file time is [`Recipe::epoch`]. The epoch is 0 unless SOURCE_DATE_EPOCH is
 //! set. It is not the time of the newest input, because a file that was copied or
 //! checked out again is still the same input.
 
@@ -19,7 +19,7 @@ use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME, LEFT_OUT_NAME, LeftOut}
 use checks::{check_kernel, firmware_warnings, require_firmware};
 
 use crate::agent_binary::{self, AgentError};
-use crate::compress::{Compression, Compressor, padding_after};
+use crate::compress::Compression;
 use crate::digest_writer::{self, DigestWriter};
 use crate::file_tree::{Content, FileTree, Place, TreeError};
 use crate::firmware::{self, Firmware, FirmwareFiles, MissingFirmware, PackedFirmware};
@@ -34,6 +34,7 @@ use crate::newc;
 use crate::output_file::OutputFile;
 use crate::path_error::PathError;
 use crate::rescue_layer::RescueLayer;
+use crate::segments::{self, SegmentError};
 
 /// Records what the ramdisk was built from, for people and for `inspect`.
 pub const BUILD_FACTS: &str = "etc/landfall/build.json";
@@ -79,6 +80,8 @@ pub struct Recipe<'a> {
     /// Programs for users who log in to a machine in rescue.
     pub rescue_layer: Option<&'a RescueLayer>,
     pub compression: Compression,
+    /// Where the builder keeps compressed parts for the next build.
+    pub cache: Option<&'a Path>,
     /// The time of every file, in seconds since 1970.
     pub epoch: u32,
 }
@@ -127,6 +130,8 @@ pub enum BuildError {
     Tree(#[from] TreeError),
     #[error(transparent)]
     Archive(#[from] newc::WriteError),
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
     #[error(transparent)]
     Space(#[from] NoSpace),
     #[error(transparent)]
@@ -405,20 +410,24 @@ fn write(
     output: &mut OutputFile,
     summary: &mut Summary,
 ) -> Result<(), BuildError> {
-    let writing = || PathError::new("cannot write", &summary.path);
-    let digested = DigestWriter::new(BufWriter::new(output.file()));
-    let packer = Compressor::new(recipe.compression, digested).map_err(writing())?;
-    let mut archive = newc::Writer::new(packer);
-    archive.tree(tree, recipe.epoch)?;
-    let (packer, unpacked_bytes) = archive.finish()?;
-    let mut digested = packer.finish().map_err(writing())?;
-    let padding = padding_after(recipe.compression, digested.bytes());
-    digested.write_all(&padding).map_err(writing())?;
+    let path = output.path().to_owned();
+    let writing = || PathError::new("cannot write", &path);
+    let mut digested = DigestWriter::new(BufWriter::new(output.file()));
+    match recipe.compression {
+        Compression::None => {
+            let mut archive = newc::Writer::new(&mut digested);
+            archive.tree(tree, recipe.epoch)?;
+            (_, summary.unpacked_bytes) = archive.finish()?;
+        }
+        Compression::Zstd { level } => {
+            for segment in segments::pack_tree(tree, recipe.epoch, level, recipe.cache)? {
+                digested.write_all(&segment.bytes).map_err(writing())?;
+                summary.unpacked_bytes += segment.unpacked;
+            }
+        }
+    }
     digested.flush().map_err(writing())?;
-    let (bytes, sha256) = digested.finish();
-    summary.unpacked_bytes = unpacked_bytes;
-    summary.bytes = bytes;
-    summary.sha256 = sha256;
+    (summary.bytes, summary.sha256) = digested.finish();
     Ok(())
 }
 

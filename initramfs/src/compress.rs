@@ -6,9 +6,10 @@ mod segments;
 mod whole;
 
 use std::fmt;
-use std::io::{self, Write};
-use std::num::NonZero;
+use std::io;
 use std::str::FromStr;
+
+use zstd::zstd_safe::CParameter;
 
 pub use packing::Packing;
 pub(crate) use segments::XZ_MEMORY;
@@ -65,55 +66,19 @@ impl fmt::Display for Compression {
     }
 }
 
-/// A writer that compresses what is written to it.
-pub enum Compressor<W: Write> {
-    None(W),
-    Zstd(zstd::Encoder<'static, W>),
-}
-
-impl<W: Write> Compressor<W> {
-    /// Compresses into `out`. Fails if the compressor cannot allocate its memory.
-    pub fn new(compression: Compression, out: W) -> io::Result<Self> {
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        Self::with_workers(compression, out, u32::try_from(cores).unwrap_or(1))
-    }
-
-    /// The output does not depend on `workers`: zstd splits its input by size, not
-    /// by thread. Only 0, which selects the single-threaded code, would give other
-    /// bytes.
-    fn with_workers(compression: Compression, out: W, workers: u32) -> io::Result<Self> {
-        match compression {
-            Compression::None => Ok(Self::None(out)),
-            Compression::Zstd { level } => {
-                let mut encoder = zstd::Encoder::new(out, level)?;
-                encoder.multithread(workers.max(1))?;
-                encoder.include_checksum(true)?;
-                Ok(Self::Zstd(encoder))
-            }
-        }
-    }
-
-    /// Writes the remaining bytes and returns the output.
-    pub fn finish(self) -> io::Result<W> {
-        match self {
-            Self::None(out) => Ok(out),
-            Self::Zstd(encoder) => encoder.finish(),
-        }
-    }
-}
-
-impl<W: Write> Write for Compressor<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::None(out) => out.write(bytes),
-            Self::Zstd(encoder) => encoder.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::None(out) => out.flush(),
-            Self::Zstd(encoder) => encoder.flush(),
+/// Compresses an archive on one core, so the bytes do not depend on the number of cores.
+/// zstd divides the work by itself, too, but into parts of 32 MiB (level 19), which is too
+/// few for more than three cores.
+pub fn pack(compression: Compression, archive: &[u8]) -> io::Result<Vec<u8>> {
+    match compression {
+        Compression::None => Ok(archive.to_vec()),
+        Compression::Zstd { level } => {
+            let mut compressor = zstd::bulk::Compressor::new(level)?;
+            compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+            let mut packed = compressor.compress(archive)?;
+            // The buffer was as large as the archive.
+            packed.shrink_to_fit();
+            Ok(packed)
         }
     }
 }

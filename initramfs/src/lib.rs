@@ -26,6 +26,8 @@ pub mod parallel;
 pub mod path_error;
 pub mod rescue_layer;
 pub mod rpm;
+mod segment_cache;
+mod segments;
 pub mod temporary;
 pub mod unified_image;
 

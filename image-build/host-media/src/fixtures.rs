@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use landfall_initramfs::compress::{Compression, Compressor};
+use landfall_initramfs::compress::{self, Compression};
 use landfall_media_formats::areas::{Areas, DESCRIPTION, EMBED, IGNITION, KARGS};
 use landfall_media_formats::layout::{KERNEL, RAMDISK};
 
@@ -65,18 +65,15 @@ fn pattern(at: usize) -> u8 {
     ((at / 251) ^ (at % 251)) as u8
 }
 
-/// A ramdisk of one archive, packed as the builder packs it.
+/// A ramdisk of one archive in zstd.
 #[must_use]
 pub fn ramdisk() -> Vec<u8> {
-    use std::io::Write as _;
     let file = HostFile {
         path: "init".to_owned(),
         bytes: (0..50_000).map(pattern).collect::<Vec<u8>>().into(),
     };
     let archive = archive::write(&[file], None, 0).unwrap();
-    let mut out = Compressor::new(Compression::Zstd { level: 1 }, Vec::new()).unwrap();
-    out.write_all(&archive).unwrap();
-    out.finish().unwrap()
+    compress::pack(Compression::Zstd { level: 1 }, &archive).unwrap()
 }
 
 fn write(path: &Path, bytes: &[u8]) {

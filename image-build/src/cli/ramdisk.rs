@@ -79,6 +79,12 @@ pub(crate) struct RamdiskArguments {
     /// zstd:1 to zstd:19, or none
     #[arg(long, value_name = "HOW", default_value = "zstd:19")]
     pub(crate) compress: Compression,
+    /// Keep compressed parts here, not in ~/.cache
+    #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
+    cache_dir: Option<PathBuf>,
+    /// Compress everything again
+    #[arg(long)]
+    no_cache: bool,
 }
 
 /// Where the kernel comes from: one of these.
@@ -128,6 +134,24 @@ impl RamdiskArguments {
             }),
             (paths, _) => Ok(KernelSource::Debs(paths.to_vec())),
         }
+    }
+
+    /// Where compressed parts are kept: in the user's cache (XDG Base Directory
+    /// Specification), if the user has a home.
+    pub(crate) fn cache(&self) -> Option<PathBuf> {
+        if self.no_cache {
+            return None;
+        }
+        if let Some(directory) = &self.cache_dir {
+            return Some(directory.clone());
+        }
+        let absolute = |name: &str| {
+            let path = PathBuf::from(std::env::var_os(name)?);
+            path.is_absolute().then_some(path)
+        };
+        let caches = absolute("XDG_CACHE_HOME");
+        let caches = caches.or_else(|| Some(absolute("HOME")?.join(".cache")));
+        Some(caches?.join("landfall-image"))
     }
 
     pub(crate) fn module_set(&self) -> Result<ModuleSet> {

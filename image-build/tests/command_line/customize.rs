@@ -328,7 +328,7 @@ fn faults_leave_everything_as_it_was() {
         (&["foreign", "-o", "x", "--reset"], "expected a ramdisk"),
         (
             &["tree/initrd.img", "-o", "x", "--nmstate", "node1.yaml"],
-            "cannot customize tree/initrd.img: ramdisk at byte 0: expected a complete zstd archive: expected",
+            "cannot customize tree/initrd.img: ramdisk at byte ",
         ),
         (
             &["tree", "--in-place", "--nmstate", "node1.yaml"],

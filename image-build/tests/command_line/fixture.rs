@@ -57,6 +57,8 @@ impl Fixture {
         command
             .args(arguments)
             .current_dir(self.0.path())
+            // Not the cache of the user who runs the tests.
+            .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .env_remove("SOURCE_DATE_EPOCH");
         command
     }

@@ -169,15 +169,9 @@ fn the_archive_is_flat_and_holds_the_same_files() {
         fixture.inspect(ramdisk)["ramdisk"]["faults"],
         serde_json::json!([])
     );
-    // As a conductor unpacks a ramdisk from a registry.
-    let zstd = Command::new("zstd")
-        .args(["-d", "-q", "-c", ramdisk])
-        .current_dir(fixture.path("."))
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&zstd.stderr);
-    assert!(zstd.status.success(), "{told}");
-    assert!(zstd.stdout.starts_with(b"070701"));
+    // A conductor unpacks what begins as zstd, and then serves the large file.
+    let ramdisk = fs::read(fixture.path(ramdisk)).unwrap();
+    assert!(ramdisk.starts_with(b"070701"));
 }
 
 #[test]

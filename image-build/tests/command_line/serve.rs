@@ -199,7 +199,7 @@ fn what_cannot_be_served_ends_at_once() {
         ),
         (
             &[&good[..], &["--pxe", "tree"]].concat(),
-            "tree/initrd.img: ramdisk at byte 0: expected a complete zstd archive: ",
+            "tree/initrd.img: ramdisk at byte ",
         ),
         (
             &[&good[..], &["--karg", "a\"b"]].concat(),

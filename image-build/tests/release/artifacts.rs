@@ -141,12 +141,10 @@ fn ironic_gets_anonymous_tokens_only_with_a_file_for_secrets() {
     assert!(fs::read(fetched).unwrap() == upstream(ending));
 }
 
-/// A conductor unpacks what begins as zstd with zstd(1), which refuses bytes after
-/// the last frame.
+/// A conductor unpacks what begins as zstd, and then serves a file that is five times as
+/// large.
 #[test]
-fn zstd_unpacks_the_ramdisk() {
+fn a_conductor_leaves_the_ramdisk_as_it_is() {
     let ramdisk = release().join("dib/files/ipa-centos9-master.initramfs");
-    run(Command::new("zstd")
-        .args(["--test", "--quiet"])
-        .arg(ramdisk));
+    assert!(fs::read(ramdisk).unwrap().starts_with(b"070701"));
 }

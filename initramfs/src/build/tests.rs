@@ -9,6 +9,7 @@ struct Fixture {
     kernel: Kernel,
     configuration: Vec<ConfigurationFile>,
     rescue_layer: Option<RescueLayer>,
+    compression: Compression,
 }
 
 /// A kernel with two modules, one of which declares firmware, and an agent that
@@ -51,7 +52,29 @@ fn fixture(config: Option<&str>) -> Fixture {
         kernel,
         configuration: Vec::new(),
         rescue_layer: None,
+        compression: Compression::Zstd { level: 3 },
     }
+}
+
+/// The archives of a ramdisk, one after the other.
+fn archives(file: &[u8]) -> Vec<u8> {
+    let segments = unpack_segments(file, 1 << 20).unwrap();
+    segments
+        .into_iter()
+        .flat_map(|segment| segment.archive)
+        .collect()
+}
+
+/// The entries of all archives of a ramdisk.
+fn entries(archives: &[u8]) -> Vec<newc::Entry<'_>> {
+    let mut entries = Vec::new();
+    let mut rest = archives;
+    while !rest.is_empty() {
+        let mut reader = newc::Reader::new(rest);
+        entries.extend(reader.by_ref().map(Result::unwrap));
+        rest = &rest[reader.consumed()..];
+    }
+    entries
 }
 
 impl Fixture {
@@ -74,7 +97,8 @@ impl Fixture {
             allow_missing_firmware: false,
             configuration: &self.configuration,
             rescue_layer: self.rescue_layer.as_ref(),
-            compression: Compression::Zstd { level: 3 },
+            compression: self.compression,
+            cache: None,
             epoch,
         };
         let mut output = OutputFile::create(&self.dir.path().join(name), false)?;
@@ -114,12 +138,9 @@ fn what_is_in_the_ramdisk_and_in_which_order() {
         "kernel 6.1-t has no config file: the options that the ramdisk needs are not checked";
     assert_eq!(summary.warnings, [no_config, gone]);
 
-    let segments = unpack_segments(&file, 1 << 20).unwrap();
-    assert_eq!(segments.len(), 1);
-    assert_eq!(segments[0].archive.len() as u64, summary.unpacked_bytes);
-    let entries: Vec<_> = newc::Reader::new(&segments[0].archive)
-        .collect::<Result<_, _>>()
-        .unwrap();
+    let archives = archives(&file);
+    assert_eq!(archives.len() as u64, summary.unpacked_bytes);
+    let entries = entries(&archives);
     assert!(entries.iter().all(|entry| entry.mtime == 7));
     let files: Vec<&str> = entries
         .iter()
@@ -131,11 +152,11 @@ fn what_is_in_the_ramdisk_and_in_which_order() {
         "etc/coreos-live-initramfs",
         "etc/coreos/features.json",
         "etc/landfall/build.json",
+        "lib/modules/6.1-t/landfall.index",
+        "lib/modules/6.1-t/landfall.left-out",
         "lib/firmware/h/a.bin",
         "lib/modules/6.1-t/kernel/fs/xfs/xfs.ko",
         "lib/modules/6.1-t/kernel/lib/helper.ko",
-        "lib/modules/6.1-t/landfall.index",
-        "lib/modules/6.1-t/landfall.left-out",
         "etc/landfall/complete",
     ];
     assert_eq!(files, expected);
@@ -170,10 +191,8 @@ fn the_sites_configuration_is_for_root_only() {
         summary.configuration,
         ["etc/landfall/site.conf", "etc/landfall/ca.pem"]
     );
-    let segments = unpack_segments(&fixture.read("out"), 1 << 20).unwrap();
-    let entries: Vec<_> = newc::Reader::new(&segments[0].archive)
-        .collect::<Result<_, _>>()
-        .unwrap();
+    let archives = archives(&fixture.read("out"));
+    let entries = entries(&archives);
     for name in &summary.configuration {
         let entry = entries.iter().find(|entry| entry.name == name).unwrap();
         assert_eq!((entry.mode, entry.data), (0o100_600, &b"[DEFAULT]"[..]));
@@ -197,14 +216,26 @@ fn the_rescue_layer_is_executable_and_noted() {
     let summary = fixture.build("out", "xfs", false, 0).unwrap();
     assert_eq!(summary.rescue_layer, ["bin/busybox"]);
     assert_eq!(summary.rescue_layer_bytes, 5);
-    let segments = unpack_segments(&fixture.read("out"), 1 << 20).unwrap();
-    let entries: Vec<_> = newc::Reader::new(&segments[0].archive)
-        .collect::<Result<_, _>>()
-        .unwrap();
+    let archives = archives(&fixture.read("out"));
+    let entries = entries(&archives);
     let find = |name| entries.iter().find(|entry| entry.name == name).unwrap();
     assert_eq!(find("bin/busybox").mode, 0o100_755);
     let facts: serde_json::Value = serde_json::from_slice(find(BUILD_FACTS).data).unwrap();
     assert_eq!(facts["rescue_layer"][0], "bin/busybox");
+}
+
+/// Loaders and programs that know no compression get one plain archive.
+#[test]
+fn without_compression_it_is_one_archive() {
+    let mut fixture = fixture(None);
+    fixture.compression = Compression::None;
+    let summary = fixture.build("out", "xfs", true, 0).unwrap();
+    let file = fixture.read("out");
+    assert_eq!(summary.unpacked_bytes, file.len() as u64);
+    let mut reader = newc::Reader::new(&file);
+    let last = reader.by_ref().map(Result::unwrap).last().unwrap();
+    assert_eq!(last.name, COMPLETE_MARKER);
+    assert_eq!(reader.consumed(), file.len());
 }
 
 #[test]

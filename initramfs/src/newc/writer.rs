@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 use super::{HEADER_LEN, MAGIC, MAX_NAME_LEN, S_IFCHR, S_IFDIR, S_IFREG, TRAILER};
-use crate::file_tree::{Content, FileTree, Node};
+use crate::file_tree::{Content, Entry, FileTree, Node};
 use crate::path_error::PathError;
 
 /// The header fields other than name and size.
@@ -117,7 +117,16 @@ impl<W: Write> Writer<W> {
     /// Adds everything in `tree` in archive order and gives every entry the time
     /// `mtime`. After an error the archive is unusable.
     pub fn tree(&mut self, tree: &FileTree, mtime: u32) -> Result<(), WriteError> {
-        for (path, entry) in tree.in_archive_order() {
+        self.members(tree.in_archive_order(), mtime)
+    }
+
+    /// Adds these members of a tree, as [`Writer::tree`] does.
+    pub(crate) fn members<'a>(
+        &mut self,
+        members: impl IntoIterator<Item = (&'a str, &'a Entry)>,
+        mtime: u32,
+    ) -> Result<(), WriteError> {
+        for (path, entry) in members {
             let header = |kind: u32| Header {
                 mode: kind | entry.permissions,
                 mtime,

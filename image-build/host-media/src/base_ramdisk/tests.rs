@@ -101,10 +101,7 @@ fn zstd_stays_readable_by_zstd() {
 }
 
 fn zstd_frame() -> Vec<u8> {
-    use landfall_initramfs::compress::Compressor;
-    let mut out = Compressor::new(Compression::Zstd { level: 1 }, Vec::new()).unwrap();
-    out.write_all(&plain(0)).unwrap();
-    out.finish().unwrap()
+    landfall_initramfs::compress::pack(Compression::Zstd { level: 1 }, &plain(0)).unwrap()
 }
 
 #[test]

@@ -1,8 +1,8 @@
 use std::io::Cursor;
 
 use super::*;
-use crate::compress::tests::{archive, gzip, long_data, packed, xz};
-use crate::compress::{Compression, padding_after, stored_frame};
+use crate::compress::tests::{archive, gzip, long_data, xz};
+use crate::compress::{Compression, pack, padding_after, stored_frame};
 
 const LEVEL_1: Compression = Compression::Zstd { level: 1 };
 
@@ -44,10 +44,10 @@ fn each_packing_is_complete_only_with_its_last_byte() {
     for (packing, bytes) in [
         (Packing::None, cpio.clone()),
         (Packing::None, with_checksums),
-        (Packing::Zstd, packed(LEVEL_1, &cpio, 1)),
-        (Packing::Zstd, packed(LEVEL_1, &long[..1 << 20], 2)),
+        (Packing::Zstd, pack(LEVEL_1, &cpio).unwrap()),
+        (Packing::Zstd, pack(LEVEL_1, &long[..1 << 20]).unwrap()),
         // Blocks that repeat one byte.
-        (Packing::Zstd, packed(LEVEL_1, &vec![b'x'; 1 << 20], 1)),
+        (Packing::Zstd, pack(LEVEL_1, &vec![b'x'; 1 << 20]).unwrap()),
         (Packing::Zstd, single_segment(&cpio)),
         (Packing::Zstd, single_segment(&long[..100_000])),
         (Packing::Zstd, stored_frame(&cpio, b"end")),
@@ -96,7 +96,7 @@ fn every_archive_of_a_ramdisk_is_checked() {
     // Microcode, the ramdisk, its padding, and what was appended.
     let mut bytes = archive("kernel/x86/microcode/GenuineIntel.bin");
     bytes.resize(bytes.len().next_multiple_of(512), 0);
-    bytes.extend(packed(LEVEL_1, &archive("init"), 1));
+    bytes.extend(pack(LEVEL_1, &archive("init")).unwrap());
     bytes.extend(padding_after(LEVEL_1, bytes.len() as u64));
     bytes.extend(gzip(&archive("config.ign")));
     bytes.extend([0; 5]);
