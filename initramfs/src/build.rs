@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME, LEFT_OUT_NAME, LeftOut};
 
-use checks::{check_kernel, firmware_warnings, require_firmware};
+use checks::{check_kernel, firmware_warnings, kernel_warning, require_firmware};
 
 use crate::agent_binary::{self, AgentError};
 use crate::compress::Compression;
@@ -175,6 +175,7 @@ pub fn build(
     let selection = modules.closure(recipe.module_set.select(&modules)?)?;
     modules.check_vermagic(&selection, &recipe.kernel.release)?;
     let (config, mut warnings) = check_kernel(recipe, &modules, &selection)?;
+    warnings.extend(kernel_warning(recipe, &modules));
     let firmware = collect_firmware(recipe, &selection, config.as_ref())?;
     let firmware_missing = firmware.missing_by_driver();
     if !recipe.allow_missing_firmware {

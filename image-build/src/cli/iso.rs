@@ -13,8 +13,8 @@ use super::{COREOS, CoreosImageArguments, KernelArgumentTexts, OutputArguments, 
     after_help = "\
 Example:
   landfall-image iso --agent ./landfall-agent \\
-      --kernel-package linux-image-cloud-amd64 \\
-      --karg ipa-api-url=http://192.0.2.1:6385 \\
+      --kernel-package linux-image-amd64 --module-set server \\
+      --firmware debian --karg ipa-api-url=http://192.0.2.1:6385 \\
       --karg ip=192.0.2.50::192.0.2.1:24::eno1:none -o landfall.iso
 
 The module set vm is for virtual machines; use server for real servers.

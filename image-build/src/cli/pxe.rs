@@ -12,8 +12,8 @@ use crate::base_url::BaseUrl;
     after_help = "\
 Example:
   landfall-image pxe --agent ./landfall-agent \\
-      --kernel-package linux-image-cloud-amd64 \\
-      --karg ipa-api-url=http://192.0.2.1:6385 \\
+      --kernel-package linux-image-amd64 --module-set server \\
+      --firmware debian --karg ipa-api-url=http://192.0.2.1:6385 \\
       --base-url http://192.0.2.1:8080/landfall -o /srv/landfall
 
 The module set vm is for virtual machines; use server for real servers.

@@ -23,7 +23,8 @@ const FIRMWARE: &str = "FIRMWARE";
     after_help = "\
 Example:
   landfall-image initramfs --agent ./landfall-agent \\
-      --kernel-package linux-image-cloud-amd64 -o initrd.img
+      --kernel-package linux-image-amd64 --module-set server \\
+      --firmware debian -o initrd.img
 
 The same input gives the same bytes: every timestamp in the image is
 SOURCE_DATE_EPOCH, or 0."

@@ -13,8 +13,9 @@ use super::{CoreosImageArguments, KernelArgumentTexts, OutputArguments, RamdiskA
     after_help = "\
 Example:
   landfall-image uki --agent ./landfall-agent \\
-      --kernel-package linux-image-cloud-amd64 \\
-      --karg ipa-api-url=http://192.0.2.1:6385 -o landfall.efi
+      --kernel-package linux-image-amd64 --module-set server \\
+      --firmware debian --karg ipa-api-url=http://192.0.2.1:6385 \\
+      -o landfall.efi
 
 UEFI firmware starts the file without a boot loader: over HTTP, or as
 EFI/BOOT/BOOTX64.EFI on a FAT file system. The kernel arguments are the same as

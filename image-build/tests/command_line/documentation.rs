@@ -44,6 +44,13 @@ fn repository() -> Fixture {
         .output()
         .unwrap();
     assert!(built.status.success());
+    // The complete kernel, which most pages use.
+    fs::create_dir_all(fixture.path("out/packages/generic")).unwrap();
+    fs::copy(
+        fixture.path("out/packages/linux-image-6.1-test_1_amd64.deb"),
+        fixture.path("out/packages/generic/linux-image-6.1-test_1_amd64.deb"),
+    )
+    .unwrap();
     fixture.put("rhcos-qemu.x86_64.qcow2.gz", &coreos_image());
     fixture
 }

@@ -48,6 +48,20 @@ pub(super) fn check_kernel(
     ))
 }
 
+/// Debian's `cloud` kernel, for example, boots on a server and finds no disk.
+pub(super) fn kernel_warning(recipe: &Recipe<'_>, modules: &ModuleTree) -> Option<String> {
+    let missing = recipe.module_set.missing_in(modules)?;
+    let warning = format!(
+        "kernel {} has no modules for {} of the {} entries of the module set {}, such as {}: it is made for virtual machines -- use a complete kernel (in Debian linux-image-amd64)",
+        recipe.kernel.release,
+        missing.missing.len(),
+        missing.lines,
+        missing.set,
+        missing.missing.first().map_or("", String::as_str),
+    );
+    Some(warning)
+}
+
 pub(super) fn require_firmware(missing: &[MissingFirmware]) -> Result<(), BuildError> {
     let needed = missing.iter().filter(|missing| missing.needed);
     let mut drivers: Vec<String> = needed

@@ -94,6 +94,37 @@ fn built_in_sets_read_and_take_what_there_is() {
 }
 
 #[test]
+fn a_kernel_for_virtual_machines_is_noticed() {
+    let names = ["drivers/net/ethernet/", "drivers/scsi/", "usbhid"];
+    let server = ModuleSet::built_in("server").unwrap();
+    let (_dir, small) = fixture();
+    let missing = server.missing_in(&small).unwrap();
+    assert_eq!(missing.set, "server");
+    assert!(missing.missing.len() < missing.lines);
+    assert_eq!(
+        names.map(|name| missing.missing.iter().any(|m| m == name)),
+        [false, true, true]
+    );
+    let own = ModuleSet::parse("my.set", "xfs\n@server").unwrap();
+    assert_eq!(own.missing_in(&small), Some(missing));
+    assert_eq!(ModuleSet::built_in("vm").unwrap().missing_in(&small), None);
+
+    // A kernel with every line, as a module or built in.
+    let lines = server.lines.iter().filter_map(|line| match &line.what {
+        Selector::Module(name) => Some(format!("kernel/{name}.ko")),
+        Selector::Directory(directory) => {
+            let name = directory.replace('/', "_");
+            Some(format!("kernel/{directory}{name}.ko"))
+        }
+        Selector::Include(_) => None,
+    });
+    let lines: Vec<String> = lines.collect();
+    let modules: Vec<(&str, &str)> = lines.iter().map(|path| (path.as_str(), "")).collect();
+    let (_dir, complete) = tree(&modules, &[]);
+    assert_eq!(server.missing_in(&complete), None);
+}
+
+#[test]
 fn a_set_cannot_include_itself_even_through_another() {
     const SETS: Sets = &[
         ("itself", "xfs\n@itself"),
