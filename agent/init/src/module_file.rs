@@ -111,6 +111,7 @@ fn unpack(path: &Path) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Write as _;
 
     use super::*;
 
@@ -129,9 +130,20 @@ mod tests {
     #[test]
     fn packed_module_is_unpacked_by_suffix() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.ko.zst");
-        fs::write(&path, zstd::encode_all(&b"\x7fELF"[..], 1).unwrap()).unwrap();
-        assert_eq!(unpack(&path).unwrap(), b"\x7fELF");
+        let elf = b"\x7fELF and ~Module signature appended~\n";
+        let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
+        xz.write_all(elf).unwrap();
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gz.write_all(elf).unwrap();
+        for (name, packed) in [
+            ("a.ko.zst", zstd::encode_all(&elf[..], 1).unwrap()),
+            ("a.ko.xz", xz.finish().unwrap()),
+            ("a.ko.gz", gz.finish().unwrap()),
+        ] {
+            let path = dir.path().join(name);
+            fs::write(&path, packed).unwrap();
+            assert_eq!(unpack(&path).unwrap(), elf, "{name}");
+        }
         let path = dir.path().join("a.ko.bz2");
         fs::write(&path, b"").unwrap();
         assert!(unpack(&path).is_err());
