@@ -40,6 +40,8 @@ if [ "${1:-}" != --build-only ]; then
   packages="$packages systemd"
   # The browser that looks at the status pages.
   packages="$packages chromium fonts-dejavu-core"
+  # What makes the packages of a RHEL-like kernel.
+  packages="$packages rpm"
   # The rescue layer, and the user who logs in to it.
   packages="$packages dropbear-bin openssh-client"
 fi

@@ -1,6 +1,7 @@
 //! Tests init's part of the boot: drivers, consoles, the power button, the
 //! watchdog.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -10,7 +11,7 @@ use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::Lab;
 use landfall_tests::site::{Network, Plan, Site};
 use landfall_tests::vm::{Boot, Bus, COM2_IS_THE_CONSOLE, Extra};
-use landfall_tests::{artifacts, media};
+use landfall_tests::{artifacts, media, program};
 
 use crate::host_test;
 use crate::image_faults::does_not_boot;
@@ -49,6 +50,45 @@ async fn idle_site_on_generic_kernel(lab: &Lab, plan: &Plan) -> Result<Site> {
         arguments: plan.kernel_arguments(),
     };
     Ok(site)
+}
+
+/// A kernel of RHEL: its packages, with modules in .ko.xz and .ko.zst, which the kernel
+/// cannot unpack. The heartbeat shows that init has loaded both kinds.
+#[test]
+#[ignore = "rpmbuild packs a kernel: a minute"]
+fn kernel_from_rpms() {
+    host_test("kernel_from_rpms", async |lab| {
+        let packages = lab.path("rpms");
+        let tree = lab.path("from-rpms");
+        let deb = artifacts::kernel_deb()?;
+        let script = artifacts::kernel_rpms_script();
+        let text = |path: &Path| path.display().to_string();
+        program::run(
+            &text(&script),
+            &["--kernel-deb", &text(&deb), "-o", &text(&packages)],
+        )
+        .await?;
+        let rpms = ["core", "modules-core", "modules"]
+            .map(|part| text(&packages.join(format!("kernel-{part}.rpm"))));
+        let agent = text(&artifacts::agent()?);
+        let mut arguments = vec!["pxe", "--agent", &agent, "--compress", "zstd:1"];
+        arguments.push("--kernel-rpm");
+        arguments.extend(rpms.iter().map(String::as_str));
+        let to = text(&tree);
+        arguments.extend(["-o", &to]);
+        program::run(&text(&artifacts::builder()?), &arguments).await?;
+
+        let plan = Plan::default();
+        let mut site = idle_site(lab, &plan).await?;
+        site.machine.boot = Boot::Direct {
+            kernel: tree.join("vmlinuz"),
+            ramdisk: tree.join("initrd.img"),
+            arguments: plan.kernel_arguments(),
+        };
+        let _services = site.serve(lab).await?;
+        let _guest = site.power_on(lab).await?;
+        heartbeat(lab).await
+    });
 }
 
 #[test]

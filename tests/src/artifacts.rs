@@ -125,6 +125,12 @@ fn kernel_deb_in(folder: &Path) -> Result<PathBuf> {
     })
 }
 
+/// The script that makes RHEL's kernel packages of Debian's.
+#[must_use]
+pub fn kernel_rpms_script() -> PathBuf {
+    repository().join("tests/kernel-rpms/build.sh")
+}
+
 /// Debian's file of the font that the kernel draws on a framebuffer.
 pub fn console_font() -> Result<PathBuf> {
     let path = out_dir().join("packages/console-font/Lat15-VGA16.psf.gz");
