@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::ParseError;
 
 const GOOD: &str = "\
 landfall-left-out 1
