@@ -1,5 +1,7 @@
 //! Runs the sub-command `landfall-image initramfs`.
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, Result};
 use landfall_initramfs::agent_binary;
 use landfall_initramfs::build::{self, Recipe, Summary};
@@ -35,6 +37,7 @@ pub(crate) struct Ingredients {
     pub(crate) hosts: Hosts,
     pub(crate) rescue_layer: Option<RescueLayer>,
     pub(crate) firmware: FirmwareFiles,
+    cache: Option<PathBuf>,
 }
 
 /// Finds the ingredients for any command that builds a ramdisk.
@@ -52,6 +55,7 @@ pub(crate) fn find_ingredients(
     report.warnings(&hosts.warnings);
     agent_binary::read(&arguments.agent)?;
     let module_set = arguments.module_set()?;
+    let cache = arguments.cache()?;
     let firmware = arguments.firmware.resolve().context("--firmware")?;
     let rescue_layer = match arguments.rescue_layer {
         true => Some(RescueLayer::of_this_machine()?),
@@ -80,6 +84,7 @@ pub(crate) fn find_ingredients(
         hosts,
         rescue_layer,
         firmware,
+        cache,
     })
 }
 
@@ -91,7 +96,6 @@ pub(crate) fn build_ramdisk(
     report: &Report,
 ) -> Result<Summary> {
     let configuration = [&ingredients.site.files[..], &ingredients.hosts.files()].concat();
-    let cache = arguments.cache();
     let recipe = Recipe {
         agent: &arguments.agent,
         kernel: &ingredients.kernel,
@@ -101,7 +105,7 @@ pub(crate) fn build_ramdisk(
         configuration: &configuration,
         rescue_layer: ingredients.rescue_layer.as_ref(),
         compression: arguments.compress,
-        cache: cache.as_deref(),
+        cache: ingredients.cache.as_deref(),
         epoch: epoch::from_environment()?,
     };
     Ok(build::build(&recipe, output, &|text| report.stage(text))?)

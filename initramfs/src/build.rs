@@ -34,6 +34,7 @@ use crate::newc;
 use crate::output_file::OutputFile;
 use crate::path_error::PathError;
 use crate::rescue_layer::RescueLayer;
+use crate::segment_cache::SegmentCache;
 use crate::segments::{self, SegmentError};
 
 /// Records what the ramdisk was built from, for people and for `inspect`.
@@ -157,6 +158,13 @@ pub enum BuildError {
         /// The drivers, each with the package of its firmware if one is known.
         drivers: Vec<String>,
     },
+}
+
+/// Whether the builder can keep compressed parts in this directory: it belongs to the user,
+/// and nobody else can write into it. The builder makes it.
+#[must_use]
+pub fn can_cache_in(directory: &Path) -> bool {
+    SegmentCache::open(directory).is_some_and(|cache| cache.is_writable())
 }
 
 /// Builds the ramdisk in `output`, which the caller finishes. Calls `stage` with a

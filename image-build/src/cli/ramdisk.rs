@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::Args;
+use landfall_initramfs::build;
 use landfall_initramfs::compress::Compression;
 use landfall_initramfs::firmware::FirmwareSource;
 use landfall_initramfs::kernel_source::KernelSource;
@@ -138,13 +139,19 @@ impl RamdiskArguments {
     }
 
     /// Where compressed parts are kept: in the user's cache (XDG Base Directory
-    /// Specification), if the user has a home.
-    pub(crate) fn cache(&self) -> Option<PathBuf> {
+    /// Specification), if the user has a home. Only the directory that the user names must
+    /// be usable.
+    pub(crate) fn cache(&self) -> Result<Option<PathBuf>> {
         if self.no_cache {
-            return None;
+            return Ok(None);
         }
         if let Some(directory) = &self.cache_dir {
-            return Some(directory.clone());
+            ensure!(
+                build::can_cache_in(directory),
+                "--cache-dir {}: expected a directory of your own that only you can write, found another",
+                directory.display()
+            );
+            return Ok(Some(directory.clone()));
         }
         let absolute = |name: &str| {
             let path = PathBuf::from(std::env::var_os(name)?);
@@ -152,7 +159,7 @@ impl RamdiskArguments {
         };
         let caches = absolute("XDG_CACHE_HOME");
         let caches = caches.or_else(|| Some(absolute("HOME")?.join(".cache")));
-        Some(caches?.join("landfall-image"))
+        Ok(caches.map(|caches| caches.join("landfall-image")))
     }
 
     pub(crate) fn module_set(&self) -> Result<ModuleSet> {

@@ -29,6 +29,10 @@ fn inputs_are_checked_before_any_work() {
             "--firmware: cannot list the firmware in no/such: No such file or directory",
         ),
         (
+            &["pxe", "--agent", "agent", "--cache-dir", "broken.deb"],
+            "--cache-dir broken.deb: expected a directory of your own that only you can write, found another",
+        ),
+        (
             &["pxe", "--agent", "agent", "--coreos-image-url", "rhcos.raw"],
             "--coreos-image-url rhcos.raw: expected a URL, found a file",
         ),
