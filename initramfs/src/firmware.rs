@@ -116,9 +116,7 @@ pub fn collect(
                 Some(directory) => candidates(directory, declared, packed)?,
                 None => Vec::new(),
             };
-            if let Some(only) = &files.only {
-                found.retain(|(path, _)| only.contains(path));
-            }
+            found.retain(|(path, file)| files.has(path, file));
             if found.is_empty() {
                 firmware.missing.insert((module.clone(), declared.clone()));
             }

@@ -47,7 +47,7 @@ pub struct FirmwareFiles {
     /// The only paths below the directory that may be taken; `None` for all.
     pub(super) only: Option<BTreeSet<String>>,
     /// The directory into which .deb files were unpacked. It is removed with this value.
-    _unpacked: Option<TemporaryPath>,
+    unpacked: Option<TemporaryPath>,
 }
 
 /// Why there is no firmware to choose from.
@@ -76,7 +76,7 @@ impl FirmwareSource {
             Self::Debian => Ok(FirmwareFiles {
                 directory: Some(SYSTEM.into()),
                 only: Some(of_installed_packages()?),
-                _unpacked: None,
+                unpacked: None,
             }),
             Self::Directory(directory) => in_directory(directory),
         }
@@ -90,6 +90,21 @@ impl FirmwareFiles {
         Self {
             directory: Some(directory.to_owned()),
             ..Self::default()
+        }
+    }
+
+    /// Whether a file that was found may be taken. A link in a package must not lead out of
+    /// the packages: it would put another file of this machine into the ramdisk.
+    pub(super) fn has(&self, path: &str, file: &Path) -> bool {
+        if self.only.as_ref().is_some_and(|only| !only.contains(path)) {
+            return false;
+        }
+        let Some(unpacked) = &self.unpacked else {
+            return true;
+        };
+        match (unpacked.path().canonicalize(), file.canonicalize()) {
+            (Ok(top), Ok(file)) => file.starts_with(top),
+            _ => false,
         }
     }
 
@@ -125,7 +140,7 @@ fn in_directory(directory: &Path) -> Result<FirmwareFiles, FirmwareSourceError> 
     Ok(FirmwareFiles {
         directory: Some(directory),
         only: None,
-        _unpacked: Some(unpacked),
+        unpacked: Some(unpacked),
     })
 }
 
@@ -196,6 +211,10 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
+        let firmware = tree.join("usr/lib/firmware/acme");
+        for (link, to) in [("link.bin", "nic.bin"), ("outside.bin", "/etc/passwd")] {
+            std::os::unix::fs::symlink(to, firmware.join(link)).unwrap();
+        }
         let packages = dir.path().join("packages");
         fs::create_dir(&packages).unwrap();
         let deb = packages.join("firmware-acme_1_all.deb");
@@ -208,5 +227,8 @@ mod tests {
         let files = FirmwareSource::Directory(packages).resolve().unwrap();
         let directory = files.directory().unwrap();
         assert_eq!(fs::read(directory.join("acme/nic.bin")).unwrap(), b"blob");
+        let has = |path: &str| files.has(path, &directory.join(path));
+        assert!(has("acme/nic.bin") && has("acme/link.bin"));
+        assert!(!has("acme/outside.bin") && !has("acme/none.bin"));
     }
 }
