@@ -151,7 +151,7 @@ pub enum BuildError {
     /// directory with the files or the packages. If none of your hosts has such a card, give
     /// `--allow-missing-firmware`, or leave the drivers out of the module set.
     #[error(
-        "firmware is missing that these drivers cannot work without: {} -- give --firmware debian or --firmware DIR, or --allow-missing-firmware if no host has these cards",
+        "firmware is missing that these drivers cannot work without: {} -- install these packages and give --firmware debian, or give --firmware DIR, or --allow-missing-firmware if no host has these cards",
         drivers.join(", ")
     )]
     Firmware {

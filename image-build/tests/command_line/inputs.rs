@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, module};
 
 const INPUT: [&str; 4] = ["--agent", "agent", "--kernel-dir", "kernel"];
 
@@ -42,6 +42,33 @@ fn inputs_are_checked_before_any_work() {
         let error = fixture.fails(&[arguments, &rest].concat());
         assert!(error.contains(expected), "{error}");
         assert!(!fixture.path("x").exists());
+    }
+}
+
+#[test]
+fn firmware_that_a_driver_needs_must_be_there() {
+    let fixture = Fixture::new();
+    fixture.put(
+        "kernel/lib/modules/6.1-test/kernel/drivers/net/ethernet/broadcom/bnx2.ko",
+        &module(b"vermagic=6.1-test SMP \0firmware=bnx2/bnx2-mips-06-6.2.3.fw\0"),
+    );
+    let command = ["initramfs", "--module-set", "server", "-o", "x"];
+    assert_eq!(
+        fixture.fails(&[&command[..], &INPUT].concat()),
+        "landfall-image: FAILED firmware is missing that these drivers cannot work without: bnx2 \
+         (firmware-bnx2) -- install these packages and give --firmware debian, or give --firmware \
+         DIR, or --allow-missing-firmware if no host has these cards"
+    );
+    assert!(!fixture.path("x").exists());
+    fixture.put("firmware/bnx2/bnx2-mips-06-6.2.3.fw", b"blob");
+    for (options, files) in [
+        (&["--firmware", "firmware"][..], 1),
+        (&["--firmware-dir", "firmware"], 1),
+        (&["--allow-missing-firmware"], 0),
+    ] {
+        let options = [&["--module-set", "server", "--force"], options].concat();
+        let summary = fixture.build("initramfs", "x", &options);
+        assert_eq!(summary["firmware_files"], files, "{options:?}");
     }
 }
 

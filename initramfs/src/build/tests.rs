@@ -264,6 +264,25 @@ fn modules_that_name_firmware_are_not_passed_over() {
 }
 
 #[test]
+fn each_driver_without_its_firmware_is_named() {
+    let missing = |driver: &str, needed, package: Option<&str>| MissingFirmware {
+        driver: driver.to_owned(),
+        needed,
+        package: package.map(str::to_owned),
+        files: vec!["a.bin".to_owned()],
+    };
+    require_firmware(&[missing("ice", false, None)]).unwrap();
+    let all = [
+        missing("bna", true, Some("firmware-qlogic")),
+        missing("bnx2", true, None),
+        missing("ice", false, Some("firmware-intel-misc")),
+    ];
+    let error = require_firmware(&all).unwrap_err().to_string();
+    let expected = "without: bna (firmware-qlogic), bnx2 -- install these packages";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
 fn faults_leave_no_file() {
     let cannot_run = fixture(Some("CONFIG_MODULES=y\n"));
     let error = cannot_run
