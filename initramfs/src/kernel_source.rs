@@ -84,6 +84,8 @@ pub enum KernelSourceError {
         /// What dpkg-deb reports.
         fault: String,
     },
+    /// The file of `--kernel-rpm` is no package of RPM 4, or it is damaged. The cause behind the
+    /// colon says which.
     #[error("cannot read RPM package {path}")]
     BadRpm {
         path: PathBuf,

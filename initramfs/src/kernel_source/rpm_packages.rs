@@ -127,7 +127,8 @@ fn unpack(path: &Path, package: KernelPackage, top: &Path) -> Result<(), KernelS
 }
 
 /// Where a file of the package belongs, if the builder needs it: `lib/modules/...` or
-/// `boot/...`. Links are not needed: `build` and `source` lead to other packages.
+/// `boot/...`. Links are not needed: `build` and `source` lead to other packages. Names that
+/// lead elsewhere, or that would change a terminal, are of no kernel.
 fn place(member: &Member) -> Option<String> {
     if !member.is_file() {
         return None;
@@ -136,7 +137,8 @@ fn place(member: &Member) -> Option<String> {
     let name = name.strip_prefix('/').unwrap_or(name);
     // Packages of one kernel may name the directory either way.
     let name = name.strip_prefix("usr/").unwrap_or(name);
-    let is_plain = |part: &str| !matches!(part, "" | "." | "..");
+    let is_plain =
+        |part: &str| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control);
     let is_wanted = name.starts_with("lib/modules/") || name.starts_with("boot/");
     (is_wanted && name.split('/').all(is_plain)).then(|| name.to_owned())
 }

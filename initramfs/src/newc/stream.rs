@@ -9,6 +9,7 @@ use super::{HEADER_LEN, MAGIC, MAGIC_WITH_CHECKSUMS, MAX_ENTRIES, S_IFMT, S_IFRE
 /// Why the next member cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
+    /// The file cannot be read, or what it was packed with is damaged. Download it again.
     #[error("cannot read the archive")]
     Io(#[from] io::Error),
     #[error(transparent)]

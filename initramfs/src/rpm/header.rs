@@ -104,7 +104,8 @@ impl Header {
         INTRO_BYTES + (self.entries.len() * ENTRY_BYTES + self.store.len()) as u64
     }
 
-    /// The texts of a tag; none if the header does not have it.
+    /// The texts of a tag; none if the header does not have it. They are printed in errors,
+    /// so they have no characters that change a terminal.
     pub(super) fn texts(&self, tag: u32) -> Result<Vec<String>, RpmError> {
         let bad = || RpmError::BadTag {
             tag,
@@ -121,7 +122,11 @@ impl Header {
         let mut texts = Vec::new();
         for _ in 0..entry.count {
             let end = rest.iter().position(|&byte| byte == 0).ok_or_else(bad)?;
-            texts.push(String::from_utf8_lossy(&rest[..end]).into_owned());
+            let text = String::from_utf8_lossy(&rest[..end]).into_owned();
+            if text.chars().any(char::is_control) {
+                return Err(bad());
+            }
+            texts.push(text);
             rest = &rest[end + 1..];
         }
         Ok(texts)

@@ -212,6 +212,14 @@ fn what_is_wrong_is_said() {
             "header: expected texts in tag 1000, found another type, place or number",
         ),
         (
+            Rpm {
+                requires: &["\u{1b}[2J"],
+                ..KERNEL
+            }
+            .bytes(),
+            "header: expected texts in tag 1049, found another type, place or number",
+        ),
+        (
             KERNEL.around(b"BZh91AY&SY"),
             "payload: expected gzip, xz, zstd or a newc archive, found bzip2",
         ),

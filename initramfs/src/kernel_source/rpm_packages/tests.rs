@@ -17,6 +17,7 @@ const MODULES: Rpm<'_> = Rpm {
     files: &[
         ("./usr/lib/modules/6.1/kernel/a.ko.xz", b"a"),
         ("./usr/lib/modules/6.1/../../b.ko", b"b"),
+        ("./usr/lib/modules/6.1/kernel/\u{1b}[2J.ko", b"b"),
         ("./usr/share/licenses/c", b"c"),
     ],
 };
@@ -65,6 +66,8 @@ fn a_kernel_in_several_packages() {
     );
     let module = kernel.modules.join("kernel/a.ko.xz");
     assert_eq!(fs::read(&module).unwrap(), b"a");
+    let drivers = fs::read_dir(kernel.modules.join("kernel")).unwrap();
+    assert_eq!(drivers.count(), 1);
     let top = kernel.modules.ancestors().nth(3).unwrap();
     assert!(!top.join("usr").exists() && !top.join("b.ko").exists());
 }
