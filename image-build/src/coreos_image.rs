@@ -204,7 +204,7 @@ mod tests {
         };
         let line = kernel_args(&["quiet console=tty0".to_owned()], None, &arguments).unwrap();
         let expected = format!(
-            "quiet console=tty0 landfall.coreos.image=http://h/i,http://m/i landfall.coreos.image_checksum=sha256:{}",
+            "console=ttyS0,115200n8 quiet console=tty0 landfall.coreos.image=http://h/i,http://m/i landfall.coreos.image_checksum=sha256:{}",
             "ab".repeat(32)
         );
         assert_eq!(line.as_str(), expected);
