@@ -75,6 +75,13 @@ pub(super) fn resolve(paths: &[PathBuf]) -> Result<Kernel, KernelSourceError> {
         // directory.
         KernelSourceError::NotFound {
             expected, found, ..
+        } if expected == directory::ONE_KERNEL => KernelSourceError::NotFound {
+            within: named,
+            expected: "the packages of one kernel".to_owned(),
+            found,
+        },
+        KernelSourceError::NotFound {
+            expected, found, ..
         } => KernelSourceError::NotFound {
             within: named,
             expected,

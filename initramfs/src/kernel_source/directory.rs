@@ -7,6 +7,9 @@ use super::{Kernel, KernelSourceError};
 use crate::path_error::PathError;
 use crate::temporary::TemporaryPath;
 
+/// What is expected where there are several kernels.
+pub(super) const ONE_KERNEL: &str = "one kernel, or --kernel-release to choose one";
+
 /// Looks below `top`, which has one of these layouts:
 ///
 /// * a system or an unpacked package: `boot/vmlinuz-VER`, `[usr/]lib/modules/VER`;
@@ -109,9 +112,7 @@ fn module_directory(
             }),
         (None, [one]) => Ok(one.clone()),
         (None, []) => Err(fault("a module tree (lib/modules/VERSION)".to_owned())),
-        (None, _) => Err(fault(
-            "one kernel, or --kernel-release to choose one".to_owned(),
-        )),
+        (None, _) => Err(fault(ONE_KERNEL.to_owned())),
     }
 }
 

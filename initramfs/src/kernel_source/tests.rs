@@ -140,16 +140,20 @@ fn what_is_missing_is_said() {
     }
 }
 
-#[test]
-fn a_deb_is_unpacked_and_removed_again() {
-    let dir = layout("pkg/boot/vmlinuz-6.1=6.1 pkg/lib/modules/6.1/kernel/=");
-    let control = dir.path().join("pkg/DEBIAN/control");
+/// A package with a kernel of this release.
+fn deb(dir: &TempDir, release: &str) -> PathBuf {
+    let tree = dir.path().join(release);
+    let control = tree.join("DEBIAN/control");
     fs::create_dir_all(control.parent().unwrap()).unwrap();
     fs::write(control, "Package: k\nVersion: 1\nArchitecture: all\nMaintainer: n <n@example.org>\nDescription: k\n").unwrap();
-    let deb = dir.path().join("k.deb");
+    fs::create_dir_all(tree.join("boot")).unwrap();
+    let image = tree.join(format!("boot/vmlinuz-{release}"));
+    fs::write(image, bz_image(release)).unwrap();
+    fs::create_dir_all(tree.join(format!("lib/modules/{release}/kernel"))).unwrap();
+    let deb = dir.path().join(format!("{release}.deb"));
     let built = Command::new("dpkg-deb")
         .arg("-b")
-        .arg(dir.path().join("pkg"))
+        .arg(&tree)
         .arg(&deb)
         .output()
         .unwrap();
@@ -158,13 +162,34 @@ fn a_deb_is_unpacked_and_removed_again() {
         "{}",
         String::from_utf8_lossy(&built.stderr)
     );
+    deb
+}
 
-    let kernel = KernelSource::Debs(vec![deb]).resolve().unwrap();
+#[test]
+fn a_deb_is_unpacked_and_removed_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let debs = vec![deb(&dir, "6.1")];
+    let kernel = KernelSource::Debs(debs).resolve().unwrap();
     assert_eq!(kernel.release, "6.1");
     let image = kernel.image.clone();
     assert!(image.is_file());
     drop(kernel);
     assert!(!image.exists());
+}
+
+/// A pattern such as `linux-image-*.deb` may match more than the user thinks of.
+#[test]
+fn the_debs_of_two_kernels_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let debs = vec![deb(&dir, "6.1"), deb(&dir, "6.12")];
+    let error = KernelSource::Debs(debs).resolve().unwrap_err().to_string();
+    let at = dir.path().display();
+    assert_eq!(
+        error,
+        format!(
+            "{at}/6.1.deb, {at}/6.12.deb: expected the packages of one kernel, found 6.1, 6.12"
+        )
+    );
 }
 
 #[test]
