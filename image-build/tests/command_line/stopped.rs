@@ -31,7 +31,12 @@ fn with_signals(command: Command) -> Command {
     let mut with = Command::new("env");
     with.arg("--default-signal=INT,TERM,HUP")
         .arg(command.get_program())
-        .args(command.get_args());
+        .args(command.get_args())
+        .envs(
+            command
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
     if let Some(directory) = command.get_current_dir() {
         with.current_dir(directory);
     }
@@ -139,6 +144,7 @@ fn run_with_small_disk(fixture: &Fixture, kib: u32, arguments: &[&str], after: &
         ])
         .arg(env!("CARGO_BIN_EXE_landfall-image"))
         .args(arguments)
+        .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .current_dir(fixture.path("."))
         .output()
         .unwrap();
@@ -173,6 +179,25 @@ fn a_full_disk_leaves_a_network_tree_as_it_was() {
         found.sort_unstable();
         assert_eq!(found, expected, "{kib}: {told}");
     }
+}
+
+/// A page has room for one of the two archives that the builder keeps.
+#[test]
+fn a_full_cache_is_no_fault() {
+    let fixture = Fixture::new();
+    let cache = ["-o", "a.img", "--cache-dir", "small/cache"];
+    let arguments = [&["initramfs"], &INPUT[..], &cache].concat();
+    let after = "ls -A small/cache; test -s a.img && echo built";
+    let told = run_with_small_disk(&fixture, 4, &arguments, after);
+    let lines: Vec<&str> = told.lines().collect();
+    let [.., before, entry, "built"] = lines.as_slice() else {
+        panic!("{told}");
+    };
+    assert!(entry.ends_with(".segment"), "{told}");
+    assert!(
+        !before.starts_with(".new-") && !before.ends_with(".segment"),
+        "{told}"
+    );
 }
 
 #[test]
