@@ -4,29 +4,45 @@
 //! writes with O_DIRECT, and one request after the other, so a repeated request writes
 //! the same bytes to the same place before any later one. What earlier requests have
 //! left in the disk's own cache is flushed by a flush on any path (SBC-4, 5.28).
+//!
+//! Before a path is used, its content proves that it leads to the same disk, see
+//! `paths/content.rs`.
+
+mod content;
+mod others;
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use landfall_devices::disk_paths;
 use landfall_sys::block_ioctl;
 use nix::errno::Errno;
 use nix::libc;
-use nix::sys::stat::{major, minor};
 
-use crate::device::busy::{Device, KernelView};
+use content::LastWrite;
+pub(crate) use others::{BusyPath, open_others};
 
 /// A block device, opened exclusively.
 #[derive(Debug)]
 pub(crate) struct OpenPath {
     pub path: PathBuf,
     pub file: File,
+    /// Whether it showed the same content as the first path when it was opened.
+    is_compared: bool,
 }
 
 impl OpenPath {
+    pub fn new(path: PathBuf, file: File) -> Self {
+        Self {
+            path,
+            file,
+            is_compared: false,
+        }
+    }
+
     /// Opens a block device without the kernel's cache, or fails if another program
     /// has opened it exclusively.
     pub fn open(path: &Path, write: bool) -> io::Result<Self> {
@@ -35,10 +51,7 @@ impl OpenPath {
             .write(write)
             .custom_flags(libc::O_DIRECT | libc::O_EXCL)
             .open(path)?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-        })
+        Ok(Self::new(path.to_owned(), file))
     }
 }
 
@@ -49,6 +62,7 @@ pub(crate) struct OpenPaths {
     others: Vec<OpenPath>,
     /// The path in use: 0 for `first`, then the index in `others` + 1.
     used: AtomicUsize,
+    last_write: LastWrite,
 }
 
 impl OpenPaths {
@@ -57,6 +71,7 @@ impl OpenPaths {
             first,
             others,
             used: AtomicUsize::new(0),
+            last_write: LastWrite::default(),
         }
     }
 
@@ -80,29 +95,66 @@ impl OpenPaths {
         other.unwrap_or(&self.first)
     }
 
+    /// Writes by [`Self::request`].
+    pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if self.others.is_empty() {
+            return self.first.file.write_all_at(bytes, offset);
+        }
+        self.begins_change(&(offset..offset.saturating_add(bytes.len() as u64)));
+        self.request(|file| file.write_all_at(bytes, offset))?;
+        self.last_write.done(offset, bytes);
+        Ok(())
+    }
+
+    /// To call before a request that changes these bytes of the disk.
+    pub fn begins_change(&self, changed: &Range<u64>) {
+        self.last_write.begins(changed);
+    }
+
     /// Makes a request on the path in use, and if this path fails, on each other path
     /// once. `request` may be called several times.
     ///
     /// # Errors
     /// If the disk rejects the request, or if no path is left. Then the error is that
-    /// of the last path.
+    /// of the last path that was used.
     pub fn request<T>(&self, mut request: impl FnMut(&File) -> io::Result<T>) -> io::Result<T> {
-        for _ in 0..self.others.len() {
-            let used = self.used.load(Ordering::Relaxed);
-            let path = self.path(used);
-            let error = match request(&path.file) {
-                Err(error) if is_gone(&path.file) || is_fault_of_path(&error) => error,
+        let count = self.others.len() + 1;
+        let began = self.used.load(Ordering::Relaxed);
+        let mut used = self.path(began);
+        let mut result = request(&used.file);
+        for step in 1..count {
+            let error = match result {
+                Err(error) if is_gone(&used.file) || is_fault_of_path(&error) => error,
                 done => return done,
             };
-            let next = (used + 1) % (self.others.len() + 1);
-            self.used.store(next, Ordering::Relaxed);
+            let index = (began + step) % count;
+            let next = self.path(index);
+            if !self.leads_to_the_same_disk(next) {
+                tracing::warn!(
+                    "{}: not used instead of {}, which failed ({error}): it does not show what was written last",
+                    next.path.display(),
+                    used.path.display()
+                );
+                result = Err(error);
+                continue;
+            }
             tracing::warn!(
                 "{}: this path to the disk failed ({error}), continuing on {}",
-                path.path.display(),
-                self.path(next).path.display()
+                used.path.display(),
+                next.path.display()
             );
+            self.used.store(index, Ordering::Relaxed);
+            used = next;
+            result = request(&used.file);
         }
-        request(&self.used().file)
+        result
+    }
+
+    /// A path on which nothing could be read when it was opened (standby) has to show the
+    /// last write.
+    fn leads_to_the_same_disk(&self, path: &OpenPath) -> bool {
+        let shows_it = self.last_write.is_on(&path.file);
+        shows_it.unwrap_or(path.is_compared)
     }
 }
 
@@ -137,58 +189,8 @@ fn is_fault_of_path(error: &io::Error) -> bool {
     })
 }
 
-/// Opens the other paths to a disk, the active ones first. A path that cannot be opened
-/// is left out: the disk is written without it.
-pub(crate) fn open_others(kernel: &KernelView, disk: &Device, write: bool) -> Vec<OpenPath> {
-    let mut others = match kernel.other_paths(disk) {
-        Ok(others) => others,
-        Err(error) => {
-            tracing::warn!(
-                "/dev/{}: cannot look for its other paths: {error}",
-                disk.name
-            );
-            Vec::new()
-        }
-    };
-    others.sort_by_key(|other| !disk_paths::is_active(&other.directory));
-    let opened = others.iter().filter_map(|other| {
-        let path = Path::new("/dev").join(&other.name);
-        match open_other(kernel, disk, &path, write) {
-            Ok(opened) => Some(opened),
-            Err(error) => {
-                tracing::warn!(
-                    "{}: cannot open this path to /dev/{}, continuing without it: {error}",
-                    path.display(),
-                    disk.name
-                );
-                None
-            }
-        }
-    });
-    opened.collect()
-}
-
-fn open_other(
-    kernel: &KernelView,
-    disk: &Device,
-    path: &Path,
-    write: bool,
-) -> io::Result<OpenPath> {
-    let opened = OpenPath::open(path, write)?;
-    // The name may have changed its disk since. The number cannot while it is open.
-    let number = opened.file.metadata()?.rdev();
-    let found = kernel.device(major(number), minor(number))?;
-    let own = disk_paths::identity(&disk.directory);
-    if own.is_some() && own == disk_paths::identity(&found.directory) {
-        return Ok(opened);
-    }
-    Err(io::Error::other("it leads to another disk now"))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::FileExt as _;
-
     use crate::fixtures::{Answer, DiskRequest, FaultyDisk, empty_file, loop_device};
 
     use super::*;
@@ -218,8 +220,8 @@ mod tests {
     fn open(path: &Path) -> OpenPath {
         let file = OpenOptions::new().read(true).write(true).open(path);
         OpenPath {
-            path: path.to_owned(),
-            file: file.unwrap(),
+            is_compared: true,
+            ..OpenPath::new(path.to_owned(), file.unwrap())
         }
     }
 
@@ -253,6 +255,34 @@ mod tests {
         assert_eq!(calls.get(), 1);
     }
 
+    /// Another disk has the name of this one. It must not get the rest of the image when
+    /// this one fails.
+    #[test]
+    fn a_path_that_does_not_show_the_last_write_is_not_used() {
+        let (own, other) = (empty_file(SIZE), empty_file(SIZE));
+        let calls = std::cell::Cell::new(0);
+        let failing = |_: &File| {
+            calls.set(calls.get() + 1);
+            Err::<(), _>(io::Error::from_raw_os_error(Errno::EIO as i32))
+        };
+        let tries = |paths: &OpenPaths| {
+            calls.set(0);
+            paths.request(failing).unwrap_err();
+            (calls.get(), paths.used().path.clone())
+        };
+        let unread = OpenPath {
+            is_compared: false,
+            ..open(other.path())
+        };
+        let paths = OpenPaths::new(open(own.path()), vec![unread]);
+        assert_eq!(tries(&paths), (1, own.path().to_owned()), "not compared");
+        let paths = OpenPaths::new(open(own.path()), vec![open(other.path())]);
+        paths.write_all_at(&[7; 4096], 8192).unwrap();
+        assert_eq!(tries(&paths), (1, own.path().to_owned()), "not shown");
+        other.as_file().write_all_at(&[7; 4096], 8192).unwrap();
+        assert_eq!(tries(&paths), (2, other.path().to_owned()), "shown");
+    }
+
     /// The first path fails in the middle of the writes. Two loop devices stand for the
     /// paths; the second one shows where the writes go afterwards.
     #[test]
@@ -272,7 +302,10 @@ mod tests {
         ) else {
             return;
         };
-        let open = |path: &Path| OpenPath::open(path, true).unwrap();
+        let open = |path: &Path| OpenPath {
+            is_compared: true,
+            ..OpenPath::open(path, true).unwrap()
+        };
         let paths = OpenPaths::new(open(one.path()), vec![open(other.path())]);
         let bytes = crate::device::aligned_buffer::AlignedBuffer::padded(b"data", 4096);
         for offset in [0, 4096, 8192, 12288] {

@@ -171,7 +171,7 @@ impl Target {
             extents.record(offset, bytes);
         }
         let written = self.watched("writing", offset, bytes.len() as u64, || {
-            self.paths.request(|file| file.write_all_at(bytes, offset))
+            self.paths.write_all_at(bytes, offset)
         });
         written.map_err(|e| {
             let length = bytes.len();
@@ -249,6 +249,8 @@ impl Target {
         if let Some(mut extents) = self.written_extents() {
             extents.record_zeros(offset..offset + len);
         }
+        self.paths
+            .begins_change(&(offset..offset.saturating_add(len)));
         let zeroed = self.watched("zeroing", offset, len, || {
             self.paths
                 .request(|file| zero_range::punch_zeros(file, offset, len))

@@ -19,7 +19,7 @@ use nix::sys::stat::{major, minor};
 
 use super::{Target, block_device_error};
 use crate::device::busy::{self, Device, KernelView};
-use crate::device::paths::{OpenPath, OpenPaths, open_others};
+use crate::device::paths::{BusyPath, OpenPath, OpenPaths, open_others};
 
 impl Target {
     /// Opens a whole block device that nothing else uses.
@@ -95,7 +95,16 @@ impl Target {
         if size == 0 {
             return Err(block_device_error(path, "size is 0, no medium"));
         }
-        let others = open_others(&kernel, &device, write);
+        let others = open_others(&kernel, &device, &first, size, write);
+        let others = others.map_err(|BusyPath(other)| {
+            let other = other.display();
+            busy(
+                path,
+                &format!(
+                    "{other}, another path to this disk, is opened exclusively by another program"
+                ),
+            )
+        })?;
         Self::new(OpenPaths::new(first, others), size, sector, true)
     }
 
@@ -117,7 +126,7 @@ impl Target {
             return Err(not_found(path, "not a regular file"));
         }
         let path = path.to_owned();
-        let paths = OpenPaths::new(OpenPath { path, file }, Vec::new());
+        let paths = OpenPaths::new(OpenPath::new(path, file), Vec::new());
         Self::new(paths, metadata.len(), sector, false)
     }
 }
