@@ -22,6 +22,10 @@ use crate::device::target::Target;
 use crate::erase::metadata::erase_metadata;
 use crate::tables::gpt::{Entry, HEAD_LEN, Partition, Table};
 
+/// How much of each new partition is zeroed before the partition exists, in bytes. A FAT
+/// has its boot sector and the copy of it there.
+const CLEARED: u64 = 1 << 20;
+
 /// Creates the volumes on these disks and starts them. Returns the paths of the arrays, in
 /// the order of the volumes. The module `md_mod` must be loaded.
 ///
@@ -49,14 +53,21 @@ pub fn create(
     }
     let mut arrays = Vec::new();
     for (index, volume) in volumes.iter().enumerate() {
-        let mut members = Vec::new();
+        let (mut members, mut targets) = (Vec::new(), Vec::new());
         for disk in &volume.disks {
             // The EFI system partition is the first one.
             let before = volumes[..index].iter().filter(|it| it.disks.contains(disk));
             let number = before.count() + 2;
-            members.push(partition_node(&disks[*disk].path, number)?);
+            let member = partition_node(&disks[*disk].path, number)?;
+            let target = Target::open_disk_or_partition(&member, permission)?;
+            // The name may have changed its disk since.
+            target.refuse_other(disks[*disk].identity)?;
+            members.push(member);
+            targets.push(target);
         }
-        write_superblocks(volume, &members, permission)?;
+        write_superblocks(volume, &targets)?;
+        // The kernel opens the members exclusively.
+        drop(targets);
         let array = start(Version::V1_2, &members)?;
         tracing::info!(
             "{}: volume {} of {}",
@@ -108,6 +119,12 @@ fn write_table(target: &Target, partitions: &[Partition]) -> Result<()> {
         table.put(partition.clone(), &entry).map_err(failed)?;
     }
     erase_metadata(target)?;
+    for partition in partitions {
+        // An EFI system partition of an earlier installation is probably at the same
+        // place. Its loader must not start again.
+        let zeros = AlignedBuffer::zeroed(partition.len.min(CLEARED) as usize);
+        target.write_at(&zeros, partition.offset)?;
+    }
     let mut head = AlignedBuffer::zeroed(HEAD_LEN);
     table.write_primary_alone(&mut head);
     let (offset, backup) = table.backup();
@@ -134,15 +151,7 @@ pub(super) fn partition_node(disk: &Path, number: usize) -> Result<PathBuf> {
     })
 }
 
-fn write_superblocks(
-    volume: &Volume,
-    members: &[PathBuf],
-    permission: &WritePermission,
-) -> Result<()> {
-    let mut targets = Vec::new();
-    for member in members {
-        targets.push(Target::open_disk_or_partition(member, permission)?);
-    }
+fn write_superblocks(volume: &Volume, targets: &[Target]) -> Result<()> {
     let array = NewArray {
         array: Uuid::new_v4(),
         name: volume.name.clone(),
@@ -176,6 +185,8 @@ pub(super) fn now() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt as _;
+
     use landfall_sys::block_partition;
 
     use super::*;
@@ -209,6 +220,11 @@ mod tests {
     #[test]
     fn the_table_is_valid() {
         let file = empty_file(2 << 30);
+        // The boot sector of an old EFI system partition.
+        let old_place = 1 << 20;
+        file.as_file()
+            .write_all_at(&[0xeb; 512], old_place)
+            .unwrap();
         let volume = Volume {
             name: "root".to_owned(),
             level: Level::Raid1,
@@ -220,12 +236,15 @@ mod tests {
         let permission = WritePermission::by_operator();
         let target = Target::open_file(file.path(), 512, &permission).unwrap();
         write_table(&target, &partitions[0]).unwrap();
+        let mut old = [0xff; 512];
+        file.as_file().read_exact_at(&mut old, old_place).unwrap();
+        assert_eq!(old, [0; 512]);
         let path = file.path().to_string_lossy();
         if crate::fixtures::run("/sbin/sgdisk", &["--verify", &path]).is_none() {
             return;
         }
         let mut head = vec![0; HEAD_LEN];
-        std::os::unix::fs::FileExt::read_exact_at(file.as_file(), &mut head, 0).unwrap();
+        file.as_file().read_exact_at(&mut head, 0).unwrap();
         let table = Table::parse(&head, 512).unwrap();
         assert_eq!(table.partitions(), partitions[0]);
     }

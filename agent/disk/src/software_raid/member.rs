@@ -13,8 +13,9 @@ const SECTOR: u64 = 512;
 const DATA_OFFSET: u64 = 8 << 20;
 /// mdadm's default, in bytes. Levels without stripes have no chunks.
 const CHUNK: u64 = 512 << 10;
-/// The number of roles in the superblock. mdadm reserves as many.
-const ROLES: usize = 128;
+/// The largest number of members: the superblock has a role for each. mdadm reserves as
+/// many.
+pub const MOST_MEMBERS: usize = 128;
 /// The place up to which the members are in sync: all of them (`MaxSector`).
 const IN_SYNC: u64 = u64::MAX;
 
@@ -121,8 +122,11 @@ impl NewArray {
     }
 
     /// The superblock of a member and its place in bytes. `None` if there is no such
-    /// member, or one of them is too small.
+    /// member, one of them is too small, or there are too many.
     pub fn superblock(&self, index: usize, device: Uuid) -> Option<(u64, Vec<u8>)> {
+        if self.members.len() > MOST_MEMBERS {
+            return None;
+        }
         let size = *self.members.get(index)?;
         let place = self.version.offset(size)?;
         let data = self.data(size)?;
@@ -156,13 +160,13 @@ impl NewArray {
         put(192, &self.created.to_le_bytes());
         put(200, &1u64.to_le_bytes());
         put(208, &(if in_sync { IN_SYNC } else { 0 }).to_le_bytes());
-        put(220, &u32_of(ROLES as u64)?.to_le_bytes());
+        put(220, &u32_of(MOST_MEMBERS as u64)?.to_le_bytes());
         // The role of each device: its index. All others are spares.
-        put(256, &[0xff; ROLES * 2]);
-        for role in 0..self.members.len().min(ROLES) {
+        put(256, &[0xff; MOST_MEMBERS * 2]);
+        for role in 0..self.members.len() {
             put(256 + role * 2, &u16::try_from(role).ok()?.to_le_bytes());
         }
-        let sum = checksum(&bytes[..256 + ROLES * 2]);
+        let sum = checksum(&bytes[..256 + MOST_MEMBERS * 2]);
         bytes[216..220].copy_from_slice(&sum.to_le_bytes());
         Some((place, bytes))
     }
@@ -252,13 +256,16 @@ mod tests {
     }
 
     #[test]
-    fn members_that_are_too_small_are_none() {
+    fn members_that_are_too_small_or_too_many_are_none() {
         let device = Uuid::from_u128(5);
         let new = array(Level::Raid1, Version::V1_2, vec![64 * MIB, 8 * MIB]);
         assert!(new.superblock(0, device).is_none());
         let new = array(Level::Raid1, Version::V1_2, vec![64 * MIB, 9 * MIB]);
         assert!(new.superblock(0, device).is_some());
         assert!(new.superblock(2, device).is_none());
+        let of = |count| array(Level::Raid1, Version::V1_2, vec![64 * MIB; count]);
+        assert!(of(MOST_MEMBERS).superblock(0, device).is_some());
+        assert!(of(MOST_MEMBERS + 1).superblock(0, device).is_none());
     }
 
     proptest! {

@@ -7,6 +7,7 @@ use landfall_devices::identity::ChosenDisk;
 use landfall_devices::permission::WritePermission;
 use landfall_disk::software_raid::create::create;
 use landfall_disk::software_raid::layout::Volume;
+use landfall_disk::software_raid::member::MOST_MEMBERS;
 use landfall_disk::software_raid::start::start_volumes;
 use landfall_inventory::block_devices;
 use landfall_inventory::disks;
@@ -114,6 +115,13 @@ fn volumes(config: &RaidConfig, usable: &[Disk]) -> Result<Vec<Volume>> {
         let fewest = wanted.level.fewest_disks();
         if disks.len() < fewest {
             return Err(too_few(wanted, fewest, disks.len()));
+        }
+        if disks.len() > MOST_MEMBERS {
+            let (name, found) = (&wanted.name, disks.len());
+            let details =
+                format!("volume {name}: expected at most {MOST_MEMBERS} disks, found {found}");
+            return Err(Failure::new(Class::SoftwareRaidError, details)
+                .hint("choose fewer disks by physical_disks"));
         }
         Ok(Volume {
             name: wanted.name.clone(),
@@ -258,6 +266,16 @@ mod tests {
             failure
                 .details
                 .contains("at least 2 free disks for RAID 1, found 1")
+        );
+    }
+
+    #[test]
+    fn a_volume_on_too_many_disks_is_refused() {
+        let usable = vec![four_disks().remove(0); MOST_MEMBERS + 1];
+        let failure = volumes(&config(Value::Null), &usable).unwrap_err();
+        assert!(
+            failure.details.contains("at most 128 disks, found 129"),
+            "{failure}"
         );
     }
 
