@@ -85,15 +85,13 @@ async fn root_volume(volume: String) -> Result<ChosenDisk> {
     blocking(move || {
         let root = SystemPath::live();
         let sets = sets_below(&root);
-        let mut disks = disks::collect(&root).into_iter();
-        let disk = disks.find(|disk| sets(disk).volume.as_ref() == Some(&volume));
-        let disk = disk.ok_or_else(|| {
-            Failure::device_not_found(format!(
-                "the software RAID volume {volume}, which is_root_volume names for the image, does not run"
-            ))
-            .hint("see the console for the reason; the step create_configuration creates it")
-        })?;
-        tracing::info!("root disk is {}, the software RAID volume {volume}", disk.name);
+        let mut running = disks::collect(&root);
+        running.retain(|disk| sets(disk).volume.as_ref() == Some(&volume));
+        let disk = only(running, &volume)?;
+        tracing::info!(
+            "root disk is {}, the software RAID volume {volume}",
+            disk.name
+        );
         chose_root_disk(RootDisk {
             path: disk.name.clone(),
             why: format!("the software RAID volume {volume} is the root volume"),
@@ -102,6 +100,26 @@ async fn root_volume(volume: String) -> Result<ChosenDisk> {
         disk.chosen()
     })
     .await
+}
+
+/// The only array with the name of the root volume. A disk of another machine may bring a
+/// second one, and nothing says which of them holds data that are still needed.
+fn only(mut running: Vec<Disk>, volume: &str) -> Result<Disk> {
+    if running.len() > 1 {
+        let names: Vec<&str> = running.iter().map(|disk| &*disk.name).collect();
+        let details = format!(
+            "the software RAID volume {volume}, which is_root_volume names for the image: expected one array of this name, found {}",
+            names.join(", ")
+        );
+        return Err(Failure::device_not_found(details)
+            .hint("remove the disks of the array that is not of this node, or delete both by the step delete_configuration"));
+    }
+    running.pop().ok_or_else(|| {
+        Failure::device_not_found(format!(
+            "the software RAID volume {volume}, which is_root_volume names for the image, does not run"
+        ))
+        .hint("see the console for the reason; the step create_configuration creates it")
+    })
 }
 
 /// Keeps the default rule from choosing a volume with `is_root_volume: false`.
@@ -218,6 +236,24 @@ mod tests {
         assert!(!names_one_disk(&node(json!(null))));
         let properties = Node(json!({"properties": {"root_device": {"name": "/dev/sda"}}}));
         assert!(names_one_disk(&properties));
+    }
+
+    #[test]
+    fn two_arrays_with_the_name_of_the_root_volume_are_refused() {
+        let root = landfall_sys::sys_tree::plant(
+            "sys/block/sda/dev = 8:0\\n\nsys/block/sda/size = 8388608\\n\n\
+             sys/block/sdb/dev = 8:16\\n\nsys/block/sdb/size = 8388608\\n",
+        );
+        let disks = disks::collect(root.path());
+        assert_eq!(disks.len(), 2);
+        assert_eq!(only(disks[..1].to_vec(), "root").unwrap(), disks[0]);
+        let failure = only(disks.clone(), "root").unwrap_err();
+        assert!(
+            failure.details.ends_with(", found /dev/sda, /dev/sdb"),
+            "{failure}"
+        );
+        let failure = only(Vec::new(), "root").unwrap_err();
+        assert!(failure.details.ends_with("does not run"), "{failure}");
     }
 
     #[test]
