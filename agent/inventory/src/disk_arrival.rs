@@ -39,6 +39,11 @@ pub struct DiskArrival {
 /// the one for which usb-storage lets a new disk settle (`delay_use`, 1 s).
 const QUIET: Duration = Duration::from_millis(1500);
 
+/// After an event a caller that needs the whole list waits for the next one this long. The
+/// kernel shows neither that an NVMe controller has more namespaces nor that a SCSI target
+/// has more LUNs than those that are there; it finds the next one within milliseconds.
+const NEXT: Duration = Duration::from_millis(500);
+
 /// The longest possible limit. A longer one can only be a typing error.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -98,11 +103,12 @@ impl DiskArrival {
         mut receive: impl FnMut(Duration) -> io::Result<Received>,
     ) -> io::Result<Vec<Disk>> {
         let end = Instant::now() + self.limit;
+        let mut after_event = Duration::ZERO;
         loop {
             let (found, outlook) = list();
             let left = end.saturating_duration_since(Instant::now());
             let pause = match wanted(&found) {
-                true => self.pause(outlook).min(left),
+                true => self.pause(outlook).max(after_event).min(left),
                 false => left,
             };
             if pause.is_zero() || !buses_changed(pause, &mut receive)? {
@@ -113,6 +119,9 @@ impl DiskArrival {
                     );
                 }
                 return Ok(found);
+            }
+            if self.all {
+                after_event = NEXT;
             }
         }
     }
@@ -149,8 +158,8 @@ fn buses_changed(
             Received::Event(event) => changed |= concerns_disks(&event),
         }
         // Events that never end must not keep the caller from its limit.
-        if changed && Instant::now() >= end {
-            return Ok(true);
+        if Instant::now() >= end {
+            return Ok(changed);
         }
     }
 }
@@ -290,6 +299,8 @@ mod tests {
         let events = RefCell::new(VecDeque::from([
             event("add@/devices/x/rport-0:0-1 SUBSYSTEM=fc_remote_ports"),
             Received::TimedOut,
+            // Nothing follows the event.
+            Received::TimedOut,
         ]));
         let outlooks = RefCell::new(VecDeque::from([AT_WORK, QUIET_BUSES]));
         let found = arrival()
@@ -321,6 +332,42 @@ mod tests {
                 .unwrap();
             assert_eq!(found.len(), 1);
         }
+    }
+
+    /// The first LUN or namespace is there, and the kernel does not show that it is looking
+    /// for a second one.
+    #[test]
+    fn a_second_disk_soon_after_the_first_is_waited_for() {
+        let root = PlantedTree::default();
+        let received = Cell::new(0);
+        let found = arrival()
+            .of_all_disks()
+            .wait_by(
+                || (disks::collect(root.path()), QUIET_BUSES),
+                |disks| !disks.is_empty(),
+                |_| {
+                    received.set(received.get() + 1);
+                    Ok(match received.get() {
+                        1 | 3 => {
+                            let name = if received.get() == 1 { "sda" } else { "sdab" };
+                            make_disk(root.directory(), name);
+                            disk_event()
+                        }
+                        _ => Received::TimedOut,
+                    })
+                },
+            )
+            .unwrap();
+        assert_eq!(found.len(), 2);
+    }
+
+    /// Events of other devices that never end do not keep the machine from its work, either.
+    #[test]
+    fn events_of_other_devices_have_the_same_limit() {
+        let end = Instant::now() + Duration::from_secs(5);
+        let mut receive = |_| Ok(event("change@/devices/x/net/eth0 SUBSYSTEM=net"));
+        assert!(!buses_changed(Duration::from_millis(50), &mut receive).unwrap());
+        assert!(Instant::now() < end);
     }
 
     /// A bus that does not tell when it is finished.

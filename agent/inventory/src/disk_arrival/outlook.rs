@@ -21,6 +21,9 @@ pub(super) const UNTOLD: Duration = Duration::from_secs(3);
 /// `HUB_DEBOUNCE_STABLE` of drivers/usb/core.
 const USB_SIGNAL: Duration = Duration::from_secs(1);
 
+/// How long an NVMe controller that has one namespace may take to show the others.
+const NVME_SCAN: Duration = Duration::from_millis(500);
+
 /// What the buses of a machine may still bring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outlook {
@@ -46,7 +49,12 @@ impl Outlook {
             ("USB", usb_disks_at_work),
         ];
         let at_work = buses.iter().find(|(_, is_at_work)| is_at_work(root));
-        let untold = [usb_untold(root), fc_untold(root), mmc_untold(root)];
+        let untold = [
+            nvme_untold(root),
+            usb_untold(root),
+            fc_untold(root),
+            mmc_untold(root),
+        ];
         Self {
             at_work: at_work.map(|(name, _)| *name),
             untold: untold.into_iter().max().unwrap_or_default(),
@@ -79,6 +87,11 @@ fn nvme_at_work(root: &SystemPath) -> bool {
             _ => false,
         }
     })
+}
+
+/// A controller does not show how many namespaces it has.
+fn nvme_untold(root: &SystemPath) -> Duration {
+    time(class(root, "nvme").next().is_some(), NVME_SCAN)
 }
 
 /// Whether a SCSI disk has no block device yet. The kernel probes disks

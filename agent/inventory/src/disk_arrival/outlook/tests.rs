@@ -122,6 +122,13 @@ fn each_bus_shows_what_is_to_come() {
 }
 
 #[test]
+fn an_nvme_controller_may_have_a_second_namespace() {
+    let tree = "sys/class/nvme/nvme0/state = live\\n\nsys/class/nvme/nvme0/nvme0n1/";
+    let outlook = Outlook::look(plant(tree).path());
+    assert_eq!((outlook.at_work, outlook.untold), (None, NVME_SCAN));
+}
+
+#[test]
 fn usb_ports_tell_since_linux_6_5() {
     let port = |state: &str| {
         look(&format!(
