@@ -1,6 +1,6 @@
-//! Prints on the kernel's consoles, and on the firmware's serial ports. Each console has its own thread and a bounded
-//! queue. Otherwise a serial line whose flow control is held low would stop the
-//! installation.
+//! Prints on the kernel's consoles, and on the firmware's serial ports. Each console has
+//! its own thread and a bounded queue. Otherwise a serial line whose flow control is held
+//! low would stop the installation.
 
 mod blocks;
 mod device;
@@ -23,7 +23,7 @@ pub use keyboard::KeyDecoder;
 use landfall_boot_params::argument_value::ConsoleMode;
 use landfall_sys::serial_speed::set_serial_speed;
 use landfall_sys::uevent::{Action, Received, UeventSocket};
-use nix::libc::{O_NOCTTY, O_NONBLOCK};
+use nix::libc::{ENOTTY, O_NOCTTY, O_NONBLOCK};
 use tracing::Level;
 
 /// The maximum number of earlier lines that a new console prints first.
@@ -130,9 +130,13 @@ impl Consoles {
                 .write(true)
                 .custom_flags(O_NOCTTY | O_NONBLOCK)
                 .open(self.devices.join(&name));
-            if let Ok(line) = &line {
-                // With another speed the lines are garbled, which nobody else would say.
-                let _ = set_serial_speed(line, port.speed);
+            let Ok(line) = line else { continue };
+            // With another speed the lines are garbled. If the line refuses the mode, the
+            // open of the console could wait for a carrier for ever, and all consoles with
+            // it. A console of a virtual machine may be no terminal.
+            match set_serial_speed(&line, port.speed) {
+                Err(error) if error.raw_os_error() != Some(ENOTTY) => continue,
+                Ok(()) | Err(_) => {}
             }
             new.extend(self.open_device(&name).map(|console| (name, console)));
         }
