@@ -146,18 +146,21 @@ pub fn copy(
     Ok(())
 }
 
+/// The first piece is written last. It has the boot sector, without which firmware sees no
+/// file system, so a copy that is cut off does not start.
 fn copy_to(source: &File, array: &Path, offset: u64, len: u64, target: &Target) -> Result<()> {
     let sector = target.sector_size() as usize;
-    let mut done = 0;
-    while done < len {
-        let piece = PIECE.min(len - done);
+    for piece in (1..len.div_ceil(PIECE)).chain([0]) {
+        if piece == 0 {
+            target.sync()?;
+        }
+        let place = piece * PIECE;
         // At most a MiB, so the cast is lossless.
-        let mut bytes = vec![0; piece as usize];
+        let mut bytes = vec![0; PIECE.min(len - place) as usize];
         source
-            .read_exact_at(&mut bytes, offset + done)
+            .read_exact_at(&mut bytes, offset + place)
             .map_err(|e| raid_error(array, "cannot read the EFI system partition", &e))?;
-        target.write_at(&AlignedBuffer::padded(&bytes, sector), done)?;
-        done += piece;
+        target.write_at(&AlignedBuffer::padded(&bytes, sector), place)?;
     }
     target.sync()
 }
@@ -167,7 +170,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::fixtures::{empty_file, used_disk};
+    use crate::fixtures::{Done, Journal, empty_file, used_disk};
 
     #[test]
     fn a_copy_is_the_same_and_nothing_else() {
@@ -176,13 +179,28 @@ mod tests {
         fs::write(array.path(), &content).unwrap();
         let copy = empty_file(16 << 20);
         let permission = WritePermission::by_operator();
-        let target = Target::open_file(copy.path(), 512, &permission).unwrap();
+        let mut target = Target::open_file(copy.path(), 512, &permission).unwrap();
+        let journal = Journal::default();
+        target.keep_journal(journal.clone());
         let source = File::open(array.path()).unwrap();
         let len = (3 << 20) - 512;
         copy_to(&source, array.path(), 2 << 20, len, &target).unwrap();
         let copied = fs::read(copy.path()).unwrap();
         assert!(copied[..len as usize] == content[2 << 20..][..len as usize]);
         assert!(copied[len as usize..].iter().all(|byte| *byte == 0));
+        let all = journal.all();
+        let done: Vec<Option<u64>> = { all.iter() }
+            .map(|done| match done {
+                Done::Write(offset, _) => Some(*offset),
+                _ => None,
+            })
+            .collect();
+        let mib = |number: u64| Some(number << 20);
+        assert_eq!(
+            done,
+            [mib(1), mib(2), None, mib(0), None],
+            "the boot sector is last, after a flush"
+        );
         let beyond = copy_to(&source, array.path(), 6 << 20, 4 << 20, &target);
         assert_eq!(beyond.unwrap_err().class, Class::SoftwareRaidError);
     }
