@@ -149,7 +149,8 @@ impl Installation {
     ) -> Result<(WrittenImage, CriticalSection)> {
         self.check_changes()?;
         refuse_medium_of_image(&self.disk.path, &self.image.request.urls)?;
-        let target = Target::open_chosen(&self.disk, permission)?;
+        let mut target = Target::open_chosen(&self.disk, permission)?;
+        system_partitions::clear_with(&mut target, permission)?;
         let several_paths = target.has_several_paths();
         let array = system_partitions::array_uuid(target.path());
         let mut proven = write_image_with(&self.image, &self.write_options(), target, client)?;

@@ -33,6 +33,9 @@ use crate::tables::gpt::Partition;
 const REREAD_TRIES: u32 = 100;
 const REREAD_PAUSE: Duration = Duration::from_millis(100);
 
+/// In bytes: a FAT has its boot sector and the copy of it here.
+const LOADER_START: u64 = 1 << 20;
+
 /// A disk that the agent has open exclusively, on all its paths, for writing unless
 /// [`Target::open_chosen_to_check`] was used. If a path fails, it uses the next one.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub struct Target {
     slow_answer: SlowAnswer,
     /// The byte ranges in which nothing may be written.
     spared: Vec<Range<u64>>,
+    /// Partitions of other disks from which firmware starts what is on this one.
+    loaders: Vec<Target>,
     /// The checksums of everything that was written. `None` unless it is to be read
     /// back.
     extents: Option<Mutex<WrittenExtents>>,
@@ -69,6 +74,7 @@ impl Target {
             sector,
             is_device,
             spared: Vec::new(),
+            loaders: Vec::new(),
             extents: None,
             #[cfg(test)]
             journal: None,
@@ -80,6 +86,24 @@ impl Target {
     /// From now on rejects every write to these byte ranges.
     pub fn spare(&mut self, ranges: Vec<Range<u64>>) {
         self.spared = ranges;
+    }
+
+    /// From now on [`Target::clear_loaders`] clears these partitions.
+    pub fn set_loaders(&mut self, loaders: Vec<Target>) {
+        self.loaders = loaders;
+    }
+
+    /// Zeroes the start of the partitions from which firmware starts what is on this disk.
+    ///
+    /// # Errors
+    /// As for [`Target::write_at`].
+    pub fn clear_loaders(&self) -> Result<()> {
+        for loader in &self.loaders {
+            let zeros = AlignedBuffer::zeroed(loader.size().min(LOADER_START) as usize);
+            loader.write_at(&zeros, 0)?;
+            loader.sync()?;
+        }
+        Ok(())
     }
 
     /// From now on keeps checksums of everything that is written, for

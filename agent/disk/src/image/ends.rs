@@ -85,8 +85,8 @@ impl Ends {
         }
     }
 
-    /// Wipes both ends of the disk. If partitions are kept, the table with only
-    /// these replaces the old one.
+    /// Wipes both ends of the disk, and what firmware starts for it on other disks. If
+    /// partitions are kept, the table with only these replaces the old one.
     ///
     /// # Errors
     /// If a write fails, or if the file for `preserve_on_error` cannot be created.
@@ -95,6 +95,7 @@ impl Ends {
             self.file = Some(save(kept, target.path())?);
         }
         self.change = Some(DiskChange::begin());
+        target.clear_loaders()?;
         clear(target, self.kept.as_ref())
     }
 
@@ -331,7 +332,27 @@ fn gaps(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use landfall_devices::permission::WritePermission;
+
     use super::*;
+    use crate::fixtures::empty_file;
+
+    #[test]
+    fn the_loaders_on_other_disks_are_cleared_with_the_ends() {
+        let (file, loader) = (empty_file(4 << 20), empty_file((2 << 20) + 512));
+        loader.as_file().write_all_at(&[0xeb; 4096], 0).unwrap();
+        let open =
+            |path: &Path| Target::open_file(path, 512, &WritePermission::by_operator()).unwrap();
+        let mut target = open(file.path());
+        target.set_loaders(vec![open(loader.path())]);
+        let mut ends = Ends::find(&mut target, &[], false).unwrap();
+        let boot_sector = || fs::read(loader.path()).unwrap()[0];
+        assert_eq!(boot_sector(), 0xeb, "nothing is written before");
+        ends.clear(&target).unwrap();
+        assert_eq!(boot_sector(), 0);
+    }
 
     #[test]
     #[expect(

@@ -95,6 +95,21 @@ fn table(disk: &Path) -> io::Result<(Option<Table>, u64)> {
     Ok((Table::parse(&head, sector).ok(), sector.into()))
 }
 
+/// Lets the copies on the disks of an array be cleared with the ends of the array. Else the
+/// loader of an earlier installation could start while the new image is incomplete.
+///
+/// # Errors
+/// If a disk cannot be read, or if a copy is in use. Nothing has been written then.
+pub fn clear_with(target: &mut Target, permission: &WritePermission) -> Result<()> {
+    let mut loaders = Vec::new();
+    for copy in find(target.path())? {
+        let node = partition_node(&copy.disk, copy.partition.number as usize)?;
+        loaders.push(Target::open_disk_or_partition(&node, permission)?);
+    }
+    target.set_loaders(loaders);
+    Ok(())
+}
+
 /// Copies `len` bytes at `offset` of the array to these partitions, and makes them an
 /// array that is in sync.
 ///

@@ -10,6 +10,7 @@ use landfall_disk::config_drive::ConfigDrive;
 use landfall_disk::device::target::{Target, refuse_medium_of_image};
 use landfall_disk::image::format_policy::FormatPolicy;
 use landfall_disk::image::write_image::{ImageSource, WriteOptions, write_image_with};
+use landfall_disk::software_raid::system_partitions;
 use landfall_disk::tables::mbr;
 use landfall_download::fetch::Request;
 use landfall_handover::efi_entry;
@@ -124,7 +125,8 @@ impl Image {
             ..ImageSource::new(request, proof)
         };
         refuse_medium_of_image(&disk.path, &source.request.urls)?;
-        let target = Target::open_chosen(disk, permission)?;
+        let mut target = Target::open_chosen(disk, permission)?;
+        system_partitions::clear_with(&mut target, permission)?;
         let sector = target.sector_size();
         let drive = self.drive.map(|it| it.load(client, sector, self.rebuild));
         let drive = drive.transpose()?;
