@@ -137,7 +137,7 @@ async fn delete_old_arrays(
         return Ok(());
     }
     // The operator wants these volumes, and one of them may be for the image.
-    if RaidConfig::of_node(&node.0).is_some() {
+    if RaidConfig::is_in(&node.0) {
         tracing::info!("the node has software RAID in its configuration: no array is deleted");
         return Ok(());
     }

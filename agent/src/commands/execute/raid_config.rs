@@ -76,6 +76,16 @@ impl RaidConfig {
         configs.find_map(|config| Self::parse(config).ok().flatten())
     }
 
+    /// Whether a node has software RAID in its configuration, valid or not. Another agent
+    /// may have created volumes that this one would not create.
+    pub fn is_in(node: &Value) -> bool {
+        let configs = ["target_raid_config", "raid_config"].into_iter();
+        configs
+            .filter_map(|key| node[key]["logical_disks"].as_array())
+            .flatten()
+            .any(|item| item["controller"] == "software")
+    }
+
     /// The name of the volume for the image, if the configuration says which one it is.
     pub fn root_volume(&self) -> Option<&str> {
         let root = self.volumes.iter().find(|it| it.is_root == Some(true))?;
@@ -235,7 +245,19 @@ mod tests {
             json!({"logical_disks": [{"size_gb": 1, "raid_level": "5", "controller": "HW"}]}),
         ] {
             assert_eq!(RaidConfig::parse(&config).unwrap(), None, "{config}");
+            assert!(!RaidConfig::is_in(&json!({"raid_config": config})));
         }
+    }
+
+    #[test]
+    fn volumes_of_another_agent_are_software_raid_too() {
+        let config = json!({"logical_disks": [{"raid_level": "0", "controller": "software"}]});
+        for key in ["target_raid_config", "raid_config"] {
+            let node = json!({key: config});
+            assert_eq!(RaidConfig::of_node(&node), None, "{key}");
+            assert!(RaidConfig::is_in(&node), "{key}");
+        }
+        assert!(!RaidConfig::is_in(&json!({})));
     }
 
     #[test]
