@@ -21,7 +21,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use landfall_boot_params::digest::Digest;
+use landfall_initramfs::arch::Arch;
 
+use crate::boot_parts::Loaders;
 use crate::image_digest::image_digest;
 
 #[cfg(feature = "controller")]
@@ -90,6 +92,20 @@ pub(crate) struct KernelArgumentTexts {
     /// Add kernel arguments; may be repeated
     #[arg(long, value_name = "TEXT")]
     pub(crate) karg: Vec<String>,
+}
+
+/// Where the boot loaders come from.
+#[derive(Debug, Args)]
+pub(crate) struct LoaderArguments {
+    /// Look for boot loaders below DIR, not in /usr
+    #[arg(long, value_name = "DIR")]
+    loader_dir: Option<PathBuf>,
+}
+
+impl LoaderArguments {
+    pub(crate) fn of(&self, arch: Arch) -> Loaders {
+        Loaders::new(arch, self.loader_dir.as_deref())
+    }
 }
 
 /// The image that `install_coreos` writes when Ironic names none.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use landfall_boot_params::digest::{Algorithm, Digest};
 use landfall_boot_params::{BootParams, CommandLine};
+use landfall_initramfs::arch::Arch;
 use landfall_initramfs::digest_writer::{self, DigestWriter};
 use landfall_media_formats::coreos_image::CoreosImage;
 use sha2::{Digest as _, Sha512};
@@ -17,10 +18,12 @@ use crate::disk_image;
 use crate::kernel_args::KernelArgs;
 use crate::report::megabytes;
 
-/// Checks the kernel arguments and adds those that name the image. `file` is an
+/// Checks the kernel arguments and adds the defaults of hosts of this architecture, and
+/// those that name the image. `file` is an
 /// image on the ISO, which needs no arguments.
 pub(crate) fn kernel_args(
     texts: &[String],
+    arch: Arch,
     file: Option<&Path>,
     image: &CoreosImageArguments,
 ) -> Result<KernelArgs> {
@@ -38,7 +41,7 @@ pub(crate) fn kernel_args(
     texts.extend(url_arguments(image));
     let params = BootParams::from_command_line(&CommandLine::parse(&texts.join(" ")));
     params.given_image()?;
-    Ok(KernelArgs::with_defaults(&texts)?)
+    Ok(KernelArgs::with_defaults(&texts, arch)?)
 }
 
 /// The kernel arguments that give hosts the URL of the image.
@@ -202,7 +205,13 @@ mod tests {
             coreos_image_url: vec!["http://h/i".to_owned(), "http://m/i".to_owned()],
             coreos_image_digest: Some(digest.parse().unwrap()),
         };
-        let line = kernel_args(&["quiet console=tty0".to_owned()], None, &arguments).unwrap();
+        let line = kernel_args(
+            &["quiet console=tty0".to_owned()],
+            Arch::X86_64,
+            None,
+            &arguments,
+        )
+        .unwrap();
         let expected = format!(
             "console=ttyS0,115200n8 quiet console=tty0 landfall.coreos.image=http://h/i,http://m/i landfall.coreos.image_checksum=sha256:{}",
             "ab".repeat(32)
@@ -213,7 +222,7 @@ mod tests {
             coreos_image_url: vec![format!("http://h/i?sha256={}", "1".repeat(64))],
             coreos_image_digest: arguments.coreos_image_digest.clone(),
         };
-        let error = kernel_args(&[], None, &contradicted).unwrap_err();
+        let error = kernel_args(&[], Arch::X86_64, None, &contradicted).unwrap_err();
         assert!(
             error.to_string().contains("expected one checksum"),
             "{error}"
@@ -222,7 +231,7 @@ mod tests {
             coreos_image_url: Vec::new(),
             ..arguments
         };
-        assert!(kernel_args(&[], None, &alone).is_err());
-        assert!(kernel_args(&[], Some(Path::new("i.raw")), &alone).is_ok());
+        assert!(kernel_args(&[], Arch::X86_64, None, &alone).is_err());
+        assert!(kernel_args(&[], Arch::X86_64, Some(Path::new("i.raw")), &alone).is_ok());
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use landfall_host_media::{HostVersion, KargsEdit};
+use landfall_initramfs::arch::Arch;
 use landfall_initramfs::output_file::OutputFile;
 use serde::Serialize;
 
@@ -79,7 +80,7 @@ struct Place<'a> {
 fn changes(arguments: &CustomizeArguments, report: &Report) -> Result<Changes> {
     let image = &arguments.coreos;
     // Checks the URL and its digest together.
-    coreos_image::kernel_args(&[], None, image)?;
+    coreos_image::kernel_args(&[], Arch::default(), None, image)?;
     let changes = &arguments.site;
     let site = SiteConfiguration::read(changes.ca_file.as_deref(), &changes.config_file)?;
     report.warnings(&site.warnings);

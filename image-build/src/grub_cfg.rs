@@ -181,7 +181,8 @@ pub(crate) fn network_menu(arguments: &KernelArgs, http: Option<&str>) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boot_parts;
+    use crate::boot_parts::Loaders;
+    use landfall_initramfs::arch::Arch;
     use std::process::Command;
 
     fn arguments() -> KernelArgs {
@@ -233,8 +234,10 @@ mod tests {
             "test",
             "true",
         ];
-        for part in [boot_parts::SIGNED_GRUB_CD, boot_parts::SIGNED_GRUB_NET] {
-            let grub = std::fs::read(part.what).unwrap();
+        let loaders = Loaders::new(Arch::X86_64, None);
+        let efi = loaders.efi();
+        for part in [efi.signed_grub_cd, efi.signed_grub_net] {
+            let grub = loaders.read(part).unwrap();
             for command in commands {
                 // Names are C strings in the read-only data of its modules.
                 let name = [&b"\0"[..], command.as_bytes(), b"\0"].concat();

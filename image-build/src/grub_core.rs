@@ -6,14 +6,15 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::boot_parts::GRUB_MKIMAGE;
+use crate::boot_parts::{GRUB_MKIMAGE, Loaders};
 use crate::external_program::run;
 
 /// What a GRUB is made of.
 #[derive(Debug)]
 pub(crate) struct GrubCore<'a> {
-    /// `i386-pc` or `x86_64-efi`.
+    /// `i386-pc`, `x86_64-efi` or `arm64-efi`.
     pub(crate) format: &'a str,
+    pub(crate) loaders: &'a Loaders,
     /// Where GRUB looks for its files. Without a device, GRUB takes the one that it was
     /// loaded from.
     pub(crate) prefix: &'a str,
@@ -35,7 +36,9 @@ impl GrubCore<'_> {
         let mut command = Command::new(GRUB_MKIMAGE.what);
         command
             .args(["-O", format, "-p", self.prefix])
-            .args(["-d", &format!("/usr/lib/grub/{format}"), "-c"])
+            .arg("-d")
+            .arg(self.loaders.grub_modules(format))
+            .arg("-c")
             .arg(&script);
         if let Some(archive) = self.memory_disk {
             let disk = work.join(format!("{format}.memdisk"));

@@ -11,20 +11,20 @@ use anyhow::{Context as _, Result};
 use landfall_initramfs::temporary::TemporaryPath;
 
 use crate::base_url::BaseUrl;
-use crate::boot_parts::{self, Part};
+use crate::boot_parts::{GRUB_MKIMAGE, Loaders, Part};
 use crate::grub_cfg;
 use crate::grub_core::GrubCore;
+use crate::iso_image::old_screen;
 
-/// The name of the loader in the tree.
-pub(crate) const NAME: &str = "httpx64.efi";
-
-/// The parts that must be installed.
-pub(crate) const PARTS: [Part; 2] = [boot_parts::GRUB_MKIMAGE, boot_parts::EFI_MODULES];
+/// The parts that must exist.
+pub(crate) fn parts(loaders: &Loaders) -> [Part; 2] {
+    [GRUB_MKIMAGE, loaders.efi().grub_modules]
+}
 
 /// The script on the memory disk.
 const SCRIPT: &str = "grub.cfg";
 
-const MODULES: [&str; 16] = [
+const MODULES: [&str; 15] = [
     "normal",
     "configfile",
     "memdisk",
@@ -39,13 +39,12 @@ const MODULES: [&str; 16] = [
     "true",
     "sleep",
     "efi_gop",
-    "efi_uga",
     "terminal",
 ];
 
 /// Makes the loader of the tree at `base`; `None` for https, which GRUB does not
 /// support.
-pub(crate) fn build(base: &BaseUrl) -> Result<Option<Vec<u8>>> {
+pub(crate) fn build(base: &BaseUrl, loaders: &Loaders) -> Result<Option<Vec<u8>>> {
     let Some(place) = base.as_grub_path() else {
         return Ok(None);
     };
@@ -53,13 +52,15 @@ pub(crate) fn build(base: &BaseUrl) -> Result<Option<Vec<u8>>> {
     let work =
         TemporaryPath::directory("landfall-http-").context("cannot make a work directory")?;
     let disk = archive(script.as_bytes())?;
+    let modules = MODULES.into_iter().chain(old_screen(loaders.arch));
     let core = GrubCore {
-        format: "x86_64-efi",
+        format: loaders.efi().grub_platform,
+        loaders,
         // Without a device: then GRUB takes over the address that the firmware got.
         prefix: "/grub",
         script: &format!("configfile (memdisk)/{SCRIPT}\n"),
         memory_disk: Some(&disk),
-        modules: &MODULES,
+        modules: &modules.collect::<Vec<_>>(),
     };
     core.make(work.path()).map(Some)
 }
@@ -79,6 +80,8 @@ fn archive(script: &[u8]) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use landfall_initramfs::arch::Arch;
+
     use super::*;
 
     #[test]
@@ -86,10 +89,13 @@ mod tests {
         // A text of GRUB's http module.
         const HTTP: &[u8] = b"unsupported HTTP response";
         let base = "http://192.0.2.1:8080/x".parse().unwrap();
-        let loader = build(&base).unwrap().unwrap();
+        let loaders = Loaders::new(Arch::X86_64, None);
+        let loader = build(&base, &loaders).unwrap().unwrap();
         assert!(loader.starts_with(b"MZ"));
         assert!(loader.windows(HTTP.len()).any(|window| window == HTTP));
-        assert!(loader == build(&base).unwrap().unwrap(), "the same bytes");
-        assert_eq!(build(&"https://a/".parse().unwrap()).unwrap(), None);
+        let again = build(&base, &loaders).unwrap().unwrap();
+        assert!(loader == again, "the same bytes");
+        let https = "https://a/".parse().unwrap();
+        assert_eq!(build(&https, &loaders).unwrap(), None);
     }
 }

@@ -15,14 +15,15 @@ use landfall_media_formats::coreos_image::CoreosImage;
 use landfall_media_formats::layout;
 use serde::Serialize;
 
+use crate::boot_parts::Loaders;
 use crate::cli::IsoArguments;
 use crate::coreos_image::{self, PlacedImage};
+use crate::epoch;
 use crate::iso_image::{self, Medium};
 use crate::kernel_args::KernelArgs;
 use crate::medium_identity::MediumIdentity;
 use crate::ramdisk_command::{Ingredients, build_ramdisk, find_ingredients, ramdisk_lines};
 use crate::report::{Report, megabytes};
-use crate::{boot_parts, epoch};
 
 #[derive(Serialize)]
 struct IsoSummary {
@@ -43,10 +44,12 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     // Reject wrong input before the work begins.
     let kernel_args = coreos_image::kernel_args(
         &arguments.kernel_args.karg,
+        arguments.ramdisk.arch,
         arguments.coreos_image.as_deref(),
         &arguments.coreos,
     )?;
-    require_boot_parts(arguments)?;
+    let loaders = arguments.loaders.of(arguments.ramdisk.arch);
+    require_boot_parts(arguments, &loaders)?;
     if let Some(image) = &arguments.coreos_image {
         coreos_image::check(image)?;
     }
@@ -83,6 +86,7 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
         image_sha256.as_deref(),
     );
     let medium = Medium {
+        loaders: &loaders,
         kernel,
         ramdisk: &ramdisk_path,
         kernel_args: &kernel_args,
@@ -113,15 +117,15 @@ pub(crate) fn run(arguments: &IsoArguments) -> Result<()> {
     report.done(&summary, &text(&summary))
 }
 
-fn require_boot_parts(arguments: &IsoArguments) -> Result<()> {
+fn require_boot_parts(arguments: &IsoArguments, loaders: &Loaders) -> Result<()> {
     let secure_boot = !arguments.no_secure_boot;
-    let needed_anyway = iso_image::required_parts(false);
-    let remedy = if secure_boot && boot_parts::missing(&needed_anyway).is_empty() {
+    let needed_anyway = iso_image::required_parts(loaders, false);
+    let remedy = if secure_boot && loaders.missing(&needed_anyway).is_empty() {
         ", or build without Secure Boot: --no-secure-boot"
     } else {
         ""
     };
-    boot_parts::require(&iso_image::required_parts(secure_boot), remedy)
+    loaders.require(&iso_image::required_parts(loaders, secure_boot), remedy)
 }
 
 /// Builds the ramdisk, and warns of hosts that cannot start the kernel.
@@ -229,10 +233,11 @@ fn text(summary: &IsoSummary) -> String {
         megabytes(summary.bytes),
         megabytes(summary.kernel_bytes),
         megabytes(summary.ramdisk.bytes),
-        if summary.secure_boot {
-            "BIOS, UEFI, Secure Boot"
-        } else {
-            "BIOS, UEFI without Secure Boot"
+        match (summary.ramdisk.arch.has_bios(), summary.secure_boot) {
+            (true, true) => "BIOS, UEFI, Secure Boot",
+            (true, false) => "BIOS, UEFI without Secure Boot",
+            (false, true) => "UEFI, Secure Boot",
+            (false, false) => "UEFI without Secure Boot",
         },
         ramdisk_lines(&summary.ramdisk),
         summary.kernel_args,

@@ -1,5 +1,5 @@
 //! Makes one hybrid image with xorriso. It boots from a CD (El Torito) and from a
-//! USB stick, under BIOS and under UEFI.
+//! USB stick, under BIOS (x86 only) and under UEFI.
 //!
 //! The EFI system partition is in the image only once: the CD's boot catalogue and
 //! the stick's partition table point to the same blocks. It is a file near the
@@ -12,11 +12,12 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
+use landfall_initramfs::arch::Arch;
 use landfall_media_formats::layout::{KERNEL, RAMDISK};
 use landfall_media_formats::{coreos_image, fat};
 
 use crate::areas;
-use crate::boot_parts::{self, Part};
+use crate::boot_parts::{self, Loaders, Part};
 use crate::coreos_image::PlacedImage;
 use crate::external_program::run;
 use crate::grub_core::GrubCore;
@@ -31,6 +32,7 @@ const EFI_PARTITION: &str = "boot/grub/efi.img";
 
 #[derive(Debug)]
 pub(crate) struct Medium<'a> {
+    pub(crate) loaders: &'a Loaders,
     pub(crate) kernel: &'a Path,
     pub(crate) ramdisk: &'a Path,
     pub(crate) kernel_args: &'a KernelArgs,
@@ -42,19 +44,24 @@ pub(crate) struct Medium<'a> {
     pub(crate) coreos_image: Option<&'a PlacedImage>,
 }
 
-/// The parts that must be installed.
-pub(crate) fn required_parts(secure_boot: bool) -> Vec<Part> {
-    let mut parts = vec![
-        boot_parts::XORRISO,
-        boot_parts::GRUB_MKIMAGE,
-        boot_parts::BIOS_MODULES,
-        boot_parts::BIOS_CD_BOOT,
-        boot_parts::BIOS_HYBRID_MBR,
-    ];
+/// The parts that must exist.
+pub(crate) fn required_parts(loaders: &Loaders, secure_boot: bool) -> Vec<Part> {
+    let mut parts = vec![boot_parts::XORRISO];
+    if loaders.arch.has_bios() || !secure_boot {
+        parts.push(boot_parts::GRUB_MKIMAGE);
+    }
+    if loaders.arch.has_bios() {
+        parts.extend([
+            boot_parts::BIOS_MODULES,
+            boot_parts::BIOS_CD_BOOT,
+            boot_parts::BIOS_HYBRID_MBR,
+        ]);
+    }
+    let efi = loaders.efi();
     if secure_boot {
-        parts.extend([boot_parts::SHIM, boot_parts::SIGNED_GRUB_CD]);
+        parts.extend([efi.shim, efi.signed_grub_cd]);
     } else {
-        parts.push(boot_parts::EFI_MODULES);
+        parts.push(efi.grub_modules);
     }
     parts
 }
@@ -69,7 +76,8 @@ pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<(
         Some(_) => &["--sort-weight", "-2", "/landfall"],
         None => &[],
     };
-    run(Command::new("xorriso")
+    let mut command = Command::new("xorriso");
+    command
         .env("SOURCE_DATE_EPOCH", medium.epoch.to_string())
         // Level 3 allows a file of 4 GiB or more, in several pieces.
         .args(["-as", "mkisofs", "-quiet", "-iso-level", "3"])
@@ -78,20 +86,15 @@ pub(crate) fn write(medium: &Medium<'_>, work: &Path, output: &Path) -> Result<(
             "--modification-date={}",
             medium.identity.modification_date
         ))
-        .args(["--set_all_file_dates", "set_to_mtime"])
-        .args([
-            "-b",
-            BIOS_LOADER,
-            "-no-emul-boot",
-            "-boot-load-size",
-            "4",
-            "-boot-info-table",
-        ])
-        .args([
-            "--grub2-boot-info",
-            "--grub2-mbr",
-            boot_parts::BIOS_HYBRID_MBR.what,
-        ])
+        .args(["--set_all_file_dates", "set_to_mtime"]);
+    if medium.loaders.arch.has_bios() {
+        command
+            .args(["-b", BIOS_LOADER, "-no-emul-boot"])
+            .args(["-boot-load-size", "4", "-boot-info-table"])
+            .args(["--grub2-boot-info", "--grub2-mbr"])
+            .arg(medium.loaders.path(boot_parts::BIOS_HYBRID_MBR));
+    }
+    run(command
         .args(["--protective-msdos-label", "-partition_offset", "16"])
         .args(["--gpt_disk_guid", &medium.identity.disk_guid])
         .args(["--efi-boot", EFI_PARTITION])
@@ -155,8 +158,10 @@ fn fill(medium: &Medium<'_>, work: &Path, tree: &Tree<'_>) -> Result<()> {
         let (from, to) = (placed.copy.display(), place.display());
         fs::rename(&placed.copy, &place).with_context(|| format!("cannot move {from} to {to}"))?;
     }
-    let mut bios_loader =
-        fs::read(boot_parts::BIOS_CD_BOOT.what).context("cannot read GRUB's CD boot sector")?;
+    if !medium.loaders.arch.has_bios() {
+        return Ok(());
+    }
+    let mut bios_loader = medium.loaders.read(boot_parts::BIOS_CD_BOOT)?;
     bios_loader.extend(bios_core(medium, work)?);
     tree.put(BIOS_LOADER, &bios_loader)
 }
@@ -203,6 +208,8 @@ fn bios_core(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
 
 fn efi_partition(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
     let serial = medium.identity.fat_serial;
+    let loaders = medium.loaders;
+    let (efi, first) = (loaders.efi(), loaders.arch.removable_loader());
     if !medium.secure_boot {
         let modules = [
             "iso9660",
@@ -215,30 +222,30 @@ fn efi_partition(medium: &Medium<'_>, work: &Path) -> Result<Vec<u8>> {
             "configfile",
         ];
         let modules = modules.iter().chain(&[
-            "boot", "linux", "loadenv", "echo", "test", "true", "sleep", "efi_gop", "efi_uga",
-            "terminal",
+            "boot", "linux", "loadenv", "echo", "test", "true", "sleep", "efi_gop", "terminal",
         ]);
-        let core = grub_core(
-            medium,
-            work,
-            "x86_64-efi",
-            &modules.copied().collect::<Vec<_>>(),
-        )?;
-        return fat_image(&[("EFI/BOOT/BOOTX64.EFI", core)], serial);
+        let mut modules: Vec<&str> = modules.copied().collect();
+        modules.extend(old_screen(loaders.arch));
+        let core = grub_core(medium, work, efi.grub_platform, &modules)?;
+        return fat_image(&[(first, core)], serial);
     }
-    let read =
-        |part: Part| fs::read(part.what).with_context(|| format!("cannot read {}", part.what));
+    let grub = format!("EFI/BOOT/{}", efi.grub_name);
     // Leave out fbx64.efi: on removable media shim would run it, and it would add
     // boot entries.
     let files = [
-        ("EFI/BOOT/BOOTX64.EFI", read(boot_parts::SHIM)?),
-        ("EFI/BOOT/grubx64.efi", read(boot_parts::SIGNED_GRUB_CD)?),
+        (first, loaders.read(efi.shim)?),
+        (grub.as_str(), loaders.read(efi.signed_grub_cd)?),
         (
             "boot/grub/grub.cfg",
             grub_cfg::find_medium(&medium.identity.volume_uuid).into_bytes(),
         ),
     ];
     fat_image(&files, serial)
+}
+
+/// GRUB's module for the screens of EFI 1.x, which no machine of aarch64 has.
+pub(crate) fn old_screen(arch: Arch) -> Option<&'static str> {
+    arch.has_bios().then_some("efi_uga")
 }
 
 /// The smallest EFI system partition with these files, which all have 8.3 names.
@@ -259,6 +266,7 @@ pub(crate) fn fat_image(files: &[(&str, Vec<u8>)], serial: u32) -> Result<Vec<u8
 fn grub_core(medium: &Medium<'_>, work: &Path, format: &str, modules: &[&str]) -> Result<Vec<u8>> {
     let core = GrubCore {
         format,
+        loaders: medium.loaders,
         prefix: "/boot/grub",
         script: &grub_cfg::find_medium(&medium.identity.volume_uuid),
         memory_disk: None,

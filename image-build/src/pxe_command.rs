@@ -37,9 +37,11 @@ struct FileSummary {
 
 pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
+    let arch = arguments.ramdisk.arch;
+    let loaders = arguments.loaders.of(arch);
     let kernel_args =
-        coreos_image::kernel_args(&arguments.kernel_args.karg, None, &arguments.coreos)?;
-    let (files, warnings) = pxe_tree::files(&kernel_args, arguments.base_url.as_ref())?;
+        coreos_image::kernel_args(&arguments.kernel_args.karg, arch, None, &arguments.coreos)?;
+    let (files, warnings) = pxe_tree::files(&kernel_args, arguments.base_url.as_ref(), &loaders)?;
     let directory = &arguments.output.output;
     let force = arguments.output.force;
     if force {
@@ -106,7 +108,7 @@ pub(crate) fn run(arguments: &PxeArguments) -> Result<()> {
         path: directory.clone(),
         files: summaries,
         kernel_args,
-        http_boot_url: pxe_tree::http_boot_url(&files, arguments.base_url.as_ref()),
+        http_boot_url: pxe_tree::http_boot_url(&files, arguments.base_url.as_ref(), &loaders),
         warnings,
         ramdisk,
     };

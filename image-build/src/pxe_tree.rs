@@ -13,18 +13,18 @@
 //! `images/ignition.img` after the ramdisk: it adds nothing until `coreos-installer pxe
 //! ignition wrap` or `pxe network wrap` replaces it.
 //!
+//! On aarch64 the names end in `aa64.efi`, and there is no BIOS.
+//!
 //! Under Secure Boot, iPXE cannot be used: the firmware checks what Debian's iPXE
 //! starts against its own keys, and it accepts Debian's kernel only through shim. The same
 //! is true of `httpx64.efi`, which has no signature ([`crate::http_loader`]).
 
-use std::path::Path;
-
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use landfall_host_media::IpxeScript;
 
 use crate::areas::IGNITION_PATH as IGNITION;
 use crate::base_url::BaseUrl;
-use crate::boot_parts::{self, Part};
+use crate::boot_parts::{self, Loaders};
 use crate::coreos_layout::{self, empty_ramdisk};
 use crate::kernel_args::KernelArgs;
 use crate::{grub_cfg, http_loader};
@@ -38,9 +38,14 @@ pub(crate) struct TreeFile {
 
 /// Where UEFI firmware can fetch its first file by HTTP; `None` if the tree has no loader
 /// for that.
-pub(crate) fn http_boot_url(files: &[TreeFile], base: Option<&BaseUrl>) -> Option<String> {
-    let has_loader = files.iter().any(|file| file.name == http_loader::NAME);
-    Some(base.filter(|_| has_loader)?.as_url() + http_loader::NAME)
+pub(crate) fn http_boot_url(
+    files: &[TreeFile],
+    base: Option<&BaseUrl>,
+    loaders: &Loaders,
+) -> Option<String> {
+    let name = loaders.efi().http_loader_name;
+    let has_loader = files.iter().any(|file| file.name == name);
+    Some(base.filter(|_| has_loader)?.as_url() + name)
 }
 
 pub(crate) const KERNEL: &str = "vmlinuz";
@@ -53,28 +58,20 @@ const IGNITION_NAME: &str = "ignition.img";
 pub(crate) fn files(
     arguments: &KernelArgs,
     base: Option<&BaseUrl>,
+    loaders: &Loaders,
 ) -> Result<(Vec<TreeFile>, Vec<String>)> {
     let mut files = Vec::new();
     let mut warnings = Vec::new();
+    let efi = loaders.efi();
+    let by_ipxe = "UEFI hosts can boot by iPXE only";
     let mut parts = vec![
-        (
-            "shimx64.efi",
-            boot_parts::SHIM,
-            "UEFI hosts can boot by iPXE only",
-        ),
-        // shim loads a file of this name from the place that shim itself was loaded
-        // from.
-        (
-            "grubx64.efi",
-            boot_parts::SIGNED_GRUB_NET,
-            "UEFI hosts can boot by iPXE only",
-        ),
-        (
-            "undionly.kpxe",
-            boot_parts::IPXE_BIOS,
-            "BIOS hosts need iPXE in their network card",
-        ),
+        (efi.shim_name, efi.shim, by_ipxe),
+        (efi.grub_name, efi.signed_grub_net, by_ipxe),
     ];
+    if loaders.arch.has_bios() {
+        let loss = "BIOS hosts need iPXE in their network card";
+        parts.push(("undionly.kpxe", boot_parts::IPXE_BIOS, loss));
+    }
     let mut grub_place = base.and_then(BaseUrl::as_grub_path);
     if base.is_some_and(|base| base.as_grub_path().is_none()) {
         warnings
@@ -82,24 +79,22 @@ pub(crate) fn files(
     }
     if grub_place.is_some() {
         let loss = "GRUB fetches kernel and ramdisk by TFTP";
-        parts.push((
-            "grub/x86_64-efi/http.mod",
-            boot_parts::GRUB_HTTP_MODULE,
-            loss,
-        ));
-        grub_place = grub_place.filter(|_| boot_parts::GRUB_HTTP_MODULE.find().is_some());
+        parts.push((efi.http_module_name, efi.grub_http_module, loss));
+        grub_place = grub_place.filter(|_| loaders.find(efi.grub_http_module).is_some());
     }
     for (name, part, loss) in parts {
-        match read(part)? {
-            Some(bytes) => files.push(TreeFile { name, bytes }),
-            None => warnings.push(format!(
+        if loaders.find(part).is_some() {
+            let bytes = loaders.read(part)?;
+            files.push(TreeFile { name, bytes });
+        } else {
+            warnings.push(format!(
                 "{name} is left out, package {} is not installed: {loss}",
                 part.package
-            )),
+            ));
         }
     }
     if let Some(base) = base {
-        warnings.extend(add_http_loader(base, &mut files)?);
+        warnings.extend(add_http_loader(base, loaders, &mut files)?);
     }
     for name in [coreos_layout::ROOTFS, IGNITION] {
         let bytes = empty_ramdisk();
@@ -117,17 +112,22 @@ pub(crate) fn files(
 }
 
 /// Adds the loader for UEFI HTTP boot, or returns the reason why it is left out.
-fn add_http_loader(base: &BaseUrl, files: &mut Vec<TreeFile>) -> Result<Option<String>> {
+fn add_http_loader(
+    base: &BaseUrl,
+    loaders: &Loaders,
+    files: &mut Vec<TreeFile>,
+) -> Result<Option<String>> {
     const LOSS: &str = "UEFI hosts cannot boot this tree by HTTP";
-    let name = http_loader::NAME;
-    let missing = boot_parts::missing(&http_loader::PARTS);
+    let name = loaders.efi().http_loader_name;
+    let parts = http_loader::parts(loaders);
+    let missing = loaders.missing(&parts);
     if let Some(part) = missing.first() {
         return Ok(Some(format!(
             "{name} is left out, package {} is not installed: {LOSS}",
             part.package
         )));
     }
-    match http_loader::build(base)? {
+    match http_loader::build(base, loaders)? {
         Some(bytes) => files.push(TreeFile { name, bytes }),
         None => {
             return Ok(Some(format!(
@@ -136,15 +136,6 @@ fn add_http_loader(base: &BaseUrl, files: &mut Vec<TreeFile>) -> Result<Option<S
         }
     }
     Ok(None)
-}
-
-fn read(part: Part) -> Result<Option<Vec<u8>>> {
-    if part.find().is_none() {
-        return Ok(None);
-    }
-    std::fs::read(Path::new(part.what))
-        .map(Some)
-        .with_context(|| format!("cannot read {}", part.what))
 }
 
 fn ipxe_script(arguments: &KernelArgs, base: Option<&BaseUrl>) -> String {
@@ -162,6 +153,8 @@ fn ipxe_script(arguments: &KernelArgs, base: Option<&BaseUrl>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use landfall_initramfs::arch::Arch;
+
     use super::*;
 
     #[test]
@@ -189,7 +182,9 @@ goto start
     #[test]
     fn loaders_and_menus() {
         let arguments = KernelArgs::exactly(&[]).unwrap();
-        let (files, warnings) = files(&arguments, Some(&"https://a/".parse().unwrap())).unwrap();
+        let loaders = Loaders::new(Arch::X86_64, None);
+        let base = "https://a/".parse().unwrap();
+        let (files, warnings) = files(&arguments, Some(&base), &loaders).unwrap();
         let names: Vec<&str> = files.iter().map(|file| file.name).collect();
         assert!(
             names.ends_with(&["grub/grub.cfg", "boot.ipxe"]),
@@ -197,7 +192,7 @@ goto start
         );
         assert_eq!(
             names.contains(&"shimx64.efi"),
-            boot_parts::SHIM.find().is_some()
+            loaders.find(loaders.efi().shim).is_some()
         );
         assert!(warnings.contains(
             &"GRUB does not support https: it fetches kernel and ramdisk by TFTP".to_owned()
@@ -215,8 +210,10 @@ goto start
             (None, None),
             (Some(&url), Some("http://192.0.2.1:8080/x/httpx64.efi")),
         ] {
-            let (files, _) = files(&arguments, base).unwrap();
-            assert_eq!(http_boot_url(&files, base).as_deref(), expected);
+            let loaders = Loaders::new(Arch::X86_64, None);
+            let (files, _) = files(&arguments, base, &loaders).unwrap();
+            let found = http_boot_url(&files, base, &loaders);
+            assert_eq!(found.as_deref(), expected);
         }
     }
 }

@@ -53,12 +53,12 @@ pub(crate) fn find_ingredients(
     report.warnings(&site.warnings);
     let hosts = Hosts::read(&arguments.hosts)?;
     report.warnings(&hosts.warnings);
-    agent_binary::read(&arguments.agent)?;
+    agent_binary::read(&arguments.agent, arguments.arch)?;
     let module_set = arguments.module_set()?;
     let cache = arguments.cache()?;
     let firmware = arguments.firmware.resolve().context("--firmware")?;
     let rescue_layer = match arguments.rescue_layer {
-        true => Some(RescueLayer::of_this_machine()?),
+        true => Some(RescueLayer::of_this_machine(arguments.arch)?),
         false => None,
     };
     let source = arguments.kernel()?;
@@ -97,6 +97,7 @@ pub(crate) fn build_ramdisk(
 ) -> Result<Summary> {
     let configuration = [&ingredients.site.files[..], &ingredients.hosts.files()].concat();
     let recipe = Recipe {
+        arch: arguments.arch,
         agent: &arguments.agent,
         kernel: &ingredients.kernel,
         module_set: &ingredients.module_set,
@@ -144,8 +145,9 @@ pub(crate) fn ramdisk_lines(summary: &Summary) -> String {
         ),
     };
     format!(
-        "  kernel   {}\n  modules  {} ({}, set {})\n  firmware {} ({})\n  config   {configuration}\n  rescue   {rescue}\n  hosts    {}\n  agent    {}\n  memory   {} MiB on the host at least, {} MiB to deploy",
+        "  kernel   {}, {}\n  modules  {} ({}, set {})\n  firmware {} ({})\n  config   {configuration}\n  rescue   {rescue}\n  hosts    {}\n  agent    {}\n  memory   {} MiB on the host at least, {} MiB to deploy",
         summary.kernel_release,
+        summary.arch,
         summary.modules,
         megabytes(summary.module_bytes),
         summary.module_set,

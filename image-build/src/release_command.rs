@@ -14,6 +14,7 @@ mod stages;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use landfall_initramfs::arch::Arch;
 use landfall_initramfs::build;
 use landfall_initramfs::output_file::OutputFile;
 use landfall_initramfs::temporary::TemporaryPath;
@@ -24,12 +25,13 @@ use landfall_release::oci::Blob;
 use landfall_release::tar_tree::Content;
 use serde::Serialize;
 
+use crate::boot_parts::Loaders;
 use crate::cli::{CoreosImageArguments, ReleaseArguments};
 use crate::iso_command::{self, digest};
 use crate::iso_image;
 use crate::ramdisk_command::{Ingredients, build_ramdisk, find_ingredients, ramdisk_lines};
 use crate::report::{Report, megabytes};
-use crate::{boot_parts, coreos_image, epoch};
+use crate::{coreos_image, epoch};
 use outputs::{Made, Outputs};
 use programs::Programs;
 use ramdisk_content::RamdiskContent;
@@ -61,13 +63,20 @@ pub(crate) fn run(arguments: &ReleaseArguments) -> Result<()> {
     // Reject wrong input before the work begins.
     let kernel_args = coreos_image::kernel_args(
         &arguments.kernel_args.karg,
+        arguments.ramdisk.arch,
         None,
         &CoreosImageArguments::default(),
     )?;
     report.warnings(&kernel_args.warnings(&[]));
     let names = names(arguments)?;
-    let parts = [&iso_image::required_parts(true)[..], &esp_image::PARTS].concat();
-    boot_parts::require(&parts, "")?;
+    let arch = arguments.ramdisk.arch;
+    // Its package and its containers are for amd64.
+    ensure!(
+        arch == Arch::X86_64,
+        "a release is for x86_64 only, found --arch {arch} -- build media with landfall-image iso or pxe"
+    );
+    let loaders = Loaders::new(arch, None);
+    loaders.require(&iso_image::required_parts(&loaders, true), "")?;
     let crates = CrateList::parse(CRATES)?;
     ensure!(
         !crates.is_empty(),
@@ -83,6 +92,7 @@ pub(crate) fn run(arguments: &ReleaseArguments) -> Result<()> {
 
     let (built, summary) = build(arguments, &ingredients, work.path(), &report)?;
     let release = Release {
+        loaders: &loaders,
         names: &names,
         programs: &programs,
         crates: &crates,

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use landfall_initramfs::kernel_image::KernelImage;
@@ -12,7 +12,6 @@ use landfall_initramfs::unified_image::{self, MAX_STUB_BYTES, Section};
 use landfall_initramfs::{build, digest_writer, path_error};
 use serde::Serialize;
 
-use crate::boot_parts;
 use crate::cli::UkiArguments;
 use crate::coreos_image;
 use crate::ramdisk_command::{build_ramdisk, find_ingredients, ramdisk_lines};
@@ -30,13 +29,19 @@ struct UkiSummary {
 
 pub(crate) fn run(arguments: &UkiArguments) -> Result<()> {
     let report = Report::new(arguments.output.json);
+    let arch = arguments.ramdisk.arch;
     // Reject wrong input before the work begins.
     let kernel_args =
-        coreos_image::kernel_args(&arguments.kernel_args.karg, None, &arguments.coreos)?;
+        coreos_image::kernel_args(&arguments.kernel_args.karg, arch, None, &arguments.coreos)?;
     let stub_path = stub_path(arguments)?;
-    let stub = path_error::read_bounded(stub_path, MAX_STUB_BYTES)?;
+    let stub = path_error::read_bounded(&stub_path, MAX_STUB_BYTES)?;
     let stub_fault = || format!("stub {}", stub_path.display());
-    unified_image::sections(&stub).with_context(stub_fault)?;
+    let stub_arch = unified_image::arch(&stub).with_context(stub_fault)?;
+    ensure!(
+        stub_arch == arch,
+        "stub {}: expected one for {arch}, found one for {stub_arch}",
+        stub_path.display()
+    );
     let mut output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
 
     let ingredients = find_ingredients(&arguments.ramdisk, &report)?;
@@ -100,12 +105,14 @@ const OS_RELEASE: &str = concat!(
     "\"\n"
 );
 
-fn stub_path(arguments: &UkiArguments) -> Result<&Path> {
+fn stub_path(arguments: &UkiArguments) -> Result<PathBuf> {
     if let Some(path) = &arguments.stub {
-        return Ok(path);
+        return Ok(path.clone());
     }
-    boot_parts::require(&[boot_parts::EFI_STUB], ", or name the file with --stub")?;
-    Ok(Path::new(boot_parts::EFI_STUB.what))
+    let loaders = arguments.loaders.of(arguments.ramdisk.arch);
+    let stub = loaders.efi().stub;
+    loaders.require(&[stub], ", or name the file with --stub")?;
+    Ok(loaders.path(stub))
 }
 
 fn text(summary: &UkiSummary) -> String {

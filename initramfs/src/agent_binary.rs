@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use object::LittleEndian as LE;
-use object::elf::{EM_X86_64, FileHeader64, PT_INTERP};
+use object::elf::{EM_AARCH64, EM_X86_64, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader};
 
+use crate::arch::Arch;
 use crate::path_error::{PathError, read_bounded};
 
 /// In bytes: the size limit of the agent. A debug build with symbols is 150 MB.
@@ -24,37 +25,41 @@ pub enum AgentError {
     #[error(transparent)]
     Path(#[from] PathError),
     /// The kernel could not start the program, or the program is not the agent.
-    #[error("agent {path}: expected landfall-agent, a static x86-64 program, found {found}")]
+    #[error(
+        "agent {path}: expected landfall-agent, a static {} program, found {found}", arch.in_words()
+    )]
     Unusable {
         path: String,
+        arch: Arch,
         /// What the file is instead of the agent.
         found: String,
     },
 }
 
 /// Reads the agent. Fails if the file is not the agent, or if the kernel could not
-/// start it.
-pub fn read(path: &Path) -> Result<Vec<u8>, AgentError> {
+/// start it on hosts of this architecture.
+pub fn read(path: &Path, arch: Arch) -> Result<Vec<u8>, AgentError> {
     let bytes = read_bounded(path, MAX_AGENT_BYTES)?;
-    let checked = check(&bytes).and_then(|()| match is_agent(&bytes) {
+    let checked = check(&bytes, arch).and_then(|()| match is_agent(&bytes) {
         true => Ok(()),
         false => Err("another program".to_owned()),
     });
     checked.map_err(|found| AgentError::Unusable {
         path: path.display().to_string(),
+        arch,
         found,
     })?;
     Ok(bytes)
 }
 
-/// What makes a program depend on more than the kernel of an x86-64 machine;
+/// What makes a program depend on more than the kernel of a machine of this architecture;
 /// `None` if nothing does.
 #[must_use]
-pub fn fault_of_static_program(program: &[u8]) -> Option<String> {
-    check(program).err()
+pub fn fault_of_static_program(program: &[u8], arch: Arch) -> Option<String> {
+    check(program, arch).err()
 }
 
-fn check(bytes: &[u8]) -> Result<(), String> {
+fn check(bytes: &[u8], arch: Arch) -> Result<(), String> {
     let broken = |error: object::read::Error| format!("a broken ELF file ({error})");
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         let start = &bytes[..bytes.len().min(4)];
@@ -65,8 +70,15 @@ fn check(bytes: &[u8]) -> Result<(), String> {
     }
     let header = FileHeader64::<LE>::parse(bytes).map_err(broken)?;
     let machine = header.e_machine(LE);
-    if machine != EM_X86_64 {
-        return Err(format!("a program for machine {}", machine.0));
+    let found = match machine {
+        EM_X86_64 => Some(Arch::X86_64),
+        EM_AARCH64 => Some(Arch::Aarch64),
+        _ => None,
+    };
+    match found {
+        Some(found) if found == arch => {}
+        Some(found) => return Err(format!("one for {found} (see --arch)")),
+        None => return Err(format!("a program for machine {}", machine.0)),
     }
     let segments = header.program_headers(LE, bytes).map_err(broken)?;
     if segments
@@ -116,15 +128,19 @@ pub(crate) mod tests {
 
     #[test]
     fn static_programs_only() {
-        assert_eq!(check(&program(&[1, 1, 2])), Ok(()));
+        assert_eq!(check(&program(&[1, 1, 2]), Arch::X86_64), Ok(()));
         let mut arm = program(&[1]);
         arm[18] = 183;
+        assert_eq!(check(&arm, Arch::Aarch64), Ok(()));
+        let mut mips = program(&[1]);
+        mips[18] = 8;
         let mut odd_headers = program(&[1]);
         odd_headers[54] = 32;
         for (bytes, expected) in [
             (vec![], "a file that begins with ``"),
             (b"#!/bin/sh".to_vec(), "a file that begins with `#!/b`"),
-            (arm, "a program for machine 183"),
+            (arm, "one for aarch64 (see --arch)"),
+            (mips, "a program for machine 8"),
             (
                 program(&[6, 3, 1]),
                 "a dynamically linked one: build it with `-C target-feature=+crt-static`",
@@ -142,13 +158,14 @@ pub(crate) mod tests {
                 "a broken ELF file (Invalid ELF header size or alignment)",
             ),
         ] {
-            assert_eq!(check(&bytes).err().unwrap_or_default(), expected);
+            let fault = check(&bytes, Arch::X86_64).err();
+            assert_eq!(fault.unwrap_or_default(), expected);
         }
     }
 
     #[test]
     fn a_static_program_is_not_enough() {
-        let told = |path: &Path| read(path).unwrap_err().to_string();
+        let told = |path: &Path| read(path, Arch::X86_64).unwrap_err().to_string();
         let this_test = told(&std::env::current_exe().unwrap());
         assert!(
             this_test.ends_with(", found another program"),
@@ -161,7 +178,10 @@ pub(crate) mod tests {
         );
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), agent()).unwrap();
-        read(file.path()).unwrap();
+        read(file.path(), Arch::X86_64).unwrap();
+        let other = read(file.path(), Arch::Aarch64).unwrap_err().to_string();
+        let expected = "a static aarch64 program, found one for x86_64 (see --arch)";
+        assert!(other.ends_with(expected), "{other}");
     }
 
     proptest! {
@@ -170,7 +190,7 @@ pub(crate) mod tests {
             let mut bytes = program(&[1, 2]);
             bytes[at] = byte;
             bytes.truncate(cut);
-            let _ = check(&bytes);
+            let _ = check(&bytes, Arch::X86_64);
         }
     }
 }

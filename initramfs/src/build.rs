@@ -16,16 +16,17 @@ use serde::Serialize;
 
 use landfall_module_index::{COMPLETE_MARKER, INDEX_NAME, LEFT_OUT_NAME, LeftOut};
 
-use checks::{check_kernel, firmware_warnings, kernel_warning, require_firmware};
+use checks::{check_kernel, firmware_warnings, kernel_warning, read_kernel, require_firmware};
 
 use crate::agent_binary::{self, AgentError};
+use crate::arch::Arch;
 use crate::compress::Compression;
 use crate::digest_writer::{self, DigestWriter};
 use crate::file_tree::{Content, FileTree, Place, TreeError};
 use crate::firmware::{self, Firmware, FirmwareFiles, MissingFirmware, PackedFirmware};
 use crate::free_space::{self, NoSpace};
 use crate::kernel_config::KernelConfig;
-use crate::kernel_image::{KernelImage, KernelImageError};
+use crate::kernel_image::KernelImageError;
 use crate::kernel_modules::{ModuleTree, ModulesError, Selection};
 use crate::kernel_source::Kernel;
 use crate::memory_floor::{MemoryFloor, Sizes};
@@ -68,6 +69,8 @@ pub struct ConfigurationFile {
 /// Everything a ramdisk is made of.
 #[derive(Debug)]
 pub struct Recipe<'a> {
+    /// The architecture of the hosts.
+    pub arch: Arch,
     /// The agent's program, which becomes `/init`.
     pub agent: &'a Path,
     pub kernel: &'a Kernel,
@@ -97,6 +100,7 @@ pub struct Summary {
     /// The least memory of a host that boots the ramdisk with its kernel.
     pub memory_floor: MemoryFloor,
     pub compression: String,
+    pub arch: Arch,
     pub kernel_release: String,
     pub module_set: String,
     /// Number of module files.
@@ -139,6 +143,16 @@ pub enum BuildError {
     Image(#[from] KernelImageError),
     #[error(transparent)]
     Index(#[from] landfall_module_index::WriteError),
+    /// The kernel is for other processors than those that the ramdisk is built for. Give the
+    /// option `--arch`, or another kernel.
+    #[error(
+        "kernel {release} is for {found}, expected {expected} -- give --arch {found}, or another kernel"
+    )]
+    Arch {
+        release: String,
+        expected: Arch,
+        found: Arch,
+    },
     /// The kernel's configuration lacks options that the ramdisk needs.
     #[error("kernel {release} cannot run the ramdisk: {}", faults.join("; "))]
     Kernel {
@@ -174,7 +188,8 @@ pub fn build(
     output: &mut OutputFile,
     stage: &dyn Fn(&str),
 ) -> Result<Summary, BuildError> {
-    let agent = agent_binary::read(recipe.agent)?;
+    let agent = agent_binary::read(recipe.agent, recipe.arch)?;
+    let kernel = read_kernel(recipe)?;
     stage(&format!(
         "reading modules of kernel {}",
         recipe.kernel.release
@@ -202,6 +217,7 @@ pub fn build(
         unpacked_bytes: 0,
         memory_floor: MemoryFloor::default(),
         compression: recipe.compression.to_string(),
+        arch: recipe.arch,
         kernel_release: recipe.kernel.release.clone(),
         module_set: recipe.module_set.name().to_owned(),
         modules: selection.len(),
@@ -238,7 +254,7 @@ pub fn build(
     ));
     write(&tree, recipe, output, &mut summary)?;
     summary.memory_floor = MemoryFloor::of(Sizes {
-        kernel: KernelImage::read(&recipe.kernel.image)?.memory_bytes,
+        kernel: kernel.memory_bytes,
         archive: summary.bytes,
         unpacked: summary.unpacked_bytes,
         files: tree.len() as u64,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use crate::arch::Arch;
 use crate::compress::Compression;
 use crate::path_error::{PathError, read_bounded};
 
@@ -27,6 +28,7 @@ pub struct Finding {
 /// What this ramdisk needs in addition to the options that every ramdisk needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs {
+    pub arch: Arch,
     pub compression: Compression,
     /// Whether any module is a `.ko.xz` file.
     pub xz_modules: bool,
@@ -76,13 +78,14 @@ impl KernelConfig {
                 "the kernel cannot unpack a zstd ramdisk (use --compress none)",
             ));
         }
+        let serial_console = match needs.arch {
+            Arch::X86_64 => "SERIAL_8250_CONSOLE",
+            Arch::Aarch64 => "SERIAL_AMBA_PL011_CONSOLE",
+        };
         let mut wanted = vec![
             ("MODULES", "no driver can be loaded"),
             ("EFI_STUB", "UEFI hosts cannot start it"),
-            (
-                "SERIAL_8250_CONSOLE",
-                "nothing is shown on a serial console",
-            ),
+            (serial_console, "nothing is shown on a serial console"),
             ("VT_CONSOLE", "nothing is shown on a screen"),
             ("IPV6", "there is no IPv6 unless it is a module"),
             ("PACKET", "there is no DHCP unless it is a module"),
@@ -128,6 +131,7 @@ mod tests {
         CONFIG_RD_GZIP=y\nCONFIG_RD_XZ=y\n\
         CONFIG_SERIAL_8250_CONSOLE=y\nCONFIG_VT_CONSOLE=y\nCONFIG_IPV6=y\nCONFIG_PACKET=y\nCONFIG_LOCALVERSION=\"=y\"\n";
     const PLAIN: Needs = Needs {
+        arch: Arch::X86_64,
         compression: Compression::Zstd { level: 3 },
         xz_modules: false,
         zstd_modules: false,
@@ -181,6 +185,14 @@ mod tests {
                 "CONFIG_EFI_STUB=y is not set: UEFI hosts cannot start it".to_owned()
             )]
         );
+
+        let arm = Needs {
+            arch: Arch::Aarch64,
+            ..PLAIN
+        };
+        let text =
+            "CONFIG_SERIAL_AMBA_PL011_CONSOLE=y is not set: nothing is shown on a serial console";
+        assert_eq!(check(GOOD, arm), [(false, text.to_owned())]);
 
         let packed = check(
             GOOD,

@@ -1,11 +1,13 @@
-//! Reads the header of an x86 bzImage.
-//!
-//! See the kernel's `Documentation/arch/x86/boot.rst`.
+//! Reads the header of a kernel image. Here is that of an x86 bzImage; see the kernel's
+//! `Documentation/arch/x86/boot.rst`.
+
+mod arm64;
 
 use std::path::Path;
 
 use landfall_media_formats::little_endian::{u16_at, u32_at};
 
+use crate::arch::Arch;
 use crate::path_error::{PathError, read_bounded};
 
 /// In bytes: the size limit of a kernel. Distribution kernels are 8 to 15 MB. A
@@ -17,7 +19,8 @@ const MAX_KERNEL_BYTES: u64 = 512 << 20;
 pub enum KernelImageError {
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The file is no bzImage, which is what GRUB's `linux` command boots.
+    /// The file is neither a bzImage of x86 nor an Image or `vmlinuz.efi` of arm64. Those
+    /// are what GRUB's `linux` command boots.
     #[error("kernel image {path}: expected {expected}, found none")]
     Format {
         path: String,
@@ -28,6 +31,7 @@ pub enum KernelImageError {
 /// What a kernel image's headers say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelImage {
+    pub arch: Arch,
     /// The kernel's release, as `uname -r` prints it.
     pub release: String,
     /// Whether UEFI firmware can start it as a program.
@@ -50,13 +54,12 @@ impl KernelImage {
         })
     }
 
-    /// Parses the start of a kernel image; 128 KiB are enough. The error says what
-    /// was expected.
+    /// Parses a kernel image. The error says what was expected.
     pub fn parse(image: &[u8]) -> Result<Self, &'static str> {
-        const BOOT_HEADER: &str = "the boot header of an x86 bzImage";
+        const BOOT_HEADER: &str = "the boot header of an x86 bzImage or of an arm64 Image";
         const VERSION: &str = "a kernel version in the boot header";
         if image.get(0x202..0x206) != Some(b"HdrS") {
-            return Err(BOOT_HEADER);
+            return arm64::parse(image).unwrap_or(Err(BOOT_HEADER));
         }
         // The offset is relative to the boot header; 0 means that there is no version.
         let offset = usize::from(u16_at(image, 0x20e).ok_or(BOOT_HEADER)?);
@@ -75,6 +78,7 @@ impl KernelImage {
             .ok_or(VERSION)?;
         let certificates = certificate_table_size(image);
         Ok(Self {
+            arch: Arch::X86_64,
             release: release.to_owned(),
             has_efi_stub: certificates.is_some(),
             is_signed: certificates.is_some_and(|size| size > 0),
@@ -125,6 +129,7 @@ pub(crate) mod tests {
         assert_eq!(
             parsed,
             KernelImage {
+                arch: Arch::X86_64,
                 release,
                 has_efi_stub: true,
                 is_signed: false,
@@ -146,8 +151,14 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("vmlinuz");
         for (bytes, expected) in [
-            (vec![], "the boot header of an x86 bzImage"),
-            (b"\x7fELF".to_vec(), "the boot header of an x86 bzImage"),
+            (
+                vec![],
+                "the boot header of an x86 bzImage or of an arm64 Image",
+            ),
+            (
+                b"\x7fELF".to_vec(),
+                "the boot header of an x86 bzImage or of an arm64 Image",
+            ),
             (bz_image(""), "a kernel version in the boot header"),
             (
                 bz_image("6")[..0x300].to_vec(),

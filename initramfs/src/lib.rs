@@ -6,6 +6,7 @@
 //! reads RPM packages by itself.
 
 pub mod agent_binary;
+pub mod arch;
 pub mod build;
 pub mod compress;
 pub mod digest_writer;

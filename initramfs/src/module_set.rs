@@ -22,6 +22,7 @@ use crate::kernel_modules::ModuleTree;
 const BUILT_IN: Sets = &[
     ("vm", include_str!("../module-sets/vm.txt")),
     ("server", include_str!("../module-sets/server.txt")),
+    ("aarch64", include_str!("../module-sets/aarch64.txt")),
 ];
 
 type Sets = &'static [(&'static str, &'static str)];

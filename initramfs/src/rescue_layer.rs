@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use crate::arch::Arch;
 use crate::elf_section::{self, ElfError};
 use crate::path_error::PathError;
 
@@ -22,9 +23,11 @@ const PROGRAMS: [(&str, &str); 3] = [
 ];
 
 /// The directories in which Debian's loader searches for libraries.
-const LIBRARY_DIRECTORIES: [&str; 4] = [
+const LIBRARY_DIRECTORIES: [&str; 6] = [
     "lib/x86_64-linux-gnu",
     "usr/lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
     "lib",
     "usr/lib",
 ];
@@ -41,6 +44,13 @@ pub struct RescueLayer {
 /// Why there is no rescue layer.
 #[derive(Debug, thiserror::Error)]
 pub enum RescueLayerError {
+    /// The programs of the rescue layer come from the machine that builds, so its processors
+    /// must be like those of the hosts. Build on such a machine, or without `--rescue-layer`.
+    #[error(
+        "rescue layer: expected a build machine with {arch}, found {}",
+        std::env::consts::ARCH
+    )]
+    OtherMachine { arch: Arch },
     #[error(
         "rescue layer: expected the program /{program}, found none -- install it on this machine: apt-get install {package}"
     )]
@@ -67,8 +77,12 @@ pub enum RescueLayerError {
 }
 
 impl RescueLayer {
-    /// Finds the programs and their libraries on this machine.
-    pub fn of_this_machine() -> Result<Self, RescueLayerError> {
+    /// Finds the programs and their libraries on this machine, which must be of the
+    /// architecture of the hosts.
+    pub fn of_this_machine(arch: Arch) -> Result<Self, RescueLayerError> {
+        if Arch::of_this_machine() != Some(arch) {
+            return Err(RescueLayerError::OtherMachine { arch });
+        }
         Self::below(Path::new("/"))
     }
 

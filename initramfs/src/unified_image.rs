@@ -8,6 +8,8 @@ mod headers;
 
 use headers::{Headers, SECTION_BYTES};
 
+use crate::arch::Arch;
+
 /// In bytes: what a stub may have. Debian's has 0.1 MB.
 pub const MAX_STUB_BYTES: u64 = 16 << 20;
 
@@ -29,8 +31,9 @@ pub struct Section<'a> {
 /// Why the sections cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// The file is no EFI program for x86-64, or its headers contradict each other. Use the
-    /// file `linuxx64.efi.stub` of Debian's package systemd-boot-efi.
+    /// The file is no EFI program for x86-64 or aarch64, or its headers contradict each
+    /// other. Use the file `linuxx64.efi.stub` or `linuxaa64.efi.stub` of Debian's package
+    /// systemd-boot-efi.
     #[error("expected {expected}, found {found}")]
     Format {
         expected: &'static str,
@@ -109,6 +112,14 @@ pub fn sections(image: &[u8]) -> Result<Vec<(String, &[u8])>, ImageError> {
     let sections = headers.sections.iter();
     let sections = sections.map(|section| (section.name.clone(), &image[section.file.clone()]));
     Ok(sections.collect())
+}
+
+/// The processors that an EFI program is for.
+///
+/// # Errors
+/// As [`sections`].
+pub fn arch(image: &[u8]) -> Result<Arch, ImageError> {
+    Ok(Headers::read(image)?.arch)
 }
 
 /// Whether an EFI program carries a signature. Only the firmware knows whether it trusts

@@ -9,6 +9,7 @@ use std::fmt;
 
 use landfall_boot_params::cmdline::COMMAND_LINE_SIZE;
 use landfall_boot_params::{BootParams, CommandLine, CoreosInst, NetArgs};
+use landfall_initramfs::arch::Arch;
 use landfall_network_plan::{EmbeddedHost, NetworkPlan};
 
 /// In bytes: room for what loaders add: `BOOT_IMAGE=` with a URL (GRUB),
@@ -24,10 +25,6 @@ const MOST_NAMED: usize = 10;
 /// serial console, because an operator at the BMC's remote screen would see
 /// nothing otherwise. A screen that does not exist does no harm.
 const SCREEN: &str = "console=tty0";
-/// The console on the first serial port. The last console on the command line
-/// becomes /dev/console.
-const SERIAL: &str = "console=ttyS0,115200n8";
-const SERIAL_DEVICE: &str = "ttyS0";
 /// Suppresses the kernel's lines, because at 115200 baud each of them costs
 /// milliseconds. Errors are still shown.
 const QUIET: &str = "quiet";
@@ -57,8 +54,10 @@ impl KernelArgs {
     ///
     /// A given console is one more. Its machine may well have both, and an operator looks
     /// at either. The kernel ignores a console that does not exist.
-    pub fn with_defaults(texts: &[String]) -> Result<Self, KernelArgsError> {
+    pub fn with_defaults(texts: &[String], arch: Arch) -> Result<Self, KernelArgsError> {
         let given = Self::exactly(texts)?;
+        // The last console on the command line becomes /dev/console.
+        let serial = format!("console={},115200n8", arch.serial_port());
         let mut words: Vec<&str> = Vec::new();
         let consoles: Vec<&str> = given.values("console").map(device).collect();
         // Virtual terminals are tty0 to tty63; serial ports begin with ttyS,
@@ -70,8 +69,8 @@ impl KernelArgs {
         if !consoles.iter().any(is_screen) {
             words.push(SCREEN);
         }
-        if !consoles.contains(&SERIAL_DEVICE) {
-            words.push(SERIAL);
+        if !consoles.contains(&arch.serial_port()) {
+            words.push(&serial);
         }
         if !["quiet", "debug", "loglevel"]
             .iter()
@@ -242,7 +241,7 @@ mod tests {
     #[test]
     fn mistyped_arguments_are_found_before_the_medium_is_burnt() {
         let warnings = |text: &str| {
-            KernelArgs::with_defaults(&strings(&[text]))
+            KernelArgs::with_defaults(&strings(&[text]), Arch::X86_64)
                 .unwrap()
                 .warnings(&[])
         };
@@ -255,9 +254,27 @@ mod tests {
     }
 
     #[test]
+    fn the_serial_port_is_that_of_the_architecture() {
+        for (given, expected) in [
+            (&[][..], "console=tty0 console=ttyAMA0,115200n8 quiet"),
+            (
+                &["console=ttyAMA0,9600"],
+                "console=tty0 quiet console=ttyAMA0,9600",
+            ),
+            (
+                &["console=ttyS0"],
+                "console=tty0 console=ttyAMA0,115200n8 quiet console=ttyS0",
+            ),
+        ] {
+            let line = KernelArgs::with_defaults(&strings(given), Arch::Aarch64).unwrap();
+            assert_eq!(line.as_str(), expected);
+        }
+    }
+
+    #[test]
     fn root_device_hints_replace_the_argument_that_names_the_disk() {
         let image = "coreos.inst.image_url=http://192.0.2.1/a coreos.inst.ignition_url=skip";
-        let line = KernelArgs::with_defaults(&strings(&[image])).unwrap();
+        let line = KernelArgs::with_defaults(&strings(&[image]), Arch::X86_64).unwrap();
         let without = line.warnings(&[]);
         assert!(without[0].contains("nothing is installed without"));
         assert_eq!(line.warnings(&[host("a", true)]), [""; 0]);
@@ -268,7 +285,7 @@ mod tests {
     #[test]
     fn a_host_on_which_nothing_is_installed_is_named() {
         let image = "coreos.inst.image_url=http://192.0.2.1/a coreos.inst.ignition_url=skip";
-        let line = KernelArgs::with_defaults(&strings(&[image])).unwrap();
+        let line = KernelArgs::with_defaults(&strings(&[image]), Arch::X86_64).unwrap();
         let hosts = [host("a", true), host("b", false), host("c", false)];
         assert_eq!(
             line.warnings(&hosts),
@@ -285,7 +302,7 @@ mod tests {
             "coreos.inst.install_dev=sda coreos.inst.ignition_url=skip",
             "quiet",
         ] {
-            let line = KernelArgs::with_defaults(&strings(&[text])).unwrap();
+            let line = KernelArgs::with_defaults(&strings(&[text]), Arch::X86_64).unwrap();
             assert_eq!(line.warnings(&hosts), [""; 0], "{text}");
         }
     }
@@ -339,7 +356,9 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                KernelArgs::with_defaults(&strings(given)).unwrap().as_str(),
+                KernelArgs::with_defaults(&strings(given), Arch::X86_64)
+                    .unwrap()
+                    .as_str(),
                 expected
             );
         }
@@ -413,7 +432,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_passes_holds_nothing_dangerous(text in "\\PC{0,40}") {
-            if let Ok(arguments) = KernelArgs::with_defaults(&[text]) {
+            if let Ok(arguments) = KernelArgs::with_defaults(&[text], Arch::X86_64) {
                 prop_assert!(!arguments.as_str().contains(['"', '\'', '\\', '$', '\n', '\0']));
                 prop_assert!(!arguments.as_str().contains("  "));
             }

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{COREOS, CoreosImageArguments, KernelArgumentTexts, OutputArguments, RamdiskArguments};
+use super::{
+    COREOS, CoreosImageArguments, KernelArgumentTexts, LoaderArguments, OutputArguments,
+    RamdiskArguments,
+};
 
 /// Build an ISO for BIOS and UEFI: CD, USB stick, virtual media.
 #[derive(Debug, Args)]
@@ -37,6 +40,8 @@ pub(crate) struct IsoArguments {
     pub(crate) ramdisk: RamdiskArguments,
     #[command(flatten)]
     pub(crate) kernel_args: KernelArgumentTexts,
+    #[command(flatten)]
+    pub(crate) loaders: LoaderArguments,
     /// Add shim and the signed GRUB (the default)
     #[arg(long, overrides_with = "no_secure_boot")]
     pub(crate) secure_boot: bool,

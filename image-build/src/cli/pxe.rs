@@ -2,7 +2,9 @@
 
 use clap::Args;
 
-use super::{CoreosImageArguments, KernelArgumentTexts, OutputArguments, RamdiskArguments};
+use super::{
+    CoreosImageArguments, KernelArgumentTexts, LoaderArguments, OutputArguments, RamdiskArguments,
+};
 use crate::base_url::BaseUrl;
 
 /// Build a directory to serve by TFTP and HTTP for network boot.
@@ -37,6 +39,8 @@ pub(crate) struct PxeArguments {
     pub(crate) ramdisk: RamdiskArguments,
     #[command(flatten)]
     pub(crate) kernel_args: KernelArgumentTexts,
+    #[command(flatten)]
+    pub(crate) loaders: LoaderArguments,
     /// Fetch kernel and ramdisk from this URL, not by TFTP
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<BaseUrl>,

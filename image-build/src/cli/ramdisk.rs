@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::Args;
+use landfall_initramfs::arch::Arch;
 use landfall_initramfs::build;
 use landfall_initramfs::compress::Compression;
 use landfall_initramfs::firmware::FirmwareSource;
@@ -43,6 +44,9 @@ pub(crate) struct RamdiskArguments {
     /// The agent: a static program that becomes /init
     #[arg(long, value_name = "PATH")]
     pub(crate) agent: PathBuf,
+    /// For x86_64 or aarch64 hosts
+    #[arg(long, value_name = "ARCH", default_value_t)]
+    pub(crate) arch: Arch,
     #[command(flatten)]
     kernel: KernelArguments,
     /// Kernel version to use if --kernel-dir or --kernel-rpm has several

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{CoreosImageArguments, KernelArgumentTexts, OutputArguments, RamdiskArguments};
+use super::{
+    CoreosImageArguments, KernelArgumentTexts, LoaderArguments, OutputArguments, RamdiskArguments,
+};
 
 /// Build one EFI file (UKI): kernel, ramdisk and kernel arguments.
 #[derive(Debug, Args)]
@@ -30,6 +32,8 @@ pub(crate) struct UkiArguments {
     pub(crate) ramdisk: RamdiskArguments,
     #[command(flatten)]
     pub(crate) kernel_args: KernelArgumentTexts,
+    #[command(flatten)]
+    pub(crate) loaders: LoaderArguments,
     /// systemd's EFI stub, if not that of Debian's package
     #[arg(long, value_name = "FILE")]
     pub(crate) stub: Option<PathBuf>,

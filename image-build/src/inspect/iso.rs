@@ -21,9 +21,9 @@ use crate::areas::DESCRIPTION_PATH;
 use crate::checksums;
 use crate::iso_command::digest;
 
-/// In bytes: how much of the kernel is read. Its version is at most 64 KiB
-/// behind the boot header.
-const KERNEL_START_BYTES: u32 = 128 << 10;
+/// In bytes: how much of the kernel is read. The version of an arm64 kernel is anywhere
+/// in it. Debian's have 40 MB.
+const KERNEL_START_BYTES: u32 = 256 << 20;
 /// In bytes: the size of the largest archives that are unpacked from one area.
 const MAX_AREA_UNPACKED: usize = 256 << 20;
 

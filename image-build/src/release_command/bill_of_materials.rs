@@ -51,7 +51,7 @@ impl Release<'_> {
         bill.add_kernel(self, source, &content.modules)?;
         bill.add_firmware(firmware_directory, &content.firmware);
         bill.add_rescue_layer(self);
-        bill.add_loaders();
+        bill.add_loaders(self);
         for package in self.packages {
             let component = Component::of_debian_file(Kind::Library, package);
             bill.add(Part::Packages, component);
@@ -183,8 +183,8 @@ impl Bill {
         self.add_owners(Part::Rescue, &paths);
     }
 
-    fn add_loaders(&mut self) {
-        let loaders = iso_image::required_parts(true).into_iter();
+    fn add_loaders(&mut self, release: &Release<'_>) {
+        let loaders = iso_image::required_parts(release.loaders, true).into_iter();
         let loaders = loaders.filter(|part| *part != boot_parts::XORRISO);
         let paths: Vec<String> = loaders
             .filter(|part| part.what.starts_with('/'))

@@ -5,24 +5,19 @@
 //! also with Secure Boot. The GRUB for media has the prefix /boot/grub, the default of
 //! Ironic's `grub_config_path`.
 
-use std::fs;
-
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use landfall_initramfs::digest_writer;
 
-use crate::boot_parts::{self, Part};
+use crate::boot_parts::Loaders;
 use crate::{grub_cfg, iso_image};
 
-/// The parts that must be installed.
-pub(super) const PARTS: [Part; 2] = [boot_parts::SHIM, boot_parts::SIGNED_GRUB_CD];
-
-pub(super) fn build() -> Result<Vec<u8>> {
-    let read =
-        |part: Part| fs::read(part.what).with_context(|| format!("cannot read {}", part.what));
-    let [shim, grub] = PARTS;
+/// Of parts that an ISO with Secure Boot needs, too.
+pub(super) fn build(loaders: &Loaders) -> Result<Vec<u8>> {
+    let efi = loaders.efi();
+    let grub = format!("EFI/BOOT/{}", efi.grub_name);
     let files = [
-        ("EFI/BOOT/BOOTX64.EFI", read(shim)?),
-        ("EFI/BOOT/grubx64.efi", read(grub)?),
+        (loaders.arch.removable_loader(), loaders.read(efi.shim)?),
+        (grub.as_str(), loaders.read(efi.signed_grub_cd)?),
         (
             "boot/grub/grub.cfg",
             grub_cfg::find_ironics_medium().as_bytes().to_vec(),

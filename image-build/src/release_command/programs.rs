@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use landfall_initramfs::arch::Arch;
 use landfall_initramfs::{agent_binary, path_error};
 
 use crate::cli::ReleaseArguments;
@@ -26,15 +27,16 @@ pub(super) struct Programs {
 impl Programs {
     pub(super) fn check(arguments: &ReleaseArguments) -> Result<Self> {
         let agent = &arguments.ramdisk.agent;
-        agent_binary::read(agent)?;
+        let arch = arguments.ramdisk.arch;
+        agent_binary::read(agent, arch)?;
         if let Some(live) = &arguments.live_agent {
-            require_live_feature(live, &agent_binary::read(live)?)?;
+            require_live_feature(live, &agent_binary::read(live, arch)?)?;
         }
         let builder = match &arguments.builder {
             Some(path) => path.clone(),
             None => std::env::current_exe().context("cannot find the builder's own file")?,
         };
-        let program = require_static(&builder)?;
+        let program = require_static(&builder, arch)?;
         Ok(Self {
             agent: agent.clone(),
             live_agent: arguments.live_agent.clone(),
@@ -45,12 +47,13 @@ impl Programs {
 }
 
 /// The bytes of the program.
-fn require_static(program: &Path) -> Result<Vec<u8>> {
+fn require_static(program: &Path, arch: Arch) -> Result<Vec<u8>> {
     let bytes = path_error::read_bounded(program, MAX_PROGRAM_BYTES)?;
-    if let Some(fault) = agent_binary::fault_of_static_program(&bytes) {
+    if let Some(fault) = agent_binary::fault_of_static_program(&bytes, arch) {
         bail!(
-            "{}: expected landfall-image, a static x86-64 program, found {fault}",
-            program.display()
+            "{}: expected landfall-image, a static {} program, found {fault}",
+            program.display(),
+            arch.in_words()
         );
     }
     Ok(bytes)
@@ -70,8 +73,8 @@ mod tests {
 
     #[test]
     fn a_program_with_a_dynamic_loader_is_refused() {
-        require_static(&std::env::current_exe().unwrap()).unwrap();
-        let error = require_static(Path::new("/bin/sh"))
+        require_static(&std::env::current_exe().unwrap(), Arch::X86_64).unwrap();
+        let error = require_static(Path::new("/bin/sh"), Arch::X86_64)
             .unwrap_err()
             .to_string();
         assert!(

@@ -13,6 +13,7 @@ use landfall_release::tar_tree::{Content, Naming, TarTree};
 use super::outputs::Outputs;
 use super::programs::Programs;
 use super::{Built, builder_package, containers, esp_image, service_files};
+use crate::boot_parts::Loaders;
 use crate::iso_command;
 use crate::iso_image::{self, Medium};
 use crate::kernel_args::KernelArgs;
@@ -23,6 +24,7 @@ const EMBED_BYTES: usize = 256 << 10;
 
 /// Everything that the files of the release are made of.
 pub(super) struct Release<'a> {
+    pub(super) loaders: &'a Loaders,
     pub(super) names: &'a [FlavorBranch],
     pub(super) programs: &'a Programs,
     pub(super) crates: &'a CrateList,
@@ -83,6 +85,7 @@ impl Release<'_> {
         let digests = [&*self.built.kernel.sha256, &*self.built.ramdisk.sha256];
         let identity = iso_command::identity(digests, self.kernel_args, true, EMBED_BYTES, None);
         let medium = Medium {
+            loaders: self.loaders,
             kernel: &self.ingredients.kernel.image,
             ramdisk: &ramdisk,
             kernel_args: self.kernel_args,
@@ -97,7 +100,7 @@ impl Release<'_> {
         let iso = self.iso();
         iso_image::write(&medium, &work, &iso)?;
         outputs.copy("landfall.iso", &Content::on_disk(&iso)?)?;
-        outputs.copy("esp.img", &Content::Bytes(esp_image::build()?))
+        outputs.copy("esp.img", &Content::Bytes(esp_image::build(self.loaders)?))
     }
 
     /// The programs and the package of the builder. Returns the files of the

@@ -80,7 +80,7 @@ fn what_no_firmware_could_start_is_refused() {
     with_efi_stub(&fixture);
     assert_eq!(
         fails("agent"),
-        "landfall-image: FAILED stub agent: expected an EFI program for x86-64, found `\\x7fE`"
+        "landfall-image: FAILED stub agent: expected an EFI program for x86-64 or aarch64, found `\\x7fE`"
     );
     fixture.build("uki", "whole.efi", &["--stub", STUB]);
     assert_eq!(

@@ -3,7 +3,21 @@
 use super::{BuildError, Recipe};
 use crate::firmware::MissingFirmware;
 use crate::kernel_config::{KernelConfig, Needs};
+use crate::kernel_image::KernelImage;
 use crate::kernel_modules::{ModuleTree, Selection};
+
+/// The kernel's image, which must be for the hosts' processors.
+pub(super) fn read_kernel(recipe: &Recipe<'_>) -> Result<KernelImage, BuildError> {
+    let kernel = KernelImage::read(&recipe.kernel.image)?;
+    if kernel.arch == recipe.arch {
+        return Ok(kernel);
+    }
+    Err(BuildError::Arch {
+        release: kernel.release,
+        expected: recipe.arch,
+        found: kernel.arch,
+    })
+}
 
 pub(super) fn check_kernel(
     recipe: &Recipe<'_>,
@@ -24,6 +38,7 @@ pub(super) fn check_kernel(
             .any(|name| modules.path_of(name).is_some_and(|p| p.ends_with(end)))
     };
     let needs = Needs {
+        arch: recipe.arch,
         compression: recipe.compression,
         xz_modules: any_ends_with(".xz"),
         zstd_modules: any_ends_with(".zst"),
@@ -52,12 +67,13 @@ pub(super) fn check_kernel(
 pub(super) fn kernel_warning(recipe: &Recipe<'_>, modules: &ModuleTree) -> Option<String> {
     let missing = recipe.module_set.missing_in(modules)?;
     let warning = format!(
-        "kernel {} has no modules for {} of the {} entries of the module set {}, such as {}: it is made for virtual machines -- use a complete kernel (in Debian linux-image-amd64)",
+        "kernel {} has no modules for {} of the {} entries of the module set {}, such as {}: it is made for virtual machines -- use a complete kernel (in Debian linux-image-{})",
         recipe.kernel.release,
         missing.missing.len(),
         missing.lines,
         missing.set,
         missing.missing.first().map_or("", String::as_str),
+        recipe.arch.debian(),
     );
     Some(warning)
 }

@@ -90,6 +90,7 @@ impl Fixture {
             false => FirmwareFiles::default(),
         };
         let recipe = Recipe {
+            arch: Arch::X86_64,
             agent: &self.dir.path().join("agent"),
             kernel: &self.kernel,
             module_set: &ModuleSet::parse("my.set", set).unwrap(),

@@ -1,16 +1,16 @@
-//! Reads the headers of an EFI program for x86-64, and changes them for further sections.
+//! Reads the headers of an EFI program and changes them for further sections.
 
 use std::ops::Range;
 
 use landfall_media_formats::little_endian::{u16_at, u32_at};
 
 use super::ImageError;
+use crate::arch::Arch;
 
 /// In bytes: an entry of the section table.
 pub(super) const SECTION_BYTES: usize = 40;
 
-/// `IMAGE_FILE_MACHINE_AMD64`.
-const X86_64: u16 = 0x8664;
+const PE: u32 = u32::from_le_bytes(*b"PE\0\0");
 const PE32_PLUS: u16 = 0x020b;
 /// The most sections that Windows' loader accepts; firmware follows it.
 const MAX_SECTIONS: usize = 96;
@@ -42,6 +42,7 @@ const CERTIFICATE_BYTES: usize = OPTIONAL_HEADER + 112 + 4 * 8 + 4;
 pub(super) struct Headers {
     /// The offset of the signature `PE`.
     start: usize,
+    pub(super) arch: Arch,
     pub(super) section_alignment: u32,
     pub(super) file_alignment: u32,
     /// The end of all headers.
@@ -64,7 +65,7 @@ pub(super) struct OwnSection {
 
 impl Headers {
     pub(super) fn read(image: &[u8]) -> Result<Self, ImageError> {
-        const PROGRAM: &str = "an EFI program for x86-64";
+        const PROGRAM: &str = "an EFI program for x86-64 or aarch64";
         let cut_off = || wrong(PROGRAM, format!("a file of {} bytes", image.len()));
         if !image.starts_with(b"MZ") {
             let start = image.get(..2).unwrap_or(image).escape_ascii();
@@ -78,12 +79,13 @@ impl Headers {
         let half = |offset| u16_at(image, start + offset).ok_or_else(cut_off);
         let word = |offset| u32_at(image, start + offset).ok_or_else(cut_off);
         let kind = (word(0)?, half(MACHINE)?, half(OPTIONAL_HEADER)?);
-        if kind != (u32::from_le_bytes(*b"PE\0\0"), X86_64, PE32_PLUS) {
-            return Err(wrong(
-                PROGRAM,
-                format!("signature, machine and kind {kind:x?}"),
-            ));
-        }
+        let arch = match (kind, Arch::of_efi_program(kind.1)) {
+            ((PE, _, PE32_PLUS), Some(arch)) => arch,
+            _ => {
+                let found = format!("signature, machine and kind {kind:x?}");
+                return Err(wrong(PROGRAM, found));
+            }
+        };
         let optional_bytes = usize::from(half(OPTIONAL_HEADER_BYTES)?);
         if optional_bytes < LEAST_OPTIONAL_HEADER {
             let found = format!("{optional_bytes} bytes");
@@ -91,6 +93,7 @@ impl Headers {
         }
         let headers = Self {
             start,
+            arch,
             section_alignment: alignment(word(SECTION_ALIGNMENT)?, MAX_SECTION_ALIGNMENT)?,
             file_alignment: alignment(word(FILE_ALIGNMENT)?, MAX_FILE_ALIGNMENT)?,
             header_bytes: word(HEADER_BYTES)? as usize,

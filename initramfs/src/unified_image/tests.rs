@@ -56,6 +56,10 @@ fn sections_follow_those_of_the_stub() {
     assert_eq!(word(0x80 + 24 + 56), 12288 + 8192, "SizeOfImage");
     assert!(image.len().is_multiple_of(512));
     assert_eq!(is_signed(&image), Ok(false));
+    assert_eq!(arch(&image), Ok(Arch::X86_64));
+    let mut image = image;
+    image[0x84..0x86].copy_from_slice(&[0x64, 0xaa]);
+    assert_eq!(arch(&image), Ok(Arch::Aarch64));
 }
 
 #[test]
@@ -69,15 +73,15 @@ fn what_is_no_stub_is_refused() {
     for (image, expected) in [
         (
             b"\x7fELF".to_vec(),
-            "expected an EFI program for x86-64, found `\\x7fE`",
+            "expected an EFI program for x86-64 or aarch64, found `\\x7fE`",
         ),
         (
             b"MZ".to_vec(),
-            "expected an EFI program for x86-64, found a file of 2 bytes",
+            "expected an EFI program for x86-64 or aarch64, found a file of 2 bytes",
         ),
         (
             with(0x84, 0),
-            "expected an EFI program for x86-64, found signature, machine",
+            "expected an EFI program for x86-64 or aarch64, found signature, machine",
         ),
         (
             with(0x80 + 24 + 32, 3),
@@ -90,7 +94,7 @@ fn what_is_no_stub_is_refused() {
         ),
         (
             with(0x3c, 0x30),
-            "expected an EFI program for x86-64, found headers that begin at 48",
+            "expected an EFI program for x86-64 or aarch64, found headers that begin at 48",
         ),
         (
             with(0x80 + 24 + 148, 1),

@@ -35,7 +35,9 @@ pub use image_service::{base_image, http_range};
 pub use installation::{install_config, stream_metadata};
 pub use kernel_command_line::kernel_command_line;
 pub use media::{iso_areas, medium};
-pub use modules::{left_out, modinfo, module_index, newc, rpm_package, unified_image};
+pub use modules::{
+    kernel_image, left_out, modinfo, module_index, newc, rpm_package, unified_image,
+};
 pub use network::{dhcp, dhcpv6, nd_user_option};
 pub use network_plan::{embedded_host, keyfile, network_data, nmstate};
 pub use parser_answer::parser_answer;

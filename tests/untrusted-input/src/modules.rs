@@ -1,8 +1,9 @@
 //! Kernel modules, their index, the archive that holds them, the packages that they come
-//! from, and the stub of a single file.
+//! from, the kernel, and the stub of a single file.
 
 use std::io::{self, Cursor};
 
+use landfall_initramfs::kernel_image::KernelImage;
 use landfall_initramfs::modinfo::ModInfo;
 use landfall_initramfs::newc::Reader;
 use landfall_initramfs::rpm::Package;
@@ -78,6 +79,14 @@ pub fn rpm_package(data: &[u8]) {
             return;
         };
         assert_eq!(read, size);
+    }
+}
+
+/// Kernels come from packages and from an ISO that a user inspects.
+pub fn kernel_image(data: &[u8]) {
+    if let Ok(kernel) = KernelImage::parse(data) {
+        assert!(!kernel.release.is_empty());
+        assert!(kernel.has_efi_stub || !kernel.is_signed);
     }
 }
 

@@ -64,6 +64,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("smbios", smbios),
     ("stream_metadata", stream_metadata),
     ("uevent", uevent),
+    ("kernel_image", kernel_image),
     ("unified_image", unified_image),
     ("unpack", unpack),
     ("vpd", vpd),
