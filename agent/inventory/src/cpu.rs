@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::arm_core;
 use super::report_types::Cpu;
 use super::system_path::SystemPath;
 use super::{Warning, sysfs};
@@ -18,8 +19,9 @@ pub fn collect(root: &SystemPath) -> (Cpu, Vec<Warning>) {
     let cpu = Cpu {
         model_name: values(&cpuinfo, "model name")
             .next()
-            .unwrap_or_default()
-            .to_owned(),
+            .map(str::to_owned)
+            .or_else(|| arm_model(&cpuinfo))
+            .unwrap_or_default(),
         frequency: max_frequency(&directory, &present).unwrap_or_default(),
         count: present.len(),
         architecture: machine(),
@@ -40,6 +42,16 @@ pub fn collect(root: &SystemPath) -> (Cpu, Vec<Warning>) {
         ));
     }
     (cpu, warnings)
+}
+
+/// On arm64 /proc/cpuinfo has numbers in place of a name.
+fn arm_model(cpuinfo: &str) -> Option<String> {
+    let number = |key| {
+        let text = values(cpuinfo, key).next()?;
+        u16::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+    };
+    let core = arm_core::name(number("CPU implementer")?, number("CPU part")?);
+    core.map(str::to_owned)
 }
 
 fn machine() -> String {
@@ -141,6 +153,25 @@ mod tests {
         assert_eq!(cpu.flags, ["fpu", "vme"]);
         assert_eq!(cpu.frequency, "");
         assert_eq!(warnings, []);
+    }
+
+    #[test]
+    fn a_core_of_arm_has_a_name() {
+        let root = PlantedTree::default();
+        fs::create_dir(root.directory().join("proc")).unwrap();
+        let one = |cpu, part| {
+            format!(
+                "processor\t: {cpu}\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: {part}\n\n"
+            )
+        };
+        for (part, expected) in [("0xd0c", "Neoverse-N1"), ("0xfff", ""), ("d0c", "")] {
+            let text = [one(0, part), one(1, part)].concat();
+            fs::write(root.directory().join("proc/cpuinfo"), text).unwrap();
+            let (cpu, _) = collect(root.path());
+            assert_eq!(cpu.model_name, expected);
+            assert_eq!((cpu.count, cpu.socket_count), (2, 1));
+            assert_eq!(cpu.flags, ["fp", "asimd"]);
+        }
     }
 
     #[test]

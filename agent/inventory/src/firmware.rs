@@ -1,5 +1,6 @@
 //! Reports vendor, model and serial number of the machine and its firmware, from
-//! the fields of SMBIOS types 0 and 1 that the kernel keeps.
+//! the fields of SMBIOS types 0 and 1 that the kernel keeps. Machines of aarch64 can be
+//! without SMBIOS; then the device tree names the machine.
 
 use super::report_types::{Firmware, SystemVendor};
 use super::system_path::SystemPath;
@@ -25,13 +26,42 @@ pub fn collect(root: &SystemPath) -> (SystemVendor, Vec<Warning>) {
             build_date: field("bios_date"),
         },
     };
-    let mut warnings = Vec::new();
-    if !directory.is_dir() {
-        warnings.push(Warning::new(
-            "no SMBIOS (/sys/class/dmi/id): product, serial number and firmware are unknown",
-        ));
+    if directory.is_dir() {
+        return (vendor, Vec::new());
     }
-    (vendor, warnings)
+    if let Some(vendor) = of_device_tree(root) {
+        return (vendor, Vec::new());
+    }
+    let warning = Warning::new(
+        "no SMBIOS (/sys/class/dmi/id): product, serial number and firmware are unknown",
+    );
+    (vendor, vec![warning])
+}
+
+/// What the root of the device tree says (Devicetree Specification 2.3 and 3.2); `None` if
+/// there is none, or if it names no model. lshw reads the same properties.
+fn of_device_tree(root: &SystemPath) -> Option<SystemVendor> {
+    let directory = root.join("proc/device-tree");
+    let property = |name: &str| {
+        let bytes = sysfs::bytes(&directory.join(name))?;
+        // The first text of a list. Each ends with a NUL.
+        let first = bytes.split(|&byte| byte == 0).next()?;
+        Some(String::from_utf8_lossy(first).trim().to_owned())
+    };
+    let product_name = property("model").filter(|model| !model.is_empty())?;
+    // `manufacturer,model`
+    let compatible = property("compatible").unwrap_or_default();
+    let manufacturer = compatible.split_once(',').map(|(vendor, _)| vendor);
+    Some(SystemVendor {
+        product_name,
+        serial_number: property("serial-number").unwrap_or_default(),
+        manufacturer: manufacturer.unwrap_or_default().to_owned(),
+        firmware: Firmware {
+            vendor: String::new(),
+            version: String::new(),
+            build_date: String::new(),
+        },
+    })
 }
 
 #[cfg(test)]
@@ -59,6 +89,23 @@ mod tests {
             assert_eq!(vendor.manufacturer, "");
             assert_eq!(warnings, []);
         }
+    }
+
+    #[test]
+    fn without_smbios_the_device_tree_names_the_machine() {
+        let root = PlantedTree::default();
+        let directory = root.directory().join("proc/device-tree");
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("compatible"), "acme,rocket\0acme,base\0").unwrap();
+        assert_eq!(collect(root.path()).1.len(), 1, "there is no model");
+        fs::write(directory.join("model"), "ACME Rocket\0").unwrap();
+        fs::write(directory.join("serial-number"), "S9\0").unwrap();
+        let (vendor, warnings) = collect(root.path());
+        assert_eq!(vendor.product_name, "ACME Rocket");
+        assert_eq!(vendor.serial_number, "S9");
+        assert_eq!(vendor.manufacturer, "acme");
+        assert_eq!(vendor.firmware.version, "");
+        assert_eq!(warnings, []);
     }
 
     #[test]

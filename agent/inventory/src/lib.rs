@@ -2,6 +2,7 @@
 //! Each collector takes the root directory to read, so that a test can pass a
 //! captured tree.
 
+mod arm_core;
 pub mod ata_identify;
 pub mod block_devices;
 mod bmc;
