@@ -21,6 +21,9 @@ tests := --workspace --features landfall-image/controller
 # compiled a second time for the tests.
 build_builder ?= -p landfall-image
 
+aarch64_options := --arch aarch64 --agent out/aarch64/landfall-agent --kernel-deb out/aarch64/packages/linux-image-*.deb \
+  --loader-dir out/aarch64/system
+
 # Builds a program that names its crates in a section of its own, for `cargo audit bin`.
 auditable_build := tests/auditable.sh build --release
 
@@ -42,7 +45,7 @@ RELEASE_NAMES ?= centos9-master debian-master
 # tests boot no card that needs it. A release for servers: "--module-set server --firmware debian".
 RELEASE_OPTIONS ?= --module-set server --allow-missing-firmware
 
-.PHONY: help setup build live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-slow-clients test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz fuzz-minimise nm-oracle nmstate-oracle docs book lint clean
+.PHONY: help setup build aarch64 live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-slow-clients test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz fuzz-minimise nm-oracle nmstate-oracle docs book lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +69,15 @@ build: setup ## The agent (release, static), the builder, a ramdisk with its ker
 	mkdir -p out
 	$(builder) pxe --agent $(agent) --kernel-deb out/packages/linux-image-*.deb -o out/pxe --force
 	$(builder) pxe --agent $(agent) --kernel-deb out/packages/generic/linux-image-*.deb -o out/pxe-generic --force
+
+# With Debian's cross compiler, in a root file system of its own (docs/aarch64.md).
+aarch64: setup ## Agent, ISO, PXE tree and test image for aarch64 hosts: out/aarch64
+	tests/aarch64/build.sh -o out/aarch64
+	tests/coreos-image/build.sh --kernel-deb out/aarch64/packages/linux-image-*.deb \
+	  --ignition-deb out/aarch64/packages/ignition_*.deb --aarch64 out/aarch64/system -o out/aarch64/coreos-image
+	cargo build $(build_builder) --bin landfall-image
+	$(builder) iso $(aarch64_options) -o out/aarch64/landfall.iso --force
+	$(builder) pxe $(aarch64_options) -o out/aarch64/pxe --force
 
 # Before the ramdisk's agent where both are made: they share a name in cargo's
 # folder, and the last one stays.

@@ -21,21 +21,44 @@ unpack_kernel() {
   done
 }
 
-# busybox_tree DIR: busybox with a link for each applet.
+# Where the guest's programs come from: this machine, or a folder into which packages of
+# another architecture were unpacked.
+system=${system:-}
+
+# busybox_tree DIR: busybox with a link for each applet. The applets are those of this
+# machine's busybox: it can run.
 busybox_tree() {
-  local applet
-  cp /bin/busybox "$1/bin/busybox"
+  local applet busybox=$system/bin/busybox
+  [ -e "$busybox" ] || busybox=$system/usr/bin/busybox
+  cp "$busybox" "$1/bin/busybox"
   for applet in $(/bin/busybox --list); do
     [ "$applet" = busybox ] || ln -sf busybox "$1/bin/$applet"
   done
 }
 
-# copy_libraries PROGRAM ROOT: the libraries that ldd names.
+# copy_libraries PROGRAM ROOT: the libraries that ldd names. It runs the program's loader; for
+# another architecture the names are in the program.
 copy_libraries() {
   local library
+  [ -z "$system" ] || { copy_foreign_libraries "$1" "$2"; return; }
   { ldd "$1" 2>/dev/null || true; } | grep -o '/[^ ]*' | while read -r library; do
     mkdir -p "$2$(dirname "$library")"
     cp -L "$library" "$2$library"
+  done
+}
+
+copy_foreign_libraries() {
+  local library found
+  { readelf -l "$1" | sed -n 's/.*interpreter: \(.*\)]$/\1/p'
+    readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p'; } | while read -r library; do
+    found=$(find "$system"/lib "$system"/usr/lib -name "$(basename "$library")" -print -quit 2> /dev/null || true)
+    [ -n "$found" ] || { echo "guest: $library, which $1 needs, is not below $system" >&2; exit 1; }
+    # The loader is looked for by its path, and it searches /lib.
+    case $library in /*) ;; *) library=/lib/$library ;; esac
+    [ ! -e "$2$library" ] || continue
+    mkdir -p "$2$(dirname "$library")"
+    cp -L "$found" "$2$library"
+    copy_foreign_libraries "$found" "$2"
   done
 }
 

@@ -34,21 +34,32 @@ build_boot_tree() {
   cat > "$boot/loader.1/entries/ostree-1-rhcos.conf" <<ENTRY
 title CoreOS-shaped test image 1.0 (ostree:0)
 version 1
-options \$ignition_firstboot rw ostree=/ostree/boot.1/rhcos/${deployment#rhcos-}/0 ignition.platform.id=metal console=tty0 console=ttyS0,115200n8 no_timer_check
+options \$ignition_firstboot rw ostree=/ostree/boot.1/rhcos/${deployment#rhcos-}/0 ignition.platform.id=metal console=tty0 console=$serial,115200n8 no_timer_check
 linux /ostree/$deployment/vmlinuz-$kernel_release
 initrd /ostree/$deployment/initramfs-$kernel_release.img
 ENTRY
-  cp "$here/platforms.json" "$boot/coreos/platforms.json"
+  sed "s/ttyS0/$serial/" "$here/platforms.json" > "$boot/coreos/platforms.json"
   cp "$here/grub.cfg" "$boot/grub2/grub.cfg"
-  for platform in i386-pc x86_64-efi; do
-    source=/usr/lib/grub/$platform
+  if [ -n "$system" ]; then
+    # EFI's console is on the serial port there, and GRUB has no driver for a PL011.
+    sed -i 's/^serial --speed.*//; s/^\(terminal_[a-z]*\) serial/\1 console/' "$boot/grub2/grub.cfg"
+    sed -i 's/"serial --speed=115200", //; s/ serial console"/ console"/g; s/ serial"/ console"/g' "$boot/coreos/platforms.json"
+    grub_core=$(echo "$grub_core" | sed 's/ serial / /')
+  fi
+  for platform in $grub_platforms; do
+    source=$system/usr/lib/grub/$platform
     mkdir "$boot/grub2/$platform"
-    extra=''
-    [ "$platform" = i386-pc ] || extra='all_video efi_gop efi_uga gfxterm'
+    case $platform in
+      i386-pc) extra='' ;;
+      arm64-efi) extra='all_video efi_gop gfxterm' ;;
+      *) extra='all_video efi_gop efi_uga gfxterm' ;;
+    esac
     for module in $(grub_closure "$source" linux $extra); do
       cp "$source/$module.mod" "$boot/grub2/$platform/"
     done
   done
-  grub-mkimage -d /usr/lib/grub/i386-pc -O i386-pc -p '(,gpt3)/grub2' -o "$work/core.img" biosdisk $grub_core
-  grub-mkimage -d /usr/lib/grub/x86_64-efi -O x86_64-efi -p /EFI/redhat -o "$work/grub.efi" $grub_core
+  [ -n "$system" ] ||
+    grub-mkimage -d /usr/lib/grub/i386-pc -O i386-pc -p '(,gpt3)/grub2' -o "$work/core.img" biosdisk $grub_core
+  platform=${grub_platforms#i386-pc }
+  grub-mkimage -d "$system/usr/lib/grub/$platform" -O "$platform" -p /EFI/redhat -o "$work/grub.efi" $grub_core
 }

@@ -1,7 +1,10 @@
 #!/bin/bash
 # Builds the CoreOS-shaped disk image that the end-to-end tests install.
 #
-#   build.sh --kernel-deb FILE --ignition-deb FILE [--network-manager-debs DIR] -o DIR
+#   build.sh --kernel-deb FILE --ignition-deb FILE [--network-manager-debs DIR] [--aarch64 DIR] -o DIR
+#
+# --aarch64 makes the image for aarch64, of a kernel and an Ignition of that architecture, and
+# of the programs and of GRUB below DIR (tests/aarch64/build.sh fills it). It boots under UEFI.
 #
 # With NetworkManager's packages the first boot's network is made by it and by
 # udev (network-manager), else by a small script (network-small).
@@ -17,14 +20,15 @@ set -euo pipefail
 export LC_ALL=C TZ=UTC PATH="$PATH:/usr/sbin:/sbin"
 
 here=$(cd "$(dirname "$0")" && pwd)
-kernel_deb='' ignition_deb='' network_manager_debs='' out=''
+kernel_deb='' ignition_deb='' network_manager_debs='' system='' out=''
 while [ $# -gt 0 ]; do
   case $1 in
     --kernel-deb) kernel_deb=$2; shift 2 ;;
     --ignition-deb) ignition_deb=$2; shift 2 ;;
     --network-manager-debs) network_manager_debs=$2; shift 2 ;;
+    --aarch64) system=$(cd "$2" && pwd); shift 2 ;;
     -o) out=$2; shift 2 ;;
-    *) sed -n '4,6p' "$0" >&2; exit 2 ;;
+    *) sed -n '4p' "$0" >&2; exit 2 ;;
   esac
 done
 for file in "$kernel_deb" "$ignition_deb"; do
@@ -48,6 +52,7 @@ image_key() {
     cat "$network_manager_debs"/*.deb | sha256sum
     dpkg-query -W -f '${Package} ${Version}\n' udev libglib2.0-0* libgnutls30* libcurl3*-gnutls
   fi
+  if [ -n "$system" ]; then cat "$system/packages"; fi
   dpkg-query -W -f '${Package} ${Version}\n' busybox-static grub-pc-bin grub-efi-amd64-bin \
     grub-common e2fsprogs dosfstools mtools gdisk passwd util-linux mount libc6 cpio zstd xz-utils gzip
 }
@@ -62,6 +67,14 @@ unpack_kernel "$kernel_deb"
 dpkg-deb -x "$ignition_deb" "$work/ignition"
 ignition=$(find "$work/ignition" -path '*/dracut/*' -name ignition -type f)
 say "kernel $kernel_release, $(basename "$ignition_deb")"
+
+# What differs between the architectures: the names of EFI programs, GRUB's platforms, the
+# serial console.
+if [ -n "$system" ]; then
+  efi=aa64 EFI=AA64 grub_platforms=arm64-efi serial=ttyAMA0
+else
+  efi=x64 EFI=X64 grub_platforms='i386-pc x86_64-efi' serial=ttyS0
+fi
 
 # The name of the deployment; on a real node ostree computes it from the tree.
 deployment=rhcos-0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9

@@ -32,16 +32,16 @@ esp_image() {
   truncate -s ${esp_size}M "$1"
   mkfs.vfat --invariant -i 7B7795E7 -n EFI-SYSTEM "$1" > /dev/null
   # What shim installs on RHCOS: the firmware entry to create, UTF-16 with a mark.
-  printf '\xff\xfe' > "$work/BOOTX64.CSV"
-  printf 'shimx64.efi,Red Hat Enterprise Linux,,This is the boot entry for Red Hat Enterprise Linux\n' \
-    | iconv -f UTF-8 -t UTF-16LE >> "$work/BOOTX64.CSV"
-  touch -d "@$SOURCE_DATE_EPOCH" "$work/grub.efi" "$work/BOOTX64.CSV" "$work/esp-grub.cfg"
+  printf '\xff\xfe' > "$work/BOOT$EFI.CSV"
+  printf 'shim%s.efi,Red Hat Enterprise Linux,,This is the boot entry for Red Hat Enterprise Linux\n' "$efi" \
+    | iconv -f UTF-8 -t UTF-16LE >> "$work/BOOT$EFI.CSV"
+  touch -d "@$SOURCE_DATE_EPOCH" "$work/grub.efi" "$work/BOOT$EFI.CSV" "$work/esp-grub.cfg"
   mmd -i "$1" ::/EFI ::/EFI/BOOT ::/EFI/redhat
-  # shim itself would only load grubx64.efi; GRUB takes its name.
-  mcopy -m -i "$1" "$work/grub.efi" ::/EFI/BOOT/BOOTX64.EFI
-  mcopy -m -i "$1" "$work/grub.efi" ::/EFI/redhat/shimx64.efi
-  mcopy -m -i "$1" "$work/grub.efi" ::/EFI/redhat/grubx64.efi
-  mcopy -m -i "$1" "$work/BOOTX64.CSV" ::/EFI/redhat/BOOTX64.CSV
+  # shim itself would only load grub$efi.efi; GRUB takes its name.
+  mcopy -m -i "$1" "$work/grub.efi" ::/EFI/BOOT/BOOT$EFI.EFI
+  mcopy -m -i "$1" "$work/grub.efi" "::/EFI/redhat/shim$efi.efi"
+  mcopy -m -i "$1" "$work/grub.efi" "::/EFI/redhat/grub$efi.efi"
+  mcopy -m -i "$1" "$work/BOOT$EFI.CSV" ::/EFI/redhat/BOOT$EFI.CSV
   mcopy -m -i "$1" "$work/esp-grub.cfg" ::/EFI/redhat/grub.cfg
 }
 
@@ -80,9 +80,12 @@ build_disk() {
   ext4_image "$work/boot.img" $boot_size boot 96d15588-3596-4b3c-adca-a2ff7279ea63 "$work/boot"
   ext4_image "$work/root.img" $root_size root 910678ff-f77e-4a7d-8d53-86f2ac47a823 "$work/root"
   truncate -s $((end * 512 + 1024 * 1024)) "$disk"
+  # On aarch64 the first partition is a reserved one.
+  local first=BIOS-BOOT:21686148-6449-6E6F-744E-656564454649
+  [ -z "$system" ] || first=reserved:8DA63339-0007-60C0-C436-083AC8230908
   # The disk GUID is the one by which CoreOS knows "never booted".
   sgdisk -a 2048 -U 00000000-0000-4000-a000-000000000001 \
-    -n 1:$mib:$((esp - 1)) -c 1:BIOS-BOOT -t 1:21686148-6449-6E6F-744E-656564454649 -u 1:11111111-0000-4000-a000-000000000001 \
+    -n 1:$mib:$((esp - 1)) -c 1:${first%%:*} -t 1:${first#*:} -u 1:11111111-0000-4000-a000-000000000001 \
     -n 2:$esp:$((boot - 1)) -c 2:EFI-SYSTEM -t 2:C12A7328-F81F-11D2-BA4B-00A0C93EC93B -u 2:11111111-0000-4000-a000-000000000002 \
     -n 3:$boot:$((root - 1)) -c 3:boot -t 3:0FC63DAF-8483-4772-8E79-3D69D8477DE4 -u 3:11111111-0000-4000-a000-000000000003 \
     -n 4:$root:$((end - 1)) -c 4:root -t 4:0FC63DAF-8483-4772-8E79-3D69D8477DE4 -u 4:11111111-0000-4000-a000-000000000004 \
@@ -90,5 +93,5 @@ build_disk() {
   dd if="$work/esp.img" of="$disk" bs=1M seek=$((esp / mib)) conv=notrunc,sparse status=none
   dd if="$work/boot.img" of="$disk" bs=1M seek=$((boot / mib)) conv=notrunc,sparse status=none
   dd if="$work/root.img" of="$disk" bs=1M seek=$((root / mib)) conv=notrunc,sparse status=none
-  install_bios_grub "$disk" $mib
+  [ -n "$system" ] || install_bios_grub "$disk" $mib
 }

@@ -18,10 +18,10 @@ build_initramfs() {
   rm "$root/bin/mount" "$root/bin/umount" "$root/bin/blkid" 2>/dev/null || true
   for program in $image_programs; do
     # Debian 12 may still have blkid in /sbin only (not a merged /usr).
-    [ -e "$program" ] || program=${program#/usr}
+    [ -e "$system$program" ] || program=${program#/usr}
     mkdir -p "$root$(dirname "$program")"
-    cp -L "$program" "$root$program"
-    copy_libraries "$program" "$root"
+    cp -L "$system$program" "$root$program"
+    copy_libraries "$system$program" "$root"
   done
   cp "$ignition" "$root/usr/bin/ignition"
   copy_libraries "$ignition" "$root"
