@@ -30,6 +30,7 @@ auditable_build := tests/auditable.sh build --release
 # Of the tests that boot guests, so many run at a time: tests/src/guest_slots.rs says why.
 guests := $(shell echo $$(($$(nproc) * 3 / 2)))
 
+ARCH ?= x86_64
 BOOT ?= iso
 FIRMWARE ?= uefi
 FUZZ_SECONDS ?= 60
@@ -51,6 +52,7 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi; lab takes them, too)'
+	@echo '  make demo ARCH=aarch64                      (default: x86_64; UEFI only)'
 	@echo '  make test-e2e TEST=NAME                     (default: all; tests/e2e)'
 	@echo '  make test-ironic SCENARIO=NAME              (default: all; tests/ironic/tests/scenarios.rs)'
 	@echo '  make bench RUNS=N                           (default: 5)'
@@ -141,8 +143,8 @@ release: setup live-agent build ## All files that sites and platforms fetch: out
 	  > out/release.command
 	xargs -d '\n' -a out/release.command sh -c 'exec "$$@" -o out/release' sh
 
-demo: build image ## Install a virtual host from scratch and watch it
-	cargo run -q -p landfall-tests --bin demo -- --boot $(BOOT) --firmware $(FIRMWARE)
+demo: $(if $(filter aarch64,$(ARCH)),aarch64,build image) ## Install a virtual host from scratch and watch it
+	LANDFALL_ARCH=$(ARCH) cargo run -q -p landfall-tests --bin demo -- --boot $(BOOT) --firmware $(FIRMWARE)
 
 lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
 	cargo run -q -p landfall-ironic-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)

@@ -125,6 +125,21 @@ get_packages() {
   touch "$out/packages/complete"
 }
 
+# The emulator and the firmware of the demo's host, where nothing needs them otherwise.
+install_emulator() {
+  local package missing=''
+  for package in qemu-system-arm qemu-efi-aarch64 binutils; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] || missing="$missing $package"
+  done
+  [ -n "$missing" ] || return 0
+  [ "$(id -u)" = 0 ] || { say "needs root to install:$missing"; exit 1; }
+  say "installing$missing"
+  # shellcheck disable=SC2086  # a list of names
+  apt-get -qq install -y --no-install-recommends $missing > /dev/null ||
+    { apt-get -qq update; apt-get -qq install -y --no-install-recommends $missing > /dev/null; }
+}
+
+install_emulator
 make_root
 build_agent
 get_packages

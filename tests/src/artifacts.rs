@@ -4,11 +4,40 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use landfall_initramfs::arch::Arch;
 
 /// The folder for everything that the tests create: images, logs, temporary files.
 #[must_use]
 pub fn out_dir() -> PathBuf {
     repository().join("out")
+}
+
+/// The architecture of the hosts: x86_64 unless `make demo ARCH=aarch64` sets another one.
+#[must_use]
+pub fn arch() -> Arch {
+    let name = std::env::var("LANDFALL_ARCH").unwrap_or_default();
+    name.parse().unwrap_or_default()
+}
+
+/// The folder with kernels, media and images for these hosts. `make aarch64` fills its own.
+fn folder() -> PathBuf {
+    match arch() {
+        Arch::X86_64 => out_dir(),
+        Arch::Aarch64 => out_dir().join("aarch64"),
+    }
+}
+
+/// The builder's options for hosts of another architecture than this machine's.
+#[must_use]
+pub fn arch_options() -> Vec<String> {
+    match arch() {
+        Arch::X86_64 => Vec::new(),
+        other => {
+            let system = folder().join("system").display().to_string();
+            let options = ["--arch", other.name(), "--loader-dir", &system];
+            options.map(str::to_owned).into()
+        }
+    }
 }
 
 fn repository() -> &'static Path {
@@ -29,7 +58,10 @@ const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 /// The agent as shipped: a static release build.
 pub fn agent() -> Result<PathBuf> {
-    existing(target_dir().join(TRIPLE).join("release/landfall-agent"))
+    existing(match arch() {
+        Arch::X86_64 => target_dir().join(TRIPLE).join("release/landfall-agent"),
+        Arch::Aarch64 => folder().join("landfall-agent"),
+    })
 }
 
 /// The agent for a live system, built with the feature `live-system`.
@@ -101,12 +133,16 @@ pub fn release_builder() -> Result<PathBuf> {
 
 /// The kernel package for the ramdisks and the test image.
 pub fn kernel_deb() -> Result<PathBuf> {
-    kernel_deb_in(&out_dir().join("packages"))
+    kernel_deb_in(&folder().join("packages"))
 }
 
 /// The package of [`generic_kernel`].
 pub fn generic_kernel_deb() -> Result<PathBuf> {
-    kernel_deb_in(&out_dir().join("packages/generic"))
+    // On aarch64 all guests have it.
+    match arch() {
+        Arch::X86_64 => kernel_deb_in(&out_dir().join("packages/generic")),
+        Arch::Aarch64 => kernel_deb(),
+    }
 }
 
 fn kernel_deb_in(folder: &Path) -> Result<PathBuf> {
@@ -142,11 +178,11 @@ pub fn console_font() -> Result<PathBuf> {
 
 /// The kernel image from [`kernel_deb`], for a boot without firmware.
 pub fn kernel() -> Result<PathBuf> {
-    existing(out_dir().join("pxe/vmlinuz"))
+    existing(folder().join("pxe/vmlinuz"))
 }
 
 pub fn ramdisk() -> Result<PathBuf> {
-    existing(out_dir().join("pxe/initrd.img"))
+    existing(folder().join("pxe/initrd.img"))
 }
 
 /// The default ramdisk with the rescue layer added.
@@ -201,7 +237,7 @@ const NETWORK_MANAGER_IMAGE: &str = "coreos-image-network-manager";
 
 /// The CoreOS-shaped test image.
 pub fn coreos_image(packing: Packing) -> Result<PathBuf> {
-    existing(out_dir().join(COREOS_IMAGE).join(packing.file_name()))
+    existing(folder().join(COREOS_IMAGE).join(packing.file_name()))
 }
 
 /// The SHA-256 of [`coreos_image`], from the `SHA256SUMS` that the build wrote.
@@ -218,8 +254,8 @@ pub fn network_manager_image() -> Result<(PathBuf, String)> {
     Ok((existing(file)?, sha256(NETWORK_MANAGER_IMAGE, Packing::Gz)?))
 }
 
-fn sha256(folder: &str, packing: Packing) -> Result<String> {
-    let path = existing(out_dir().join(folder).join("SHA256SUMS"))?;
+fn sha256(image: &str, packing: Packing) -> Result<String> {
+    let path = existing(folder().join(image).join("SHA256SUMS"))?;
     let sums = std::fs::read_to_string(&path)?;
     let line = sums
         .lines()

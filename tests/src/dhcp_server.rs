@@ -8,9 +8,11 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use landfall_initramfs::arch::Arch;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 
+use crate::artifacts;
 use crate::journal::Source;
 use crate::lab::{GUEST_V4, HOST_V4, Lab};
 use crate::program;
@@ -91,9 +93,13 @@ impl DhcpServer {
             options.push(format!("--dhcp-boot=tag:ipxe,{script}"));
         }
         if let Some(TftpFile { root, file }) = &boot.efi_file {
+            // Client architecture 7: EFI x86-64, 11: EFI aarch64 (RFC 4578 and its registry).
+            let client = match artifacts::arch() {
+                Arch::X86_64 => 7,
+                Arch::Aarch64 => 11,
+            };
             options.extend([
-                // Client architecture 7: EFI x86-64 (RFC 4578 and its registry).
-                "--dhcp-match=set:efi,option:client-arch,7".to_owned(),
+                format!("--dhcp-match=set:efi,option:client-arch,{client}"),
                 format!("--dhcp-boot=tag:efi,tag:!ipxe,{file}"),
                 "--enable-tftp".to_owned(),
                 format!("--tftp-root={}", root.display()),

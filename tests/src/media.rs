@@ -36,6 +36,7 @@ async fn build(
 ) -> Result<()> {
     let builder = artifacts::builder()?.display().to_string();
     let mut inputs = inputs(kernel_deb, kernel_arguments)?;
+    inputs.extend(artifacts::arch_options());
     inputs.extend_from_slice(options);
     let to = to.display().to_string();
     let mut arguments = vec![what];

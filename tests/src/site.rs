@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use axum::body::Bytes;
+use landfall_initramfs::arch::Arch;
 use serde_json::{Value, json};
 use tokio::process::Child;
 
@@ -174,6 +175,9 @@ pub const META_DATA_NAME: &str = "node-1.example.org";
 pub const TEST_ARGUMENTS: &str =
     "console=tty0 console=ttyS0,115200n8 no_timer_check earlyprintk=serial,ttyS0,115200 loglevel=6";
 
+/// The same for hosts with aarch64. The firmware's tables name the port for earlycon.
+const AARCH64_ARGUMENTS: &str = "console=tty0 console=ttyAMA0,115200n8 earlycon loglevel=6";
+
 /// The number of processors of a test host. With two, the fifteen tests of images
 /// take a fifth more CPU time than with one (413 s and 341 s). So only hosts that boot
 /// through a firmware and a boot loader have two.
@@ -222,7 +226,11 @@ impl Plan {
             let api = self.family().url(conductor::PORT);
             format!("ipa-api-url={api} ipa-inspection-callback-url={api}/v1/continue_inspection")
         });
-        let mut arguments = format!("{TEST_ARGUMENTS} {ip} {order}");
+        let common = match artifacts::arch() {
+            Arch::X86_64 => TEST_ARGUMENTS,
+            Arch::Aarch64 => AARCH64_ARGUMENTS,
+        };
+        let mut arguments = format!("{common} {ip} {order}");
         if !self.more_arguments.is_empty() {
             arguments.push(' ');
             arguments.push_str(self.more_arguments);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use landfall_initramfs::arch::Arch;
 
 use super::{Network, Plan, STICK_MIB, Way};
 use crate::dhcp_server::{NetworkBoot, TftpFile};
@@ -122,7 +123,10 @@ impl Plan {
             (_, Firmware::Uefi) => {
                 let efi_file = Some(TftpFile {
                     root,
-                    file: "shimx64.efi",
+                    file: match artifacts::arch() {
+                        Arch::X86_64 => "shimx64.efi",
+                        Arch::Aarch64 => "shimaa64.efi",
+                    },
                 });
                 let network_boot = NetworkBoot {
                     efi_file,

@@ -1,6 +1,13 @@
 //! Converts a machine into QEMU's command line. Has no side effects.
 
+mod machine_type;
+
+use landfall_initramfs::arch::Arch;
+
+pub(super) use machine_type::emulator;
+
 use super::{Boot, Bus, Cord, CordEnd, Disk, DiskFault, Extra, Firmware, Machine};
+use crate::artifacts;
 use crate::lab::TAPS;
 
 /// OVMF's code, at the path of Debian's package ovmf.
@@ -11,6 +18,10 @@ pub const OVMF_VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
 const SECURE_CODE: &str = "/usr/share/OVMF/OVMF_CODE_4M.ms.fd";
 const SECURE_VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd";
 
+/// The UEFI of aarch64 machines, at the paths of Debian's package qemu-efi-aarch64.
+const AAVMF_CODE: &str = "/usr/share/AAVMF/AAVMF_CODE.fd";
+const AAVMF_VARIABLES: &str = "/usr/share/AAVMF/AAVMF_VARS.fd";
+
 /// The ID of the serial console's character device in QEMU.
 pub(super) const SERIAL: &str = "serial";
 
@@ -18,26 +29,13 @@ pub(super) const SERIAL: &str = "serial";
 /// the test listens for QEMU's control connection.
 pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> {
     let mut list = Arguments::default();
-    let has_usb_keyboard =
-        { machine.extras.iter() }.any(|extra| matches!(extra, Extra::UsbKeyboard));
-    let keyboard = if has_usb_keyboard { ",i8042=off" } else { "" };
-    list.option("-machine", format!("q35,graphics=off{keyboard}"));
-    if machine.has_secure_boot() {
-        // Only the firmware may change its variables, in system management mode.
-        list.option("-machine", "smm=on");
-        list.option("-global", "driver=cfi.pflash01,property=secure,value=on");
-    }
-    if kvm {
-        list.option("-accel", "kvm");
-        list.option("-cpu", "host");
-    } else {
-        list.option("-accel", "tcg,thread=multi");
-        list.option("-cpu", "max");
+    match artifacts::arch() {
+        Arch::X86_64 => machine_type::pc(machine, kvm, &mut list),
+        Arch::Aarch64 => machine_type::virt(&mut list),
     }
     list.option("-smp", machine.processors.to_string());
     list.option("-m", machine.memory_mib.to_string());
     list.flag("-nodefaults");
-    list.option("-vga", "std");
     list.option("-display", "none");
     // The console uses QEMU's standard streams, so no byte is lost while no reader
     // is connected.
@@ -58,7 +56,9 @@ pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> 
 
 /// The template for the variables of this machine.
 pub(super) fn variables(machine: &Machine) -> &'static str {
-    if machine.has_secure_boot() {
+    if artifacts::arch() == Arch::Aarch64 {
+        AAVMF_VARIABLES
+    } else if machine.has_secure_boot() {
         SECURE_VARIABLES
     } else {
         OVMF_VARIABLES
@@ -81,7 +81,9 @@ impl Arguments {
 
 fn firmware(machine: &Machine, list: &mut Arguments) {
     if machine.firmware == Firmware::Uefi {
-        let code = if machine.has_secure_boot() {
+        let code = if artifacts::arch() == Arch::Aarch64 {
+            AAVMF_CODE
+        } else if machine.has_secure_boot() {
             SECURE_CODE
         } else {
             OVMF_CODE
@@ -234,7 +236,13 @@ fn boot(machine: &Machine, list: &mut Arguments) {
         }
         Boot::Iso(path) => {
             list.option("-drive", read_only(path));
-            list.option("-device", format!("ide-cd,drive=media{order}"));
+            match artifacts::arch() {
+                Arch::X86_64 => list.option("-device", format!("ide-cd,drive=media{order}")),
+                Arch::Aarch64 => {
+                    list.option("-device", "virtio-scsi-pci,id=drives");
+                    list.option("-device", "scsi-cd,bus=drives.0,drive=media");
+                }
+            }
         }
         Boot::UsbStick(path) => {
             list.option(

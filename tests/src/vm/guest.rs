@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use landfall_initramfs::arch::Arch;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -13,9 +14,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 use tokio::task::JoinHandle;
 
-use super::arguments::{LATE, SERIAL, arguments, cord_name, device_name, variables};
+use super::arguments::{LATE, SERIAL, arguments, cord_name, device_name, emulator, variables};
 use super::qmp::{self, Qmp};
 use super::{Firmware, Machine, accelerator, console};
+use crate::artifacts;
 use crate::journal::{Event, Journal, MACHINE_ENDED, Mark, Source};
 use crate::lab::Lab;
 use crate::program;
@@ -90,20 +92,21 @@ impl Guest {
         let began = journal.mark();
         if machine.firmware == Firmware::Uefi && !machine.variables.exists() {
             let template = variables(machine);
-            std::fs::copy(template, &machine.variables)
-                .with_context(|| format!("copying {template} (package ovmf)"))?;
+            std::fs::copy(template, &machine.variables).with_context(|| {
+                format!("copying {template} (package ovmf or qemu-efi-aarch64)")
+            })?;
         }
-        let kvm = accelerator::kvm_works().await?;
+        let kvm = artifacts::arch() == Arch::X86_64 && accelerator::kvm_works().await?;
         let control = format!("landfall-{}", uuid::Uuid::new_v4().simple());
         let listener = qmp::listen(&control)?;
-        let mut child = program::bound_to_this_thread("qemu-system-x86_64")
+        let mut child = program::bound_to_this_thread(emulator())
             .args(arguments(machine, kvm, &control))
             .args(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .context("starting qemu-system-x86_64")?;
+            .with_context(|| format!("starting {}", emulator()))?;
         journal.record(
             voice.machine,
             format!(
