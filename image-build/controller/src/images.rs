@@ -12,8 +12,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::host::{Format, Host, HostKey};
 
-/// The architecture of the media that landfall-image builds.
-const ARCHITECTURE: &str = "x86_64";
 /// In characters: how much of a host's name is in its URL.
 const SHOWN_NAME: usize = 40;
 
@@ -68,7 +66,8 @@ impl Images {
     /// The formats for an architecture. `None` if there is no base for it. The
     /// architecture may be empty: then it is that of the base.
     pub(crate) fn formats(&self, architecture: &str) -> Option<&'static [Format]> {
-        let is_known = ["", ARCHITECTURE].contains(&architecture);
+        let own = self.store.base().arch();
+        let is_known = ["", own.name()].contains(&architecture);
         is_known.then_some(&[Format::Iso, Format::Initrd])
     }
 

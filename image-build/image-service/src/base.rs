@@ -11,6 +11,8 @@ use landfall_host_media::kernel_args::KernelArgsError;
 use landfall_host_media::{
     BaseError, BaseIso, BaseRamdisk, HostError, HostImage, HostVersion, IpxeScript,
 };
+use landfall_initramfs::arch::Arch;
+use landfall_initramfs::kernel_image::KernelImage;
 use landfall_sys::sealed_file::SealedFile;
 use sha2::{Digest as _, Sha256};
 
@@ -135,6 +137,7 @@ pub struct Base {
     pub(crate) kernel: Range<u64>,
     digest: [u8; 32],
     kernel_digest: [u8; 32],
+    arch: Arch,
 }
 
 impl Base {
@@ -174,6 +177,8 @@ impl Base {
         // The casts are lossless: the range is within bytes in memory.
         let bytes = &kernel_file.bytes[kernel.start as usize..kernel.end as usize];
         let kernel_digest: [u8; 32] = Sha256::digest(bytes).into();
+        // The builder has checked the kernel; here it is served whatever it is.
+        let arch = KernelImage::parse(bytes).map_or_else(|_| Arch::default(), |kernel| kernel.arch);
         let mut digest = Sha256::new();
         digest.update(VERSION);
         for part in [&iso_file.sha256, &ramdisk_file.sha256, &kernel_digest] {
@@ -188,7 +193,14 @@ impl Base {
             kernel,
             digest: digest.finalize().into(),
             kernel_digest,
+            arch,
         })
+    }
+
+    /// The architecture of the hosts that can boot the base.
+    #[must_use]
+    pub fn arch(&self) -> Arch {
+        self.arch
     }
 
     /// The memory that the base files use, in bytes.
