@@ -56,6 +56,10 @@ fn a_wrong_vlan_is_corrected_and_the_host_installs() {
             let given = "the form on the console gives: vlan=vlan50:enp0s3 \
                      ip=192.0.2.10::192.0.2.1:24::vlan50:none";
             guest.console(given, DRAWING).await?;
+            let source = "source: the form on the console";
+            guest.console(source, DRAWING).await?;
+            let address = "vlan50 192.0.2.10/24 from the console";
+            guest.console(address, DRAWING).await?;
             deploy_and_boot(lab, &plan, &site, &services, guest).await?;
             // The syslog server was not reachable before.
             let lines = log.lines()?;

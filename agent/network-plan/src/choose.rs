@@ -1,6 +1,7 @@
 //! Chooses one plan from several sources.
 //!
-//! A file overrides kernel arguments, as in CoreOS. The order of precedence is: the
+//! A file overrides kernel arguments, as in CoreOS. An operator at the console overrides
+//! everything ([`Choice::on_console`]). Below that, the order of precedence is: the
 //! plan for this host in the ramdisk, NetworkManager's keyfiles in the ramdisk,
 //! network_data from the boot medium, kernel arguments, and finally DHCP and router
 //! advertisements on every NIC. If a source cannot be used, its faults are reported and
@@ -18,6 +19,8 @@ use crate::plan::{ADDED, NetworkPlan};
 /// The source of the network configuration of this boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// What an operator has given in the form on a console.
+    Console,
     /// The plan for this host that the image builder put into the ramdisk.
     Embedded,
     /// NetworkManager's keyfiles that CoreOS' tools put into the ramdisk.
@@ -42,6 +45,7 @@ impl Source {
     /// The name of the source in the state file.
     pub fn key(self) -> &'static str {
         match self {
+            Source::Console => "console",
             Source::Embedded => "embedded",
             Source::Keyfiles => "keyfiles",
             Source::NetworkData => "network_data",
@@ -53,6 +57,7 @@ impl Source {
     /// The source of a static address, as the console prints it.
     pub fn of_address(self) -> &'static str {
         match self {
+            Source::Console => "the console",
             Source::Embedded => "embedded plan",
             Source::Keyfiles => "keyfile",
             Source::NetworkData => "network_data",
@@ -64,6 +69,7 @@ impl Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Source::Console => "the form on the console",
             Source::Embedded => "plan embedded in the ramdisk",
             Source::Keyfiles => "NetworkManager keyfiles in the ramdisk",
             Source::NetworkData => "network_data of the boot medium",
@@ -133,6 +139,15 @@ impl Choice {
             host: host_text,
             given_keyfiles: embedded.keyfiles.clone(),
             faults,
+        }
+    }
+
+    /// The plan of an operator who has given these arguments in the form on a console.
+    /// The machine stays the same embedded host, but no description of its network counts.
+    pub fn on_console(embedded: &Embedded, args: &NetArgs) -> Choice {
+        Choice {
+            source: Source::Console,
+            ..Choice::for_boot(&embedded.without_networks(), None, args)
         }
     }
 

@@ -23,9 +23,9 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use landfall_boot_params::cmdline::MAX_LENGTH;
-use landfall_boot_params::{BootParams, CommandLine, Origin};
+use landfall_boot_params::{BootParams, CommandLine, NetArgs, Origin};
 use landfall_ignition_config::GivenFile;
-use landfall_network_plan::Embedded;
+use landfall_network_plan::{Choice, Embedded};
 use serde_json::Value;
 
 pub use agent_container::ContainerParts;
@@ -192,6 +192,17 @@ impl Settings {
         Self { form, ..self }
     }
 
+    /// The network of this boot. `args` are the network arguments of the command line,
+    /// with what the firmware knows.
+    pub fn network_choice(&self, args: &NetArgs) -> Choice {
+        if self.form.is_some() {
+            return Choice::on_console(&self.embedded, args);
+        }
+        let given = self.network_data.as_ref();
+        let given = given.map(|found| found.text.as_str());
+        Choice::for_boot(&self.embedded, given, args)
+    }
+
     /// Adds the settings on virtual media. If the command line mentions virtual
     /// media, this waits for them. Use it only in the ramdisk, because it copies
     /// the media's configuration files to /etc. `settled` returns whether the
@@ -251,6 +262,10 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use landfall_network_plan::{Document, EmbeddedHost, Source};
+
     use super::*;
 
     #[test]
@@ -302,5 +317,45 @@ mod tests {
                 "keyfile: expected certfile as well; no client certificate is used",
             ]
         );
+    }
+
+    /// Also after the correction of a plan in the ramdisk: the installed system gets the
+    /// network of this choice.
+    #[test]
+    fn the_form_replaces_the_network_of_every_other_source() {
+        let line = CommandLine::parse("ip=192.0.2.10::192.0.2.1:24::eth0:none");
+        let media = Media {
+            network_data: Some(MediaText {
+                text: "{}".to_owned(),
+                device: "/dev/sr0".to_owned(),
+            }),
+            ..Media::default()
+        };
+        let embedded = Embedded {
+            host: Some(EmbeddedHost {
+                host_name: Some("node7".to_owned()),
+                macs: Vec::new(),
+                nics: BTreeMap::new(),
+                root_device_hints: None,
+                document: Document::NmState("interfaces: [{name: eth0, type: ethernet}]".into()),
+            }),
+            hosts: 1,
+            ..Embedded::default()
+        };
+        let files = ConfigFiles::default();
+        let settings = Settings::from_sources(line, media, files, IgnitionParts::default())
+            .with_embedded(embedded);
+        let choice = |settings: &Settings| {
+            settings.network_choice(&NetArgs::from_command_line(&settings.command_line))
+        };
+        assert_eq!(choice(&settings).source, Source::Embedded);
+        let form = FormArguments("vlan=vlan7:eth0 ip=vlan7:auto".to_owned());
+        let settings = settings.with_form(Some(form));
+        let found = choice(&settings);
+        assert_eq!(found.source, Source::Console);
+        let names = found.plan.interfaces.iter();
+        let names: Vec<_> = names.map(|one| one.matches.to_string()).collect();
+        assert_eq!(names, ["eth0", "vlan7"]);
+        assert_eq!(found.plan.host_name.as_deref(), Some("node7"));
     }
 }

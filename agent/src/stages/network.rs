@@ -4,7 +4,6 @@ use landfall_boot_params::NetArgs;
 use landfall_devices::interface_names::{self, NamingPolicy};
 use landfall_live_system::LiveSystem;
 use landfall_network::{Network, Setup};
-use landfall_network_plan::{Choice, Embedded};
 use landfall_report::failure::{Failure, Result};
 use landfall_settings::Settings;
 use landfall_sys::system_path::SystemPath;
@@ -30,18 +29,12 @@ pub(super) async fn start_network(
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    let given = settings.network_data.as_ref();
-    let given = given.map(|found| found.text.as_str());
-    let mut choice = if settings.form.is_some() {
-        if let Err(error) = landfall_network::forget().await {
-            tracing::warn!(
-                "cannot remove the network that was configured before the form: {error}"
-            );
-        }
-        Choice::for_boot(&Embedded::default(), None, &args)
-    } else {
-        Choice::for_boot(&settings.embedded, given, &args)
-    };
+    if settings.form.is_some()
+        && let Err(error) = landfall_network::forget().await
+    {
+        tracing::warn!("cannot remove the network that was configured before the form: {error}");
+    }
+    let mut choice = settings.network_choice(&args);
     let vlans = &settings.params.enable_vlan_interfaces;
     choice.plan.add_vlans(vlans, *settings.params.collect_lldp);
     match live {

@@ -131,6 +131,34 @@ fn the_embedded_plan_goes_before_all_others() {
     assert_eq!(host.ipv4.as_ref().unwrap().method, Method::Manual);
 }
 
+/// The host keeps its name, but neither its plan nor its keyfiles reach the installed
+/// system.
+#[test]
+fn the_console_goes_before_everything_and_the_host_stays() {
+    let all = Embedded {
+        keyfiles: vec![Keyfile {
+            name: "lan.nmconnection".to_owned(),
+            text: "[connection]\nid=lan\ntype=ethernet\ninterface-name=eth0\n".to_owned(),
+        }],
+        ..embedded(Document::NetworkData(DATA.to_owned()))
+    };
+    let args = NetArgs::parse("ip=192.0.2.77:::24::eth0:none");
+    let found = Choice::on_console(&all, &args);
+    assert_eq!(
+        found.description(),
+        "the form on the console (this machine is node7 (52:54:00:00:00:01), 1 of 50)"
+    );
+    assert_eq!(found.source.of_address(), "the console");
+    assert_eq!(found.faults, [""; 0]);
+    let expected = NetworkPlan {
+        host_name: Some("node7".to_owned()),
+        ..NetworkPlan::for_boot(&args)
+    };
+    assert_eq!(found.plan, expected);
+    assert!(!found.has_files());
+    assert_eq!(found.keyfiles(), expected.keyfiles());
+}
+
 #[test]
 fn a_faulty_embedded_plan_is_told_and_the_next_source_takes_its_place() {
     for (data, line, source) in [

@@ -50,6 +50,22 @@ impl Embedded {
             || (!self.keyfiles.is_empty() && NetworkPlan::from_keyfiles(&self.keyfiles).is_ok())
     }
 
+    /// The same host without any description of its network, because another source
+    /// replaces them all. Their faults do not matter then.
+    pub(crate) fn without_networks(&self) -> Embedded {
+        let host = self.host.clone().map(|host| EmbeddedHost {
+            document: Document::None,
+            ..host
+        });
+        Embedded {
+            host,
+            hosts: self.hosts,
+            keyfiles: Vec::new(),
+            faults: Vec::new(),
+            unclear_hints: self.unclear_hints.clone(),
+        }
+    }
+
     /// The hints for the root disk of this machine, and the host that has them. `None`
     /// if there are no hints for it.
     ///

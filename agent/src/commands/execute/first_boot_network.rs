@@ -72,12 +72,8 @@ impl FirstBootNetwork {
 /// that identifies NICs only by hardware address cannot say in a keyfile which NIC
 /// a VLAN is on, or which port of a bond is the primary one.
 pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
-    let given = settings.network_data.as_ref();
-    let mut choice = Choice::for_boot(
-        &settings.embedded,
-        given.map(|found| found.text.as_str()),
-        &NetArgs::from_command_line(&settings.command_line),
-    );
+    let args = NetArgs::from_command_line(&settings.command_line);
+    let mut choice = settings.network_choice(&args);
     match landfall_network::observe().await {
         Ok(state) => {
             for nic in state.nics.iter().filter(|nic| !nic.is_virtual) {
