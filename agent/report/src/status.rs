@@ -154,7 +154,10 @@ pub struct Network {
 #[serde(default)]
 pub struct Nic {
     pub name: String,
+    /// The current hardware address. The ports of a bond have the address of the bond.
     pub mac: String,
+    /// The factory hardware address, if the driver knows it.
+    pub permanent_mac: Option<String>,
     pub driver: Option<String>,
     pub carrier: bool,
     /// In Mbit/s.
@@ -168,9 +171,10 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Address, driver, link and neighbour in one line.
+    /// Address, driver, link and neighbour in one line. The address is the one on the
+    /// label of the NIC, by which a plan or Ironic's port finds it.
     pub fn in_words(&self) -> String {
-        let mut parts = vec![self.mac.clone()];
+        let mut parts = vec![self.permanent_mac.as_ref().unwrap_or(&self.mac).clone()];
         parts.extend(self.driver.clone());
         parts.push(match (self.carrier, self.speed) {
             (false, _) => "no carrier".to_owned(),
@@ -424,6 +428,27 @@ mod tests {
         );
         status.done = Some("rebooting".into());
         assert!(status.in_words().unwrap().starts_with("rebooting; "));
+    }
+
+    #[test]
+    fn the_ports_of_a_bond_show_their_own_addresses() {
+        let nic = |permanent: Option<&str>| Nic {
+            mac: "52:54:00:c0:ff:01".into(),
+            permanent_mac: permanent.map(str::to_owned),
+            driver: Some("virtio_net".into()),
+            carrier: true,
+            ..Nic::default()
+        };
+        for (permanent, expected) in [
+            (
+                Some("52:54:00:c0:ff:02"),
+                "52:54:00:c0:ff:02, virtio_net, carrier",
+            ),
+            // A bond or VLAN, or a driver that does not know it.
+            (None, "52:54:00:c0:ff:01, virtio_net, carrier"),
+        ] {
+            assert_eq!(nic(permanent).in_words(), expected);
+        }
     }
 
     #[test]

@@ -61,6 +61,7 @@ fn whole(boot_mode: &str, disk_state: DiskState) -> Status {
             nics: vec![Nic {
                 name: "eth0".into(),
                 mac: "52:54:00:00:00:01".into(),
+                permanent_mac: Some("52:54:00:00:00:02".into()),
                 driver: Some("virtio_net".into()),
                 carrier: true,
                 speed: Some(1000),

@@ -126,6 +126,7 @@ fn of_nic(root: &SystemPath, nic: &NicState, way: Vec<WayStep>) -> Nic {
     Nic {
         name: nic.name.clone(),
         mac: nic.mac.to_string(),
+        permanent_mac: nic.permanent_mac.map(|mac| mac.to_string()),
         driver: sysfs::link_name(&directory.join("device/driver")),
         carrier: nic.carrier,
         speed: speed.filter(|speed| *speed > 0 && *speed < u32::MAX),
