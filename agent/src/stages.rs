@@ -78,7 +78,7 @@ async fn boot(
     report_authorities(&settings);
     name_host(&settings.params, live.as_ref()).await;
     begin_step("configuring the network");
-    let network = start_network(&settings, live.as_ref()).await?;
+    let (network, plan) = start_network(&settings, live.as_ref()).await?;
     if live.is_none() {
         report_driver_faults(devices_settled.clone());
     }
@@ -89,7 +89,7 @@ async fn boot(
         match stay_rescued().await? {}
     }
     if let Some(form) = form.filter(|_| *boot.settings.params.console_form) {
-        form::offer(&boot.settings, form);
+        form::offer(Arc::clone(&boot.settings), plan, boot.network.clone(), form);
     }
     boot.set_clock().await?;
     wait_for_hardware(&boot.settings.params).await;

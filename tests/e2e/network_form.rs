@@ -142,6 +142,96 @@ fn a_bond_with_a_vlan_is_made_in_the_form() {
     });
 }
 
+/// A plan in the ramdisk for a host with these NICs. The switch has VLAN 50, and speaks
+/// LACP.
+fn bond_with_a_wrong_vlan() -> String {
+    let [one, two] = [0, 1].map(host_mac);
+    format!(
+        "interfaces:\n\
+         - {{name: a, type: ethernet, identifier: mac-address, mac-address: '{one}'}}\n\
+         - {{name: b, type: ethernet, identifier: mac-address, mac-address: '{two}'}}\n\
+         - name: bond7\n  type: bond\n  link-aggregation:\n    mode: 802.3ad\n    \
+         options: {{miimon: 100, lacp_rate: fast}}\n    port: [a, b]\n\
+         - name: bond7.60\n  type: vlan\n  vlan: {{base-iface: bond7, id: 60}}\n  \
+         ipv4: {{enabled: true, address: [{{ip: 192.0.2.10, prefix-length: 24}}]}}\n\
+         routes:\n  config:\n  - {{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, \
+         next-hop-interface: bond7.60}}\n"
+    )
+}
+
+/// The form shows the plan in the ramdisk, so only the wrong value needs a correction.
+/// Each port of the bond shows its own address.
+#[test]
+fn one_value_of_an_embedded_plan_is_corrected() {
+    host_test("one_value_of_an_embedded_plan_is_corrected", async |lab| {
+        let _peer = Peer::vlan_on_lacp(lab).await?;
+        let plan = Plan {
+            network: Network::Given("ip=dhcp"),
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        site.machine.nics.clear();
+        site.machine.cords = host_ends(2);
+        site.script.macs = vec![host_mac(0), host_mac(1)];
+        site.script.hold = true;
+        let folder = lab.path("hosts");
+        std::fs::create_dir(&folder)?;
+        std::fs::write(folder.join("node7.yaml"), bond_with_a_wrong_vlan())?;
+        let hosts = ["--hosts".to_owned(), folder.display().to_string()];
+        site.machine.boot = Boot::Direct {
+            kernel: artifacts::kernel()?,
+            ramdisk: media::ramdisk(lab, &hosts, &[]).await?,
+            arguments: plan.kernel_arguments(),
+        };
+        let _services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        guest.console("no answer from", BOOT).await?;
+        let picture = lab.log_path("embedded").with_extension("png");
+        guest.press(&["ret"]).await?;
+        guest.until_screen(&picture, "[60]", DRAWING).await?;
+        let form = guest.vga_text(&picture).await?;
+        let [one, two] = [0, 1].map(host_mac);
+        for shown in [
+            one.as_str(),
+            two.as_str(),
+            "< 802.3ad (LACP) >",
+            "[192.0.2.10/24]",
+            "[192.0.2.1]",
+            "[http://192.0.2.1:6385]",
+            "1 thing is lost: bond7:",
+            "lacp_rate=fast",
+        ] {
+            ensure!(form.contains(shown), "no {shown} in the form:\n{form}");
+        }
+        guest
+            .press(&["down", "down", "down", "backspace", "backspace", "5", "0"])
+            .await?;
+        guest
+            .until_screen(&picture, "vlan=vlan50:bond0", DRAWING)
+            .await?;
+        guest
+            .press(&["ret", "ret", "ret", "ret", "ret", "ret"])
+            .await?;
+        let given = "the form on the console gives: bond=bond0:";
+        let given = guest.console(given, DRAWING).await?.text;
+        ensure!(
+            given.contains("vlan=vlan50:bond0 ip=192.0.2.10::192.0.2.1:24:node7:vlan50:none")
+                && !given.contains("ipa-api-url"),
+            "{given}"
+        );
+        let source = "source: the form on the console (this machine is node7";
+        guest.console(source, DRAWING).await?;
+        guest
+            .console("vlan50 192.0.2.10/24 from the console", BOOT)
+            .await?;
+        heartbeat(lab).await?;
+        guest
+            .until_screen(&picture, "configured by the form on the console", DRAWING)
+            .await?;
+        guest.cut_power().await
+    });
+}
+
 /// The keyboard of a BMC is a USB device, and there is no other. The drivers are those
 /// that the builder packs for servers.
 #[test]
@@ -251,6 +341,8 @@ async fn service_is_corrected(lab: &Lab, console: Console) -> Result<()> {
     console.press(&mut guest, "ctrl-u").await?;
     console.type_text(&mut guest, "192.0.2.1").await?;
     console.press(&mut guest, "down").await?;
+    // The URL of the boot.
+    console.press(&mut guest, "ctrl-u").await?;
     let url = format!("http://user:{SECRET}@ironic.example.org:6385");
     console.type_text(&mut guest, &url).await?;
     let shown = "[http://user:******@ironic.example.org:6385]";

@@ -1,17 +1,24 @@
 //! The form on the consoles in which an operator corrects the network.
 //!
-//! The form makes kernel arguments, and the parsers of kernel arguments check them. It
-//! also shows them: the operator can add them to the boot configuration, to keep the
+//! It opens with the values of the plan in force ([`Prefill`]), and names what it cannot
+//! show of that plan. The form makes kernel arguments, and the parsers of kernel arguments
+//! check them. It also shows them: the operator can add them to the boot configuration, to keep the
 //! network after a reset.
 
+mod chain;
+mod facts;
 mod hidden_password;
+mod prefill;
 mod values;
 
 use hidden_password::hide_password;
+use landfall_boot_params::MacAddr;
 use landfall_report::form::{Form, Key};
 use landfall_report::wrap::wrapped;
 use landfall_report::{ScreenLine, Tone};
 
+pub use facts::Fact;
+pub use prefill::Prefill;
 pub use values::Values;
 use values::{Fault, Field};
 
@@ -24,8 +31,20 @@ const LABEL: usize = 21;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfferedNic {
     pub name: String,
+    /// Other names by which a plan may find it.
+    pub other_names: Vec<String>,
+    /// The hardware addresses by which a plan may find it.
+    pub macs: Vec<MacAddr>,
+    pub carrier: bool,
     /// Address, driver and link.
     pub description: String,
+}
+
+impl OfferedNic {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let others = self.other_names.iter().map(String::as_str);
+        std::iter::once(self.name.as_str()).chain(others)
+    }
 }
 
 /// Why the operator cannot change the network now. The console shows the text.
@@ -40,13 +59,17 @@ pub struct NetworkForm {
     nics: Vec<OfferedNic>,
     values: Values,
     focus: Field,
+    /// What the values do not have of the plan that they replace.
+    notice: Option<String>,
     /// Why the values were not tried.
     refusal: Option<String>,
     try_arguments: Try,
 }
 
 impl NetworkForm {
-    pub fn new(nics: Vec<OfferedNic>, mut values: Values, try_arguments: Try) -> Self {
+    pub fn new(nics: Vec<OfferedNic>, prefill: Prefill, try_arguments: Try) -> Self {
+        let notice = prefill.notice();
+        let mut values = prefill.values;
         let is_there = |name: &String| nics.iter().any(|nic| nic.name == *name);
         if !is_there(&values.nic) {
             values.nic = nics.first().map(|nic| nic.name.clone()).unwrap_or_default();
@@ -56,6 +79,7 @@ impl NetworkForm {
             nics,
             values,
             focus: Field::Nic,
+            notice,
             refusal: None,
             try_arguments,
         }
@@ -189,7 +213,12 @@ impl Form for NetworkForm {
                 put(Tone::Plain, line);
             }
         }
-        // Above the arguments, which may be longer than the screen.
+        // Both are above the arguments, which may be longer than the screen.
+        if let Some(notice) = &self.notice {
+            for line in wrapped("", notice, 2, width) {
+                put(Tone::Waiting, line);
+            }
+        }
         if let Some(refusal) = &self.refusal {
             for line in wrapped("", &format!("not tried: {refusal}"), 2, width) {
                 put(Tone::Failed, line);

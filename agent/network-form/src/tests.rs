@@ -2,21 +2,28 @@ use std::sync::mpsc::channel;
 
 use super::*;
 use landfall_boot_params::NetArgs;
+use landfall_network_plan::NetworkPlan;
 use proptest::prelude::*;
 
-fn nics() -> Vec<OfferedNic> {
-    ["eth0", "eth1"]
-        .map(|name| OfferedNic {
-            name: name.to_owned(),
-            description: "52:54:00:00:00:01, virtio_net, carrier".to_owned(),
-        })
-        .to_vec()
+/// The NICs `eth0` and `eth1`, whose addresses end in 1 and 2.
+pub(super) fn nics() -> Vec<OfferedNic> {
+    let nic = |number: u8| OfferedNic {
+        name: format!("eth{number}"),
+        other_names: vec![format!("ens{number}")],
+        macs: vec![MacAddr([0x52, 0x54, 0, 0, 0, number + 1])],
+        carrier: true,
+        description: format!("52:54:00:00:00:0{}, virtio_net, carrier", number + 1),
+    };
+    vec![nic(0), nic(1)]
 }
 
-fn values(arguments: &str) -> Values {
-    Values::of_arguments(&NetArgs::parse(arguments), |mac| {
-        (mac == "52:54:00:00:00:01").then(|| "eth1".to_owned())
-    })
+pub(super) fn prefill(plan: &NetworkPlan) -> Prefill {
+    let becomes = |text: &str| NetworkPlan::for_boot(&NetArgs::parse(text));
+    Prefill::of_plan(plan, &nics(), Values::default(), becomes)
+}
+
+fn of_arguments(arguments: &str) -> Prefill {
+    prefill(&NetworkPlan::for_boot(&NetArgs::parse(arguments)))
 }
 
 #[test]
@@ -28,19 +35,13 @@ fn values_and_arguments_say_the_same() {
         "bond=bond0:eth0,eth1:mode=802.3ad,miimon=100 ip=192.0.2.10:::24::bond0:none",
         "bond=bond0:eth0,eth1:mode=active-backup,miimon=100 vlan=vlan4094:bond0 ip=192.0.2.10:::24::vlan4094:none",
         "ip=[2001:db8::10]::[2001:db8::1]:64::eth0:none nameserver=[2001:db8::53]",
+        "ip=192.0.2.10::192.0.2.1:24:node7:eth0:none",
+        "ip=::::node7:eth0:auto",
     ] {
-        let mut values = values(arguments);
-        if values.nic.is_empty() {
-            values.nic = "eth0".to_owned();
-        }
-        assert_eq!(values.arguments().as_deref(), Ok(arguments));
+        let prefill = of_arguments(arguments);
+        assert_eq!(prefill.values.arguments().as_deref(), Ok(arguments));
+        assert_eq!(prefill.notice(), None, "{arguments}");
     }
-}
-
-#[test]
-fn a_mac_address_names_its_nic() {
-    let values = values("ip=192.0.2.10::192.0.2.1:24::52-54-00-00-00-01:none");
-    assert_eq!(values.nic, "eth1");
 }
 
 #[test]
@@ -110,7 +111,11 @@ fn the_inventory_goes_to_the_given_service() {
         ("mdns", path, "ip=eth0:auto ipa-api-url=mdns"),
         ("", path, "ip=eth0:auto"),
     ] {
-        assert_eq!(values(url, path).arguments().as_deref(), Ok(arguments));
+        let mut values = values(url, path);
+        assert_eq!(values.arguments().as_deref(), Ok(arguments));
+        // The URL of the boot, in a field that the operator has not changed.
+        url.clone_into(&mut values.url_of_boot);
+        assert_eq!(values.arguments().as_deref(), Ok("ip=eth0:auto"));
     }
 }
 
@@ -122,7 +127,7 @@ fn a_password_in_the_url_is_tried_but_never_shown() {
         tried.send(text.to_owned()).unwrap();
         Err(NetworkStays("the disk is being written"))
     };
-    let mut form = NetworkForm::new(nics(), Values::default(), Box::new(try_arguments));
+    let mut form = NetworkForm::new(nics(), Prefill::default(), Box::new(try_arguments));
     form.press(Key::Up);
     form.press(Key::Up);
     for (typed, others) in [
@@ -168,7 +173,7 @@ fn text(form: &NetworkForm) -> String {
 #[test]
 fn keys_correct_a_vlan_and_try_it() {
     let (tried, arguments) = channel();
-    let start = values("vlan=eth0.5:eth0 ip=192.0.2.10::192.0.2.1:24::eth0.5:none");
+    let start = of_arguments("vlan=eth0.5:eth0 ip=192.0.2.10::192.0.2.1:24::eth0.5:none");
     let try_arguments = move |text: &str| {
         tried.send(text.to_owned()).unwrap();
         Ok(())
@@ -194,7 +199,7 @@ fn keys_correct_a_vlan_and_try_it() {
 }
 
 /// The guide shows this form.
-fn looks_like_the_guide(form: &NetworkForm) {
+pub(super) fn looks_like_the_guide(form: &NetworkForm) {
     let guide = include_str!("../../../docs/guide.md");
     let lines = text(form);
     let lines: Vec<&str> = lines.lines().map(str::trim_end).collect();
@@ -204,7 +209,7 @@ fn looks_like_the_guide(form: &NetworkForm) {
 #[test]
 fn choices_go_round_and_a_refusal_keeps_the_form_open() {
     let refuse = |_: &str| Err(NetworkStays("the disk is being written"));
-    let mut form = NetworkForm::new(nics(), Values::default(), Box::new(refuse));
+    let mut form = NetworkForm::new(nics(), Prefill::default(), Box::new(refuse));
     form.press(Key::Right);
     assert_eq!(form.values.nic, "eth1");
     form.press(Key::Right);
@@ -227,7 +232,7 @@ fn choices_go_round_and_a_refusal_keeps_the_form_open() {
 
 #[test]
 fn a_machine_without_a_nic_says_so() {
-    let mut form = NetworkForm::new(Vec::new(), Values::default(), Box::new(|_| Ok(())));
+    let mut form = NetworkForm::new(Vec::new(), Prefill::default(), Box::new(|_| Ok(())));
     form.press(Key::Right);
     assert!(text(&form).contains("this machine has no NIC"));
 }
@@ -257,7 +262,7 @@ proptest! {
             tried.send(text.to_owned()).unwrap();
             Ok(())
         };
-        let mut form = NetworkForm::new(nics(), Values::default(), Box::new(try_arguments));
+        let mut form = NetworkForm::new(nics(), Prefill::default(), Box::new(try_arguments));
         for key in typed {
             if !form.press(key) {
                 break;

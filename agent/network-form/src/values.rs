@@ -3,11 +3,18 @@
 use std::net::IpAddr;
 
 use landfall_boot_params::argument_value::{ArgumentValue as _, ServiceUrls};
-use landfall_boot_params::dracut_net::{ControllerKind, DeviceSpec, InterfaceArgument};
 use landfall_boot_params::{IpPrefix, NetArgs};
 use landfall_network_plan::NetworkPlan;
 
 use super::hidden_password::hide_password;
+
+/// The name of the form's bond.
+pub(super) const BOND: &str = "bond0";
+
+/// The name of the form's VLAN.
+pub(super) fn vlan_name(id: u16) -> String {
+    format!("vlan{id}")
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
@@ -85,64 +92,18 @@ pub struct Values {
     pub gateway: String,
     /// Addresses, separated by commas.
     pub dns: String,
+    /// The host name of the plan, which goes along with the arguments.
+    pub host_name: Option<String>,
     pub url: String,
+    /// The URL of the other sources of this boot. If the operator leaves it, it needs no
+    /// argument.
+    pub url_of_boot: String,
     /// The path behind the provisioning URL to which the inventory goes, if the boot
     /// arguments name it: the operator gives the URL, and both must follow.
     pub inspection_path: Option<String>,
 }
 
 impl Values {
-    /// The values that these kernel arguments give to the first interface with an
-    /// address. `name_of` finds the name of a NIC by its MAC address.
-    pub fn of_arguments(args: &NetArgs, name_of: impl Fn(&str) -> Option<String>) -> Self {
-        let name = |device: &DeviceSpec| match device {
-            DeviceSpec::Name(name) => Some(name.clone()),
-            DeviceSpec::Mac(mac) => name_of(&mac.to_string()),
-            DeviceSpec::Infiniband(_) | DeviceSpec::Invalid(_) => None,
-        };
-        let mut values = Self::default();
-        let mut servers = args.nameservers.clone();
-        let with_address = args.interfaces.iter().find_map(|argument| match argument {
-            InterfaceArgument::Ip(ip) if ip.address.is_some() => Some(ip),
-            _ => None,
-        });
-        if let Some(ip) = with_address {
-            values.nic = ip.device.as_ref().and_then(&name).unwrap_or_default();
-            values.address = ip
-                .address
-                .map(|address| address.to_string())
-                .unwrap_or_default();
-            values.gateway = ip
-                .gateway
-                .map(|gateway| gateway.to_string())
-                .unwrap_or_default();
-            servers.extend(&ip.dns);
-        }
-        for argument in &args.interfaces {
-            if let InterfaceArgument::Vlan(vlan) = argument
-                && (values.nic.is_empty() || values.nic == vlan.name)
-            {
-                values.vlan = vlan.id.to_string();
-                values.nic = name(&vlan.parent).unwrap_or_default();
-            }
-        }
-        for argument in &args.interfaces {
-            if let InterfaceArgument::Controller(bond) = argument
-                && bond.kind == ControllerKind::Bond
-                && (values.nic.is_empty() || values.nic == bond.name)
-            {
-                let mut ports = bond.ports.iter().filter_map(&name);
-                values.nic = ports.next().unwrap_or_default();
-                values.second = ports.next();
-                let mode = bond.options.iter().find(|(option, _)| option == "mode");
-                values.lacp = mode.is_some_and(|(_, mode)| mode == "802.3ad" || mode == "4");
-            }
-        }
-        let servers: Vec<String> = servers.iter().map(IpAddr::to_string).collect();
-        values.dns = servers.join(",");
-        values
-    }
-
     /// The text of a field into which the operator types. `None` for other fields.
     pub(super) fn text_mut(&mut self, field: Field) -> Option<&mut String> {
         match field {
@@ -165,6 +126,19 @@ impl Values {
 
     /// The kernel arguments that configure the network like this.
     pub(super) fn arguments(&self) -> Result<String, Fault> {
+        let arguments = self.written()?;
+        let plan = NetworkPlan::from_boot_args(&NetArgs::parse(&arguments));
+        match plan.warnings.into_iter().next() {
+            None => Ok(arguments),
+            Some(text) => Err(Fault {
+                field: Field::Address,
+                text,
+            }),
+        }
+    }
+
+    /// The same, before the parsers of kernel arguments have checked them together.
+    pub(super) fn written(&self) -> Result<String, Fault> {
         if self.nic.is_empty() {
             return Err(expected(Field::Nic, "a NIC", "none"));
         }
@@ -180,17 +154,18 @@ impl Values {
                 "active-backup"
             };
             arguments.push(format!(
-                "bond=bond0:{device},{second}:mode={mode},miimon=100"
+                "bond={BOND}:{device},{second}:mode={mode},miimon=100"
             ));
-            "bond0".clone_into(&mut device);
+            BOND.clone_into(&mut device);
         }
         if !self.vlan.is_empty() {
             let id = self.vlan.parse::<u16>().ok();
             let Some(id) = id.filter(|id| (1..=4094).contains(id)) else {
                 return Err(expected(Field::Vlan, "a number from 1 to 4094", &self.vlan));
             };
-            arguments.push(format!("vlan=vlan{id}:{device}"));
-            device = format!("vlan{id}");
+            let name = vlan_name(id);
+            arguments.push(format!("vlan={name}:{device}"));
+            device = name;
         }
         arguments.push(self.ip_argument(&device)?);
         for server in self.dns.split(',').filter(|server| !server.is_empty()) {
@@ -200,7 +175,7 @@ impl Values {
             };
             arguments.push(format!("nameserver={}", bracketed(server)));
         }
-        if !self.url.is_empty() {
+        if !self.url.is_empty() && self.url != self.url_of_boot {
             if ServiceUrls::parse(&self.url).is_none() || self.url.contains('"') {
                 let found = hide_password(&self.url);
                 return Err(expected(Field::Url, ServiceUrls::EXPECTED, &found));
@@ -208,15 +183,7 @@ impl Values {
             arguments.push(format!("ipa-api-url={}", self.url));
             arguments.extend(self.inspection_argument());
         }
-        let arguments = arguments.join(" ");
-        let plan = NetworkPlan::from_boot_args(&NetArgs::parse(&arguments));
-        match plan.warnings.into_iter().next() {
-            None => Ok(arguments),
-            Some(text) => Err(Fault {
-                field: Field::Address,
-                text,
-            }),
-        }
+        Ok(arguments.join(" "))
     }
 
     fn inspection_argument(&self) -> Option<String> {
@@ -234,7 +201,10 @@ impl Values {
                 let form = "no gateway, because the address is automatic";
                 return Err(expected(Field::Gateway, form, &self.gateway));
             }
-            return Ok(format!("ip={device}:auto"));
+            return Ok(match &self.host_name {
+                Some(name) => format!("ip=::::{name}:{device}:auto"),
+                None => format!("ip={device}:auto"),
+            });
         }
         let address = { self.address.contains('/') }
             .then(|| self.address.parse::<IpPrefix>().ok())
@@ -254,7 +224,10 @@ impl Values {
             },
         };
         let address = bracketed(address);
-        Ok(format!("ip={address}::{gateway}:{length}::{device}:none"))
+        let name = self.host_name.as_deref().unwrap_or_default();
+        Ok(format!(
+            "ip={address}::{gateway}:{length}:{name}:{device}:none"
+        ))
     }
 }
 

@@ -361,6 +361,7 @@ pub fn nic(index: u32, leads_to_bmc: bool) -> NicState {
     NicState {
         index,
         name: format!("eth{index}"),
+        alternative_names: Vec::new(),
         mac: MacAddr([0x52, 0x54, 0, 0, 0, index as u8]),
         permanent_mac: None,
         is_virtual: false,

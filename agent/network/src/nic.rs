@@ -177,6 +177,7 @@ impl Nic {
         NicState {
             index: self.link.index,
             name: self.link.name.clone(),
+            alternative_names: self.link.alternative_names.clone(),
             mac: self.link.mac,
             permanent_mac: self.link.permanent_mac,
             is_virtual: self.link.kind == LinkKind::Virtual,

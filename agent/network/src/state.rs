@@ -32,6 +32,8 @@ pub struct NetworkState {
 pub struct NicState {
     pub index: u32,
     pub name: String,
+    /// The alternative names of the NIC in the kernel.
+    pub alternative_names: Vec<String>,
     /// The current hardware address.
     pub mac: MacAddr,
     /// The factory hardware address, if it is known. A port of a bond currently uses

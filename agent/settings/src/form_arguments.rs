@@ -55,6 +55,13 @@ impl FormArguments {
         others.followed_by(self.command_line())
     }
 
+    /// The value of an argument of the form.
+    pub fn value(&self, key: &str) -> Option<String> {
+        let line = self.command_line();
+        line.last(key)
+            .map(|token| token.value_or_empty().to_owned())
+    }
+
     pub(crate) fn command_line(&self) -> CommandLine {
         CommandLine::parse(&self.0)
     }

@@ -25,7 +25,7 @@ use std::path::Path;
 use landfall_boot_params::cmdline::MAX_LENGTH;
 use landfall_boot_params::{BootParams, CommandLine, NetArgs, Origin};
 use landfall_ignition_config::GivenFile;
-use landfall_network_plan::{Choice, Embedded};
+use landfall_network_plan::{Choice, Embedded, NetworkPlan};
 use serde_json::Value;
 
 pub use agent_container::ContainerParts;
@@ -203,6 +203,13 @@ impl Settings {
         Choice::for_boot(&self.embedded, given, args)
     }
 
+    /// The network that this boot gets if an operator gives these arguments in the form.
+    pub fn plan_with(&self, form: &FormArguments) -> NetworkPlan {
+        let line = form.replace_network_of(&self.command_line);
+        let args = NetArgs::from_command_line(&line);
+        Choice::on_console(&self.embedded, &args).plan
+    }
+
     /// Adds the settings on virtual media. If the command line mentions virtual
     /// media, this waits for them. Use it only in the ramdisk, because it copies
     /// the media's configuration files to /etc. `settled` returns whether the
@@ -350,9 +357,11 @@ mod tests {
         };
         assert_eq!(choice(&settings).source, Source::Embedded);
         let form = FormArguments("vlan=vlan7:eth0 ip=vlan7:auto".to_owned());
+        let plan = settings.plan_with(&form);
         let settings = settings.with_form(Some(form));
         let found = choice(&settings);
         assert_eq!(found.source, Source::Console);
+        assert_eq!(found.plan, plan);
         let names = found.plan.interfaces.iter();
         let names: Vec<_> = names.map(|one| one.matches.to_string()).collect();
         assert_eq!(names, ["eth0", "vlan7"]);

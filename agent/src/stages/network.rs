@@ -4,18 +4,19 @@ use landfall_boot_params::NetArgs;
 use landfall_devices::interface_names::{self, NamingPolicy};
 use landfall_live_system::LiveSystem;
 use landfall_network::{Network, Setup};
+use landfall_network_plan::NetworkPlan;
 use landfall_report::failure::{Failure, Result};
 use landfall_settings::Settings;
 use landfall_sys::system_path::SystemPath;
 
 use super::home::live_network;
 
-/// Chooses the network of this boot and starts to configure it. `live` is `None` in
-/// the ramdisk.
+/// Chooses the network of this boot and starts to configure it. Also returns the plan, as
+/// its source gives it. `live` is `None` in the ramdisk.
 pub(super) async fn start_network(
     settings: &Settings,
     live: Option<&LiveSystem>,
-) -> Result<Network> {
+) -> Result<(Network, NetworkPlan)> {
     let mut args = NetArgs::from_command_line(&settings.command_line);
     let (naming, warnings) = NamingPolicy::from_command_line(&settings.command_line);
     if live.is_none() && args.needs_firmware() {
@@ -35,12 +36,14 @@ pub(super) async fn start_network(
         tracing::warn!("cannot remove the network that was configured before the form: {error}");
     }
     let mut choice = settings.network_choice(&args);
+    let plan = choice.plan.clone();
     let vlans = &settings.params.enable_vlan_interfaces;
     choice.plan.add_vlans(vlans, *settings.params.collect_lldp);
-    match live {
-        Some(services) => Ok(live_network(services.clone(), choice)),
+    let network = match live {
+        Some(services) => live_network(services.clone(), choice),
         None => landfall_network::start(Setup::in_ramdisk(choice, naming)).map_err(|error| {
             Failure::other(format!("cannot configure the network by netlink: {error}"))
-        }),
-    }
+        })?,
+    };
+    Ok((network, plan))
 }

@@ -4,7 +4,7 @@
 use std::sync::mpsc::{Sender, channel};
 
 use landfall_boot_params::NetArgs;
-use landfall_network_form::{NetworkForm, NetworkStays, OfferedNic, Values};
+use landfall_network_form::{NetworkForm, NetworkStays, OfferedNic, Prefill, Values};
 use landfall_network_plan::NetworkPlan;
 use landfall_report::form::{Form as _, Key};
 use landfall_report::{FirmwarePort, KeyDecoder};
@@ -67,14 +67,19 @@ fn decoded(bytes: &[u8]) -> Vec<Key> {
     keys
 }
 
-/// The form of a machine that booted with a VLAN. Every other length of the arguments is refused.
+/// The form of a machine that booted with a VLAN and a second NIC. Every other length of the arguments is refused.
 fn form(nics: u8, tried: Sender<String>) -> NetworkForm {
     let nics = (0..nics).map(|number| OfferedNic {
         name: format!("eth{number}"),
+        other_names: Vec::new(),
+        macs: Vec::new(),
+        carrier: true,
         description: format!("52:54:00:00:00:0{number}, virtio_net, carrier"),
     });
-    let args = "vlan=vlan5:eth0 ip=192.0.2.10::192.0.2.1:24::vlan5:none";
-    let values = Values::of_arguments(&NetArgs::parse(args), |_| None);
+    let nics = nics.collect::<Vec<_>>();
+    let plan = |text: &str| NetworkPlan::for_boot(&NetArgs::parse(text));
+    let args = "vlan=vlan5:eth0 ip=192.0.2.10::192.0.2.1:24::vlan5:none ip=eth1:dhcp";
+    let prefill = Prefill::of_plan(&plan(args), &nics, Values::default(), plan);
     let try_arguments = move |text: &str| {
         let sent = tried.send(text.to_owned());
         sent.map_err(|_| NetworkStays("the agent is ending"))?;
@@ -85,7 +90,7 @@ fn form(nics: u8, tried: Sender<String>) -> NetworkForm {
             )),
         }
     };
-    NetworkForm::new(nics.collect(), values, Box::new(try_arguments))
+    NetworkForm::new(nics, prefill, Box::new(try_arguments))
 }
 
 fn check_lines(form: &NetworkForm, width: usize) {
