@@ -81,7 +81,8 @@ fn host_of_a_network_tree_for_many() {
 async fn look_up(lab: &Lab, site: &Site) -> Result<()> {
     let services = site.serve(lab).await?;
     let guest = site.power_on(lab).await?;
-    let source = format!("plan embedded in the ramdisk: {NAME} ({MAC}), 1 of {COUNT}");
+    let count = format!("one of {COUNT} hosts in the image");
+    let source = format!("plan embedded in the ramdisk: {NAME} ({MAC}), {count}");
     guest.console(&source, BOOT).await?;
     guest
         .console("ip=dhcp: ignored, because there is an embedded plan", BOOT)

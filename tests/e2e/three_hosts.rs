@@ -130,7 +130,7 @@ fn three_hosts_of_an_install_config() {
         let line = site.proof.line();
         let proof = line.split(' ').next_back().context("no proof")?;
         for (case, (number, machine, guest)) in cases.iter().zip(guests) {
-            for text in case.lines(", 1 of 3") {
+            for text in case.lines(", one of 3 hosts in the image") {
                 guest.console(&text, SLOWER * BOOT).await?;
             }
             let installed = SLOWER * (DEPLOYMENT + FIRST_BOOT);

@@ -86,7 +86,7 @@ pub struct Choice {
     pub plan: NetworkPlan,
     pub source: Source,
     /// The embedded host that matches this machine, even if its plan is not used:
-    /// `node7 (52:54:00:00:00:01), 1 of 50`.
+    /// `node7 (52:54:00:00:00:01), one of 50 hosts in the image`.
     pub host: Option<String>,
     /// The keyfiles in the ramdisk, unless the plan is the embedded one. If they have a
     /// fault, the plan does not come from them.
@@ -103,7 +103,7 @@ impl Choice {
         let host = embedded.host.as_ref();
         let host_text = host.map(|host| match embedded.hosts {
             0 | 1 => host.to_string(),
-            count => format!("{host}, 1 of {count}"),
+            count => format!("{host}, one of {count} hosts in the image"),
         });
         if let Some(host) = host.filter(|host| host.document != Document::None) {
             match host.plan() {

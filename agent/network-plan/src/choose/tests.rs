@@ -106,7 +106,7 @@ fn the_embedded_plan_goes_before_all_others() {
     let document = Document::NetworkData(DATA.to_owned());
     let found = with_embedded(document, Some(DATA), line);
     assert_eq!(found.source, Source::Embedded);
-    let host = "node7 (52:54:00:00:00:01), 1 of 50";
+    let host = "node7 (52:54:00:00:00:01), one of 50 hosts in the image";
     assert_eq!(found.host.as_deref(), Some(host));
     assert_eq!(
         found.description(),
@@ -146,7 +146,7 @@ fn the_console_goes_before_everything_and_the_host_stays() {
     let found = Choice::on_console(&all, &args);
     assert_eq!(
         found.description(),
-        "the form on the console (this machine is node7 (52:54:00:00:00:01), 1 of 50)"
+        "the form on the console (this machine is node7 (52:54:00:00:00:01), one of 50 hosts in the image)"
     );
     assert_eq!(found.source.of_address(), "the console");
     assert_eq!(found.faults, [""; 0]);
