@@ -366,6 +366,8 @@ pub fn nic(index: u32, leads_to_bmc: bool) -> NicState {
         permanent_mac: None,
         is_virtual: false,
         leads_to_bmc,
+        controller: None,
+        made_of: None,
         carrier: true,
         awaits_carrier: false,
         shall_have_address: true,

@@ -13,7 +13,8 @@ use rtnetlink::packet_route::address::{
     AddressAttribute, AddressFlags, AddressMessage, AddressProtocol,
 };
 use rtnetlink::packet_route::link::{
-    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, Prop,
+    InfoBond, InfoData, InfoKind, InfoVlan, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType,
+    LinkMessage, Prop,
 };
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{AsyncSocket as _, SocketAddr};
@@ -21,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::advertisements::{RouterFlags, is_of_ipv6};
+use super::state::MadeOf;
 
 /// In bytes: the buffer for events that the agent has not read yet. A server
 /// with hundreds of virtual functions brings them all up at once.
@@ -46,6 +48,8 @@ pub struct Link {
     pub mtu: u32,
     /// Index of the bond, bridge or VRF that the device is a port of.
     pub controller: Option<u32>,
+    /// What a bond or a VLAN is made of.
+    pub made_of: Option<MadeOf>,
 }
 
 /// How the agent treats a network device.
@@ -129,7 +133,9 @@ impl Link {
             carrier: header.flags.contains(LinkFlags::LowerUp),
             mtu: 0,
             controller: None,
+            made_of: None,
         };
+        let mut parent = None;
         for attribute in &message.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => link.name.clone_from(name),
@@ -145,9 +151,16 @@ impl Link {
                 LinkAttribute::LinkInfo(info) => {
                     let made = info.iter().find_map(made_by_software);
                     link.kind = made.unwrap_or(link.kind);
+                    link.made_of = info.iter().find_map(made_of);
                 }
+                LinkAttribute::Link(index) => parent = Some(*index),
                 _ => {}
             }
+        }
+        // Other kinds have the index of another device as well: a veth that of its peer,
+        // which may be in another network namespace.
+        if let Some(MadeOf::Vlan { parent: below, .. }) = &mut link.made_of {
+            *below = parent;
         }
         (!link.name.is_empty()).then_some(link)
     }
@@ -184,6 +197,26 @@ fn made_by_software(info: &LinkInfo) -> Option<LinkKind> {
             | InfoKind::Ipoib,
         ) => Some(LinkKind::Virtual),
         LinkInfo::Kind(_) => Some(LinkKind::Other),
+        _ => None,
+    }
+}
+
+/// The mode of a bond, or the ID of a VLAN, still without its parent.
+fn made_of(info: &LinkInfo) -> Option<MadeOf> {
+    match info {
+        LinkInfo::Data(InfoData::Bond(options)) => options.iter().find_map(|option| match option {
+            InfoBond::Mode(mode) => Some(MadeOf::Bond {
+                mode: mode.to_string(),
+            }),
+            _ => None,
+        }),
+        LinkInfo::Data(InfoData::Vlan(options)) => options.iter().find_map(|option| match option {
+            InfoVlan::Id(id) => Some(MadeOf::Vlan {
+                id: *id,
+                parent: None,
+            }),
+            _ => None,
+        }),
         _ => None,
     }
 }
@@ -404,6 +437,27 @@ mod tests {
             ip("link del eth0");
             while watch.next().await != Some(LinkEvent::LinkGone(link.index)) {}
         });
+    }
+
+    #[test]
+    fn tells_the_mode_of_a_bond_and_the_id_of_a_vlan() {
+        let made_of = |data: Option<InfoData>| {
+            let mut message = LinkMessage::default();
+            message.header.link_layer_type = LinkLayerType::Ether;
+            message.attributes = vec![
+                LinkAttribute::IfName("x".to_owned()),
+                LinkAttribute::Link(3),
+                LinkAttribute::LinkInfo(data.into_iter().map(LinkInfo::Data).collect()),
+            ];
+            Link::from_message(&message).unwrap().made_of
+        };
+        let mode = "802.3ad".to_owned();
+        let bond = InfoData::Bond(vec![InfoBond::MiiMon(100), InfoBond::Mode(4_u8.into())]);
+        assert_eq!(made_of(Some(bond)), Some(MadeOf::Bond { mode }));
+        let (vlan, parent) = (InfoData::Vlan(vec![InfoVlan::Id(100)]), Some(3));
+        let expected = Some(MadeOf::Vlan { id: 100, parent });
+        assert_eq!(made_of(Some(vlan)), expected);
+        assert_eq!(made_of(None), None);
     }
 
     #[test]

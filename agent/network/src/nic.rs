@@ -182,6 +182,8 @@ impl Nic {
             permanent_mac: self.link.permanent_mac,
             is_virtual: self.link.kind == LinkKind::Virtual,
             leads_to_bmc: self.leads_to_bmc,
+            controller: self.link.controller,
+            made_of: self.link.made_of.clone(),
             carrier: self.link.carrier,
             awaits_carrier: !self.link.carrier && !self.missed_carrier,
             shall_have_address: interface.is_some_and(shall_have_address),
@@ -264,6 +266,7 @@ mod tests {
             carrier,
             mtu: 1500,
             controller: None,
+            made_of: None,
         }
     }
 

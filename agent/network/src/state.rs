@@ -43,6 +43,10 @@ pub struct NicState {
     pub is_virtual: bool,
     /// The NIC leads to the BMC, and other hosts have the same hardware address.
     pub leads_to_bmc: bool,
+    /// Index of the bond, bridge or VRF that the NIC is a port of.
+    pub controller: Option<u32>,
+    /// What a bond or a VLAN is made of.
+    pub made_of: Option<MadeOf>,
     /// A cable is plugged in, and the other end is active.
     pub carrier: bool,
     /// The NIC has no carrier, but the time to get one is not over yet.
@@ -56,6 +60,21 @@ pub struct NicState {
     pub addresses: Vec<AddressState>,
     /// What the NIC still waits for, or why it has failed.
     pub trouble: Option<String>,
+}
+
+/// What a virtual device is made of, by the kernel's word and not by the plan's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MadeOf {
+    /// A bond of the NICs whose controller it is.
+    Bond {
+        /// The kernel's name of the mode: `802.3ad`.
+        mode: String,
+    },
+    Vlan {
+        id: u16,
+        /// Index of the device that carries it.
+        parent: Option<u32>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

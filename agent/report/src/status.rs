@@ -159,6 +159,14 @@ pub struct Nic {
     /// The factory hardware address, if the driver knows it.
     pub permanent_mac: Option<String>,
     pub driver: Option<String>,
+    /// The kernel's name of the mode, if this is a bond.
+    pub bond_mode: Option<String>,
+    /// The names of the ports, if this is a bond, a bridge or a VRF.
+    pub ports: Vec<String>,
+    /// The VLAN ID, if this is a VLAN.
+    pub vlan: Option<u16>,
+    /// The name of the NIC that carries this VLAN.
+    pub parent: Option<String>,
     pub carrier: bool,
     /// In Mbit/s.
     pub speed: Option<u32>,
@@ -171,10 +179,11 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Address, driver, link and neighbour in one line. The address is the one on the
-    /// label of the NIC, by which a plan or Ironic's port finds it.
+    /// What a virtual NIC is made of, address, driver, link and neighbour in one line. The
+    /// address is the one on the label of the NIC, by which a plan or Ironic's port finds it.
     pub fn in_words(&self) -> String {
-        let mut parts = vec![self.permanent_mac.as_ref().unwrap_or(&self.mac).clone()];
+        let mut parts: Vec<String> = self.made_of().into_iter().collect();
+        parts.push(self.permanent_mac.as_ref().unwrap_or(&self.mac).clone());
         parts.extend(self.driver.clone());
         parts.push(match (self.carrier, self.speed) {
             (false, _) => "no carrier".to_owned(),
@@ -183,6 +192,18 @@ impl Nic {
         });
         parts.extend(self.neighbour.as_ref().map(|switch| format!("to {switch}")));
         parts.join(", ")
+    }
+
+    /// `802.3ad of enp0s2 enp0s3`, `VLAN 100 on bond0`.
+    fn made_of(&self) -> Option<String> {
+        let ports = self.ports.join(" ");
+        match (&self.bond_mode, self.vlan, &self.parent) {
+            (Some(mode), _, _) if ports.is_empty() => Some(format!("{mode} without ports")),
+            (Some(mode), _, _) => Some(format!("{mode} of {ports}")),
+            (None, Some(id), Some(parent)) => Some(format!("VLAN {id} on {parent}")),
+            (None, Some(id), None) => Some(format!("VLAN {id}")),
+            (None, None, _) => (!ports.is_empty()).then(|| format!("ports {ports}")),
+        }
     }
 }
 
@@ -448,6 +469,40 @@ mod tests {
             (None, "52:54:00:c0:ff:01, virtio_net, carrier"),
         ] {
             assert_eq!(nic(permanent).in_words(), expected);
+        }
+    }
+
+    #[test]
+    fn a_virtual_nic_says_what_it_is_made_of() {
+        let nic = |bond_mode: Option<&str>, ports: &[&str], vlan| Nic {
+            mac: "52:54:00:c0:ff:01".into(),
+            bond_mode: bond_mode.map(str::to_owned),
+            ports: ports.iter().map(|port| (*port).to_owned()).collect(),
+            vlan,
+            carrier: true,
+            speed: Some(2000),
+            ..Nic::default()
+        };
+        let on_bond = Nic {
+            parent: Some("bond0".into()),
+            ..nic(None, &[], Some(100))
+        };
+        for (nic, expected) in [
+            (
+                nic(Some("802.3ad"), &["enp0s2", "enp0s3"], None),
+                "802.3ad of enp0s2 enp0s3, ",
+            ),
+            (
+                nic(Some("active-backup"), &[], None),
+                "active-backup without ports, ",
+            ),
+            (nic(None, &["enp0s2"], None), "ports enp0s2, "),
+            (on_bond, "VLAN 100 on bond0, "),
+            (nic(None, &[], Some(100)), "VLAN 100, "),
+            (nic(None, &[], None), ""),
+        ] {
+            let expected = format!("{expected}52:54:00:c0:ff:01, 2000 Mbit/s");
+            assert_eq!(nic.in_words(), expected);
         }
     }
 

@@ -5,7 +5,7 @@ use landfall_inventory::lldp::{self, Switches};
 use landfall_inventory::{boot_mode, firmware, host_name, memory};
 use landfall_network::NetworkState;
 use landfall_network::reach::{Outcome, Reach};
-use landfall_network::state::NicState;
+use landfall_network::state::{MadeOf, NicState};
 use landfall_report::failure::with_remedy;
 use landfall_report::status::{self, Host, Network, Nic, WayStep};
 use landfall_settings::Settings;
@@ -106,7 +106,7 @@ fn of_network(
         });
         Nic {
             neighbour: switches.get(&nic.name).cloned(),
-            ..of_nic(root, nic, steps.collect())
+            ..of_nic(root, network, nic, steps.collect())
         }
     });
     Network {
@@ -117,16 +117,31 @@ fn of_network(
     }
 }
 
-fn of_nic(root: &SystemPath, nic: &NicState, way: Vec<WayStep>) -> Nic {
+fn of_nic(root: &SystemPath, network: &NetworkState, nic: &NicState, way: Vec<WayStep>) -> Nic {
     let directory = root.join("sys/class/net").join(&nic.name);
     // The kernel refuses to read the speed of a NIC without a carrier, and gives -1 for
     // an unknown one.
     let speed = sysfs::text(&directory.join("speed"));
     let speed = speed.and_then(|text| text.trim().parse().ok());
+    let (bond_mode, vlan, parent) = match &nic.made_of {
+        Some(MadeOf::Bond { mode }) => (Some(mode.clone()), None, None),
+        Some(MadeOf::Vlan { id, parent }) => (None, Some(*id), *parent),
+        None => (None, None, None),
+    };
+    let mut others = network.nics.iter();
+    let parent = parent.and_then(|index| others.find(|other| other.index == index));
+    let is_port = |other: &&NicState| other.controller == Some(nic.index);
     Nic {
         name: nic.name.clone(),
         mac: nic.mac.to_string(),
         permanent_mac: nic.permanent_mac.map(|mac| mac.to_string()),
+        bond_mode,
+        ports: { network.nics.iter() }
+            .filter(is_port)
+            .map(|port| port.name.clone())
+            .collect(),
+        vlan,
+        parent: parent.map(|parent| parent.name.clone()),
         driver: sysfs::link_name(&directory.join("device/driver")),
         carrier: nic.carrier,
         speed: speed.filter(|speed| *speed > 0 && *speed < u32::MAX),
@@ -155,7 +170,9 @@ pub(super) fn serve_pages(settings: &Settings) -> Option<Listening> {
 #[cfg(test)]
 mod tests {
     use landfall_documentation::events_schema::{EventsSchema, Form};
+    use landfall_network::lab;
     use landfall_network::reach::Step;
+    use landfall_sys::sys_tree::plant;
 
     use super::*;
 
@@ -169,6 +186,34 @@ mod tests {
         ] {
             assert_eq!(secure_boot(Some(bytes.to_vec())), expected);
         }
+    }
+
+    #[test]
+    fn bonds_and_vlans_name_the_nics_below() {
+        let nic = |index, controller, made_of| NicState {
+            controller,
+            made_of,
+            ..lab::nic(index, false)
+        };
+        let mode = "802.3ad".to_owned();
+        let parent = Some(3);
+        let network = NetworkState {
+            nics: vec![
+                nic(1, Some(3), None),
+                nic(2, Some(3), None),
+                nic(3, None, Some(MadeOf::Bond { mode })),
+                nic(4, None, Some(MadeOf::Vlan { id: 100, parent })),
+            ],
+            ..NetworkState::default()
+        };
+        let root = plant("");
+        let switches = Switches::new();
+        let shown = of_network(root.path(), &network, &Reach::default(), &switches);
+        let words: Vec<_> = { shown.nics.iter() }
+            .map(|nic| nic.in_words().split(", 52:").next().unwrap().to_owned())
+            .collect();
+        assert_eq!(words[2..], ["802.3ad of eth1 eth2", "VLAN 100 on eth3"]);
+        assert!(words[0].starts_with("52:54:"), "{words:?}");
     }
 
     #[test]

@@ -135,6 +135,7 @@ mod tests {
                 carrier: true,
                 mtu: 1500,
                 controller: None,
+                made_of: None,
             };
             let mut found = plan.interfaces.iter();
             let interface = found.find(|i| i.matches.name.as_deref() == Some("eth0"));

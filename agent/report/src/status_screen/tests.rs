@@ -328,8 +328,9 @@ prop_compose! {
     fn nics()(
         name in texts(), carrier: bool, speed: Option<u32>, addresses in prop::collection::vec(texts(), 0..4),
         neighbour in prop::option::of(texts()), way in ways(),
+        bond_mode in prop::option::of(texts()), ports in prop::collection::vec(texts(), 0..4),
     ) -> Nic {
-        Nic { name, carrier, speed, addresses, neighbour, way, ..Nic::default() }
+        Nic { name, carrier, speed, addresses, neighbour, way, bond_mode, ports, ..Nic::default() }
     }
 }
 
