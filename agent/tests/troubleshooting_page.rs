@@ -69,8 +69,10 @@ fn failures_of(status: &Value) -> Vec<&str> {
     let nics = status["network"]["nics"].as_array().into_iter().flatten();
     let ways = nics.filter_map(|nic| nic["way"].as_array()).flatten();
     let failed = ways.filter(|step| step["outcome"] == "failed");
+    let faults = status["network"]["faults"].as_array().into_iter().flatten();
     failed
         .map(|step| &step["text"])
+        .chain(faults)
         .chain([&status["last_error"]["text"], &status["network"]["no_nic"]])
         .filter_map(Value::as_str)
         .collect()
@@ -125,7 +127,7 @@ fn every_quoted_text_is_on_its_example() {
     let page = fs::read_to_string(docs.join("my-host-hangs.md")).unwrap();
     let examples = examples(&page);
     // The two other screens show a machine that works.
-    assert_eq!(examples.len(), 15);
+    assert_eq!(examples.len(), 16);
     for (quote, link) in examples {
         let screen = words(&fs::read_to_string(docs.join(link)).unwrap());
         assert!(screen.contains(&words(quote)), "{link} has no {quote:?}");
@@ -143,6 +145,7 @@ fn texts_of(status: &Value) -> Vec<String> {
             .map(move |step| &step[value])
     };
     texts.extend(list("text").chain(list("remedy")));
+    texts.extend(status["network"]["faults"].as_array().into_iter().flatten());
     for (object, fields) in [
         (&status["last_error"], ["text", "remedy"]),
         (&status["root_disk"], ["why", "remedy"]),
@@ -196,7 +199,7 @@ fn every_example_of_a_screen_is_there() {
         .filter_map(|rest| rest.split(')').next())
         .filter(|link| link.ends_with(".screen"))
         .collect();
-    assert_eq!(links.len(), 17);
+    assert_eq!(links.len(), 18);
     for link in links {
         assert!(docs.join(link).is_file(), "{link}");
     }

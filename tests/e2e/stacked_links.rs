@@ -2,6 +2,8 @@
 //! route from an NMState document in the guest's kernel: the kernel of the
 //! build machine has none of them.
 //!
+//! Also tests the plan of a bond whose NICs the host does not have.
+//!
 //! Only the tables that a rule or a VRF selects have a default route, so the answer
 //! to each ping has exactly one way back.
 
@@ -91,10 +93,10 @@ fn document() -> Value {
 }
 
 /// A ramdisk with the document as the network of this host.
-async fn ramdisk(lab: &Lab) -> Result<PathBuf> {
+async fn ramdisk(lab: &Lab, document: &Value) -> Result<PathBuf> {
     let folder = lab.path("hosts");
     std::fs::create_dir(&folder)?;
-    std::fs::write(folder.join("host.yaml"), document().to_string())?;
+    std::fs::write(folder.join("host.yaml"), document.to_string())?;
     let options = ["--hosts".to_owned(), folder.display().to_string()];
     media::ramdisk(lab, &options, &[]).await
 }
@@ -150,7 +152,7 @@ fn links_on_links_from_an_nmstate_document() {
         site.script.macs = site.machine.nics.clone();
         site.machine.boot = Boot::Direct {
             kernel: artifacts::kernel()?,
-            ramdisk: ramdisk(lab).await?,
+            ramdisk: ramdisk(lab, &document()).await?,
             arguments: plan.kernel_arguments(),
         };
         let services = site.serve(lab).await?;
@@ -176,5 +178,53 @@ fn links_on_links_from_an_nmstate_document() {
         );
         drop(guest);
         Ok(())
+    });
+}
+
+/// The network of docs/networks.md, with names that no NIC of a virtual machine has.
+fn bond_of_other_nics() -> Value {
+    json!({
+        "interfaces": [
+            {
+                "name": "bond0", "type": "bond", "state": "up",
+                "link-aggregation": {
+                    "mode": "802.3ad", "options": {"miimon": 100}, "port": ["eno1", "eno2"],
+                },
+            },
+            {
+                "name": "bond0.100", "type": "vlan", "state": "up",
+                "vlan": {"base-iface": "bond0", "id": 100},
+                "ipv4": address(&GUEST_V4.to_string()),
+            },
+        ],
+    })
+}
+
+/// The NICs have a carrier, so the screen must not blame the cable.
+#[test]
+fn a_bond_of_nics_that_the_host_does_not_have() {
+    host_test("a_bond_of_nics_that_the_host_does_not_have", async |lab| {
+        let plan = Plan {
+            network: Network::HostsFolder,
+            ..Plan::default()
+        };
+        let mut site = Plan::default().site(lab).await?;
+        site.machine.nics.push(IPVLAN_MAC.to_owned());
+        site.machine.boot = Boot::Direct {
+            kernel: artifacts::kernel()?,
+            ramdisk: ramdisk(lab, &bond_of_other_nics()).await?,
+            arguments: plan.kernel_arguments(),
+        };
+        let mut guest = site.power_on(lab).await?;
+        let example = "wrong-nic-names";
+        guest.shows_example(lab, example, BOOT).await?;
+        let texts = [
+            "bond0: 802.3ad without ports, ",
+            "bond0.100: VLAN 100 on bond0, ",
+        ];
+        guest.shows(lab, example, &texts, BOOT).await?;
+        let blamed = lab.journal.said(&["check cable and switch port"]);
+        ensure!(blamed.is_err(), "the cable is blamed: {blamed:?}");
+        guest.cut_power().await
     });
 }

@@ -80,7 +80,9 @@ fn facts(screen: &str) -> Vec<String> {
                 is_network = label == "NETWORK";
                 Some(LABELS.contains(&label))
             }
-            FACT if is_network => text.starts_with("no NIC found").then_some(true),
+            FACT if is_network => { ["no NIC found", "FAULT "].iter() }
+                .any(|start| text.starts_with(start))
+                .then_some(true),
             STEP if is_network => Some(text.contains("FAILED: ")),
             _ => None,
         };
@@ -252,6 +254,6 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 17);
+        assert_eq!(count, 18);
     }
 }

@@ -65,6 +65,12 @@ fn first_steps(nic: &NicState) -> Vec<StepResult> {
             let at = trouble.find("firmware ")?;
             Some(&trouble[at..])
         });
+        if let Some(name) = &nic.without_ports {
+            let text = format!(
+                "none, because {name} has no port -- correct the ports of {name} in the network configuration"
+            );
+            return vec![StepResult::failed(Step::Carrier, text)];
+        }
         return vec![match (nic.awaits_carrier, firmware) {
             (_, Some(missing)) => StepResult::failed(Step::Carrier, format!("none, {missing}")),
             (true, None) => StepResult::waiting(Step::Carrier, "none yet"),

@@ -5,6 +5,7 @@
 //! same input gives the same plan. Kernel arguments never cause an error. A
 //! document does, if its reader cannot use it.
 
+mod absent_nics;
 mod bond_option;
 mod bond_rules;
 mod choose;
@@ -27,6 +28,7 @@ mod team_runner;
 mod to_boot_args;
 mod vlan_names;
 
+pub use absent_nics::PresentNic;
 pub use bond_option::{BondValue, bond_number, bond_value};
 pub use choose::{Choice, Source};
 pub use embedded::{

@@ -370,6 +370,7 @@ pub fn nic(index: u32, leads_to_bmc: bool) -> NicState {
         made_of: None,
         carrier: true,
         awaits_carrier: false,
+        without_ports: None,
         shall_have_address: true,
         awaits_ipv4: false,
         addresses: Vec::new(),

@@ -186,6 +186,7 @@ impl Nic {
             made_of: self.link.made_of.clone(),
             carrier: self.link.carrier,
             awaits_carrier: !self.link.carrier && !self.missed_carrier,
+            without_ports: None,
             shall_have_address: interface.is_some_and(shall_have_address),
             awaits_ipv4: self.trouble.is_none()
                 && interface.is_some_and(asks_for_ipv4)

@@ -13,7 +13,8 @@ use super::resolv_conf::DnsServer;
 pub struct NetworkState {
     /// Source of the plan; `None` before there is a plan.
     pub source: Option<Source>,
-    /// Faults of sources with higher precedence, one line each.
+    /// Faults of sources with higher precedence, and NICs of the plan that the machine does
+    /// not have, one line each. The text after ` -- ` is the remedy.
     pub faults: Vec<String>,
     /// Why the machine has no network interface card, if the reason is known.
     pub no_nic: Option<String>,
@@ -51,6 +52,9 @@ pub struct NicState {
     pub carrier: bool,
     /// The NIC has no carrier, but the time to get one is not over yet.
     pub awaits_carrier: bool,
+    /// The bond or bridge, at or below this device, that has no port because the machine
+    /// has none of the NICs that the plan gives it.
+    pub without_ports: Option<String>,
     /// The NIC should get an address that reaches further than its link: the plan
     /// contains one, or makes the NIC ask for one.
     pub shall_have_address: bool,

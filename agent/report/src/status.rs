@@ -143,7 +143,7 @@ pub struct Host {
 pub struct Network {
     /// Where the network's configuration comes from.
     pub source: Option<String>,
-    /// What is wrong with the configuration.
+    /// What is wrong with the configuration. The text after ` -- ` is the remedy.
     pub faults: Vec<String>,
     pub nics: Vec<Nic>,
     /// Why there is no NIC.

@@ -215,6 +215,22 @@ fn missing_firmware_is_not_a_loose_cable() {
 }
 
 #[test]
+fn a_bond_whose_nics_do_not_exist_is_not_a_loose_cable() {
+    let bond = NicState {
+        carrier: false,
+        without_ports: Some("bond0".to_owned()),
+        ..nic(1, None)
+    };
+    let screen = shown(vec![bond], Vec::new());
+    let expected = "\
+  carrier FAILED: none, because bond0 has no port
+          -- correct the ports of bond0 in the network
+          configuration";
+    assert!(screen.contains(expected), "{screen}");
+    assert!(!screen.contains("cable"), "{screen}");
+}
+
+#[test]
 fn the_reason_for_no_nic_at_all() {
     let network = NetworkState {
         no_nic: Some("no driver for network card 0000:01:00.0 (PCI ID 1000:00e5) -- x".to_owned()),

@@ -1,6 +1,9 @@
 //! Publishes the outcome: state, resolver file, host name.
 
+use landfall_network_plan::PresentNic;
+
 use super::configurator::Configurator;
+use crate::links::LinkKind;
 use crate::nic::Nic;
 use crate::resolv_conf;
 use crate::state::NetworkState;
@@ -45,7 +48,36 @@ impl Configurator {
             ..NetworkState::default()
         };
         self.add_resolver(&mut state);
+        // Before, a driver may still be loading.
+        if self.missing_devices_reported {
+            self.add_absent_nics(&mut state);
+        }
         state
+    }
+
+    /// Adds what the state lacks because the machine does not have a NIC of the plan. Without
+    /// any NIC there is another reason.
+    fn add_absent_nics(&self, state: &mut NetworkState) {
+        let present = self.present_nics();
+        if present.is_empty() {
+            return;
+        }
+        state.faults.extend(self.plan().absent_nics(&present));
+        for nic in state.nics.iter_mut().filter(|nic| !nic.carrier) {
+            let lacking = self.plan().without_ports(&nic.name, &present);
+            nic.without_ports = lacking.map(str::to_owned);
+        }
+    }
+
+    /// The NICs of the machine, by all their names and hardware addresses.
+    pub(super) fn present_nics(&self) -> Vec<PresentNic> {
+        let nics = self.nics.values().map(|nic| &nic.link);
+        nics.filter(|link| link.kind == LinkKind::Nic)
+            .map(|link| PresentNic {
+                names: link.names().into_iter().map(str::to_owned).collect(),
+                macs: link.macs(),
+            })
+            .collect()
     }
 
     /// Sets the machine's host name. The first source that knows a name calls this.

@@ -80,10 +80,17 @@ impl Configurator {
     /// Warns about a NIC without a carrier only if the plan names it or its
     /// firmware is missing.
     fn report_missing_carrier(&mut self, index: u32) {
+        let without_ports = self.without_ports(index);
         let Some(nic) = self.nics.get_mut(&index).filter(|nic| !nic.link.carrier) else {
             return;
         };
         nic.missed_carrier = true;
+        if let Some(name) = without_ports {
+            let trouble = format!("{} no carrier: {name} has no port", nic.title());
+            tracing::warn!("{trouble} -- correct the ports of {name} in the network configuration");
+            nic.trouble = Some(trouble);
+            return;
+        }
         let interface = nic.interface_of(&self.setup.choice.plan);
         let is_meant = interface.is_some_and(|interface| !interface.matches.is_any());
         if let Some(file) = driver_faults::missing_firmware_of(&nic.link.name) {
@@ -99,6 +106,14 @@ impl Configurator {
         } else {
             tracing::info!("{} no carrier", nic.title());
         }
+    }
+
+    /// The bond at or below this device that has no port, because the machine has none of
+    /// the NICs that the plan gives it.
+    fn without_ports(&self, index: u32) -> Option<String> {
+        let name = &self.nics.get(&index)?.link.name;
+        let present = self.present_nics();
+        self.plan().without_ports(name, &present).map(str::to_owned)
     }
 
     fn report_missing_router(&mut self, index: u32) {

@@ -212,8 +212,12 @@ impl Page {
             self.fact(Worth::Kept, Tone::Plain, "NETWORK", &text);
         }
         for fault in &network.faults {
+            let (fault, remedy) = with_remedy(fault);
             let text = format!("FAULT {fault}");
             self.fact(Worth::Kept, Tone::Failed, "", &text);
+            if let Some(remedy) = remedy {
+                self.fact(Worth::Kept, Tone::Failed, "", &format!("-> {remedy}"));
+            }
         }
         // Before the network is configured, the agent has not looked for NICs.
         if network.nics.is_empty() && (network.source.is_some() || network.no_nic.is_some()) {
