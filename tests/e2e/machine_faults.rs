@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::host_test;
 use crate::image_faults::does_not_boot;
-use crate::unattended::{LOGS, kept_logs};
+use crate::unattended::{CONFIG, IMAGE, LOGS, STATIC, config, kept_logs, url};
 
 #[test]
 fn service_comes_late() {
@@ -73,6 +73,55 @@ fn no_disk() {
         guest
             .console("commands: FAILED execute_deploy_step: ", BOOT)
             .await?;
+        guest.cut_power().await
+    });
+}
+
+/// The cloud kernel has no driver for the controller of the disk. The host says so, and
+/// does not fill its console with the same line.
+#[test]
+fn no_driver_for_the_disk() {
+    host_test("no_driver_for_the_disk", async |lab| {
+        // The time of several attempts, and the least time between two lines with the
+        // same error.
+        const ATTEMPTS: Duration = Duration::from_secs(20);
+        const INTERVAL: Duration = Duration::from_secs(55);
+        let plan = Plan {
+            network: Network::Given(STATIC),
+            unattended: Some(format!(
+                "coreos.inst.install_dev=/dev/sda coreos.inst.image_url={} \
+                 coreos.inst.ignition_url={} coreos.inst.insecure",
+                url(IMAGE),
+                url(CONFIG)
+            )),
+            bus: Bus::Sata,
+            more_arguments: "ipa-disk-wait-attempts=2 ipa-disk-wait-delay=1",
+            ..Plan::default()
+        };
+        let mut site = plan.site(lab).await?;
+        site.files.push(config(site.proof.config()));
+        let _services = site.serve(lab).await?;
+        let mut guest = site.power_on(lab).await?;
+        let failed = "agent: FAILED install failed: ";
+        let line = guest.console(failed, BOOT).await?;
+        let texts = [
+            "no driver for storage controller 0000:00:1f.2 (PCI ID 8086:2922); trying again",
+            "Debian's complete kernel",
+        ];
+        ensure_contains(&line.text, &texts)?;
+        guest
+            .shows_example(lab, "no-driver-for-the-disk", BOOT)
+            .await?;
+        tokio::time::sleep(ATTEMPTS).await;
+        let events = lab.journal.events();
+        let lines: Vec<Duration> = { events.iter() }
+            .filter(|event| event.source == Source::Console && event.text.contains(failed))
+            .map(|event| event.at)
+            .collect();
+        ensure!(
+            lines.windows(2).all(|two| two[1] - two[0] >= INTERVAL),
+            "the error is repeated at {lines:?}"
+        );
         guest.cut_power().await
     });
 }

@@ -254,6 +254,6 @@ mod tests {
                 count += 1;
             }
         }
-        assert_eq!(count, 18);
+        assert_eq!(count, 19);
     }
 }

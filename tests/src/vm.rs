@@ -35,6 +35,9 @@ pub enum Bus {
     TwoPaths,
     /// `/dev/nvme0n1`
     Nvme,
+    /// On the machine's own AHCI controller, 0000:00:1f.2. Debian's cloud kernel has no
+    /// driver for it.
+    Sata,
 }
 
 /// A disk, stored in a raw file.

@@ -49,7 +49,7 @@ struct Device {
 pub struct Reason {
     /// `no driver for storage controller 0000:03:00.0 (PCI ID 1000:00e5)`
     pub cause: String,
-    /// `build the ramdisk with --module-set server, or with a newer kernel`
+    /// `check that the firmware setup does not disable it`
     pub remedy: &'static str,
 }
 
@@ -125,7 +125,7 @@ fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
     if !without.is_empty() {
         return Reason {
             cause: format!("no driver for {noun} {}", without.join(", ")),
-            remedy: "build the ramdisk with --module-set server, or with a newer kernel",
+            remedy: "build the ramdisk with --module-set server and Debian's complete kernel (not its cloud kernel), or with a newer kernel",
         };
     }
     let drivers: Vec<String> = devices

@@ -3,6 +3,7 @@
 //! come from the inventory.
 
 use landfall_devices::boot_medium;
+use landfall_devices::driver_faults::{self, DriverFault, Purpose};
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
@@ -82,13 +83,30 @@ fn missing(root: &SystemPath, path: &str, disks: &[Disk], is_link: bool) -> Fail
         return Failure::device_not_found(format!("{path} is a partition, expected a whole disk"));
     }
     if disks.is_empty() {
-        return Failure::device_not_found(format!("{path}: the kernel knows of no disk in this machine"))
-            .hint("check the storage controller's mode (AHCI or HBA instead of RAID or VMD) and that the ramdisk has its driver");
+        let driver_faults::Reason { cause, remedy } =
+            driver_faults::why_none(root, Purpose::Storage);
+        return Failure::device_not_found(format!(
+            "{path}: the kernel knows of no disk in this machine: {cause}"
+        ))
+        .hint(remedy);
     }
-    Failure::device_not_found(format!(
-        "{path}: no disk of this name, found {}",
-        list(root, disks.iter(), is_link)
-    ))
+    let found = list(root, disks.iter(), is_link);
+    let mut faults = driver_faults::all(root).into_iter();
+    match faults.find(hides_disks) {
+        Some(fault) => {
+            let remedy = fault.remedy();
+            Failure::device_not_found(format!(
+                "{path}: no disk of this name, found {found}; {fault}"
+            ))
+            .hint(remedy)
+        }
+        None => Failure::device_not_found(format!("{path}: no disk of this name, found {found}")),
+    }
+}
+
+/// Whether this fault may be why a disk is missing.
+fn hides_disks(fault: &DriverFault) -> bool {
+    fault.purpose == Purpose::Storage && fault.is_serious()
 }
 
 /// Describes the disks so that they can be told apart. With `links` the text
@@ -227,6 +245,30 @@ mod tests {
         assert!(details.contains("by-label names no disk"), "{details}");
         let details = found("nodisk-bios", "/dev/sda").unwrap_err();
         assert!(details.contains("no disk in this machine"), "{details}");
+    }
+
+    #[test]
+    fn a_controller_without_a_driver_is_named() {
+        let device = "sys/bus/pci/devices/0000:00:1f.2";
+        let modalias = "pci:v00008086d00002922sv00001AF4sd00001100bc01sc06i01";
+        let root = plant(&format!(
+            "{device}/class = 0x010601\\n\n{device}/vendor = 0x8086\\n\n\
+             {device}/device = 0x2922\\n\n{device}/modalias = {modalias}\\n\n"
+        ));
+        let failure = find(root.path(), "/dev/sda", &[]).unwrap_err();
+        assert_eq!(
+            failure.details,
+            "/dev/sda: the kernel knows of no disk in this machine: no driver for storage \
+             controller 0000:00:1f.2 (PCI ID 8086:2922)"
+        );
+        let hint = failure.hint.unwrap();
+        assert!(hint.contains("complete kernel"), "{hint}");
+
+        // In a virtual machine such a controller is often there, and has no disk.
+        let disks = disks::collect(captured("scsi-uefi-2nic").path());
+        let failure = find(root.path(), "/dev/vda", &disks).unwrap_err();
+        assert!(!failure.details.contains("no driver"), "{failure}");
+        assert_eq!(failure.hint, None);
     }
 
     #[test]

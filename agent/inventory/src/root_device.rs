@@ -9,6 +9,7 @@ mod choice;
 
 pub use choice::Choice;
 use landfall_devices::disk_sets::DiskSets;
+use landfall_devices::driver_faults::{self, Purpose};
 use landfall_network_plan::Embedded;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::system_path::SystemPath;
@@ -105,6 +106,13 @@ pub fn choose<'a>(
         .map(|(disk, loss)| format!("{}: {}", disk.name, loss.unwrap_or_default()))
         .collect();
     Err(none_left(hints, &losses))
+}
+
+/// The error of a machine without any disk: names the controller that has no driver, no
+/// firmware or no disk.
+pub fn no_disk(root: &SystemPath) -> Failure {
+    let driver_faults::Reason { cause, remedy } = driver_faults::why_none(root, Purpose::Storage);
+    Failure::device_not_found(format!("no disk found: {cause}")).hint(remedy)
 }
 
 /// Why a disk that would be chosen is rejected because of the arrays and volumes to

@@ -9,6 +9,7 @@
 mod complete_disk;
 mod disk;
 mod order;
+mod repeated_error;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,6 +30,7 @@ use landfall_webhook::Webhook;
 
 use self::complete_disk::CompleteDisk;
 use self::order::Order;
+use self::repeated_error::RepeatedError;
 use super::own_image::own_image;
 use super::remarks::SAID_AGAIN;
 use super::{Boot, failure_logs};
@@ -136,6 +138,7 @@ impl Boot {
         webhook: &Webhook,
     ) -> Written {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let mut error = RepeatedError::default();
         loop {
             let failure = match self.install_once(order, permission).await {
                 Ok(written) => return written,
@@ -154,9 +157,14 @@ impl Boot {
             }
             let pause = backoff.pause();
             let seconds = pause.as_secs_f64().ceil();
+            let text = format!("{}; trying again in {seconds:.0} s", failure.details);
             let hint = failure.hint.as_ref();
             let hint = hint.map(|hint| format!(" -- {hint}")).unwrap_or_default();
-            tracing::error!("{}; trying again in {seconds:.0} s{hint}", failure.details);
+            match error.is_due(&failure.details) {
+                true => tracing::error!("{text}{hint}"),
+                // The screen shows each attempt.
+                false => status::report_retry("agent", &text, failure.hint.clone()),
+            }
             webhook.retrying(&failure, pause);
             begin_step("waiting to install again");
             tokio::time::sleep(pause).await;

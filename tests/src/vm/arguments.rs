@@ -141,6 +141,7 @@ fn disks(machine: &Machine, list: &mut Arguments) {
         let device = match disk.bus {
             Bus::VirtioBlk => format!("virtio-blk-pci,{names}"),
             Bus::Nvme => format!("nvme,{names}"),
+            Bus::Sata => format!("ide-hd,{names}"),
             Bus::VirtioScsi => {
                 list.option("-device", format!("virtio-scsi-pci,id=scsi{index}"));
                 format!("scsi-hd,bus=scsi{index}.0,{names}")

@@ -122,7 +122,9 @@ impl DriverFault {
             Lack::Driver(Modules::Refused(_)) => {
                 "look for messages of the module in the kernel log"
             }
-            Lack::Driver(Modules::None | Modules::Unknown) => "use a newer kernel",
+            Lack::Driver(Modules::None | Modules::Unknown) => {
+                "use Debian's complete kernel instead of its cloud kernel, or a newer kernel"
+            }
             Lack::Firmware { .. } => "build the ramdisk with --firmware debian",
         }
     }

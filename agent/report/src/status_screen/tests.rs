@@ -76,7 +76,7 @@ fn the_screens_are_as_reviewed() {
         }
         judged += 1;
     }
-    assert_eq!(judged, 18);
+    assert_eq!(judged, 19);
 }
 
 fn event(value: &Value) -> Event {

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use landfall_devices::disk_sets::{DiskSets, Membership};
-use landfall_devices::driver_faults::{self, Purpose};
 use landfall_devices::identity::ChosenDisk;
 use landfall_inventory::disks;
 use landfall_inventory::given_hints::{GivenHints, HintSource};
 use landfall_inventory::report_types::Disk;
 use landfall_inventory::root_device::{
-    MIN_DEFAULT_SIZE, choose_for_node, report_untouchable, sets_below,
+    MIN_DEFAULT_SIZE, choose_for_node, no_disk, report_untouchable, sets_below,
 };
 use landfall_network_plan::Embedded;
 use landfall_report::failure::{Failure, Result};
@@ -201,9 +200,7 @@ async fn choose_when_there(
             .map_err(|error| Failure::other(format!("cannot wait for a disk: {error}")))?;
         tell(&disks);
         if disks.is_empty() {
-            let why = driver_faults::why_none(&root, Purpose::Storage);
-            let details = format!("no disk found: {}", why.cause);
-            return Err(Failure::device_not_found(details).hint(why.remedy));
+            return Err(no_disk(&root));
         }
         let choice = choose_for_node(Some(&node), &embedded, &disks, &sets)?;
         Ok((choice.disk.clone(), choice.rejected))

@@ -6,7 +6,7 @@ use landfall_devices::identity::ChosenDisk;
 use landfall_inventory::given_hints::{GivenHints, Overrider};
 use landfall_inventory::named_disk;
 use landfall_inventory::report_types::Disk;
-use landfall_inventory::root_device::{choose, report_untouchable, sets_below};
+use landfall_inventory::root_device::{choose, no_disk, report_untouchable, sets_below};
 use landfall_inventory::root_device_hints::SkipList;
 use landfall_report::failure::{Failure, Result};
 use landfall_report::status::{RootDisk, chose_root_disk};
@@ -84,6 +84,9 @@ impl Boot {
                 .wait(&root, is_there)
                 .map_err(|error| Failure::other(format!("cannot wait for a disk: {error}")))?;
             report_untouchable(&disks);
+            if disks.is_empty() {
+                return Err(no_disk(&root));
+            }
             let choice = choose(&disks, Some(&given), &keep, &sets)?;
             Ok((choice.disk.chosen()?, choice.rejected))
         })
