@@ -31,6 +31,7 @@ mod ports;
 mod refused;
 mod route_rules;
 mod routes;
+pub(crate) mod set_mac;
 mod sriov;
 mod veth;
 mod vlan;

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use landfall_boot_params::MacAddr;
 
 use crate::bond_option::{BondValue, bond_value};
+use crate::from_nmstate::set_mac;
 use crate::plan::{InterfaceKind, InterfaceMatch, NetworkPlan};
 
 impl NetworkPlan {
@@ -72,6 +73,11 @@ impl NetworkPlan {
                 interface.matches = InterfaceMatch::with_mac(*mac);
             }
         }
+        // The address of such a name is known, so the document needs no other.
+        for name in nics.keys() {
+            let known = set_mac::warning(name);
+            self.warnings.retain(|warning| !warning.ends_with(&known));
+        }
         self.sort();
     }
 }
@@ -107,6 +113,15 @@ mod tests {
             .map(|interface| interface.matches.to_string())
             .collect();
         assert_eq!(matches, ["the NIC with MAC 52:54:00:00:00:01", "eth2"]);
+    }
+
+    #[test]
+    fn a_name_with_an_address_needs_no_identifier() {
+        let text = "interfaces: [{name: port1, type: ethernet, mac-address: '52:54:00:00:00:01'}]";
+        let mut plan = NetworkPlan::from_nmstate(text).unwrap();
+        assert_eq!(plan.warnings.len(), 1, "{:?}", plan.warnings);
+        plan.match_nics_by_mac(&BTreeMap::from([("port1".to_owned(), ONE)]));
+        assert_eq!(plan.warnings, [""; 0]);
     }
 
     #[test]

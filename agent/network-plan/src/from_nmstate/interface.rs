@@ -8,7 +8,8 @@ use super::fields::Fields;
 use super::ovs::{self, OvsBridge};
 use super::yaml::Yaml;
 use super::{
-    bond, bridge, ethernet, ethtool, infiniband, ip, ipvlan, mac_vlan, refused, veth, vlan, vrf,
+    bond, bridge, ethernet, ethtool, infiniband, ip, ipvlan, mac_vlan, refused, set_mac, veth,
+    vlan, vrf,
 };
 use crate::plan::{InterfaceKind, InterfaceMatch};
 
@@ -197,6 +198,7 @@ fn read_identity(fields: &Fields, described: &mut Described) {
         let has_own = !matches!(described.interface.kind, InterfaceKind::Vrf { .. });
         let mac = mac.filter(|_| has_own && !bond::has_mac_of_port(described));
         described.interface.set_mac = mac.map(ClonedMac::Address);
+        set_mac::check(mac, fields, described);
     } else {
         identify_by_mac(mac, fields, described);
     }
