@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use landfall_network_plan::describe::describe;
+use serde::Serialize;
 
 use crate::cli::InspectArguments;
 use crate::coreos_image;
@@ -16,18 +17,66 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<()> {
         let fault = "the ISO has no SHA256SUMS: nothing can be verified -- build the ISO again";
         inspection.faults.push(fault.to_owned());
     }
-    let mut title = format!("{file}: {}", text(&inspection));
-    if let Some(directory) = &arguments.extract {
-        let paths = extract::extract(&arguments.file, directory)
-            .with_context(|| format!("cannot extract {file}"))?;
-        let lines = paths.iter().map(|path| format!("\n  {}", path.display()));
-        title += "\nextracted:";
-        title.extend(lines);
+    let report = Report::new(arguments.json);
+    if let Some(name) = &arguments.host {
+        let shown = HostInspection::find(&inspection, name)
+            .with_context(|| format!("cannot show one host of {file}"))?;
+        report.done(&shown, &format!("{file}: {}", shown.text()))?;
+    } else {
+        let mut title = format!("{file}: {}", text(&inspection));
+        if let Some(directory) = &arguments.extract {
+            let paths = extract::extract(&arguments.file, directory)
+                .with_context(|| format!("cannot extract {file}"))?;
+            let lines = paths.iter().map(|path| format!("\n  {}", path.display()));
+            title += "\nextracted:";
+            title.extend(lines);
+        }
+        report.done(&inspection, &title)?;
     }
-    Report::new(arguments.json).done(&inspection, &title)?;
     match inspection.fault_count() {
         0 => Ok(()),
         count => bail!("{file}: {}", counted(count, "fault")),
+    }
+}
+
+/// What `--host` shows: one of the hosts, and what is wrong with the whole file.
+#[derive(Debug, Serialize)]
+struct HostInspection<'a> {
+    host: &'a HostContent,
+    /// Number of hosts in the file.
+    hosts: usize,
+    faults: Vec<&'a str>,
+}
+
+impl<'a> HostInspection<'a> {
+    /// `wanted` is the name of a host, or one of its MAC addresses. A host that was
+    /// built from a single network file has no name.
+    fn find(inspection: &'a Inspection, wanted: &str) -> Result<Self> {
+        let hosts = &inspection.ramdisk.hosts;
+        let mac = wanted.replace('-', ":");
+        let is_wanted = |host: &&HostContent| {
+            host.host_name.as_deref() == Some(wanted)
+                || host.macs.iter().any(|own| own.eq_ignore_ascii_case(&mac))
+        };
+        let Some(host) = hosts.iter().find(is_wanted) else {
+            bail!(
+                "expected the name or a MAC address of a host in it ({}), found {wanted:?} -- leave out --host to see all hosts",
+                counted(hosts.len(), "host")
+            );
+        };
+        let faults = inspection.faults.iter().chain(&inspection.ramdisk.faults);
+        Ok(Self {
+            host,
+            hosts: hosts.len(),
+            faults: faults.map(String::as_str).collect(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut lines = vec![counted(self.hosts, "host")];
+        host_lines(self.host, &mut lines);
+        lines.extend(self.faults.iter().map(|fault| format!("FAULT {fault}")));
+        lines.join("\n")
     }
 }
 

@@ -10,7 +10,11 @@ use clap::Args;
 Example:
   landfall-image inspect --json landfall.iso | jq .ramdisk.kernel_release
   landfall-image inspect --verify /dev/sdX
+  landfall-image inspect --host node37 site.iso
   landfall-image inspect --extract DIR node1.iso
+
+--host takes the name of a host or one of its MAC addresses. The command then
+shows the network of this host and the faults of the file, and nothing else.
 
 --extract writes the kernel arguments to DIR/kernel-arguments.txt, kernel and
 ramdisk of an ISO to DIR/vmlinuz and DIR/initrd.img, and the configuration of
@@ -25,6 +29,9 @@ pub(crate) struct InspectArguments {
     /// Fail also if an ISO has no digests to compare with
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Show only the network of this host
+    #[arg(long, value_name = "NAME", conflicts_with = "extract")]
+    pub(crate) host: Option<String>,
     /// Write the content to this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) extract: Option<PathBuf>,

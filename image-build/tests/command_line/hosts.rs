@@ -61,6 +61,65 @@ fn the_networks_of_hosts_are_in_every_product() {
 }
 
 #[test]
+fn one_host_of_many_is_shown() {
+    let fixture = Fixture::new();
+    for number in 1..=3 {
+        let mac = format!("52:54:00:00:00:a{number}");
+        let text = network_data(&mac, &format!("192.0.2.{number}"));
+        fixture.put(&format!("hosts/node{number}.json"), text.as_bytes());
+    }
+    let made = fixture.run(&["hosts", "--hosts", "hosts", "-o", "hosts.img"]);
+    assert!(made.status.success());
+    for wanted in ["node2", "52:54:00:00:00:a2", "52-54-00-00-00-A2"] {
+        let shown = fixture.run(&["inspect", "--host", wanted, "hosts.img"]);
+        assert_eq!(shown.status.code(), Some(0), "{wanted}");
+        let text = String::from_utf8(shown.stdout).unwrap();
+        let head = "hosts.img: 3 hosts\n  node2, 52:54:00:00:00:a2, network_data\n    ";
+        assert!(text.starts_with(head), "{text}");
+        assert!(text.contains("IPv4 192.0.2.2/24"), "{text}");
+        let others = ["node1", "192.0.2.1/", "node3", "192.0.2.3/"];
+        assert!(!others.iter().any(|other| text.contains(other)), "{text}");
+    }
+    let json = fixture.run(&["inspect", "--json", "--host", "node3", "hosts.img"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["hosts"], 3);
+    assert_eq!(json["faults"], serde_json::json!([]));
+    let all = &fixture.inspect("hosts.img")["ramdisk"]["hosts"];
+    assert_eq!(json["host"], all[2]);
+
+    let told = fixture.fails(&["inspect", "--host", "node4", "hosts.img"]);
+    let expected = "cannot show one host of hosts.img: expected the name or a MAC address of a host in it (3 hosts), found \"node4\" -- ";
+    assert!(told.contains(expected), "{told}");
+    let both = ["inspect", "--host", "node1", "--extract", "x", "hosts.img"];
+    assert_eq!(fixture.run(&both).status.code(), Some(2));
+}
+
+/// The answer about one host does not hide that the file is damaged.
+#[test]
+fn faults_of_the_file_are_shown_with_one_host() {
+    let fixture = Fixture::new();
+    let text = network_data("52:54:00:00:00:01", "192.0.2.1");
+    fixture.put("hosts/node1.json", text.as_bytes());
+    let options = ["--hosts", "hosts", "--compress", "none"];
+    fixture.build("initramfs", "initrd.img", &options);
+    let mut ramdisk = fs::read(fixture.path("initrd.img")).unwrap();
+    // The kernel finds no /init in it then.
+    let end_of_header = b"00000000";
+    let member = [&end_of_header[..], b"init\0"].concat();
+    let mut places = ramdisk.windows(member.len());
+    let at = places.position(|bytes| bytes == member).unwrap();
+    ramdisk[at + end_of_header.len()] = b'x';
+    fixture.put("bad.img", &ramdisk);
+    for command in [&["inspect"][..], &["inspect", "--json"]] {
+        let shown = fixture.run(&[command, &["--host", "node1", "bad.img"]].concat());
+        assert_eq!(shown.status.code(), Some(1));
+        let text = String::from_utf8(shown.stdout).unwrap();
+        assert!(text.contains("192.0.2.1/24"), "{text}");
+        assert!(text.contains("there is no /init"), "{text}");
+    }
+}
+
+#[test]
 fn nothing_is_built_with_a_host_whose_network_has_a_fault() {
     let fixture = Fixture::new();
     let mac = "52:54:00:00:00:01";
