@@ -46,7 +46,7 @@ RELEASE_NAMES ?= centos9-master debian-master
 # tests boot no card that needs it. A release for servers: "--module-set server --firmware debian".
 RELEASE_OPTIONS ?= --module-set server --allow-missing-firmware
 
-.PHONY: help setup build aarch64 live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-slow-clients test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz fuzz-minimise nm-oracle nmstate-oracle docs book lint clean
+.PHONY: help setup setup-build setup-demo setup-lab demo-image build aarch64 live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-slow-clients test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz fuzz-minimise nm-oracle nmstate-oracle docs book lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,10 +62,20 @@ help: ## Show this help
 	@echo '  make fuzz FUZZ_SECONDS=N                    (default: 60, for each target)'
 	@echo '  make fuzz-minimise FUZZ_TARGETS="NAME ..."  (default: all)'
 
-setup: ## Install missing Debian packages, download the kernel and Ignition
+# What a target installs is what it needs itself: the packages of the tests bring services.
+setup: ## Install missing Debian packages, download kernels and Ignition (tests/setup.sh)
 	tests/setup.sh
 
-build: setup ## The agent (release, static), the builder, a ramdisk with its kernel
+setup-build:
+	tests/setup.sh --for build
+
+setup-demo:
+	tests/setup.sh --for demo
+
+setup-lab:
+	tests/setup.sh --for lab
+
+build: setup-build ## The agent (release, static), the builder, a ramdisk with its kernel
 	$(auditable_build) -p landfall-agent
 	cargo build $(build_builder) --bin landfall-image
 	mkdir -p out
@@ -96,9 +106,11 @@ container-host: setup ## The same with podman, for OpenShift's agent container: 
 	tests/live-system/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --ignition-deb out/packages/ignition_*.deb --podman -o out/container-host
 
-image: setup ## The CoreOS-shaped image that the tests install, without and with NetworkManager
+demo-image: setup-demo ## The CoreOS-shaped image that the demo and the lab install: out/coreos-image
 	tests/coreos-image/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --ignition-deb out/packages/ignition_*.deb -o out/coreos-image
+
+image: setup demo-image ## The images that the tests install: also one with NetworkManager
 	tests/coreos-image/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --ignition-deb out/packages/ignition_*.deb \
 	  --network-manager-debs out/packages/network-manager -o out/coreos-image-network-manager
@@ -116,7 +128,7 @@ installers: setup peers ## The ramdisk that compares coreos-installer with the a
 	tests/installers/build.sh --kernel-deb out/packages/linux-image-*.deb \
 	  --coreos-installer out/peers/coreos-installer/bin/coreos-installer -o out/installers
 
-ironic: setup ## The real Ironic and a Redfish emulator, from PyPI
+ironic: setup-lab ## The real Ironic and a Redfish emulator, from PyPI
 	tests/ironic/environment.sh -o out/ironic
 
 # Low priority: Go compiles on all processors for some minutes.
@@ -125,7 +137,7 @@ kube-apiserver: ## A real kube-apiserver and etcd from Debian's source, built on
 	tests/kubernetes/kubectl.sh -o out/kubernetes
 
 # That of a machine in rescue, into which its user logs in.
-rescue: build ## The ramdisk with the rescue layer: out/rescue
+rescue: setup build ## The ramdisk with the rescue layer: out/rescue
 	mkdir -p out/rescue
 	$(builder) initramfs --agent $(agent) --kernel-deb out/packages/linux-image-*.deb \
 	  --rescue-layer -o out/rescue/initrd.img --force
@@ -143,14 +155,14 @@ release: setup live-agent build ## All files that sites and platforms fetch: out
 	  > out/release.command
 	xargs -d '\n' -a out/release.command sh -c 'exec "$$@" -o out/release' sh
 
-demo: $(if $(filter aarch64,$(ARCH)),aarch64,build image) ## Install a virtual host from scratch and watch it
+demo: $(if $(filter aarch64,$(ARCH)),aarch64,build demo-image) ## Install a virtual host from scratch and watch it
 	LANDFALL_ARCH=$(ARCH) cargo run -q -p landfall-tests --bin demo -- --boot $(BOOT) --firmware $(FIRMWARE)
 
-lab: build image ironic ## Ironic, a BMC and a virtual host, to play with
+lab: build demo-image ironic ## Ironic, a BMC and a virtual host, to play with
 	cargo run -q -p landfall-ironic-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
 
 # In that order: the stages are measured with the image that `--prepare` makes.
-bench: build image peers kube-apiserver ## Measure run times and print tables (docs/benchmarks.md)
+bench: setup build image peers kube-apiserver ## Measure run times and print tables (docs/benchmarks.md)
 	cargo run -q -p landfall-bench -- --prepare
 	cargo bench -q -p landfall-disk --bench stages
 	cargo bench -q -p landfall-download --bench digests
@@ -178,21 +190,21 @@ test-slow-clients: setup ## A thousand slow clients of the image service
 	cargo test $(tests) --test memory -- --ignored
 	cargo test $(tests) --test command_line -- --ignored ten_thousand
 
-test-e2e: live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
+test-e2e: setup live-agent build live-system image peer ## Virtual hosts through firmware, kernel, agent and Ignition
 	RUST_TEST_THREADS=$(guests) cargo test $(tests) --test e2e -- $(TEST)
 
-test-e2e-all: live-agent build live-system container-host release image peer installers ## Also the long tests, and those that resemble another one
+test-e2e-all: setup live-agent build live-system container-host release image peer installers ## Also the long tests, and those that resemble another one
 	RUST_TEST_THREADS=$(guests) cargo test $(tests) --test e2e -- --include-ignored $(TEST)
 
-test-ironic-gates: build image ironic ## Two scenarios under the real Ironic
+test-ironic-gates: setup build image ironic ## Two scenarios under the real Ironic
 	cargo test $(tests) --test ironic
 
-test-ironic: build rescue image ironic ## All scenarios under the real Ironic; LANDFALL_LAB=keep leaves the lab running
+test-ironic: setup build rescue image ironic ## All scenarios under the real Ironic; LANDFALL_LAB=keep leaves the lab running
 	cargo test $(tests) --test ironic -- --include-ignored --skip registry --skip controller $(SCENARIO)
 
 # The versions that metal3's ironic-standalone-operator supports, beside the pinned one
 # (ironic_types.go there).
-test-conductors: build image ironic ## One scenario under each older Ironic that metal3's operator supports
+test-conductors: setup build image ironic ## One scenario under each older Ironic that metal3's operator supports
 	for version in 35.1.0 37.0.0 38.0.0; do \
 	  tests/ironic/environment.sh --version $$version -o out/ironic-$$version && \
 	  LANDFALL_IRONIC=$$version \
@@ -201,7 +213,7 @@ test-conductors: build image ironic ## One scenario under each older Ironic that
 
 # Two API servers at a time need 1 GB of memory. The outage of one test lasts
 # LANDFALL_OUTAGE_SECONDS (default: 60).
-test-controller: kube-apiserver build image ironic ## The controller with a real kube-apiserver and etcd, then with Ironic and a host
+test-controller: setup kube-apiserver build image ironic ## The controller with a real kube-apiserver and etcd, then with Ironic and a host
 	cargo build $(tests) --bin landfall-image --bin preprovisioned-host
 	RUST_TEST_THREADS=2 cargo test $(tests) --test controller -- $(TEST)
 	cargo test $(tests) --test ironic -- --ignored controller
@@ -209,7 +221,7 @@ test-controller: kube-apiserver build image ironic ## The controller with a real
 test-fresh: ## The README's commands on a new Debian 12 and a new Debian 13, with nothing cached
 	tests/fresh-machine.sh
 
-test-release: release image ironic ## The release in podman, skopeo, a registry, Ironic and the validator of its SBOM
+test-release: setup release image ironic ## The release in podman, skopeo, a registry, Ironic and the validator of its SBOM
 	tests/release/judges.sh -o out/judges
 	cargo test $(tests) --test release
 	cargo test $(tests) --test ironic -- --ignored registry

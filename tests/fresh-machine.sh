@@ -5,7 +5,7 @@
 #
 # For each Debian release (default: both) it makes a minimal root of that release
 # with make, CA certificates and this machine's Rust toolchain, puts the committed
-# source tree into it, and runs the demo, everything that `make test` sets up, one
+# source tree into it, and runs the build, the demo, everything that `make test` sets up, one
 # end-to-end boot and one scenario under the real Ironic.  There is no package
 # cache, no pip cache, no crate cache, and the home directory is empty.
 #
@@ -32,8 +32,10 @@ say() { echo "fresh-machine: $*" >&2; }
 
 # What the README tells a newcomer to run, in its order.  The tests that are
 # named here use most of what the set-up makes: firmware, GRUB, the test image,
-# Ignition; libvirt, the Redfish emulator, Ironic.
+# Ignition; libvirt, the Redfish emulator, Ironic.  Each target installs only what it
+# needs itself, so those that need little come first.
 steps=(
+  'make build'
   'make demo'
   'make live-agent build live-system image peer installers ironic'
   'make test-e2e TEST=boot_ways::'

@@ -3,48 +3,75 @@
 # that are missing, downloads those that are taken apart (kernels, Ignition,
 # NetworkManager) into out/packages.  Does nothing, quickly, when all is there.
 #
-#   tests/setup.sh [--build-only]     without what only the tests need
+#   tests/setup.sh [--for build|demo|lab|tests] [--list]
+#   tests/setup.sh --build-only
+#
+# Each purpose includes the ones before it; the default is tests.  --list prints the
+# packages that are missing, and changes nothing.  --build-only installs the packages
+# of "build", and downloads nothing.
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
 cd "$(dirname "$0")/.."
 say() { echo "setup: $*" >&2; }
 
-# What compiles the crates, and what landfall-image calls.
-packages='gcc libc6-dev make xorriso genisoimage mtools grub-common grub-pc-bin grub-efi-amd64-bin
-  grub-efi-amd64-signed shim-signed systemd-boot-efi'
-if [ "${1:-}" != --build-only ]; then
-  # The lab, and the recipes of the test image and of the live system.
-  packages="$packages avahi-daemon openssl qemu-system-x86 ipxe-qemu ipxe ovmf dnsmasq-base lldpd iproute2 iputils-ping util-linux mount passwd
-    busybox-static udev gdisk e2fsprogs xfsprogs dosfstools cpio zstd xz-utils kmod libc-bin mmdebstrap"
-  # What makes what cleaning has to erase.
-  packages="$packages bcache-tools btrfs-progs cryptsetup-bin erofs-utils exfatprogs f2fs-tools gfs2-utils
-    lvm2 mdadm nilfs-tools ntfs-3g udftools util-linux-extra"
-  # The lab with the real Ironic: its Python environment, the libvirt below the
-  # emulated BMC, and what Ironic builds ISOs with.
-  packages="$packages python3-venv python3-dev pkg-config libvirt-dev libvirt-daemon
-    libvirt-daemon-driver-qemu libvirt-clients qemu-utils seabios genisoimage isolinux syslinux-common"
-  # The emulated BMC keeps its media in a storage pool. Debian 12 has that driver
-  # in libvirt-daemon.
-  # shellcheck source=/dev/null
-  [ "$(. /etc/os-release && echo "$VERSION_CODENAME")" = bookworm ] || packages="$packages libvirt-daemon-driver-storage"
-  # What gives an agent a clock of its own (tests/ironic/src/endurance/clock.rs).
-  packages="$packages qemu-user libfaketime"
-  # The syslog server that gets the agent's log, also over TLS.
-  packages="$packages rsyslog rsyslog-openssl"
-  # The DHCP server of the documentation's example, besides dnsmasq, and its TFTP client.
-  packages="$packages kea-dhcp4-server curl"
-  # The cache that many hosts download through.
-  packages="$packages squid"
-  # What reads the systemd unit of the image service (systemd-analyze).
-  packages="$packages systemd"
-  # The browser that looks at the status pages.
-  packages="$packages chromium fonts-dejavu-core"
-  # What makes the packages of a RHEL-like kernel.
-  packages="$packages rpm"
-  # The rescue layer, and the user who logs in to it.
-  packages="$packages dropbear-bin openssh-client"
-fi
+purpose=tests download=1 list=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --for) purpose=${2:-}; shift; shift || true ;;
+    --build-only) purpose=build download=''; shift ;;
+    --list) list=1; shift ;;
+    *) sed -n '6,7p' "$0" >&2; exit 2 ;;
+  esac
+done
+case $purpose in
+  build) level=1 ;;
+  demo) level=2 ;;
+  lab) level=3 ;;
+  tests) level=4 ;;
+  *) say "expected build, demo, lab or tests after --for, found '$purpose'"; exit 2 ;;
+esac
+
+# needs LEVEL PACKAGE...: from this level on.
+packages=''
+needs() { [ "$level" -lt "$1" ] || packages="$packages ${*:2}"; }
+
+# What compiles the crates, and what landfall-image calls and reads.
+needs 1 gcc libc6-dev make xorriso mtools grub-common grub-pc-bin grub-efi-amd64-bin \
+  grub-efi-amd64-signed shim-signed systemd-boot-efi ipxe
+# The virtual host and its network, and the recipe of the test image.
+needs 2 qemu-system-x86 ipxe-qemu ovmf dnsmasq-base iproute2 util-linux mount passwd \
+  busybox-static gdisk e2fsprogs dosfstools cpio zstd xz-utils kmod libc-bin
+# The lab with the real Ironic: its Python environment, the libvirt below the
+# emulated BMC, and what Ironic builds ISOs with.
+needs 3 python3-venv python3-dev pkg-config libvirt-dev libvirt-daemon \
+  libvirt-daemon-driver-qemu libvirt-clients qemu-utils seabios genisoimage isolinux syslinux-common
+# The emulated BMC keeps its media in a storage pool. Debian 12 has that driver
+# in libvirt-daemon.
+# shellcheck source=/dev/null
+[ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ] || needs 3 libvirt-daemon-driver-storage
+# The network of the tests, and the recipes of the live system and of the image
+# with NetworkManager.
+needs 4 avahi-daemon openssl lldpd iputils-ping udev xfsprogs mmdebstrap
+# What makes what cleaning has to erase.
+needs 4 bcache-tools btrfs-progs cryptsetup-bin erofs-utils exfatprogs f2fs-tools gfs2-utils \
+  lvm2 mdadm nilfs-tools ntfs-3g udftools util-linux-extra
+# What gives an agent a clock of its own (tests/ironic/src/endurance/clock.rs).
+needs 4 qemu-user libfaketime
+# The syslog server that gets the agent's log, also over TLS.
+needs 4 rsyslog rsyslog-openssl
+# The DHCP server of the documentation's example, besides dnsmasq, and its TFTP client.
+needs 4 kea-dhcp4-server curl
+# The cache that many hosts download through.
+needs 4 squid
+# What reads the systemd unit of the image service (systemd-analyze).
+needs 4 systemd
+# The browser that looks at the status pages.
+needs 4 chromium fonts-dejavu-core
+# What makes the packages of a RHEL-like kernel.
+needs 4 rpm
+# The rescue layer, and the user who logs in to it.
+needs 4 dropbear-bin openssh-client
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }
 candidate() { apt-cache policy "$1" | awk '$1 == "Candidate:" { print $2 }'; }
@@ -54,9 +81,15 @@ update() { # at most once
   [ -n "$updated" ] || { say 'apt-get update'; apt-get -qq update; updated=1; }
 }
 
-install_missing() {
+missing_packages() {
   local package missing=''
   for package in $packages; do installed "$package" || missing="$missing $package"; done
+  echo "$missing"
+}
+
+install_missing() {
+  local missing
+  missing=$(missing_packages)
   [ -n "$missing" ] || return 0
   [ "$(id -u)" = 0 ] || { say "needs root to install:$missing"; exit 1; }
   update
@@ -75,7 +108,8 @@ install_missing() {
   esac
   say "installing$missing"
   # The tests start what they need: no package shall start a service on this machine
-  # (Debian Policy, 9.3.3.2: invoke-rc.d asks this program).
+  # (Debian Policy, 9.3.3.2: invoke-rc.d asks this program). After its next boot the
+  # services run as Debian has them.
   local policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ]; then
     trap "rm -f $policy" EXIT
@@ -115,10 +149,12 @@ download_packages() {
   # With the drivers of real hardware, for machines that the cloud flavour
   # cannot see.
   kernel linux-image-amd64 out/packages/generic
+  [ "$level" -ge 2 ] || return 0
   if ! ls out/packages/ignition_*.deb > /dev/null 2>&1; then
     [ -n "$(candidate ignition)" ] || update
     download ignition out/packages
   fi
+  [ "$level" -ge 4 ] || return 0
   network_manager out/packages/network-manager
   nmcli out/packages/network-manager out/packages/nmcli
   console_font out/packages/console-font
@@ -158,5 +194,13 @@ nmcli() {
   mv "$2.new" "$2"
 }
 
+if [ -n "$list" ]; then
+  missing_packages | xargs -r -n1
+  exit 0
+fi
+# Several targets of make may be built at once, and apt has one lock.
+mkdir -p out
+exec 9> out/setup.lock
+flock 9
 install_missing
-[ "${1:-}" = --build-only ] || download_packages
+[ -z "$download" ] || download_packages
