@@ -156,9 +156,11 @@ release: setup live-agent build ## All files that sites and platforms fetch: out
 	xargs -d '\n' -a out/release.command sh -c 'exec "$$@" -o out/release' sh
 
 demo: $(if $(filter aarch64,$(ARCH)),aarch64,build demo-image) ## Install a virtual host from scratch and watch it
+	@echo 'compiling the demo, without output: about two minutes the first time'
 	LANDFALL_ARCH=$(ARCH) cargo run -q -p landfall-tests --bin demo -- --boot $(BOOT) --firmware $(FIRMWARE)
 
 lab: build demo-image ironic ## Ironic, a BMC and a virtual host, to play with
+	@echo 'compiling the lab, without output: about two minutes the first time'
 	cargo run -q -p landfall-ironic-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
 
 # In that order: the stages are measured with the image that `--prepare` makes.

@@ -1,11 +1,36 @@
 # What the guests of the tests are built of: a kernel package, busybox, and what
 # of this machine they need.  Sourced by the build.sh of each, which has set $out.
 
+# A key has a line for each input of a build: its name, and its digest or version.
+
+# digests FILE...: these lines for files.  Without folders, so that a clone can move.
+digests() {
+  local file
+  for file in "$@"; do echo "$(basename "$file") $(sha256sum < "$file" | cut -c1-64)"; done
+}
+
+# versions PACKAGE...: these lines for installed packages.
+versions() { dpkg-query -W -f '${Package} ${Version}\n' "$@"; }
+
+# changed_inputs KEY: the names of the inputs that differ from those in $out/key.
+changed_inputs() {
+  comm -3 <(sort "$out/key") <(sort <<< "$1") | awk '
+    NF == 2 && !seen[$1]++ { if (++count <= 8) names = names " " $1 }
+    END { print names (count > 8 ? " and " count - 8 " more" : "") }'
+}
+
 # begin_build KEY RESULT: ends the script if $out has the RESULT of this KEY
-# already.  Sets $work, a folder that goes with the script.
+# already; otherwise says which inputs have changed since an earlier build.  Sets
+# $work, a folder that goes with the script.
 begin_build() {
   mkdir -p "$out"; out=$(cd "$out" && pwd)
-  if [ "$(cat "$out/key" 2> /dev/null)" = "$1" ] && [ -e "$out/$2" ]; then exit 0; fi
+  if [ -e "$out/$2" ] && [ -e "$out/key" ]; then
+    if [ "$(cat "$out/key")" = "$1" ]; then
+      echo "$(basename "$out"): kept, its scripts, its kernel and its packages are the same" >&2
+      exit 0
+    fi
+    echo "$(basename "$out"): building it again; changed:$(changed_inputs "$1")" >&2
+  fi
   rm -f "$out/key"
   work=$(mktemp -d "$out/build.XXXXXX"); trap 'rm -rf "$work"' EXIT
 }

@@ -15,7 +15,7 @@
 # network, no privilege: the file systems are filled by mke2fs -d and mtools.
 #
 # The same recipe and packages give the same bytes; a build is skipped when
-# DIR/key already names them.
+# DIR/key already has their digests and versions.
 set -euo pipefail
 export LC_ALL=C TZ=UTC PATH="$PATH:/usr/sbin:/sbin"
 
@@ -44,19 +44,17 @@ fi
 # given, and the packages whose files are copied into the image or whose tools
 # lay it out.
 image_key() {
-  sha256sum < "$here/../guest.sh"
-  (cd "$here" && find . -type f | sort | xargs sha256sum)
-  sha256sum < "$kernel_deb"
-  sha256sum < "$ignition_deb"
+  digests "$here/../guest.sh" "$here"/* "$kernel_deb" "$ignition_deb"
   if [ -n "$network_manager_debs" ]; then
-    cat "$network_manager_debs"/*.deb | sha256sum
-    dpkg-query -W -f '${Package} ${Version}\n' udev libglib2.0-0* libgnutls30* libcurl3*-gnutls
+    digests "$network_manager_debs"/*.deb
+    versions udev libglib2.0-0* libgnutls30* libcurl3*-gnutls
   fi
-  if [ -n "$system" ]; then cat "$system/packages"; fi
-  dpkg-query -W -f '${Package} ${Version}\n' busybox-static grub-pc-bin grub-efi-amd64-bin \
-    grub-common e2fsprogs dosfstools mtools gdisk passwd util-linux mount libc6 cpio zstd xz-utils gzip
+  # The names of files, which have the versions in them.
+  if [ -n "$system" ]; then sed 's/_/ /' "$system/packages"; fi
+  versions busybox-static grub-pc-bin grub-efi-amd64-bin \
+    grub-common e2fsprogs dosfstools mtools gdisk passwd util-linux mount libc6 cpio zstd xz-utils gzip kmod
 }
-key=$(image_key | sha256sum | cut -c1-64)
+key=$(image_key)
 begin_build "$key" coreos.raw
 
 export SOURCE_DATE_EPOCH=1700000000 E2FSPROGS_FAKE_TIME=1700000000

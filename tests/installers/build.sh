@@ -25,8 +25,8 @@ done
 [ -n "$out" ] || { echo 'build.sh: -o DIR is missing' >&2; exit 2; }
 
 . "$here/../guest.sh"
-key=$({ sha256sum "$here/build.sh" "$here/init" "$here/../guest.sh" "$kernel_deb" "$coreos_installer"
-  dpkg-query -W -f '${Package} ${Version}\n' busybox-static cpio zstd udev util-linux; } | sha256sum | cut -c1-64)
+key=$(digests "$here/build.sh" "$here/init" "$here/../guest.sh" "$kernel_deb" "$coreos_installer"
+  versions busybox-static cpio zstd udev util-linux kmod)
 begin_build "$key" initrd.img
 unpack_kernel "$kernel_deb"
 

@@ -31,13 +31,10 @@ done
 
 . "$here/../guest.sh"
 image_key() {
-  echo "$podman"
-  sha256sum < "$here/../guest.sh"
-  (cd "$here" && find . -type f | sort | xargs sha256sum)
-  sha256sum < "$kernel_deb"
-  sha256sum < "$ignition_deb"
+  echo "--podman ${podman:-0}"
+  digests "$here/../guest.sh" "$here"/* "$kernel_deb" "$ignition_deb"
 }
-key=$(image_key | sha256sum | cut -c1-64)
+key=$(image_key)
 begin_build "$key" live.img
 say() { echo "live-system: $*" >&2; }
 

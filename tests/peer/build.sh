@@ -23,8 +23,8 @@ done
 [ -n "$out" ] || { echo 'build.sh: -o DIR is missing' >&2; exit 2; }
 
 . "$here/../guest.sh"
-key=$({ sha256sum "$here/build.sh" "$here/init" "$here/../guest.sh" "$kernel_deb"
-  dpkg-query -W -f '${Package} ${Version}\n' busybox-static cpio zstd; } | sha256sum | cut -c1-64)
+key=$(digests "$here/build.sh" "$here/init" "$here/../guest.sh" "$kernel_deb"
+  versions busybox-static cpio zstd kmod)
 begin_build "$key" initrd.img
 unpack_kernel "$kernel_deb"
 
