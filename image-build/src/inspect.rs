@@ -69,6 +69,9 @@ pub(crate) struct RamdiskContent {
     pub(crate) hosts: Vec<HostContent>,
     /// What is missing or damaged in the ramdisk.
     pub(crate) faults: Vec<String>,
+    /// The module index, until all modules are known.
+    #[serde(skip)]
+    index: Option<IndexContent>,
 }
 
 #[derive(Debug, Serialize)]
@@ -110,14 +113,14 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     let sha256 = digest_writer::sha256(&bytes);
     let size = bytes.len() as u64;
     if bytes.is_empty() {
-        bail!("{} is empty, expected a ramdisk or an ISO", path.display());
+        bail!("{} is empty, expected a ramdisk, an ISO or a UKI", path.display());
     }
     let (uki, ramdisk_bytes) = match uki::read(&bytes) {
         Some((content, ramdisk)) => (Some(content), ramdisk),
         None => (None, &bytes[..]),
     };
     let ramdisk = ramdisk(ramdisk_bytes)
-        .with_context(|| format!("{}: expected a ramdisk or an ISO", path.display()))?;
+        .with_context(|| format!("{}: expected a ramdisk, an ISO or a UKI", path.display()))?;
     Ok(Inspection {
         kind: match uki {
             Some(_) => "uki",
@@ -173,6 +176,7 @@ fn ramdisk(file: &[u8]) -> Result<RamdiskContent> {
         all.extend_from_slice(&segment.archive);
     }
     find_rescue_layer(&mut content);
+    find_missing_modules(&mut content);
     content.unpacked_bytes = all.len() as u64;
     content.unpacked_sha256 = digest_writer::sha256(&all);
     if content.kind() != "ramdisk" {
@@ -210,7 +214,10 @@ fn add(content: &mut RamdiskContent, entry: newc::Entry<'_>) {
     } else if name == BUILD_FACTS {
         content.build = serde_json::from_slice(entry.data).ok();
     } else if name.starts_with("lib/modules/") && name.ends_with(INDEX_NAME) {
-        index(content, entry.data);
+        match IndexContent::parse(&String::from_utf8_lossy(entry.data)) {
+            Ok(index) => content.index = Some(index),
+            Err(error) => content.faults.push(error.to_string()),
+        }
     } else if name.starts_with("lib/modules/") && name.ends_with(LEFT_OUT_NAME) {
         if let Err(error) = LeftOut::parse(&String::from_utf8_lossy(entry.data)) {
             content.faults.push(error.to_string());
@@ -301,12 +308,11 @@ fn authority(content: &mut RamdiskContent, name: &str, bytes: &[u8]) {
     });
 }
 
-/// The index is read after all modules: paths in the archive are sorted, and
-/// `kernel` comes before `landfall`.
-fn index(content: &mut RamdiskContent, bytes: &[u8]) {
-    let index = match IndexContent::parse(&String::from_utf8_lossy(bytes)) {
-        Ok(index) => index,
-        Err(error) => return content.faults.push(error.to_string()),
+/// Compares the index with the modules. This runs last: the modules may be in a later
+/// archive of the ramdisk than the index.
+fn find_missing_modules(content: &mut RamdiskContent) {
+    let Some(index) = content.index.take() else {
+        return;
     };
     for module in &index.modules {
         let path = format!("lib/modules/{}/{}", index.kernel_release, module.path);
@@ -351,8 +357,8 @@ mod tests {
         ]))
         .unwrap();
         let expected = [
-            "the module index names lib/modules/6.1/kernel/b.ko, which is missing",
             "list of left-out drivers line 2: expected `end`: the text is cut off",
+            "the module index names lib/modules/6.1/kernel/b.ko, which is missing",
             "there is no /init: the kernel cannot start it",
             "there is no /etc/landfall/complete: the ramdisk is cut off or was not made by landfall-image",
         ];
@@ -396,7 +402,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         for (bytes, expected) in [
-            ("", "is empty, expected a ramdisk or an ISO"),
+            ("", "is empty, expected a ramdisk, an ISO or a UKI"),
             (
                 "hello",
                 "expected a ramdisk or an ISO: ramdisk at byte 0: expected a newc cpio archive, gzip, xz, zstd, lz4, bzip2 or lzma",
