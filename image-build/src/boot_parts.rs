@@ -209,11 +209,11 @@ impl Loaders {
         let advice = match is_of_this_machine && self.directory.is_none() {
             true => format!("apt-get install {packages}"),
             false => format!(
-                "unpack these packages of {} into one directory (dpkg-deb -x), and name it with --loader-dir: {packages}",
+                "unpack the packages {packages} of {} into one directory (dpkg-deb -x), and give it with --loader-dir",
                 self.arch.debian()
             ),
         };
-        bail!("missing {}: {advice}{remedy}", names.join(", "))
+        bail!("missing {} -- {advice}{remedy}", names.join(", "))
     }
 }
 
@@ -278,7 +278,7 @@ mod tests {
         let shim = directory.path().join("usr/lib/shim/shimaa64.efi.signed");
         let start = format!("missing {}, ", shim.display());
         assert!(error.starts_with(&start), "{error}");
-        let end = "unpack these packages of arm64 into one directory (dpkg-deb -x), and name it with --loader-dir: grub-efi-arm64-signed shim-signed";
+        let end = "unpack the packages grub-efi-arm64-signed shim-signed of arm64 into one directory (dpkg-deb -x), and give it with --loader-dir";
         assert!(error.ends_with(end), "{error}");
         fs::create_dir_all(shim.parent().unwrap()).unwrap();
         fs::write(&shim, "shim").unwrap();

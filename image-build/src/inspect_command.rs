@@ -60,7 +60,7 @@ impl<'a> HostInspection<'a> {
         };
         let Some(host) = hosts.iter().find(is_wanted) else {
             bail!(
-                "expected the name or a MAC address of a host in it ({}), found {wanted:?} -- leave out --host to see all hosts",
+                "expected the name or a MAC address of a host in the file ({}), found {wanted:?} -- leave out --host to see all hosts",
                 counted(hosts.len(), "host")
             );
         };

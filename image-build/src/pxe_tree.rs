@@ -88,7 +88,7 @@ pub(crate) fn files(
             files.push(TreeFile { name, bytes });
         } else {
             warnings.push(format!(
-                "{name} is left out, package {} is not installed: {loss}",
+                "{name} is left out, because files of package {} are missing: {loss}",
                 part.package
             ));
         }
@@ -123,7 +123,7 @@ fn add_http_loader(
     let missing = loaders.missing(&parts);
     if let Some(part) = missing.first() {
         return Ok(Some(format!(
-            "{name} is left out, package {} is not installed: {LOSS}",
+            "{name} is left out, because files of package {} are missing: {LOSS}",
             part.package
         )));
     }

@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &ReleaseArguments) -> Result<()> {
     // Its package and its containers are for amd64.
     ensure!(
         arch == Arch::X86_64,
-        "a release is for x86_64 only, found --arch {arch} -- build media with landfall-image iso or pxe"
+        "--arch {arch}: expected x86_64 for a release -- build media for {arch} with landfall-image iso or pxe"
     );
     let loaders = Loaders::new(arch, None);
     loaders.require(&iso_image::required_parts(&loaders, true), "")?;

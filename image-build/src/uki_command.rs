@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &UkiArguments) -> Result<()> {
     let stub_arch = unified_image::arch(&stub).with_context(stub_fault)?;
     ensure!(
         stub_arch == arch,
-        "stub {}: expected one for {arch}, found one for {stub_arch}",
+        "stub {}: expected one for {arch}, found one for {stub_arch} -- use the stub of systemd-boot for {arch}",
         stub_path.display()
     );
     let mut output = OutputFile::create(&arguments.output.output, arguments.output.force)?;
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &UkiArguments) -> Result<()> {
     let kernel = KernelImage::read(kernel_path)?;
     ensure!(
         kernel.has_efi_stub,
-        "kernel {}: expected one with an EFI stub, found none: UEFI hosts cannot start it",
+        "kernel {}: expected one with an EFI stub, found none: UEFI hosts cannot start it -- use a kernel with CONFIG_EFI_STUB, as distributions have it",
         kernel.release
     );
     let kernel_bytes =

@@ -1,7 +1,6 @@
-//! Linux software RAID: deletes arrays, assembled or not; `software_raid/create.rs`
-//! creates them, and `software_raid/start.rs` starts them.
+//! Deletes Linux software RAID arrays, assembled or not.
 //!
-//! The agent finds the members of an array by the superblocks on disks and
+//! [`create`] creates them, and [`start`] starts them. The agent finds the members of an array by the superblocks on disks and
 //! partitions. So it does not matter whether the kernel has assembled the array, or
 //! whether all members are present.
 

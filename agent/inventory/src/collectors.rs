@@ -59,7 +59,9 @@ fn unavailable(name: &str) -> String {
         Some((_, needs)) => format!(
             "collector {name} is not available: it needs {needs}, which this ramdisk does not have; expected some of {expected} -- remove it from ipa-inspection-collectors, or inspect this machine with another ramdisk"
         ),
-        None => format!("collector {name} is not available: expected some of {expected}"),
+        None => format!(
+            "collector {name} is not available: expected some of {expected} -- remove it from ipa-inspection-collectors"
+        ),
     }
 }
 

@@ -342,7 +342,9 @@ pub fn unknown(name: &str) -> Failure {
         format!("Could not find method: {name}"),
     );
     match not_offered::needs(name) {
-        Some(needs) => failure.hint(format!("{needs}, which this ramdisk does not have")),
+        Some(needs) => failure.hint(format!(
+            "remove the step, or set another deploy_ramdisk for it: {needs}, which this ramdisk does not have"
+        )),
         None => failure,
     }
 }

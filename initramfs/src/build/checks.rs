@@ -67,7 +67,7 @@ pub(super) fn check_kernel(
 pub(super) fn kernel_warning(recipe: &Recipe<'_>, modules: &ModuleTree) -> Option<String> {
     let missing = recipe.module_set.missing_in(modules)?;
     let warning = format!(
-        "kernel {} has no modules for {} of the {} entries of the module set {}, such as {}: it is made for virtual machines -- use a complete kernel (in Debian linux-image-{})",
+        "kernel {} has no modules for {} of the {} entries of the module set {}, such as {}: it is probably made for virtual machines -- use a complete kernel (in Debian linux-image-{})",
         recipe.kernel.release,
         missing.missing.len(),
         missing.lines,
@@ -100,7 +100,7 @@ pub(super) fn firmware_warnings(missing: &[MissingFirmware]) -> Vec<String> {
     let mut warnings: Vec<String> = missing.iter().map(ToString::to_string).collect();
     if missing.iter().any(|missing| missing.package.is_some()) {
         let advice =
-            "firmware: install the packages that your hosts need, and pass --firmware debian";
+            "firmware: the ramdisk lacks files that Debian packages have -- install the packages that your hosts need, and pass --firmware debian";
         warnings.push(advice.to_owned());
     }
     warnings

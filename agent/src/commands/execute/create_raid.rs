@@ -46,7 +46,8 @@ pub(super) async fn apply(
     if RaidConfig::parse(config)?.is_none() {
         return Err(Failure::invalid_params(format!(
             "raid_config: expected logical_disks with the controller \"software\", found {config}"
-        )));
+        ))
+        .hint("give the step the content of target_raid_config"));
     }
     refuse_bios(node)?;
     if arguments["delete_existing"] != Value::Bool(false) {
@@ -61,7 +62,7 @@ fn refuse_bios(node: &Node) -> Result<()> {
     if !node.boots_by_bios() {
         return Ok(());
     }
-    let details = "expected a node that boots by UEFI: no image on a software RAID would boot by BIOS, because its boot code is inside the array";
+    let details = "expected a node that boots by UEFI, found the boot mode bios: a BIOS cannot start an image on software RAID, because the boot code is inside the array";
     Err(Failure::new(Class::SoftwareRaidError, details)
         .hint("set boot_mode:uefi in the node's capabilities, or use a RAID controller"))
 }
@@ -138,7 +139,7 @@ fn too_few(wanted: &WantedVolume, fewest: usize, found: usize) -> Failure {
     let details =
         format!("volume {name}: expected at least {fewest} free disks for {level}, found {found}");
     Failure::new(Class::SoftwareRaidError, details)
-        .hint("disks in skip_block_devices, in use or in an array are not free; the step delete_configuration deletes arrays")
+        .hint("add disks, or free some: disks in skip_block_devices, in use or in an array are not free, and the step delete_configuration deletes arrays")
 }
 
 /// One disk for each entry: the first one that matches and that no other entry has.
@@ -155,6 +156,7 @@ fn matching(hints: &[RootDeviceHints], usable: &[Disk]) -> Result<Vec<usize>> {
         found.push(disk.ok_or_else(|| {
             let details = format!("physical_disks: no free disk matches {entry}");
             Failure::new(Class::SoftwareRaidError, details)
+                .hint("correct physical_disks of the node, or free the disk: disks in skip_block_devices, in use or in an array are not free")
         })?);
     }
     Ok(found)

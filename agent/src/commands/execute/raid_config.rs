@@ -1,4 +1,4 @@
-//! Reads `target_raid_config` of a node: the software RAID volumes that it shall have.
+//! Reads `target_raid_config` of a node: the software RAID volumes that it should have.
 
 use std::collections::BTreeSet;
 
@@ -179,12 +179,12 @@ fn check_together(volumes: &[WantedVolume]) -> Result<()> {
         return Err(invalid("volume_name: expected different names"));
     }
     if volumes.iter().filter(|it| it.share == Share::Rest).count() > 1 {
-        return Err(invalid("size_gb: expected \"MAX\" for one volume at most"));
+        return Err(invalid("size_gb: expected \"MAX\" for at most one volume"));
     }
     let roots = volumes.iter().filter(|it| it.is_root == Some(true));
     if roots.count() > 1 {
         return Err(invalid(
-            "is_root_volume: expected true for one volume at most",
+            "is_root_volume: expected true for at most one volume",
         ));
     }
     Ok(())
@@ -310,7 +310,7 @@ mod tests {
             ),
             (
                 json!([with("size_gb", json!("MAX")), with("size_gb", json!("MAX"))]),
-                "\"MAX\" for one volume at most",
+                "\"MAX\" for at most one volume",
             ),
         ] {
             let failure = parse(disks.clone()).unwrap_err();

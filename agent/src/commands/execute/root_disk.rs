@@ -107,7 +107,7 @@ fn only(mut running: Vec<Disk>, volume: &str) -> Result<Disk> {
     if running.len() > 1 {
         let names: Vec<&str> = running.iter().map(|disk| &*disk.name).collect();
         let details = format!(
-            "the software RAID volume {volume}, which is_root_volume names for the image: expected one array of this name, found {}",
+            "the software RAID volume {volume}, which has is_root_volume: true: expected one array of this name, found {}",
             names.join(", ")
         );
         return Err(Failure::device_not_found(details)
@@ -115,7 +115,7 @@ fn only(mut running: Vec<Disk>, volume: &str) -> Result<Disk> {
     }
     running.pop().ok_or_else(|| {
         Failure::device_not_found(format!(
-            "the software RAID volume {volume}, which is_root_volume names for the image, does not run"
+            "the software RAID volume {volume}, which has is_root_volume: true, is not running"
         ))
         .hint("see the console for the reason; the step create_configuration creates it")
     })
@@ -250,7 +250,7 @@ mod tests {
             "{failure}"
         );
         let failure = only(Vec::new(), "root").unwrap_err();
-        assert!(failure.details.ends_with("does not run"), "{failure}");
+        assert!(failure.details.ends_with("is not running"), "{failure}");
     }
 
     #[test]
