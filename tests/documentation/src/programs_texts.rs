@@ -41,11 +41,16 @@ pub fn source_files(directory: &Path) -> Result<Vec<PathBuf>> {
             if name != "tests" && name != "test_data" && name != "benches" {
                 found.extend(source_files(&path)?);
             }
-        } else if name.ends_with(".rs") && name != "tests.rs" && name != "build.rs" {
+        } else if name.ends_with(".rs") && name != "tests.rs" && !is_build_script(&path) {
             found.push(path);
         }
     }
     Ok(found)
+}
+
+/// Whether cargo runs the file at build time: a `build.rs` elsewhere is a module.
+fn is_build_script(path: &Path) -> bool {
+    path.ends_with("build.rs") && path.with_file_name("Cargo.toml").exists()
 }
 
 /// The fixed parts of a format string, in their order.
