@@ -264,7 +264,7 @@ mod tests {
         let error = { here.require(&parts, ", or do without") }
             .unwrap_err()
             .to_string();
-        let expected = "missing no-such-program, /no/such/file, /no/such/other: apt-get install a b, or do without";
+        let expected = "missing no-such-program, /no/such/file, /no/such/other -- apt-get install a b, or do without";
         assert_eq!(error, expected);
     }
 

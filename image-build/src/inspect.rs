@@ -405,7 +405,7 @@ mod tests {
             ("", "is empty, expected a ramdisk, an ISO or a UKI"),
             (
                 "hello",
-                "expected a ramdisk or an ISO: ramdisk at byte 0: expected a newc cpio archive, gzip, xz, zstd, lz4, bzip2 or lzma",
+                "expected a ramdisk, an ISO or a UKI: ramdisk at byte 0: expected a newc cpio archive, gzip, xz, zstd, lz4, bzip2 or lzma",
             ),
         ] {
             std::fs::write(&path, bytes).unwrap();

@@ -78,7 +78,7 @@ fn only_a_remedy_that_helps_is_named() {
     let command = [&["iso"], &INPUT[..], &["-o", "x.iso"]].concat();
     let output = fixture.command(&command).env("PATH", "").output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    let expected = "FAILED missing xorriso, grub-mkimage: apt-get install grub-common xorriso\n";
+    let expected = "FAILED missing xorriso, grub-mkimage -- apt-get install grub-common xorriso\n";
     assert!(told.ends_with(expected), "{told}");
 }
 
