@@ -46,7 +46,7 @@ RELEASE_NAMES ?= centos9-master debian-master
 # tests boot no card that needs it. A release for servers: "--module-set server --firmware debian".
 RELEASE_OPTIONS ?= --module-set server --allow-missing-firmware
 
-.PHONY: help setup setup-build setup-demo setup-lab demo-image build aarch64 live-agent live-system container-host image peer peers installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-slow-clients test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz fuzz-minimise nm-oracle nmstate-oracle docs book lint clean
+.PHONY: help setup setup-build setup-demo setup-lab demo-image build aarch64 live-agent live-system container-host image peer peers dracut installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-slow-clients test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz fuzz-minimise nm-oracle nmstate-oracle docs book lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ peer: setup ## The ramdisk of the switch that tests of VLANs and bonds need
 peers: ## coreos-installer from its published crate, built once: out/peers
 	tests/peers.sh -o out/peers
 
+dracut: setup ## dracut from Debian's packages, unpacked and not installed: out/peers
+	tests/bench/dracut.sh -o out/peers
+
 test-coreos-media: setup peers ## coreos-installer's commands on our ISO, PXE tree and ramdisk
 	cargo test -p landfall-image --test command_line -- --ignored coreos_installer
 
@@ -164,7 +167,7 @@ lab: build demo-image ironic ## Ironic, a BMC and a virtual host, to play with
 	cargo run -q -p landfall-ironic-tests --bin lab -- --boot $(BOOT) --firmware $(FIRMWARE)
 
 # In that order: the stages are measured with the image that `--prepare` makes.
-bench: setup build image peers kube-apiserver ## Measure run times and print tables (docs/benchmarks.md)
+bench: setup build image peers dracut kube-apiserver ## Measure run times and print tables (docs/benchmarks.md)
 	cargo run -q -p landfall-bench -- --prepare
 	cargo bench -q -p landfall-disk --bench stages
 	cargo bench -q -p landfall-download --bench digests

@@ -116,6 +116,15 @@ pub fn coreos_installer() -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The folder with Debian's dracut, with which the builder is compared.
+pub fn dracut() -> Result<PathBuf> {
+    let path = out_dir().join("peers/dracut");
+    if !path.join("key").exists() {
+        bail!("{} is missing: run make dracut first", path.display());
+    }
+    Ok(path)
+}
+
 /// The builder. A debug build is enough, because its speed does not matter here.
 pub fn builder() -> Result<PathBuf> {
     existing(target_dir().join(TRIPLE).join("debug/landfall-image"))
@@ -145,7 +154,8 @@ pub fn generic_kernel_deb() -> Result<PathBuf> {
     }
 }
 
-fn kernel_deb_in(folder: &Path) -> Result<PathBuf> {
+/// The kernel package in this folder.
+pub fn kernel_deb_in(folder: &Path) -> Result<PathBuf> {
     let found = std::fs::read_dir(folder)
         .with_context(|| format!("reading {} (make setup fills it)", folder.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))

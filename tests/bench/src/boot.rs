@@ -1,6 +1,8 @@
-//! Measures the time from the kernel's first line to the first lookup, and compares
-//! it with the time that the same kernel takes to start a minimal /init.
+//! Measures the time from the kernel's first line to the first lookup for each module
+//! set, and compares it with the time that the same kernel takes to start a minimal
+//! /init.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,7 +15,8 @@ use landfall_tests::timeline::agent_clock;
 use landfall_tests::vm::{Boot, Guest};
 
 use super::bare_init;
-use super::{Row, Table};
+use super::builder::Target;
+use super::{Row, Table, machine};
 
 /// A part of the kernel's first line.
 const KERNEL: &str = "Linux version";
@@ -46,54 +49,123 @@ struct Run {
     steps: Vec<Duration>,
 }
 
-/// Boots `runs` times, in turns with the bare kernel.
+/// What a host boots.
+struct System {
+    /// The module set of the ramdisk.
+    set: &'static str,
+    kernel: PathBuf,
+    ramdisk: PathBuf,
+    /// The times of the bare kernel.
+    bare: Vec<Duration>,
+    ours: Vec<Run>,
+}
+
+impl System {
+    fn new(set: &'static str, kernel: PathBuf, ramdisk: PathBuf) -> Self {
+        Self {
+            set,
+            kernel,
+            ramdisk,
+            bare: Vec::new(),
+            ours: Vec::new(),
+        }
+    }
+
+    /// Boots once with the bare ramdisk and once with ours.
+    fn run(&mut self, number: usize) -> Result<()> {
+        let (set, kernel, ramdisk) = (self.set, &self.kernel, &self.ramdisk);
+        let name = format!("bench-bare-{set}-{number}");
+        let bare = lab::run(&name, async |lab: &Lab| bare_run(lab, kernel).await)?;
+        let name = format!("bench-boot-{set}-{number}");
+        let ours = lab::run(&name, async |lab: &Lab| our_run(lab, kernel, ramdisk).await)?;
+        self.bare.push(bare);
+        self.ours.push(ours);
+        Ok(())
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let column = |value: fn(&Run) -> Duration| self.ours.iter().map(value).collect::<Vec<_>>();
+        let mut rows = vec![
+            Row::seconds("bare kernel to its /init", &self.bare),
+            Row::seconds("kernel to our /init", &column(|run| run.init)),
+            Row::seconds("kernel to the first lookup", &column(|run| run.lookup)),
+            Row::seconds(
+                "of it from /init to the lookup",
+                &column(|run| run.lookup - run.init),
+            ),
+        ];
+        for (step, (name, ..)) in STEPS.iter().enumerate().skip(1) {
+            let took = |run: &Run| run.steps[step].saturating_sub(run.steps[step - 1]);
+            let values: Vec<_> = self.ours.iter().map(took).collect();
+            let name = format!("until {name}");
+            rows.push(Row::seconds(&name, &values));
+        }
+        for quantity in rows.iter_mut().flat_map(|row| &mut row.quantities) {
+            quantity.name = self.set;
+        }
+        rows
+    }
+
+    /// The size of the ramdisk in MB.
+    fn megabytes(&self) -> Result<f64> {
+        Ok(self.ramdisk.metadata()?.len() as f64 / 1e6)
+    }
+}
+
+/// Boots each set `runs` times, in turns with the bare kernel.
 ///
 /// # Errors
-/// If a guest does not reach its lookup.
+/// If the ramdisk cannot be built, or a guest does not reach its lookup.
 pub fn table(runs: usize) -> Result<Table> {
-    let mut bare = Vec::new();
-    let mut ours = Vec::new();
+    let work = tempfile::tempdir().context("a work folder")?;
+    let server = work.path().join("server.img");
+    Target::server()?.ramdisk(None, &server)?;
+    let mut vm = System::new("vm", artifacts::kernel()?, artifacts::ramdisk()?);
+    let mut server = System::new("server", artifacts::generic_kernel()?, server);
     for number in 1..=runs {
-        bare.push(lab::run(&format!("bench-bare-{number}"), bare_run)?);
-        ours.push(lab::run(&format!("bench-boot-{number}"), our_run)?);
+        vm.run(number)?;
+        server.run(number)?;
     }
-    let column = |value: fn(&Run) -> Duration| ours.iter().map(value).collect::<Vec<_>>();
-    let mut rows = vec![
-        Row::seconds("bare kernel to its /init", &bare),
-        Row::seconds("kernel to our /init", &column(|run| run.init)),
-        Row::seconds("kernel to the first lookup", &column(|run| run.lookup)),
-        Row::seconds(
-            "of it from /init to the lookup",
-            &column(|run| run.lookup - run.init),
-        ),
+    let rows = vm.rows().into_iter().zip(server.rows());
+    let rows = rows.map(|(mut row, other)| {
+        row.cells.extend(other.cells);
+        row.quantities.extend(other.quantities);
+        row
+    });
+    let columns = [
+        "seconds",
+        "vm: median",
+        "least",
+        "most",
+        "server: median",
+        "least",
+        "most",
     ];
-    for (step, (name, ..)) in STEPS.iter().enumerate().skip(1) {
-        let took = |run: &Run| run.steps[step].saturating_sub(run.steps[step - 1]);
-        let values: Vec<_> = ours.iter().map(took).collect();
-        let name = format!("until {name}");
-        rows.push(Row::seconds(&name, &values));
-    }
-    let size = |path: std::path::PathBuf| Ok::<_, anyhow::Error>(path.metadata()?.len());
     Ok(Table {
         title: format!("From the kernel's start to the first lookup, {runs} boots each in turns"),
-        columns: Row::SPREAD.map(str::to_owned).into(),
-        rows,
-        notes: vec![format!(
-            "Direct boot by QEMU, static address; host's clock from the line 'Linux version', guest's clock for \
-             the steps. The ramdisk has {:.1} MB, the bare one {} bytes.",
-            size(artifacts::ramdisk()?)? as f64 / 1e6,
-            bare_init::ramdisk().len()
-        )],
+        columns: columns.map(str::to_owned).into(),
+        rows: rows.collect(),
+        notes: vec![
+            format!(
+                "Direct boot by QEMU, static address; host's clock from the line 'Linux version', guest's clock for \
+                 the steps. The set vm has the cloud kernel and a ramdisk of {:.1} MB, the set server the generic \
+                 kernel and {:.1} MB; the bare ramdisk has {} bytes.",
+                vm.megabytes()?,
+                server.megabytes()?,
+                bare_init::ramdisk().len()
+            ),
+            machine()?,
+        ],
     })
 }
 
-async fn bare_run(lab: &Lab) -> Result<Duration> {
+async fn bare_run(lab: &Lab, kernel: &Path) -> Result<Duration> {
     let mut site = Plan::default().site(lab).await?;
     site.machine.processors = PROCESSORS;
     let ramdisk = lab.path("bare.img");
     std::fs::write(&ramdisk, bare_init::ramdisk())?;
     site.machine.boot = Boot::Direct {
-        kernel: artifacts::kernel()?,
+        kernel: kernel.to_owned(),
         ramdisk,
         // /init ends in a kernel panic, and `panic=-1` makes the panic end the machine.
         arguments: format!("{} panic=-1", Plan::default().kernel_arguments()),
@@ -105,9 +177,14 @@ async fn bare_run(lab: &Lab) -> Result<Duration> {
     Ok(init.saturating_sub(kernel))
 }
 
-async fn our_run(lab: &Lab) -> Result<Run> {
+async fn our_run(lab: &Lab, kernel: &Path, ramdisk: &Path) -> Result<Run> {
     let mut site = Plan::default().site(lab).await?;
     site.machine.processors = PROCESSORS;
+    site.machine.boot = Boot::Direct {
+        kernel: kernel.to_owned(),
+        ramdisk: ramdisk.to_owned(),
+        arguments: Plan::default().kernel_arguments(),
+    };
     site.script.hold = true;
     let _services = site.serve(lab).await?;
     let guest = site.power_on(lab).await?;

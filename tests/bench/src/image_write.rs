@@ -1,8 +1,6 @@
 //! Measures writing an image from a URL to a disk: whole runs of the agent and of
 //! comparable programs, in turns.
 
-use std::fs;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -15,7 +13,7 @@ use super::image_results::{BREAKS, Case, Measured, Results, memory_mib};
 use super::measured::{self, Usage};
 use super::ram_disk::RamDisk;
 use super::writers::{Bench, Target, Writer};
-use super::{Quantity, Row, Table, stages};
+use super::{Quantity, Row, Table, machine, stages};
 
 #[rustfmt::skip]
 const CASES: [Case; 24] = {
@@ -196,21 +194,4 @@ fn table(results: &Results, runs: usize) -> Result<Table> {
 
 fn column(measured: &Measured, value: fn(&Usage) -> Duration) -> Vec<Duration> {
     measured.runs.iter().map(value).collect()
-}
-
-/// Date, processors and load of the measurement.
-fn machine() -> Result<String> {
-    let info = fs::read_to_string("/proc/cpuinfo")?;
-    let model = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name\t: "));
-    let load = fs::read_to_string("/proc/loadavg")?;
-    let date = Command::new("date").arg("+%F").output()?;
-    Ok(format!(
-        "({}, {} of {}, load {} at the end.)",
-        String::from_utf8_lossy(&date.stdout).trim(),
-        thread::available_parallelism()?,
-        model.unwrap_or("unknown processors"),
-        load.split(' ').next().unwrap_or_default(),
-    ))
 }

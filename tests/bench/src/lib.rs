@@ -8,6 +8,8 @@
 
 mod bare_init;
 pub mod boot;
+mod builder;
+mod dracut;
 mod file_server;
 mod goals;
 mod image;
@@ -18,12 +20,16 @@ mod iso_server;
 mod many_clients;
 mod measured;
 mod ram_disk;
+pub mod ramdisk_build;
+mod ramdisk_tables;
 mod stages;
 mod writers;
 
-use std::fmt;
+use std::process::Command;
 use std::time::Duration;
+use std::{fmt, fs, thread};
 
+use anyhow::Result;
 use serde::Serialize;
 
 /// A result of `make bench`. Printed as Markdown for docs/benchmarks.md.
@@ -76,9 +82,6 @@ impl Quantity {
 }
 
 impl Row {
-    /// The columns of [`Row::seconds`].
-    pub const SPREAD: [&'static str; 4] = ["seconds", "median", "least", "most"];
-
     /// A row with the median, least and greatest of these times.
     #[must_use]
     pub fn seconds(name: &str, values: &[Duration]) -> Row {
@@ -127,6 +130,23 @@ impl fmt::Display for Table {
     }
 }
 
+/// Date, processors and load of the measurement.
+fn machine() -> Result<String> {
+    let info = fs::read_to_string("/proc/cpuinfo")?;
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name\t: "));
+    let load = fs::read_to_string("/proc/loadavg")?;
+    let date = Command::new("date").arg("+%F").output()?;
+    Ok(format!(
+        "({}, {} of {}, load {} at the end.)",
+        String::from_utf8_lossy(&date.stdout).trim(),
+        thread::available_parallelism()?,
+        model.unwrap_or("unknown processors"),
+        load.split(' ').next().unwrap_or_default(),
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,7 +168,9 @@ mod tests {
         let spans = [3, 1, 2].map(Duration::from_secs);
         let table = Table {
             title: "Title".into(),
-            columns: Row::SPREAD.map(str::to_owned).into(),
+            columns: ["seconds", "median", "least", "most"]
+                .map(str::to_owned)
+                .into(),
             rows: vec![Row::seconds("all of it", &spans)],
             notes: vec!["A note.".into()],
         };

@@ -2,7 +2,7 @@
 //! memory and the bytes that it wrote to block devices.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::thread::sleep;
@@ -16,8 +16,11 @@ use nix::unistd::Pid;
 /// Interval for sampling a running program. Peak memory only rises, so only a rise
 /// in the last interval can be missed.
 const LOOK: Duration = Duration::from_millis(10);
-/// A program that takes longer is considered hung.
-const LIMIT: Duration = Duration::from_secs(600);
+/// A program that takes longer is considered hung. Next to other work, dracut with
+/// zstd -19 takes more than eight minutes on two processors.
+const LIMIT: Duration = Duration::from_secs(1800);
+/// The number of lines that an error quotes of what a program reported.
+const QUOTED: usize = 10;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Usage {
@@ -135,6 +138,25 @@ pub(super) fn run(command: &mut Command) -> Result<Usage> {
     wait(vec![child], &before).with_context(|| format!("{command:?}"))
 }
 
+/// Runs one program with its output in files of `folder`, and returns what it printed
+/// on standard output.
+///
+/// # Errors
+/// If it fails or hangs. The error quotes the end of its standard error.
+pub(super) fn run_captured(command: &mut Command, folder: &Path) -> Result<(Usage, String)> {
+    let [printed, reported] = ["stdout", "stderr"].map(|name| folder.join(name));
+    command.stdout(File::create(&printed)?);
+    command.stderr(File::create(&reported)?);
+    let usage = run(command).with_context(|| {
+        let reported = fs::read(&reported).unwrap_or_default();
+        let reported = String::from_utf8_lossy(&reported);
+        let lines: Vec<&str> = reported.lines().collect();
+        let skipped = lines.len().saturating_sub(QUOTED);
+        format!("it reported at its end:\n{}", lines[skipped..].join("\n"))
+    })?;
+    Ok((usage, fs::read_to_string(printed)?))
+}
+
 /// Processor time of all child processes that have ended, and of their children.
 fn children_cpu() -> Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
@@ -235,5 +257,19 @@ mod tests {
         assert!(usage.memory > 30_000_000, "{usage:?}");
         assert_eq!(usage.written, 0);
         assert!(run(&mut Command::new("false")).is_err());
+    }
+
+    #[test]
+    fn output_is_returned_and_an_error_quotes_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let captured = |script: &str| {
+            let mut command = Command::new("bash");
+            run_captured(command.args(["-c", script]), folder.path())
+        };
+        let (_, printed) = captured("echo result; echo progress >&2").unwrap();
+        assert_eq!(printed, "result\n");
+        let error = captured("seq 20 >&2; false").unwrap_err().to_string();
+        assert!(error.contains(":\n11\n12\n"), "{error}");
+        assert!(error.ends_with("\n20"), "{error}");
     }
 }

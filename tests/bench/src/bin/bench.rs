@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use landfall_bench::{Table, boot, image_service, image_write};
+use landfall_bench::{Table, boot, image_service, image_write, ramdisk_build};
 
 /// Measures, and prints medians.
 #[derive(Parser)]
@@ -30,6 +30,8 @@ enum Subject {
     Image,
     /// The image service compared with nginx, and customized ISOs
     Service,
+    /// Ramdisks and ISOs, compared with ramdisks of dracut
+    Build,
 }
 
 impl Subject {
@@ -38,6 +40,7 @@ impl Subject {
             Self::Boot => Ok(vec![boot::table(runs)?]),
             Self::Image => image_write::tables(runs),
             Self::Service => image_service::tables(runs),
+            Self::Build => ramdisk_build::tables(runs),
         }
     }
 }
