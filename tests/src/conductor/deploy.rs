@@ -150,6 +150,7 @@ async fn read_steps(shared: &Shared, agent: &AgentClient) -> Result<Value> {
         .as_object()
         .with_context(|| format!("expected {key} by manager, found {}", command.result))?;
     let wanted = shared.script.method.step_name();
+    let interface = shared.script.method.step_interface();
     let offered: Vec<&Value> = managers
         .values()
         .filter_map(Value::as_array)
@@ -167,8 +168,8 @@ async fn read_steps(shared: &Shared, agent: &AgentClient) -> Result<Value> {
     ensure!(
         offered
             .iter()
-            .any(|step| step["step"] == wanted && step["interface"] == "deploy"),
-        "the agent does not offer the {operation} step {wanted}"
+            .any(|step| step["step"] == wanted && step["interface"] == interface),
+        "the agent does not offer the {operation} step {wanted} of the interface {interface}"
     );
     let versions = command.result["hardware_manager_version"].clone();
     ensure!(

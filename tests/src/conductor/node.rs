@@ -117,7 +117,8 @@ pub(super) fn step(script: &Script) -> Value {
             json!({"interface": "deploy", "step": name, "priority": 80, "args": {}})
         }
         Method::Clean { step } => {
-            json!({"interface": "deploy", "step": step, "priority": 10, "args": {},
+            let interface = script.method.step_interface();
+            json!({"interface": interface, "step": step, "priority": 10, "args": {},
                 "requires_ramdisk": true})
         }
         Method::WriteImage { config_drive } => {

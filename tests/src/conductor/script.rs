@@ -82,6 +82,14 @@ impl Method {
         }
     }
 
+    /// The interface of the driver that has the step.
+    pub(super) fn step_interface(&self) -> &'static str {
+        match self.step_name() {
+            "create_configuration" | "delete_configuration" => "raid",
+            _ => "deploy",
+        }
+    }
+
     /// The operation's name in the names of commands and members.
     pub(super) fn operation(&self) -> &'static str {
         match self {
