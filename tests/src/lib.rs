@@ -35,6 +35,7 @@ mod module_sets;
 pub mod old_disk;
 pub mod peer;
 pub mod program;
+pub mod signed_loaders;
 pub mod site;
 pub mod syslog_server;
 pub mod timeline;
