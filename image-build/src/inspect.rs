@@ -113,7 +113,10 @@ pub(crate) fn inspect(path: &Path) -> Result<Inspection> {
     let sha256 = digest_writer::sha256(&bytes);
     let size = bytes.len() as u64;
     if bytes.is_empty() {
-        bail!("{} is empty, expected a ramdisk, an ISO or a UKI", path.display());
+        bail!(
+            "{} is empty, expected a ramdisk, an ISO or a UKI",
+            path.display()
+        );
     }
     let (uki, ramdisk_bytes) = match uki::read(&bytes) {
         Some((content, ramdisk)) => (Some(content), ramdisk),

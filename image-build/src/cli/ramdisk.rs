@@ -152,7 +152,7 @@ impl RamdiskArguments {
         if let Some(directory) = &self.cache_dir {
             ensure!(
                 build::can_cache_in(directory),
-                "--cache-dir {}: expected a directory of your own that only you can write, found one of another owner, or writable for others -- make another directory, or use --no-cache",
+                "--cache-dir {}: expected a directory of your own that only you can write, found a file, a directory of another owner, or one that others can write -- make another directory, or use --no-cache",
                 directory.display()
             );
             return Ok(Some(directory.clone()));

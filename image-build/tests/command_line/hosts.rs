@@ -88,7 +88,7 @@ fn one_host_of_many_is_shown() {
     assert_eq!(json["host"], all[2]);
 
     let told = fixture.fails(&["inspect", "--host", "node4", "hosts.img"]);
-    let expected = "cannot show one host of hosts.img: expected the name or a MAC address of a host in it (3 hosts), found \"node4\" -- ";
+    let expected = "cannot show one host of hosts.img: expected the name or a MAC address of a host in the file (3 hosts), found \"node4\" -- ";
     assert!(told.contains(expected), "{told}");
     let both = ["inspect", "--host", "node1", "--extract", "x", "hosts.img"];
     assert_eq!(fixture.run(&both).status.code(), Some(2));

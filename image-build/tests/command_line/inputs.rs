@@ -30,7 +30,7 @@ fn inputs_are_checked_before_any_work() {
         ),
         (
             &["pxe", "--agent", "agent", "--cache-dir", "broken.deb"],
-            "--cache-dir broken.deb: expected a directory of your own that only you can write, found another",
+            "--cache-dir broken.deb: expected a directory of your own that only you can write, found a file, ",
         ),
         (
             &["pxe", "--agent", "agent", "--coreos-image-url", "rhcos.raw"],

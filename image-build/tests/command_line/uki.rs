@@ -75,7 +75,7 @@ fn what_no_firmware_could_start_is_refused() {
     let fails = |stub: &str| fixture.fails(&[&build[..], &["--stub", stub]].concat());
     assert_eq!(
         fails(STUB),
-        "landfall-image: FAILED kernel 6.1-test: expected one with an EFI stub, found none: UEFI hosts cannot start it"
+        "landfall-image: FAILED kernel 6.1-test: expected one with an EFI stub, found none: UEFI hosts cannot start it -- use a kernel with CONFIG_EFI_STUB, as distributions have it"
     );
     with_efi_stub(&fixture);
     assert_eq!(

@@ -99,8 +99,7 @@ pub(super) fn require_firmware(missing: &[MissingFirmware]) -> Result<(), BuildE
 pub(super) fn firmware_warnings(missing: &[MissingFirmware]) -> Vec<String> {
     let mut warnings: Vec<String> = missing.iter().map(ToString::to_string).collect();
     if missing.iter().any(|missing| missing.package.is_some()) {
-        let advice =
-            "firmware: the ramdisk lacks files that Debian packages have -- install the packages that your hosts need, and pass --firmware debian";
+        let advice = "firmware: the ramdisk lacks files that Debian packages have -- install the packages that your hosts need, and pass --firmware debian";
         warnings.push(advice.to_owned());
     }
     warnings
