@@ -9,6 +9,7 @@ use anyhow::{Context as _, ensure};
 use landfall_tests::artifacts::Packing;
 use landfall_tests::conductor::script::Finish;
 use landfall_tests::installation::{deploy_and_boot, install};
+use landfall_tests::ramdisk_parts::Kernel;
 use landfall_tests::site::{Deploy, Network, Plan, Way};
 use landfall_tests::vm::{Bus, Firmware};
 
@@ -40,6 +41,7 @@ ways! {
     image_on_the_iso: Plan {
         firmware: Firmware::Uefi,
         way: Way::Iso,
+        kernel: Kernel::Generic,
         network: Network::StaticV4,
         packing: Packing::Gz,
         deploy: Deploy::InstallCoreos,
@@ -158,6 +160,7 @@ fn image_on_the_stick() {
         let plan = Plan {
             firmware: Firmware::Uefi,
             way: Way::UsbStick,
+            kernel: Kernel::Generic,
             network: Network::StaticV4,
             packing: Packing::Zst,
             deploy: Deploy::InstallCoreos,

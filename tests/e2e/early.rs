@@ -1,7 +1,6 @@
 //! Tests init's part of the boot: drivers, consoles, the power button, the
 //! watchdog.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -9,9 +8,10 @@ use landfall_tests::conductor::{LookupFault, TERMINAL_SEQUENCES};
 use landfall_tests::installation::{BOOT, DEPLOYMENT};
 use landfall_tests::journal::{Event, Source};
 use landfall_tests::lab::Lab;
+use landfall_tests::ramdisk_parts::Kernel;
 use landfall_tests::site::{Network, Plan, Site};
 use landfall_tests::vm::{Boot, Bus, COM2_IS_THE_CONSOLE, Extra};
-use landfall_tests::{artifacts, media, program};
+use landfall_tests::{artifacts, media};
 
 use crate::host_test;
 use crate::image_faults::does_not_boot;
@@ -40,51 +40,17 @@ async fn idle_site(lab: &Lab, plan: &Plan) -> Result<Site> {
     Ok(site)
 }
 
-/// The same with the distribution's generic kernel, which has drivers for real
-/// chips.
-async fn idle_site_on_generic_kernel(lab: &Lab, plan: &Plan) -> Result<Site> {
-    let mut site = idle_site(lab, plan).await?;
-    site.machine.boot = Boot::Direct {
-        kernel: artifacts::generic_kernel()?,
-        ramdisk: artifacts::generic_ramdisk()?,
-        arguments: plan.kernel_arguments(),
-    };
-    Ok(site)
-}
-
 /// A kernel of RHEL: its packages, with modules in .ko.xz and .ko.zst, which the kernel
 /// cannot unpack. The heartbeat shows that init has loaded both kinds.
 #[test]
 #[ignore = "rpmbuild packs a kernel: a minute"]
 fn kernel_from_rpms() {
     host_test("kernel_from_rpms", async |lab| {
-        let packages = lab.path("rpms");
-        let tree = lab.path("from-rpms");
-        let deb = artifacts::kernel_deb()?;
-        let script = artifacts::kernel_rpms_script();
-        let text = |path: &Path| path.display().to_string();
-        program::run(
-            &text(&script),
-            &["--kernel-deb", &text(&deb), "-o", &text(&packages)],
-        )
-        .await?;
-        let rpms = ["core", "modules-core", "modules"]
-            .map(|part| text(&packages.join(format!("kernel-{part}.rpm"))));
-        let agent = text(&artifacts::agent()?);
-        let mut arguments = vec!["pxe", "--agent", &agent, "--compress", "zstd:1"];
-        arguments.push("--kernel-rpm");
-        arguments.extend(rpms.iter().map(String::as_str));
-        let to = text(&tree);
-        arguments.extend(["-o", &to]);
-        program::run(&text(&artifacts::builder()?), &arguments).await?;
-
-        let plan = Plan::default();
-        let mut site = idle_site(lab, &plan).await?;
-        site.machine.boot = Boot::Direct {
-            kernel: tree.join("vmlinuz"),
-            ramdisk: tree.join("initrd.img"),
-            arguments: plan.kernel_arguments(),
+        let plan = Plan {
+            kernel: Kernel::Rpm,
+            ..Plan::default()
         };
+        let site = idle_site(lab, &plan).await?;
         let _services = site.serve(lab).await?;
         let _guest = site.power_on(lab).await?;
         heartbeat(lab).await
@@ -139,7 +105,7 @@ fn power_button_while_writing() {
 fn too_little_memory() {
     host_test("too_little_memory", async |lab| {
         let plan = Plan::default();
-        let mut site = idle_site_on_generic_kernel(lab, &plan).await?;
+        let mut site = idle_site(lab, &plan).await?;
         site.machine.boot = Boot::Direct {
             kernel: artifacts::generic_kernel()?,
             ramdisk: media::server_ramdisk(lab).await?,
@@ -268,11 +234,12 @@ fn console_of_the_firmware() {
 fn usb_disk_is_in_the_inventory() {
     host_test("usb_disk_is_in_the_inventory", async |lab| {
         let plan = Plan {
+            kernel: Kernel::Generic,
             bus: Bus::Nvme,
             network: Network::StaticV4,
             ..Plan::default()
         };
-        let mut site = idle_site_on_generic_kernel(lab, &plan).await?;
+        let mut site = idle_site(lab, &plan).await?;
         let stick = lab.path("usb.raw");
         std::fs::File::create(&stick)?.set_len(8 << 30)?;
         site.machine.extras = vec![Extra::UsbDisk(stick)];
@@ -332,10 +299,11 @@ fn no_disk_is_the_last_line() {
 fn running_watchdog_is_fed_until_init_dies() {
     host_test("running_watchdog_is_fed_until_init_dies", async |lab| {
         let plan = Plan {
+            kernel: Kernel::Generic,
             more_arguments: "sysrq_always_enabled",
             ..Plan::default()
         };
-        let mut site = idle_site_on_generic_kernel(lab, &plan).await?;
+        let mut site = idle_site(lab, &plan).await?;
         site.machine.extras = vec![Extra::RunningWatchdog];
         let _services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;

@@ -36,6 +36,7 @@ pub mod old_disk;
 pub mod peer;
 pub mod program;
 pub mod signed_loaders;
+pub mod ramdisk_parts;
 pub mod site;
 pub mod syslog_server;
 pub mod timeline;

@@ -12,15 +12,15 @@ use crate::artifacts;
 use crate::image_server::{Behaviour, ServedFile};
 use crate::lab::Lab;
 use crate::program;
+use crate::ramdisk_parts::{Kernel, ModuleSet};
 
 /// Builder arguments that all media need.
-fn inputs(kernel_deb: &Path, kernel_arguments: &str) -> Result<Vec<String>> {
+async fn inputs(lab: &Lab, kernel: Kernel, kernel_arguments: &str) -> Result<Vec<String>> {
     let mut list = vec![
         "--agent".to_owned(),
         artifacts::agent()?.display().to_string(),
-        "--kernel-deb".to_owned(),
-        kernel_deb.display().to_string(),
     ];
+    list.extend(kernel.options(lab).await?);
     for argument in kernel_arguments.split(' ') {
         list.extend(["--karg".to_owned(), argument.to_owned()]);
     }
@@ -28,14 +28,15 @@ fn inputs(kernel_deb: &Path, kernel_arguments: &str) -> Result<Vec<String>> {
 }
 
 async fn build(
+    lab: &Lab,
     what: &str,
-    kernel_deb: &Path,
+    kernel: Kernel,
     kernel_arguments: &str,
     options: &[String],
     to: &Path,
 ) -> Result<()> {
     let builder = artifacts::builder()?.display().to_string();
-    let mut inputs = inputs(kernel_deb, kernel_arguments)?;
+    let mut inputs = inputs(lab, kernel, kernel_arguments).await?;
     inputs.extend(artifacts::arch_options());
     inputs.extend_from_slice(options);
     let to = to.display().to_string();
@@ -49,14 +50,12 @@ async fn build(
 /// A ramdisk built with these options. An archive with `files` (path and content),
 /// all executable, is appended to it.
 pub async fn ramdisk(lab: &Lab, options: &[String], files: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
-    ramdisk_of(lab, &artifacts::kernel_deb()?, options, files).await
+    ramdisk_of(lab, Kernel::Cloud, options, files).await
 }
 
 /// A ramdisk with the drivers of servers, for [`artifacts::generic_kernel`].
 pub async fn server_ramdisk(lab: &Lab) -> Result<PathBuf> {
-    // The cards that QEMU emulates need no firmware.
-    let options = ["--module-set", "server", "--allow-missing-firmware"].map(str::to_owned);
-    ramdisk_of(lab, &artifacts::generic_kernel_deb()?, &options, &[]).await
+    ramdisk_of(lab, Kernel::Generic, &ModuleSet::Server.options(), &[]).await
 }
 
 /// This ramdisk of a live system, with the `config.ign` of `folder` as a second archive, as in
@@ -80,7 +79,7 @@ pub async fn with_config(lab: &Lab, system: &Path, folder: &Path) -> Result<Path
 
 async fn ramdisk_of(
     lab: &Lab,
-    kernel: &Path,
+    kernel: Kernel,
     options: &[String],
     files: &[(&str, Vec<u8>)],
 ) -> Result<PathBuf> {
@@ -88,8 +87,9 @@ async fn ramdisk_of(
     let builder = artifacts::builder()?.display().to_string();
     let to = path.display().to_string();
     let agent = artifacts::agent()?.display().to_string();
-    let kernel = kernel.display().to_string();
-    let mut arguments = vec!["initramfs", "--agent", &agent, "--kernel-deb", &kernel];
+    let kernel = kernel.options(lab).await?;
+    let mut arguments = vec!["initramfs", "--agent", &agent];
+    arguments.extend(kernel.iter().map(String::as_str));
     // Compress fast, because these tests are not about the size.
     arguments.extend(["--compress", "zstd:1", "-o", &to]);
     arguments.extend(options.iter().map(String::as_str));
@@ -116,24 +116,21 @@ pub async fn append_archive(lab: &Lab, files: &[(&str, Vec<u8>)], to: &Path) -> 
     Ok(())
 }
 
-/// Builds an ISO. `options` are further options of the builder.
+/// Builds an ISO with the kernel of most tests. `options` are further options of the
+/// builder.
 pub async fn iso(lab: &Lab, kernel_arguments: &str, options: &[String]) -> Result<PathBuf> {
-    let path = lab.path("agent.iso");
-    let kernel = artifacts::kernel_deb()?;
-    build("iso", &kernel, kernel_arguments, options, &path).await?;
-    Ok(path)
+    iso_of(lab, Kernel::Cloud, kernel_arguments, options).await
 }
 
-/// Like [`iso`], with the generic kernel. It has drivers for the drive that
-/// contains the ISO; the cloud flavour lacks them.
-pub async fn iso_that_sees_itself(
+/// Like [`iso`], with this kernel.
+pub async fn iso_of(
     lab: &Lab,
+    kernel: Kernel,
     kernel_arguments: &str,
     options: &[String],
 ) -> Result<PathBuf> {
     let path = lab.path("agent.iso");
-    let kernel = artifacts::generic_kernel_deb()?;
-    build("iso", &kernel, kernel_arguments, options, &path).await?;
+    build(lab, "iso", kernel, kernel_arguments, options, &path).await?;
     Ok(path)
 }
 
@@ -141,12 +138,12 @@ pub async fn iso_that_sees_itself(
 /// ramdisk come from the same server as the boot loader.
 pub async fn network_tree(
     lab: &Lab,
+    kernel: Kernel,
     kernel_arguments: &str,
     options: &[String],
 ) -> Result<PathBuf> {
     let path = lab.path("pxe");
-    let kernel = artifacts::kernel_deb()?;
-    build("pxe", &kernel, kernel_arguments, options, &path).await?;
+    build(lab, "pxe", kernel, kernel_arguments, options, &path).await?;
     Ok(path)
 }
 
@@ -154,12 +151,16 @@ pub async fn network_tree(
 pub const UKI: &str = "landfall.efi";
 
 /// A folder that contains only the single EFI file with these kernel arguments.
-pub async fn uki_folder(lab: &Lab, kernel_arguments: &str, options: &[String]) -> Result<PathBuf> {
+pub async fn uki_folder(
+    lab: &Lab,
+    kernel: Kernel,
+    kernel_arguments: &str,
+    options: &[String],
+) -> Result<PathBuf> {
     let folder = lab.path("uki");
     std::fs::create_dir(&folder)?;
-    let kernel = artifacts::kernel_deb()?;
     let path = folder.join(UKI);
-    build("uki", &kernel, kernel_arguments, options, &path).await?;
+    build(lab, "uki", kernel, kernel_arguments, options, &path).await?;
     Ok(folder)
 }
 

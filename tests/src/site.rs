@@ -24,6 +24,7 @@ use crate::ignition::Proof;
 use crate::image_server::{self, Behaviour, ImageServer, ServedFile};
 use crate::lab::{Family, GUEST_V4, GUEST_V6, HOST_V4, HOST_V6, Lab};
 use crate::old_disk::OldDisk;
+use crate::ramdisk_parts::{Kernel, ModuleSet};
 use crate::vm::{Boot, Bus, Disk, Firmware, Guest, Machine};
 
 pub use crate::lab::MAC;
@@ -92,6 +93,10 @@ pub struct Plan {
     pub firmware: Firmware,
     /// Boot method.
     pub way: Way,
+    /// The kernel of the ramdisk.
+    pub kernel: Kernel,
+    /// The drivers of the ramdisk.
+    pub module_set: ModuleSet,
     /// Source of the address.
     pub network: Network,
     /// Compression of the image.
@@ -111,7 +116,8 @@ pub struct Plan {
     pub unattended: Option<String>,
     /// With [`Network::Dhcp`]: seconds until the lease is renewed (T1).
     pub renew_seconds: Option<u32>,
-    /// The image is on the ISO: no server has it, and the node names no image.
+    /// The image is on the ISO: no server has it, and the node names no image. Needs
+    /// [`Kernel::Generic`], which has drivers for the drive that contains the ISO.
     pub image_on_medium: bool,
     /// With [`Way::Pxe`]: GRUB fetches kernel and ramdisk over HTTP.
     pub grub_over_http: bool,
@@ -122,6 +128,8 @@ impl Default for Plan {
         Self {
             firmware: Firmware::Bios,
             way: Way::Direct,
+            kernel: Kernel::Cloud,
+            module_set: ModuleSet::Vm,
             network: Network::StaticV4,
             packing: Packing::Gz,
             deploy: Deploy::InstallCoreos,

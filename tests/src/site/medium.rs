@@ -9,6 +9,7 @@ use super::{Network, Plan, STICK_MIB, Way};
 use crate::dhcp_server::{NetworkBoot, TftpFile};
 use crate::image_server::{self, ServedFile};
 use crate::lab::{Family, Lab};
+use crate::ramdisk_parts::{Kernel, ModuleSet};
 use crate::vm::{Boot, Firmware};
 use crate::{artifacts, embedded_hosts, folder_server, media};
 
@@ -29,6 +30,11 @@ impl Plan {
             Network::AgentConfig => embedded_hosts::agent_config(lab)?,
             _ => Vec::new(),
         };
+        options.extend(self.module_set.options());
+        if self.module_set == ModuleSet::Server {
+            // With the default the drivers of servers take minutes to pack.
+            options.extend(["--compress", "zstd:1"].map(str::to_owned));
+        }
         if self.image_on_medium {
             options.extend([
                 "--coreos-image".to_owned(),
@@ -38,14 +44,10 @@ impl Plan {
             ]);
         }
         let boot = match self.way {
-            Way::Direct => Boot::Direct {
-                kernel: artifacts::kernel()?,
-                ramdisk: artifacts::ramdisk()?,
-                arguments,
-            },
-            Way::Iso => Boot::Iso(self.iso(lab, &arguments, &options).await?),
+            Way::Direct => self.direct(lab, arguments, &options).await?,
+            Way::Iso => Boot::Iso(media::iso_of(lab, self.kernel, &arguments, &options).await?),
             Way::UsbStick => {
-                let stick = self.iso(lab, &arguments, &options).await?;
+                let stick = media::iso_of(lab, self.kernel, &arguments, &options).await?;
                 // Real sticks are larger than the ISO written to them.
                 let file = std::fs::OpenOptions::new().write(true).open(&stick)?;
                 file.set_len(STICK_MIB << 20)?;
@@ -53,11 +55,11 @@ impl Plan {
             }
             Way::Http => return self.http_medium(lab, &arguments, &options).await,
             Way::Uki => {
-                let folder = media::uki_folder(lab, &arguments, &options).await?;
+                let folder = media::uki_folder(lab, self.kernel, &arguments, &options).await?;
                 return Ok(by_http(folder, media::UKI));
             }
             Way::HttpIso => {
-                let iso = self.iso(lab, &arguments, &options).await?;
+                let iso = media::iso_of(lab, self.kernel, &arguments, &options).await?;
                 let (Some(folder), Some(file)) = (iso.parent(), iso.file_name()) else {
                     bail!("{} is in no folder", iso.display());
                 };
@@ -76,18 +78,30 @@ impl Plan {
         })
     }
 
-    async fn iso(&self, lab: &Lab, arguments: &str, options: &[String]) -> Result<PathBuf> {
-        if self.image_on_medium {
-            media::iso_that_sees_itself(lab, arguments, options).await
-        } else {
-            media::iso(lab, arguments, options).await
-        }
+    /// Ready-made kernel and ramdisk if `make build` has them, otherwise those of a network
+    /// tree.
+    async fn direct(&self, lab: &Lab, arguments: String, options: &[String]) -> Result<Boot> {
+        let (kernel, ramdisk) = match (self.kernel, self.module_set) {
+            (Kernel::Cloud, ModuleSet::Vm) => (artifacts::kernel()?, artifacts::ramdisk()?),
+            (Kernel::Generic, ModuleSet::Vm) => {
+                (artifacts::generic_kernel()?, artifacts::generic_ramdisk()?)
+            }
+            _ => {
+                let tree = media::network_tree(lab, self.kernel, &arguments, options).await?;
+                (tree.join("vmlinuz"), tree.join("initrd.img"))
+            }
+        };
+        Ok(Boot::Direct {
+            kernel,
+            ramdisk,
+            arguments,
+        })
     }
 
     async fn http_medium(&self, lab: &Lab, arguments: &str, options: &[String]) -> Result<Medium> {
         let base = Family::V4.url(folder_server::PORT);
         let options = [options, &["--base-url".to_owned(), base]].concat();
-        let root = media::network_tree(lab, arguments, &options).await?;
+        let root = media::network_tree(lab, self.kernel, arguments, &options).await?;
         Ok(by_http(root, media::HTTP_LOADER))
     }
 
@@ -103,7 +117,7 @@ impl Plan {
         if self.grub_over_http {
             options.extend(["--base-url".to_owned(), base.clone()]);
         }
-        let root = media::network_tree(lab, arguments, &options).await?;
+        let root = media::network_tree(lab, self.kernel, arguments, &options).await?;
         let files = media::served(&root)?;
         let script = Some(format!("{base}/boot.ipxe"));
         let (boot, network_boot) = match (self.way, self.firmware) {
