@@ -46,7 +46,7 @@ RELEASE_NAMES ?= centos9-master debian-master
 # tests boot no card that needs it. A release for servers: "--module-set server --firmware debian".
 RELEASE_OPTIONS ?= --module-set server --allow-missing-firmware
 
-.PHONY: help setup setup-build setup-demo setup-lab demo-image build aarch64 live-agent live-system container-host image peer peers dracut installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-slow-clients test-coreos-media test-e2e test-e2e-all test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz fuzz-minimise nm-oracle nmstate-oracle docs book lint clean
+.PHONY: help setup setup-build setup-demo setup-lab demo-image build aarch64 live-agent live-system container-host image peer peers dracut installers ironic kube-apiserver rescue release demo lab bench endurance test test-all test-unit test-slow-clients test-coreos-media test-e2e test-e2e-all test-hardware test-ironic-gates test-ironic test-conductors test-controller test-fresh test-release fuzz fuzz-minimise nm-oracle nmstate-oracle docs book lint clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,7 @@ help: ## Show this help
 	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi; lab takes them, too)'
 	@echo '  make demo ARCH=aarch64                      (default: x86_64; UEFI only)'
 	@echo '  make test-e2e TEST=NAME                     (default: all; tests/e2e)'
+	@echo '  make test-hardware TEST=NAME                (default: all; tests/hardware/matrix.txt)'
 	@echo '  make test-ironic SCENARIO=NAME              (default: all; tests/ironic/tests/scenarios.rs)'
 	@echo '  make bench RUNS=N                           (default: 5)'
 	@echo '  make endurance AGENTS=N                     (default: 50; at most 240)'
@@ -182,7 +183,7 @@ endurance: setup ironic ## Many agents under the real Ironic, with all its troub
 
 test: test-unit test-e2e test-ironic-gates ## The tests that every change must pass
 
-test-all: test-unit test-slow-clients fuzz nm-oracle test-coreos-media test-controller test-e2e-all test-ironic test-conductors test-release test-fresh ## Every test
+test-all: test-unit test-slow-clients fuzz nm-oracle test-coreos-media test-controller test-e2e-all test-hardware test-ironic test-conductors test-release test-fresh ## Every test
 
 # The tests of D-Bus in a call of their own: in $(tests), cargo would turn the feature on
 # for the agent as well, and the tests of agent/tests would run another program than the
@@ -200,6 +201,10 @@ test-e2e: setup live-agent build live-system image peer ## Virtual hosts through
 
 test-e2e-all: setup live-agent build live-system container-host release image peer installers ## Also the long tests, and those that resemble another one
 	RUST_TEST_THREADS=$(guests) cargo test $(tests) --test e2e -- --include-ignored $(TEST)
+
+# The harness of these tests does not know RUST_TEST_THREADS.
+test-hardware: setup build image ## The machines that QEMU can make: firmware, ways to boot, kernels, controllers, NICs
+	cargo test $(tests) --test hardware -- --test-threads $(guests) $(TEST)
 
 test-ironic-gates: setup build image ironic ## Two scenarios under the real Ironic
 	cargo test $(tests) --test ironic
@@ -281,7 +286,7 @@ lint: ## Formatting, clippy, licences of the crates
 	cargo metadata --locked --manifest-path tests/fuzz/Cargo.toml --format-version 1 > /dev/null
 	cargo clippy --workspace --all-targets --features landfall-agent/live-system,landfall-image/controller -- -D warnings
 	cargo clippy --workspace --features landfall-agent/live-system,landfall-image/controller \
-	  --test e2e --test ironic --test controller --test release -- -D warnings
+	  --test e2e --test hardware --test ironic --test controller --test release -- -D warnings
 	cargo clippy $(tests) -- -D warnings
 	cargo deny --version > /dev/null 2>&1 || cargo install cargo-deny --locked --debug
 	cargo deny check bans licenses sources

@@ -2,39 +2,23 @@
 //! alone, and the kernel is locked down.
 
 use anyhow::Result;
-use landfall_tests::artifacts::Packing;
 use landfall_tests::conductor::script::Finish;
-use landfall_tests::image_server::ServedFile;
-use landfall_tests::installation::{BOOT, deploy_and_boot};
+use landfall_tests::installation::install_with_secure_boot;
 use landfall_tests::lab::Lab;
-use landfall_tests::signed_loaders;
 use landfall_tests::site::{Network, Plan, Way};
-use landfall_tests::vm::{Extra, Firmware};
+use landfall_tests::vm::Firmware;
 
 use crate::host_test;
-
-/// The kernel's line, in security/lockdown/lockdown.c.
-const LOCKED_DOWN: &str = "Kernel is locked down from EFI Secure Boot";
 
 async fn install(lab: &Lab, way: Way, network: Network) -> Result<()> {
     let plan = Plan {
         firmware: Firmware::Uefi,
         way,
         network,
-        packing: Packing::Raw,
         finish: Finish::Reboot,
         ..Plan::default()
     };
-    let mut site = plan.site(lab).await?;
-    site.machine.extras.push(Extra::SecureBoot);
-    let image = signed_loaders::image(lab).await?;
-    site.files[0] = ServedFile::read(Packing::Raw.file_name(), &image)?;
-    site.script.image.hash_algorithm = "sha512";
-    site.script.image.hash = site.files[0].sha512();
-    let services = site.serve(lab).await?;
-    let guest = site.power_on(lab).await?;
-    guest.console(LOCKED_DOWN, BOOT).await?;
-    deploy_and_boot(lab, &plan, &site, &services, guest).await
+    install_with_secure_boot(lab, plan).await
 }
 
 #[test]

@@ -3,13 +3,16 @@
 
 use std::time::Duration;
 
+use crate::artifacts::Packing;
 use crate::conductor::script::Finish;
 use crate::config_drive;
 use crate::ignition::{INSTALLED_SYSTEM_OK, Proof};
+use crate::image_server::ServedFile;
 use crate::journal::{Event, Journal, Mark, Source};
 use crate::lab::Lab;
+use crate::signed_loaders;
 use crate::site::{Deploy, PERMANENT_ARGUMENT, Plan, Services, Site};
-use crate::vm::{Firmware, Guest};
+use crate::vm::{Extra, Firmware, Guest};
 use anyhow::{Result, ensure};
 
 /// The time limit from power on until the conductor has given the agent its
@@ -31,6 +34,24 @@ pub async fn install(lab: &Lab, plan: Plan) -> Result<()> {
     let site = plan.site(lab).await?;
     let services = site.serve(lab).await?;
     let guest = site.power_on(lab).await?;
+    deploy_and_boot(lab, &plan, &site, &services, guest).await
+}
+
+/// Like [`install`], with a firmware that trusts Microsoft's keys alone, and an image with
+/// signed loaders. The kernel must be locked down.
+pub async fn install_with_secure_boot(lab: &Lab, plan: Plan) -> Result<()> {
+    // The kernel's line, in security/lockdown/lockdown.c.
+    const LOCKED_DOWN: &str = "Kernel is locked down from EFI Secure Boot";
+    let packing = Packing::Raw;
+    let plan = Plan { packing, ..plan };
+    let mut site = plan.site(lab).await?;
+    site.machine.extras.push(Extra::SecureBoot);
+    site.files[0] = ServedFile::read(packing.file_name(), &signed_loaders::image(lab).await?)?;
+    site.script.image.hash_algorithm = "sha512";
+    site.script.image.hash = site.files[0].sha512();
+    let services = site.serve(lab).await?;
+    let guest = site.power_on(lab).await?;
+    guest.console(LOCKED_DOWN, BOOT).await?;
     deploy_and_boot(lab, &plan, &site, &services, guest).await
 }
 

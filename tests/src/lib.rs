@@ -23,20 +23,23 @@ mod guest_slots;
 #[cfg(test)]
 mod hardware;
 pub mod host_arguments;
+pub mod host_test;
 pub mod ignition;
 pub mod image_server;
 pub mod installation;
 pub mod installers;
 pub mod journal;
+pub mod known_hardware;
 pub mod lab;
+pub mod matrix;
 pub mod media;
 #[cfg(test)]
 mod module_sets;
 pub mod old_disk;
 pub mod peer;
 pub mod program;
-pub mod signed_loaders;
 pub mod ramdisk_parts;
+pub mod signed_loaders;
 pub mod site;
 pub mod syslog_server;
 pub mod timeline;

@@ -151,6 +151,8 @@ pub enum Extra {
     NicWithFirmware,
     /// The machine's serial number in its SMBIOS. Without it there is none.
     SerialNumber(&'static str),
+    /// An option of QEMU and its value.
+    QemuOption(&'static str, String),
 }
 
 /// The content of an ACPI table SPCR that names COM2 at 115200 bit/s, without the header

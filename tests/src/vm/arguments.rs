@@ -361,6 +361,7 @@ fn extras(machine: &Machine, list: &mut Arguments) {
             Extra::SerialNumber(number) => {
                 list.option("-smbios", format!("type=1,serial={number}"));
             }
+            Extra::QemuOption(option, value) => list.option(option, value),
         }
     }
 }

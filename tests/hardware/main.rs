@@ -1,0 +1,28 @@
+//! Runs the rows of matrix.txt: one test for each.
+//!
+//! The journal of the row NAME is kept in `out/logs/hardware_NAME.log`. A row with a reason
+//! is an ignored test, so that `--ignored` shows whether its reason is still true.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use landfall_tests::host_test;
+use landfall_tests::matrix::{self, Row};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() -> Result<ExitCode> {
+    let arguments = Arguments::from_args();
+    let trials = matrix::rows()?.into_iter().map(trial).collect();
+    Ok(libtest_mimic::run(&arguments, trials).exit_code())
+}
+
+fn trial(row: Row) -> Trial {
+    let cannot_pass = row.reason.is_some();
+    Trial::test(row.name, move || run(&row)).with_ignored_flag(cannot_pass)
+}
+
+fn run(row: &Row) -> Result<(), Failed> {
+    let name = format!("hardware_{}", row.name);
+    let result = host_test::run(&name, async |lab| row.run(lab).await);
+    result.map_err(|error| format!("{error:#}").into())
+}
