@@ -105,7 +105,7 @@ fn row(title: &'static str, line: &'static str) -> Result<Row> {
         ),
     };
     Ok(Row {
-        name: *name,
+        name,
         title,
         cells: cells.to_vec(),
         machine,
