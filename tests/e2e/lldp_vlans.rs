@@ -1,13 +1,15 @@
 //! Tests VLANs that a switch announces by LLDP, with a real lldpd at the other
 //! end.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use landfall_tests::installation::BOOT;
 use landfall_tests::journal::{Event, Source};
-use landfall_tests::lab::{Lab, TAPS};
+use landfall_tests::lab::TAPS;
 use landfall_tests::program;
 use landfall_tests::site::Plan;
 use tokio::process::Child;
@@ -16,15 +18,19 @@ use crate::host_test;
 
 /// Starts lldpd on the host's first tap. It announces two VLANs (IEEE 802.1Q annex
 /// D: two bytes of VLAN ID, the length of the name, the name).
-fn switch(lab: &Lab) -> Result<Child> {
+///
+/// It drops its privileges, and its user must reach the files in `directory`: a home
+/// directory of root, in which the lab may be, is closed to others.
+fn switch(directory: &Path) -> Result<Child> {
     let vlan =
         |value| format!("configure lldp custom-tlv add oui 00,80,c2 subtype 3 oui-info {value}\n");
-    let configuration = lab.path("lldpd.conf");
+    std::fs::set_permissions(directory, Permissions::from_mode(0o755))?;
+    let configuration = directory.join("lldpd.conf");
     let text = vlan("00,64,04,6c,61,62,31") + &vlan("0f,a0,04,6c,61,62,32");
     std::fs::write(&configuration, text + "configure lldp tx-interval 1\n")?;
     program::bound_to_this_thread("lldpd")
         .args(["-d", "-I", TAPS[0], "-S", "landfall-test-switch", "-u"])
-        .arg(lab.path("lldpd.socket"))
+        .arg(directory.join("lldpd.socket"))
         .arg("-O")
         .arg(configuration)
         .stderr(Stdio::null())
@@ -46,7 +52,8 @@ fn vlans_that_a_switch_names() {
         };
         let mut site = plan.site(lab).await?;
         site.script.hold = true;
-        let _switch = switch(lab)?;
+        let directory = tempfile::tempdir()?;
+        let _switch = switch(directory.path())?;
         let services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         lab.journal
