@@ -214,6 +214,8 @@ async fn prefer(
     let (url, redirect) = (&reached.url, reached.redirect_in_words());
     let Some(over) = reached.over else {
         tracing::info!("{what} answers at {url}{redirect}");
+        // Which NIC the kernel took is not known, and the failed ways are out of date.
+        reach.send_if_modified(|reach| !mem::take(&mut reach.ways).is_empty());
         return;
     };
     let way = reach_screen::short(over, &network.borrow(), &reach.borrow());

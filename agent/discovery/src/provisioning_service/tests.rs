@@ -3,8 +3,8 @@ use std::net::TcpListener;
 use std::os::fd::AsRawFd as _;
 use std::thread;
 
-use landfall_http_client::HttpOptions;
 use landfall_http_client::fixtures::{Asked, Certificate, Reply, Server, dead_url, run};
+use landfall_http_client::{Answer, HttpOptions};
 use landfall_network::lab::{Lab, on_a_machine};
 use landfall_network::reach::{Step, StepResult};
 use landfall_network::state::NicState;
@@ -152,6 +152,32 @@ fn a_search_forgets_the_ways_to_another_service() {
         let mut clock = Clock::of_somebody();
         let found = find(&client, &wanted, &mut network, &reach, &mut clock).await;
         found.unwrap();
+        assert!(reach.borrow().ways.is_empty(), "{:?}", reach.borrow());
+    });
+}
+
+/// The first attempt over a NIC can fail before its switch port forwards.
+#[test]
+fn an_answer_by_the_kernels_route_ends_the_failed_ways() {
+    run(async {
+        let (_, mut network) = watch::channel(NetworkState::default());
+        let step = StepResult::failed(Step::Tcp, "no route to host");
+        let (reach, _) = watch::channel(Reach {
+            ways: BTreeMap::from([(1, vec![step])]),
+            ..Reach::default()
+        });
+        let reached = Reached {
+            url: "http://192.0.2.1".to_owned(),
+            answer: Answer {
+                status: 200,
+                date: None,
+                redirect: None,
+                is_plain_http: true,
+                body: String::new(),
+            },
+            over: None,
+        };
+        prefer("the service", &reached, &mut network, &reach).await;
         assert!(reach.borrow().ways.is_empty(), "{:?}", reach.borrow());
     });
 }
