@@ -61,14 +61,17 @@ impl fmt::Display for Reason {
 
 /// Explains why there is no disk or no NIC.
 pub fn why_none(root: &SystemPath, purpose: Purpose) -> Reason {
-    let log: Vec<String> = match root.is_live() {
-        true => kernel_log::records()
-            .into_iter()
-            .map(|said| said.text)
-            .collect(),
-        false => Vec::new(),
-    };
+    let log = log_of(root);
     reason(&devices(root, purpose), &log, purpose)
+}
+
+/// The texts of the kernel's log; none if the root is not that of this machine.
+fn log_of(root: &SystemPath) -> Vec<String> {
+    if !root.is_live() {
+        return Vec::new();
+    }
+    let records = kernel_log::records().into_iter();
+    records.map(|said| said.text).collect()
 }
 
 /// The firmware file that the driver of this NIC requested and did not find, if the

@@ -4,11 +4,10 @@
 use std::fmt;
 
 use landfall_module_index::{INDEX_NAME, Index, LEFT_OUT_NAME, LeftOut};
-use landfall_report::kernel_log;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
-use super::{Purpose, firmware_requests, vendors};
+use super::{Purpose, firmware_requests, log_of, vendors};
 
 /// The bus that a device is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,14 +139,7 @@ impl DriverFault {
 /// All faults of this machine so far. A driver may request its firmware only when the NIC is
 /// switched on.
 pub fn all(root: &SystemPath) -> Vec<DriverFault> {
-    let log: Vec<String> = match root.is_live() {
-        true => kernel_log::records()
-            .into_iter()
-            .map(|said| said.text)
-            .collect(),
-        false => Vec::new(),
-    };
-    with_log(root, &log)
+    with_log(root, &log_of(root))
 }
 
 pub(super) fn with_log(root: &SystemPath, log: &[String]) -> Vec<DriverFault> {
