@@ -38,16 +38,8 @@ impl Sha2 {
 
     pub(super) fn finish(self) -> Box<[u8]> {
         match self {
-            Self::Words32(stream) => {
-                let Chain { words, length, .. } = stream.finish();
-                let bytes = words.iter().flat_map(|word| word.to_be_bytes());
-                bytes.take(length).collect()
-            }
-            Self::Words64(stream) => {
-                let Chain { words, length, .. } = stream.finish();
-                let bytes = words.iter().flat_map(|word| word.to_be_bytes());
-                bytes.take(length).collect()
-            }
+            Self::Words32(stream) => stream.finish(),
+            Self::Words64(stream) => stream.finish(),
         }
     }
 }
@@ -55,6 +47,8 @@ impl Sha2 {
 /// A state to which whole blocks are added.
 pub(super) trait Compress<const BLOCK: usize> {
     fn compress(&mut self, blocks: &[[u8; BLOCK]]);
+
+    fn digest(self) -> Box<[u8]>;
 }
 
 /// The state between two blocks.
@@ -80,11 +74,21 @@ impl Compress<64> for Chain<u32> {
     fn compress(&mut self, blocks: &[[u8; 64]]) {
         self.processor.compress256(&mut self.words, blocks);
     }
+
+    fn digest(self) -> Box<[u8]> {
+        let bytes = self.words.iter().flat_map(|word| word.to_be_bytes());
+        bytes.take(self.length).collect()
+    }
 }
 
 impl Compress<128> for Chain<u64> {
     fn compress(&mut self, blocks: &[[u8; 128]]) {
         self.processor.compress512(&mut self.words, blocks);
+    }
+
+    fn digest(self) -> Box<[u8]> {
+        let bytes = self.words.iter().flat_map(|word| word.to_be_bytes());
+        bytes.take(self.length).collect()
     }
 }
 
@@ -131,8 +135,8 @@ impl<State: Compress<BLOCK>, const BLOCK: usize> Stream<State, BLOCK> {
         self.filled = rest.len();
     }
 
-    /// Adds the padding: one bit, zeros, and the length in bits (FIPS 180-4, 5.1).
-    fn finish(mut self) -> State {
+    /// The digest. Adds the padding: one bit, zeros, and the length in bits (FIPS 180-4, 5.1).
+    fn finish(mut self) -> Box<[u8]> {
         let (_, rest) = self.pending.split_at_mut(self.filled);
         rest.fill(0);
         rest[0] = 0x80;
@@ -144,7 +148,7 @@ impl<State: Compress<BLOCK>, const BLOCK: usize> Stream<State, BLOCK> {
         let field = BLOCK - Self::LENGTH_FIELD;
         self.pending[field..].copy_from_slice(&bits[bits.len() - Self::LENGTH_FIELD..]);
         self.state.compress(slice::from_ref(&self.pending));
-        self.state
+        self.state.digest()
     }
 }
 
@@ -208,11 +212,19 @@ mod tests {
         fn compress(&mut self, blocks: &[[u8; 64]]) {
             compress256(&mut self.0, blocks);
         }
+
+        fn digest(self) -> Box<[u8]> {
+            self.0.iter().flat_map(|word| word.to_be_bytes()).collect()
+        }
     }
 
     impl Compress<128> for OfTheCrate<u64> {
         fn compress(&mut self, blocks: &[[u8; 128]]) {
             compress512(&mut self.0, blocks);
+        }
+
+        fn digest(self) -> Box<[u8]> {
+            self.0.iter().flat_map(|word| word.to_be_bytes()).collect()
         }
     }
 
@@ -227,20 +239,16 @@ mod tests {
                 let mut short = Stream::<_, 64>::new(OfTheCrate(SHA256));
                 short.update(start);
                 short.update(end);
-                let OfTheCrate(words) = short.finish();
-                let found: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
                 assert_eq!(
-                    found,
+                    short.finish()[..],
                     Sha256::digest(message)[..],
                     "{length} bytes, cut at {cut}"
                 );
                 let mut long = Stream::<_, 128>::new(OfTheCrate(SHA512));
                 long.update(start);
                 long.update(end);
-                let OfTheCrate(words) = long.finish();
-                let found: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
                 assert_eq!(
-                    found,
+                    long.finish()[..],
                     Sha512::digest(message)[..],
                     "{length} bytes, cut at {cut}"
                 );
