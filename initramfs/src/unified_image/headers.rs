@@ -18,6 +18,10 @@ const MAX_SECTIONS: usize = 96;
 const MAX_FILE_ALIGNMENT: u32 = 64 << 10;
 const MAX_SECTION_ALIGNMENT: u32 = 2 << 20;
 
+/// The instruction `nop`. systemd's stub for aarch64 has it between the section table and the
+/// first section: the linker script has the headers in an area of code.
+const AARCH64_NOP: [u8; 4] = 0xd503_201f_u32.to_le_bytes();
+
 // Offsets from the signature `PE`, behind which are the file header and the optional header.
 const MACHINE: usize = 4;
 const SECTION_COUNT: usize = 6;
@@ -150,7 +154,7 @@ impl Headers {
         ends.max().unwrap_or_default()
     }
 
-    /// How many entries of the section table are free: zeros up to the end of the headers
+    /// How many entries of the section table are free: padding up to the end of the headers
     /// and the first content.
     pub(super) fn free_entries(&self, image: &[u8]) -> usize {
         let first = self.table + self.sections.len() * SECTION_BYTES;
@@ -161,9 +165,12 @@ impl Headers {
         let limit = contents
             .map(|section| section.file.start)
             .fold(self.header_bytes.min(image.len()), usize::min);
-        let free = image.get(first..limit).unwrap_or_default();
-        let zeros = free.iter().take_while(|&&byte| byte == 0).count();
-        (zeros / SECTION_BYTES).min(MAX_SECTIONS - self.sections.len())
+        let (words, _) = image.get(first..limit).unwrap_or_default().as_chunks::<4>();
+        let is_padding = |word: &&[u8; 4]| {
+            **word == [0; 4] || self.arch == Arch::Aarch64 && **word == AARCH64_NOP
+        };
+        let free = words.iter().take_while(is_padding).count() * 4;
+        (free / SECTION_BYTES).min(MAX_SECTIONS - self.sections.len())
     }
 
     /// Counts `added` more sections in the headers, up to `image_bytes` in memory.

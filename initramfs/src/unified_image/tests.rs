@@ -121,6 +121,24 @@ fn what_is_no_stub_is_refused() {
     assert_eq!(error, expected, "something is behind the table");
 }
 
+/// As Debian 12's linuxaa64.efi.stub.
+#[test]
+fn instructions_that_do_nothing_are_padding_on_aarch64() {
+    let nop = 0xd503_201f_u32.to_le_bytes();
+    let mut image = stub(2);
+    let free = 0x80 + 24 + 240 + SECTION_BYTES..image.len() - 512;
+    for word in image[free].as_chunks_mut::<4>().0 {
+        *word = nop;
+    }
+    let added = [section(".linux", b"kernel")];
+    let error = assemble(&image, &added).unwrap_err();
+    assert!(matches!(error, ImageError::NoRoom { .. }), "{error}");
+    image[0x84..0x86].copy_from_slice(&[0x64, 0xaa]);
+    let image = assemble(&image, &added).unwrap();
+    let names = sections(&image).unwrap();
+    assert_eq!(names.last(), Some(&(".linux".to_owned(), &b"kernel"[..])));
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_read(contents in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..2000), 0..5)) {
