@@ -6,14 +6,14 @@ mod vendors;
 
 use std::fmt;
 
+use faults::Device;
 use landfall_report::kernel_log;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
 pub use faults::{Bus, DriverFault, Lack, MissingFile, Modules, all};
 
-/// The kind of device: the first byte of its PCI class (PCI Code and ID Assignment
-/// Specification, 1.1).
+/// The kind of device, by its PCI class (PCI Code and ID Assignment Specification, 1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     Storage,
@@ -21,10 +21,17 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    fn class(self) -> u32 {
-        match self {
-            Self::Storage => 0x01,
-            Self::Network => 0x02,
+    /// By the class of a PCI device in hexadecimal digits: `020000`.
+    fn of_pci_class(class: &str) -> Option<Self> {
+        match class.get(..2)? {
+            "01" => Some(Self::Storage),
+            "02" => Some(Self::Network),
+            // Fibre Channel and InfiniBand are serial buses in the eyes of PCI.
+            _ => match class.get(..4)? {
+                "0c04" => Some(Self::Storage),
+                "0c06" => Some(Self::Network),
+                _ => None,
+            },
         }
     }
 
@@ -34,14 +41,6 @@ impl Purpose {
             Self::Network => "network card",
         }
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Device {
-    address: String,
-    /// PCI vendor and device ID: `1000:00e5`.
-    id: String,
-    driver: Option<String>,
 }
 
 /// Why a device is missing, and what to do about it.
@@ -86,27 +85,9 @@ pub fn missing_firmware_of(nic: &str) -> Option<String> {
 }
 
 fn devices(root: &SystemPath, purpose: Purpose) -> Vec<Device> {
-    let bus = root.join("sys/bus/pci/devices");
-    let hexadecimal = |path: &SystemPath| {
-        let text = sysfs::text(path)?;
-        u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
-    };
-    sysfs::names(&bus)
-        .into_iter()
-        .filter_map(|address| {
-            let device = bus.join(&address);
-            let class = hexadecimal(&device.join("class"))?;
-            (class >> 16 == purpose.class()).then(|| Device {
-                id: format!(
-                    "{:04x}:{:04x}",
-                    hexadecimal(&device.join("vendor")).unwrap_or_default(),
-                    hexadecimal(&device.join("device")).unwrap_or_default()
-                ),
-                driver: sysfs::link_name(&device.join("driver")),
-                address,
-            })
-        })
-        .collect()
+    let mut devices = faults::pci_devices(root);
+    devices.retain(|device| device.purpose == purpose);
+    devices
 }
 
 fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
@@ -144,7 +125,7 @@ fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
     match purpose {
         Purpose::Storage => Reason {
             cause: format!("{noun} {} reports no disk", drivers.join(", ")),
-            remedy: "check the cables, the backplane, and the controller's mode in the firmware setup (AHCI or HBA instead of RAID or VMD)",
+            remedy: "check the cables, the backplane, the controller's mode in the firmware setup (AHCI or HBA instead of RAID or VMD), and for a SAN its zones and LUNs",
         },
         Purpose::Network => Reason {
             cause: format!("{noun} {} has no interface", drivers.join(", ")),
@@ -242,6 +223,12 @@ mod tests {
             ),
             (
                 pci("0000:01:00.0", "0x010601", driver),
+                Purpose::Storage,
+                "storage controller 0000:01:00.0 (ahci) reports no disk -- check the cables",
+            ),
+            // Fibre Channel: no LUN is assigned to this host.
+            (
+                pci("0000:01:00.0", "0x0c0400", driver),
                 Purpose::Storage,
                 "storage controller 0000:01:00.0 (ahci) reports no disk -- check the cables",
             ),

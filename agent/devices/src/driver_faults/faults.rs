@@ -173,18 +173,19 @@ pub(super) fn with_log(root: &SystemPath, log: &[String]) -> Vec<DriverFault> {
 }
 
 /// A network card or disk controller, or a part of a USB device that is one.
-struct Device {
+pub(super) struct Device {
     bus: Bus,
-    purpose: Purpose,
-    address: String,
-    id: String,
+    pub(super) purpose: Purpose,
+    pub(super) address: String,
+    /// Vendor and device ID: `1000:00e5`.
+    pub(super) id: String,
     class: String,
     vendor: Option<String>,
-    driver: Option<String>,
+    pub(super) driver: Option<String>,
     modalias: String,
 }
 
-fn pci_devices(root: &SystemPath) -> Vec<Device> {
+pub(super) fn pci_devices(root: &SystemPath) -> Vec<Device> {
     let bus = root.join("sys/bus/pci/devices");
     let devices = sysfs::names(&bus).into_iter().filter_map(|address| {
         let device = bus.join(&address);
@@ -193,16 +194,7 @@ fn pci_devices(root: &SystemPath) -> Vec<Device> {
             text.strip_prefix("0x").map(str::to_owned)
         };
         let class = hexadecimal("class")?;
-        let purpose = match class.get(..2)? {
-            "01" => Purpose::Storage,
-            "02" => Purpose::Network,
-            // Fibre Channel and InfiniBand are serial buses in the eyes of PCI.
-            _ => match class.get(..4)? {
-                "0c04" => Purpose::Storage,
-                "0c06" => Purpose::Network,
-                _ => return None,
-            },
-        };
+        let purpose = Purpose::of_pci_class(&class)?;
         let vendor = hexadecimal("vendor")?;
         let number = u16::from_str_radix(&vendor, 16).ok();
         Some(Device {
