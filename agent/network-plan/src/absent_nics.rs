@@ -67,7 +67,7 @@ impl NetworkPlan {
     fn without_ports_below(&self, name: &str, nics: &[PresentNic], depth: usize) -> Option<&str> {
         let depth = depth.checked_sub(1)?;
         let interface = self.named(name)?;
-        if let Some((Some(parent), _)) = parent_of(interface) {
+        if let Some((Some(parent), _)) = interface.kind.parent() {
             return self.without_ports_below(parent, nics, depth);
         }
         let ports = self.ports_of(name);
@@ -89,7 +89,7 @@ impl NetworkPlan {
         if nic.controller.is_some() {
             return nic.controller.as_deref();
         }
-        let is_on_it = |above: &&Interface| match parent_of(above) {
+        let is_on_it = |above: &&Interface| match above.kind.parent() {
             Some((_, Some(mac))) => nic.matches.mac == Some(mac),
             Some((Some(parent), None)) => nic.matches.name.as_deref() == Some(parent),
             _ => false,
@@ -105,7 +105,7 @@ impl NetworkPlan {
 
     /// The NIC that carries this VLAN, if neither the machine nor the plan has it.
     fn absent_parent(&self, interface: &Interface, nics: &[PresentNic]) -> Option<InterfaceMatch> {
-        match parent_of(interface)? {
+        match interface.kind.parent()? {
             (_, Some(mac)) => {
                 let is_there = nics.iter().any(|nic| nic.macs.contains(&mac));
                 (!is_there).then(|| InterfaceMatch::with_mac(mac))
@@ -132,22 +132,6 @@ fn is_absent(interface: &Interface, nics: &[PresentNic]) -> bool {
         && !interface.multi
         && !matches.is_any()
         && !nics.iter().any(fits)
-}
-
-/// Name and hardware address of the interface below, for the kinds that have one.
-fn parent_of(interface: &Interface) -> Option<(Option<&str>, Option<MacAddr>)> {
-    match &interface.kind {
-        InterfaceKind::Vlan {
-            parent, parent_mac, ..
-        }
-        | InterfaceKind::MacVlan {
-            parent, parent_mac, ..
-        }
-        | InterfaceKind::IpVlan {
-            parent, parent_mac, ..
-        } => Some((parent.as_deref(), *parent_mac)),
-        _ => None,
-    }
 }
 
 fn absent(role: &str, by_name: bool, wanted: Vec<String>, nics: &[PresentNic]) -> String {

@@ -117,6 +117,22 @@ pub enum IpVlanMode {
 impl InterfaceKind {
     /// The name and the hardware address of the interface below; `None` for kinds
     /// that need no interface below.
+    pub(crate) fn parent(&self) -> Option<(Option<&str>, Option<MacAddr>)> {
+        match self {
+            InterfaceKind::Vlan {
+                parent, parent_mac, ..
+            }
+            | InterfaceKind::MacVlan {
+                parent, parent_mac, ..
+            }
+            | InterfaceKind::IpVlan {
+                parent, parent_mac, ..
+            } => Some((parent.as_deref(), *parent_mac)),
+            _ => None,
+        }
+    }
+
+    /// [`Self::parent`], to change it.
     pub(crate) fn parent_mut(&mut self) -> Option<(&mut Option<String>, &mut Option<MacAddr>)> {
         match self {
             InterfaceKind::Vlan {
