@@ -1,7 +1,7 @@
 //! Estimates the least memory of a host on which a ramdisk boots and installs.
 //!
 //! ```text
-//! floor     = (kernel + other + largest of the three) x 64/63
+//! floor     = (kernel + other + larger of the two) x 64/63
 //! unpacking = archive + 2 x files
 //! running   = files + drivers + agent
 //! ```
@@ -72,7 +72,7 @@ impl MemoryFloor {
     }
 }
 
-/// The memory, in MiB, of which so many bytes remain beside the descriptions of its pages.
+/// The memory in MiB that leaves so many bytes beside the kernel's descriptions of its pages.
 fn with_page_descriptors(bytes: u64) -> u64 {
     (bytes * 64).div_ceil(63 * MIB)
 }

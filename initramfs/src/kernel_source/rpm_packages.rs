@@ -127,8 +127,8 @@ fn unpack(path: &Path, package: KernelPackage, top: &Path) -> Result<(), KernelS
 }
 
 /// Where a file of the package belongs, if the builder needs it: `lib/modules/...` or
-/// `boot/...`. Links are not needed: `build` and `source` lead to other packages. Names that
-/// lead elsewhere, or that would change a terminal, are of no kernel.
+/// `boot/...`. Links are not needed: `build` and `source` lead to other packages. Names with
+/// `..` or control characters are refused; no package of a kernel has such names.
 fn place(member: &Member) -> Option<String> {
     if !member.is_file() {
         return None;

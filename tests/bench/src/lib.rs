@@ -1,8 +1,9 @@
 //! Measurements and their result tables.
 //!
-//! Each file of this folder measures one thing and returns a [`Table`]. Programs
-//! that are compared run in turns, so that a machine that becomes slower affects
-//! all of them. The tables show medians.
+//! `boot`, `image_write`, `image_service` and `ramdisk_build` measure one subject each and
+//! return [`Table`]s; the other files are their tools. Programs that are compared run in
+//! turns, so that a machine that becomes slower affects all of them. The tables show
+//! medians.
 
 #![allow(clippy::print_stderr)]
 

@@ -1,5 +1,5 @@
 //! Names of the makers of network cards and disk controllers, by their PCI number (the
-//! list of pcisig.com). The ramdisk has no pci.ids: it has 1.4 MB.
+//! list of pcisig.com). The ramdisk has no pci.ids, because that file has 1.4 MB.
 
 const VENDORS: [(u16, &str); 44] = [
     (0x1000, "Broadcom LSI"),
