@@ -183,8 +183,8 @@ pub(super) fn comparison(
         "CPU s",
         "ramdisk, MB",
         "modules",
-        "time by dracut's with zstd -19",
-        "by dracut's with gzip",
+        "time / dracut's (zstd -19)",
+        "time / dracut's (gzip)",
         "target",
     ];
     Ok(Table {
