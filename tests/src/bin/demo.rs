@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use landfall_tests::artifacts::{self, Packing};
 use landfall_tests::conductor::script::Finish;
 use landfall_tests::host_arguments::{BootMedium, HostArguments};
@@ -45,10 +45,13 @@ impl Arguments {
 }
 
 fn main() -> ExitCode {
-    let plan = Arguments::parse().plan();
+    let arguments = Arguments::parse();
+    let plan = arguments.plan();
     println!(
-        "A host with an empty disk, {MEMORY_MIB} MiB of RAM, {:?} firmware; boots by {:?}.",
-        plan.firmware, plan.way
+        "A host ({}) with an empty disk, {MEMORY_MIB} MiB of RAM, firmware {}; it boots by {}.",
+        artifacts::arch(),
+        spelled(arguments.host.firmware),
+        spelled(arguments.host.boot)
     );
     println!("Seconds since power on, on this machine's clock:\n");
     let journal = Journal::new(Some(Box::new(show)));
@@ -69,6 +72,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The value as `--help` spells it.
+fn spelled(value: impl ValueEnum) -> String {
+    let value = value.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// Returns the name and size in bytes of each boot artifact.
