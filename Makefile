@@ -54,7 +54,7 @@ help: ## Show this help
 	@echo '  make demo BOOT=pxe|iso FIRMWARE=bios|uefi   (default: iso, uefi; lab takes them, too)'
 	@echo '  make demo ARCH=aarch64                      (default: x86_64; UEFI only)'
 	@echo '  make test-e2e TEST=NAME                     (default: all; tests/e2e)'
-	@echo '  make test-hardware TEST=NAME                (default: all; tests/hardware/matrix.txt)'
+	@echo '  make test-hardware TEST=NAME ARCH=aarch64   (default: all, x86_64; tests/hardware/matrix.txt)'
 	@echo '  make test-ironic SCENARIO=NAME              (default: all; tests/ironic/tests/scenarios.rs)'
 	@echo '  make bench RUNS=N                           (default: 5)'
 	@echo '  make endurance AGENTS=N                     (default: 50; at most 240)'
@@ -203,8 +203,8 @@ test-e2e-all: setup live-agent build live-system container-host release image pe
 	RUST_TEST_THREADS=$(guests) cargo test $(tests) --test e2e -- --include-ignored $(TEST)
 
 # The harness of these tests does not know RUST_TEST_THREADS.
-test-hardware: setup build image ## The machines that QEMU can make: firmware, ways to boot, kernels, controllers, NICs
-	cargo test $(tests) --test hardware -- --test-threads $(guests) $(TEST)
+test-hardware: setup $(if $(filter aarch64,$(ARCH)),aarch64,build image) ## The machines that QEMU can make: firmware, ways to boot, kernels, controllers, NICs
+	LANDFALL_ARCH=$(ARCH) cargo test $(tests) --test hardware -- --test-threads $(guests) $(TEST)
 
 test-ironic-gates: setup build image ironic ## Two scenarios under the real Ironic
 	cargo test $(tests) --test ironic

@@ -1,18 +1,21 @@
 //! Runs the rows of matrix.txt: one test for each.
 //!
 //! The journal of the row NAME is kept in `out/logs/hardware_NAME.log`. A row with a reason
-//! is an ignored test, so that `--ignored` shows whether its reason is still true.
+//! is an ignored test, so that `--ignored` shows whether its reason is still true. With
+//! LANDFALL_ARCH=aarch64 the rows that are for PCs only are left out.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
-use landfall_tests::host_test;
 use landfall_tests::matrix::{self, Row};
+use landfall_tests::{artifacts, host_test};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::from_args();
-    let trials = matrix::rows()?.into_iter().map(trial).collect();
+    let mut rows = matrix::rows()?;
+    rows.retain(|row| row.is_for(artifacts::arch()));
+    let trials = rows.into_iter().map(trial).collect();
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
 }
 

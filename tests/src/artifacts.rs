@@ -12,7 +12,7 @@ pub fn out_dir() -> PathBuf {
     repository().join("out")
 }
 
-/// The architecture of the hosts: x86_64 unless `make demo ARCH=aarch64` sets another one.
+/// The architecture of the hosts: x86_64 unless `ARCH=aarch64` of make sets another one.
 #[must_use]
 pub fn arch() -> Arch {
     let name = std::env::var("LANDFALL_ARCH").unwrap_or_default();
@@ -33,10 +33,19 @@ pub fn arch_options() -> Vec<String> {
     match arch() {
         Arch::X86_64 => Vec::new(),
         other => {
-            let system = folder().join("system").display().to_string();
-            let options = ["--arch", other.name(), "--loader-dir", &system];
+            let loaders = loaders().display().to_string();
+            let options = ["--arch", other.name(), "--loader-dir", &loaders];
             options.map(str::to_owned).into()
         }
+    }
+}
+
+/// The root of the tree with Debian's boot loaders for these hosts.
+#[must_use]
+pub fn loaders() -> PathBuf {
+    match arch() {
+        Arch::X86_64 => PathBuf::from("/"),
+        Arch::Aarch64 => folder().join("system"),
     }
 }
 
@@ -277,7 +286,11 @@ fn sha256(image: &str, packing: Packing) -> Result<String> {
 
 fn existing(path: PathBuf) -> Result<PathBuf> {
     if !path.exists() {
-        bail!("{} is missing: run make build first", path.display());
+        let target = match arch() {
+            Arch::X86_64 => "build",
+            Arch::Aarch64 => "aarch64",
+        };
+        bail!("{} is missing: run make {target} first", path.display());
     }
     Ok(path)
 }

@@ -106,10 +106,14 @@ impl DhcpServer {
             ]);
         }
         if let Some(url) = &boot.http_file {
+            // Client architecture 16: EFI x86-64 over HTTP, 19: EFI aarch64 over HTTP.
+            let client = match artifacts::arch() {
+                Arch::X86_64 => 16,
+                Arch::Aarch64 => 19,
+            };
             options.extend([
-                // Client architecture 16: EFI x86-64 over HTTP. The firmware requires its
-                // vendor class in the answer.
-                "--dhcp-match=set:http,option:client-arch,16".to_owned(),
+                format!("--dhcp-match=set:http,option:client-arch,{client}"),
+                // The firmware requires its vendor class in the answer.
                 "--dhcp-option-force=tag:http,60,HTTPClient".to_owned(),
                 format!("--dhcp-boot=tag:http,tag:!ipxe,{url}"),
             ]);

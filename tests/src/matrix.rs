@@ -9,6 +9,7 @@ mod emulated;
 mod installation;
 
 use anyhow::{Context as _, Result, ensure};
+use landfall_initramfs::arch::Arch;
 
 pub use devices::Devices;
 pub use emulated::Emulated;
@@ -54,6 +55,17 @@ pub enum Machine {
 }
 
 impl Row {
+    /// Whether hosts of this architecture can be the machine: the rows are about PCs, and
+    /// some of their installations are possible on aarch64.
+    #[must_use]
+    pub fn is_for(&self, arch: Arch) -> bool {
+        match (arch, &self.machine) {
+            (Arch::X86_64, _) => true,
+            (Arch::Aarch64, Machine::Installation(one)) => one.is_possible_on_aarch64(),
+            (Arch::Aarch64, Machine::Devices(_)) => false,
+        }
+    }
+
     /// Boots the machine, and checks what the row promises.
     pub async fn run(&self, lab: &Lab) -> Result<()> {
         match &self.machine {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use axum::body::Bytes;
+use landfall_initramfs::arch::Arch;
 
 use crate::artifacts;
 use crate::image_server::{Behaviour, ServedFile};
@@ -213,4 +214,10 @@ pub fn served(folder: &Path) -> Result<Vec<ServedFile>> {
 pub const ADDITION: &str = "images/ignition.img";
 
 /// The loader for UEFI HTTP boot in the tree.
-pub const HTTP_LOADER: &str = "httpx64.efi";
+#[must_use]
+pub fn http_loader() -> &'static str {
+    match artifacts::arch() {
+        Arch::X86_64 => "httpx64.efi",
+        Arch::Aarch64 => "httpaa64.efi",
+    }
+}

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use landfall_initramfs::arch::Arch;
 
 use crate::artifacts::{self, Packing};
 use crate::lab::Lab;
 use crate::program;
 
-const SHIM: &str = "/usr/lib/shim/shimx64.efi.signed";
-const GRUB: &str = "/usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed";
 /// Debian's signed GRUB reads its configuration only here, wherever it is itself.
 const GRUB_CONFIG: &str = "::/EFI/debian/grub.cfg";
 
@@ -21,15 +20,23 @@ pub async fn image(lab: &Lab) -> Result<PathBuf> {
     // Where the partition begins: tests/coreos-image/disk.sh.
     let partition = format!("{}@@2M", image.display());
     program::run("mmd", &["-i", &partition, "::/EFI/debian"]).await?;
+    let (efi, grub_folder) = match artifacts::arch() {
+        Arch::X86_64 => ("x64", "x86_64-efi-signed"),
+        Arch::Aarch64 => ("aa64", "arm64-efi-signed"),
+    };
+    let loaders = artifacts::loaders();
+    let shim = loaders.join(format!("usr/lib/shim/shim{efi}.efi.signed"));
+    let grub = loaders.join(format!("usr/lib/grub/{grub_folder}/grub{efi}.efi.signed"));
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/coreos-image/signed-grub.cfg");
     for (source, target) in [
-        (SHIM, "::/EFI/BOOT/BOOTX64.EFI"),
-        (GRUB, "::/EFI/BOOT/grubx64.efi"),
-        (SHIM, "::/EFI/redhat/shimx64.efi"),
-        (GRUB, "::/EFI/redhat/grubx64.efi"),
-        (config, GRUB_CONFIG),
+        (&shim, format!("::/EFI/BOOT/BOOT{}.EFI", efi.to_uppercase())),
+        (&grub, format!("::/EFI/BOOT/grub{efi}.efi")),
+        (&shim, format!("::/EFI/redhat/shim{efi}.efi")),
+        (&grub, format!("::/EFI/redhat/grub{efi}.efi")),
+        (&PathBuf::from(config), GRUB_CONFIG.to_owned()),
     ] {
-        program::run("mcopy", &["-o", "-i", &partition, source, target]).await?;
+        let source = source.display().to_string();
+        program::run("mcopy", &["-o", "-i", &partition, &source, &target]).await?;
     }
     Ok(image)
 }

@@ -62,6 +62,14 @@ impl Installation {
         })
     }
 
+    /// The firmware is UEFI, and Debian has one kernel for all machines with aarch64. The
+    /// network tree has no iPXE for them.
+    pub(super) fn is_possible_on_aarch64(self) -> bool {
+        self.firmware == Firmware::Uefi
+            && self.kernel == Kernel::Generic
+            && self.way != Way::IpxeChained
+    }
+
     fn plan(self) -> Plan {
         let is_stick_of_bios = self.firmware == Firmware::Bios && self.way == Way::UsbStick;
         Plan {

@@ -102,7 +102,7 @@ impl Plan {
         let base = Family::V4.url(folder_server::PORT);
         let options = [options, &["--base-url".to_owned(), base]].concat();
         let root = media::network_tree(lab, self.kernel, arguments, &options).await?;
-        Ok(by_http(root, media::HTTP_LOADER))
+        Ok(by_http(root, media::http_loader()))
     }
 
     async fn network_medium(

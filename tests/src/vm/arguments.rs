@@ -21,6 +21,9 @@ const SECURE_VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd";
 /// The UEFI of aarch64 machines, at the paths of Debian's package qemu-efi-aarch64.
 const AAVMF_CODE: &str = "/usr/share/AAVMF/AAVMF_CODE.fd";
 const AAVMF_VARIABLES: &str = "/usr/share/AAVMF/AAVMF_VARS.fd";
+/// The same with Secure Boot, and Microsoft's keys.
+const SECURE_AAVMF_CODE: &str = "/usr/share/AAVMF/AAVMF_CODE.ms.fd";
+const SECURE_AAVMF_VARIABLES: &str = "/usr/share/AAVMF/AAVMF_VARS.ms.fd";
 
 /// The ID of the serial console's character device in QEMU.
 pub(super) const SERIAL: &str = "serial";
@@ -56,12 +59,11 @@ pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> 
 
 /// The template for the variables of this machine.
 pub(super) fn variables(machine: &Machine) -> &'static str {
-    if artifacts::arch() == Arch::Aarch64 {
-        AAVMF_VARIABLES
-    } else if machine.has_secure_boot() {
-        SECURE_VARIABLES
-    } else {
-        OVMF_VARIABLES
+    match (artifacts::arch(), machine.has_secure_boot()) {
+        (Arch::X86_64, false) => OVMF_VARIABLES,
+        (Arch::X86_64, true) => SECURE_VARIABLES,
+        (Arch::Aarch64, false) => AAVMF_VARIABLES,
+        (Arch::Aarch64, true) => SECURE_AAVMF_VARIABLES,
     }
 }
 
@@ -81,12 +83,11 @@ impl Arguments {
 
 fn firmware(machine: &Machine, list: &mut Arguments) {
     if machine.firmware == Firmware::Uefi {
-        let code = if artifacts::arch() == Arch::Aarch64 {
-            AAVMF_CODE
-        } else if machine.has_secure_boot() {
-            SECURE_CODE
-        } else {
-            OVMF_CODE
+        let code = match (artifacts::arch(), machine.has_secure_boot()) {
+            (Arch::X86_64, false) => OVMF_CODE,
+            (Arch::X86_64, true) => SECURE_CODE,
+            (Arch::Aarch64, false) => AAVMF_CODE,
+            (Arch::Aarch64, true) => SECURE_AAVMF_CODE,
         };
         list.option(
             "-drive",
