@@ -48,6 +48,7 @@ impl Sha2 {
 pub(super) trait Compress<const BLOCK: usize> {
     fn compress(&mut self, blocks: &[[u8; BLOCK]]);
 
+    /// The digest, if the last block had the padding.
     fn digest(self) -> Box<[u8]>;
 }
 
@@ -76,8 +77,7 @@ impl Compress<64> for Chain<u32> {
     }
 
     fn digest(self) -> Box<[u8]> {
-        let bytes = self.words.iter().flat_map(|word| word.to_be_bytes());
-        bytes.take(self.length).collect()
+        self.words.map(u32::to_be_bytes).as_flattened()[..self.length].into()
     }
 }
 
@@ -87,8 +87,7 @@ impl Compress<128> for Chain<u64> {
     }
 
     fn digest(self) -> Box<[u8]> {
-        let bytes = self.words.iter().flat_map(|word| word.to_be_bytes());
-        bytes.take(self.length).collect()
+        self.words.map(u64::to_be_bytes).as_flattened()[..self.length].into()
     }
 }
 
@@ -135,7 +134,8 @@ impl<State: Compress<BLOCK>, const BLOCK: usize> Stream<State, BLOCK> {
         self.filled = rest.len();
     }
 
-    /// The digest. Adds the padding: one bit, zeros, and the length in bits (FIPS 180-4, 5.1).
+    /// Adds the padding (one bit, zeros, and the length in bits: FIPS 180-4, 5.1), and
+    /// returns the digest.
     fn finish(mut self) -> Box<[u8]> {
         let (_, rest) = self.pending.split_at_mut(self.filled);
         rest.fill(0);
@@ -214,7 +214,7 @@ mod tests {
         }
 
         fn digest(self) -> Box<[u8]> {
-            self.0.iter().flat_map(|word| word.to_be_bytes()).collect()
+            self.0.map(u32::to_be_bytes).as_flattened().into()
         }
     }
 
@@ -224,7 +224,7 @@ mod tests {
         }
 
         fn digest(self) -> Box<[u8]> {
-            self.0.iter().flat_map(|word| word.to_be_bytes()).collect()
+            self.0.map(u64::to_be_bytes).as_flattened().into()
         }
     }
 
