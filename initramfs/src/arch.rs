@@ -95,6 +95,15 @@ impl Arch {
         }
     }
 
+    /// The end of the names of EFI programs: `x64` in `shimx64.efi`.
+    #[must_use]
+    pub fn efi_suffix(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x64",
+            Self::Aarch64 => "aa64",
+        }
+    }
+
     /// The file that UEFI firmware starts on removable media (UEFI 2.10, 3.5.1.1).
     #[must_use]
     pub fn removable_loader(self) -> &'static str {

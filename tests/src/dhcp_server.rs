@@ -69,7 +69,7 @@ pub struct TftpFile {
     /// The root of the TFTP server.
     pub root: PathBuf,
     /// The path below the root.
-    pub file: &'static str,
+    pub file: String,
 }
 
 impl DhcpServer {

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use axum::body::Bytes;
-use landfall_initramfs::arch::Arch;
 
 use crate::artifacts;
 use crate::image_server::{Behaviour, ServedFile};
@@ -215,9 +214,6 @@ pub const ADDITION: &str = "images/ignition.img";
 
 /// The loader for UEFI HTTP boot in the tree.
 #[must_use]
-pub fn http_loader() -> &'static str {
-    match artifacts::arch() {
-        Arch::X86_64 => "httpx64.efi",
-        Arch::Aarch64 => "httpaa64.efi",
-    }
+pub fn http_loader() -> String {
+    format!("http{}.efi", artifacts::arch().efi_suffix())
 }

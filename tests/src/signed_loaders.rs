@@ -20,9 +20,10 @@ pub async fn image(lab: &Lab) -> Result<PathBuf> {
     // Where the partition begins: tests/coreos-image/disk.sh.
     let partition = format!("{}@@2M", image.display());
     program::run("mmd", &["-i", &partition, "::/EFI/debian"]).await?;
-    let (efi, grub_folder) = match artifacts::arch() {
-        Arch::X86_64 => ("x64", "x86_64-efi-signed"),
-        Arch::Aarch64 => ("aa64", "arm64-efi-signed"),
+    let efi = artifacts::arch().efi_suffix();
+    let grub_folder = match artifacts::arch() {
+        Arch::X86_64 => "x86_64-efi-signed",
+        Arch::Aarch64 => "arm64-efi-signed",
     };
     let loaders = artifacts::loaders();
     let shim = loaders.join(format!("usr/lib/shim/shim{efi}.efi.signed"));

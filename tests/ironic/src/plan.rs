@@ -158,7 +158,7 @@ impl Plan {
             http_file: (self.boot == Boot::HttpIpxe).then(|| url(media::IPXE_FILE)),
             efi_file: (self.boot == Boot::Pxe).then(|| TftpFile {
                 root: self.configuration.tftp_root(lab),
-                file: "bootx64.efi",
+                file: "bootx64.efi".to_owned(),
             }),
             ..NetworkBoot::default()
         }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use landfall_initramfs::arch::Arch;
 
 use super::{Network, Plan, STICK_MIB, Way};
 use crate::dhcp_server::{NetworkBoot, TftpFile};
@@ -102,7 +101,7 @@ impl Plan {
         let base = Family::V4.url(folder_server::PORT);
         let options = [options, &["--base-url".to_owned(), base]].concat();
         let root = media::network_tree(lab, self.kernel, arguments, &options).await?;
-        Ok(by_http(root, media::http_loader()))
+        Ok(by_http(root, &media::http_loader()))
     }
 
     async fn network_medium(
@@ -125,7 +124,7 @@ impl Plan {
                 let root = media::ipxe_folder(lab)?;
                 let efi_file = Some(TftpFile {
                     root,
-                    file: media::IPXE_FILE,
+                    file: media::IPXE_FILE.to_owned(),
                 });
                 let network_boot = NetworkBoot {
                     efi_file,
@@ -137,10 +136,7 @@ impl Plan {
             (_, Firmware::Uefi) => {
                 let efi_file = Some(TftpFile {
                     root,
-                    file: match artifacts::arch() {
-                        Arch::X86_64 => "shimx64.efi",
-                        Arch::Aarch64 => "shimaa64.efi",
-                    },
+                    file: format!("shim{}.efi", artifacts::arch().efi_suffix()),
                 });
                 let network_boot = NetworkBoot {
                     efi_file,
