@@ -57,14 +57,20 @@ pub(super) fn arguments(machine: &Machine, kvm: bool, qmp: &str) -> Vec<String> 
     list.0
 }
 
+/// The UEFI of this machine: its code, and the template for its variables.
+fn uefi(machine: &Machine) -> (&'static str, &'static str) {
+    match (artifacts::arch(), machine.has_secure_boot()) {
+        (Arch::X86_64, false) => (OVMF_CODE, OVMF_VARIABLES),
+        (Arch::X86_64, true) => (SECURE_CODE, SECURE_VARIABLES),
+        (Arch::Aarch64, false) => (AAVMF_CODE, AAVMF_VARIABLES),
+        (Arch::Aarch64, true) => (SECURE_AAVMF_CODE, SECURE_AAVMF_VARIABLES),
+    }
+}
+
 /// The template for the variables of this machine.
 pub(super) fn variables(machine: &Machine) -> &'static str {
-    match (artifacts::arch(), machine.has_secure_boot()) {
-        (Arch::X86_64, false) => OVMF_VARIABLES,
-        (Arch::X86_64, true) => SECURE_VARIABLES,
-        (Arch::Aarch64, false) => AAVMF_VARIABLES,
-        (Arch::Aarch64, true) => SECURE_AAVMF_VARIABLES,
-    }
+    let (_, variables) = uefi(machine);
+    variables
 }
 
 #[derive(Default)]
@@ -83,12 +89,7 @@ impl Arguments {
 
 fn firmware(machine: &Machine, list: &mut Arguments) {
     if machine.firmware == Firmware::Uefi {
-        let code = match (artifacts::arch(), machine.has_secure_boot()) {
-            (Arch::X86_64, false) => OVMF_CODE,
-            (Arch::X86_64, true) => SECURE_CODE,
-            (Arch::Aarch64, false) => AAVMF_CODE,
-            (Arch::Aarch64, true) => SECURE_AAVMF_CODE,
-        };
+        let (code, _) = uefi(machine);
         list.option(
             "-drive",
             format!("if=pflash,format=raw,unit=0,readonly=on,file={code}"),
