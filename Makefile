@@ -31,6 +31,7 @@ auditable_build := tests/auditable.sh build --release
 guests := $(shell echo $$(($$(nproc) * 3 / 2)))
 
 ARCH ?= x86_64
+$(if $(filter-out x86_64 aarch64,$(ARCH)),$(error ARCH: expected x86_64 or aarch64, found $(ARCH)))
 BOOT ?= iso
 FIRMWARE ?= uefi
 FUZZ_SECONDS ?= 60

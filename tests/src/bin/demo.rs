@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Parser, ValueEnum};
 use landfall_tests::artifacts::{self, Packing};
 use landfall_tests::conductor::script::Finish;
@@ -17,7 +17,7 @@ use landfall_tests::journal::{Event, Journal};
 use landfall_tests::lab::{self, Lab};
 use landfall_tests::site::{Deploy, MEMORY_MIB, Network, Plan, Way};
 use landfall_tests::timeline;
-use landfall_tests::vm::Bus;
+use landfall_tests::vm::{Bus, Firmware};
 
 /// Installs a virtual host from scratch: boot medium, agent, image, Ignition.
 #[derive(Parser)]
@@ -82,6 +82,11 @@ fn spelled(value: impl ValueEnum) -> String {
 
 /// Returns the name and size in bytes of each boot artifact.
 async fn install(lab: &Lab, plan: &Plan) -> Result<Vec<(&'static str, u64)>> {
+    ensure!(
+        artifacts::arch().has_bios() || plan.firmware == Firmware::Uefi,
+        "hosts with {} have no BIOS: expected the firmware uefi, found bios",
+        artifacts::arch()
+    );
     let site = plan.site(lab).await?;
     let mut media = vec![("initramfs", artifacts::ramdisk()?.metadata()?.len())];
     if let Some(iso) = site.machine.boot.medium() {
