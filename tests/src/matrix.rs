@@ -55,8 +55,8 @@ pub enum Machine {
 }
 
 impl Row {
-    /// Whether hosts of this architecture can be the machine: the rows are about PCs, and
-    /// some of their installations are possible on aarch64.
+    /// Whether the row can run with hosts of this architecture. The rows describe PCs; some
+    /// of their installations are also possible on aarch64.
     #[must_use]
     pub fn is_for(&self, arch: Arch) -> bool {
         match (arch, &self.machine) {
@@ -167,6 +167,23 @@ mod tests {
             let drivers = drivers.iter().filter(|driver| driver.tried.contains(&name));
             assert_eq!(drivers.count(), 1, "{name}: expected one driver");
         }
+    }
+
+    #[test]
+    fn some_rows_are_also_for_aarch64() {
+        let mut rows = rows().unwrap();
+        rows.retain(|row| row.is_for(Arch::Aarch64) && row.reason.is_none());
+        let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+        let expected = [
+            "iso_uefi_server",
+            "stick_uefi",
+            "pxe_uefi_server",
+            "http_uefi",
+            "uki_uefi",
+            "iso_secure_boot",
+            "pxe_secure_boot",
+        ];
+        assert_eq!(names, expected);
     }
 
     #[test]
