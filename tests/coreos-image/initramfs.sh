@@ -16,7 +16,8 @@ build_initramfs() {
   busybox_tree "$root"
   # /bin comes before /usr in nobody's PATH here, but mount(8) must not be shadowed.
   rm "$root/bin/mount" "$root/bin/umount" "$root/bin/blkid" 2>/dev/null || true
-  # The kernel calls it by this name: ext4 asks for crc32c, a module in arm64's kernel.
+  # The kernel runs /sbin/modprobe for a module that it needs. ext4 needs crc32c, which is a
+  # module of arm64's kernel.
   ln -s ../bin/busybox "$root/sbin/modprobe"
   for program in $image_programs; do
     # Debian 12 may still have blkid in /sbin only (not a merged /usr).

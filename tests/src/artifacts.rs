@@ -12,7 +12,8 @@ pub fn out_dir() -> PathBuf {
     repository().join("out")
 }
 
-/// The architecture of the hosts: x86_64 unless `ARCH=aarch64` of make sets another one.
+/// The architecture of the hosts: x86_64, or that of `make demo ARCH=aarch64` and `make
+/// test-hardware ARCH=aarch64`.
 #[must_use]
 pub fn arch() -> Arch {
     let name = std::env::var("LANDFALL_ARCH").unwrap_or_default();

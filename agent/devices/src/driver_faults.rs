@@ -26,7 +26,7 @@ impl Purpose {
         match class.get(..2)? {
             "01" => Some(Self::Storage),
             "02" => Some(Self::Network),
-            // Fibre Channel and InfiniBand are serial buses in the eyes of PCI.
+            // PCI counts Fibre Channel and InfiniBand among the serial buses.
             _ => match class.get(..4)? {
                 "0c04" => Some(Self::Storage),
                 "0c06" => Some(Self::Network),

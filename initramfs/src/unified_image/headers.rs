@@ -18,8 +18,8 @@ const MAX_SECTIONS: usize = 96;
 const MAX_FILE_ALIGNMENT: u32 = 64 << 10;
 const MAX_SECTION_ALIGNMENT: u32 = 2 << 20;
 
-/// The instruction `nop`. systemd's stub for aarch64 has it between the section table and the
-/// first section: the linker script has the headers in an area of code.
+/// The instruction `nop`. Debian 12's linuxaa64.efi.stub is filled with it between the section
+/// table and the first section.
 const AARCH64_NOP: [u8; 4] = 0xd503_201f_u32.to_le_bytes();
 
 // Offsets from the signature `PE`, behind which are the file header and the optional header.

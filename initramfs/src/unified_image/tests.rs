@@ -121,7 +121,6 @@ fn what_is_no_stub_is_refused() {
     assert_eq!(error, expected, "something is behind the table");
 }
 
-/// As Debian 12's linuxaa64.efi.stub.
 #[test]
 fn instructions_that_do_nothing_are_padding_on_aarch64() {
     let nop = 0xd503_201f_u32.to_le_bytes();

@@ -159,8 +159,8 @@ fn find(devices: &[PathBuf], volumes: &[String]) -> Vec<Found> {
     arrays.into_values().collect()
 }
 
-/// Whether something is built on the member. `false` if sysfs cannot be read: the kernel
-/// then refuses to start an array of a member in use.
+/// Whether something is built on the member. If sysfs cannot be read, the answer is `false`:
+/// the kernel itself refuses to start an array with a member that is in use.
 fn is_held(member: &Path) -> bool {
     let Some(directory) = devices_below::in_sysfs(member) else {
         return false;
