@@ -8,9 +8,11 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 
 use landfall_sys::system_path::SystemPath;
-use nix::libc;
+use nix::libc::{self, dev_t};
+use nix::sys::stat::{major, minor};
 
 /// A disk, one of its partitions, or a device that is built on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,15 +71,32 @@ impl BlockGraph {
         Self { sys }
     }
 
-    /// The device with this number.
+    /// The graph of this machine.
+    pub fn live() -> Self {
+        Self::new(SystemPath::live().join("sys"))
+    }
+
+    /// The device with this number, as in `st_rdev`.
     ///
     /// # Errors
     /// If there is no such block device.
-    pub fn by_number(&self, major: u64, minor: u64) -> io::Result<BlockNode> {
-        let number = format!("{major}:{minor}");
-        let link = self.sys.join("dev/block").join(&number);
-        let directory = link.resolved().ok_or(io::ErrorKind::NotFound)?;
-        BlockNode::read(directory, number)
+    pub fn by_number(&self, number: dev_t) -> io::Result<BlockNode> {
+        let directory = self.link(number).resolved();
+        BlockNode::read(directory.ok_or(io::ErrorKind::NotFound)?, text_of(number))
+    }
+
+    /// The device that a device node leads to.
+    ///
+    /// # Errors
+    /// If it is no block device, or the kernel does not have it.
+    pub fn by_node(&self, node: &fs::Metadata) -> io::Result<BlockNode> {
+        self.by_number(number_of(node).ok_or(io::ErrorKind::NotFound)?)
+    }
+
+    /// The link in sysfs to the directory of the device with this number, whether
+    /// the kernel has it or not.
+    pub fn link(&self, number: dev_t) -> SystemPath {
+        self.sys.join("dev/block").join(text_of(number))
     }
 
     /// All whole block devices, sorted by name. These include virtual ones (loop,
@@ -184,6 +203,17 @@ pub fn disks_of_parts(device: &SystemPath) -> io::Result<Vec<String>> {
     Ok(disks)
 }
 
+/// The number of the block device that a device node leads to; `None` if the node is
+/// something else. A character device may have the number of a block device.
+pub fn number_of(node: &fs::Metadata) -> Option<dev_t> {
+    node.file_type().is_block_device().then(|| node.rdev())
+}
+
+/// As the kernel writes it: `8:1`.
+fn text_of(number: dev_t) -> String {
+    format!("{}:{}", major(number), minor(number))
+}
+
 /// Returns `None` if the device was removed between two steps: its directory is
 /// missing (`NotFound`), or its attributes no longer have a device (`ENODEV`).
 fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
@@ -215,6 +245,7 @@ fn text(path: &SystemPath) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use landfall_sys::sys_tree::{PlantedTree, plant};
+    use nix::sys::stat::makedev;
 
     use super::*;
 
@@ -252,6 +283,22 @@ sys/dev/block/8:1 -> /sys/block/sda/sda1",
         nodes.iter().map(|node| &*node.name).collect()
     }
 
+    /// `/dev/null` has the number that a RAM disk may have as a block device.
+    #[test]
+    fn the_number_of_a_character_device_leads_to_no_block_device() {
+        let null = fs::metadata("/dev/null").unwrap();
+        assert_eq!(null.rdev(), makedev(1, 3));
+        let root = plant(
+            r"sys/block/ram3/dev = 1:3\n
+sys/dev/block/1:3 -> /sys/block/ram3
+",
+        );
+        let graph = BlockGraph::new(root.path().join("sys"));
+        assert_eq!(graph.by_number(null.rdev()).unwrap().name, "ram3");
+        let error = graph.by_node(&null).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
     #[test]
     fn partitions_are_in_the_order_of_their_numbers() {
         let (_root, graph) = stacked();
@@ -259,8 +306,8 @@ sys/dev/block/8:1 -> /sys/block/sda/sda1",
         assert_eq!(names_of(&disks), ["dm-0", "md0", "sda", "sdb"]);
         let partitions = graph.partitions(&disks[2]).unwrap();
         assert_eq!(names_of(&partitions), ["sda1", "sda2", "sda10"]);
-        assert_eq!(graph.by_number(8, 1).unwrap(), partitions[0]);
-        assert!(graph.by_number(8, 3).is_err());
+        assert_eq!(graph.by_number(makedev(8, 1)).unwrap(), partitions[0]);
+        assert!(graph.by_number(makedev(8, 3)).is_err());
         let kinds = |of: fn(&BlockNode) -> bool| -> Vec<bool> { disks.iter().map(of).collect() };
         assert_eq!(kinds(BlockNode::is_mapped), [true, false, false, false]);
         assert_eq!(kinds(BlockNode::is_array), [false, true, false, false]);

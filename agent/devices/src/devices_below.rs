@@ -2,25 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
-use nix::sys::stat::{major, minor};
 
-use crate::block_graph;
+use crate::block_graph::{self, BlockGraph};
 
 /// How many levels of stacked devices are followed. A partition counts as one.
 const DEPTH_LIMIT: u32 = 16;
 
 /// The directory of a device node in sysfs; `None` if the path is no block device.
 pub fn in_sysfs(node: &Path) -> Option<SystemPath> {
-    let metadata = fs::metadata(node).ok()?;
-    let number = metadata.rdev();
-    let directory = format!("/sys/dev/block/{}:{}", major(number), minor(number));
-    let is_block = metadata.file_type().is_block_device();
-    is_block.then(|| SystemPath::live().join(directory))
+    let number = block_graph::number_of(&fs::metadata(node).ok()?)?;
+    Some(BlockGraph::live().link(number))
 }
 
 /// Lists the device and all devices below it. For a partition the list begins with

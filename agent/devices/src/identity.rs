@@ -33,6 +33,7 @@ use landfall_sys::system_path::SystemPath;
 use landfall_sys::{block_ioctl, sysfs};
 use nix::sys::stat::{major, minor};
 
+use crate::block_graph::BlockGraph;
 use crate::devices_below;
 
 const HINT: &str = "a disk went away, and another one got its name: check the cables, the power and the controller, then try again";
@@ -63,7 +64,7 @@ impl Identity {
         // The ioctl asks the open disk. The directory may already be that of
         // another one.
         let sequence = block_ioctl::disk_sequence(file)?;
-        let directory = directory(number).resolved();
+        let directory = BlockGraph::live().link(number).resolved();
         match directory.filter(|directory| directory.join("partition").exists()) {
             None => Ok(Self {
                 number,
@@ -138,11 +139,6 @@ impl Identity {
         (self.number, self.size) == (other.number, other.size)
             && sequences.is_none_or(|(one, other)| one == other)
     }
-}
-
-fn directory(number: u64) -> SystemPath {
-    let name = format!("sys/dev/block/{}:{}", major(number), minor(number));
-    SystemPath::live().join(name)
 }
 
 impl fmt::Display for Identity {

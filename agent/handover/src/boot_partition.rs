@@ -7,14 +7,13 @@
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use landfall_disk::device::busy::KernelView;
 use landfall_disk::tables::file_system::{self, FileSystem};
 use landfall_disk::tables::gpt::{Partition, Table};
 use landfall_report::failure::{Failure, Result};
-use nix::sys::stat::{major, minor};
 
 const LABEL: &str = "boot";
 
@@ -68,10 +67,10 @@ pub fn find_in(
 pub fn on_other_disks(disk: &Path) -> Vec<PathBuf> {
     let kernel = KernelView::default();
     // Without the device number of the disk there is nothing to compare.
-    let Ok(own) = fs::metadata(disk).map(|metadata| metadata.rdev()) else {
+    let Ok(own) = fs::metadata(disk) else {
         return Vec::new();
     };
-    let own = kernel.device(major(own), minor(own)).ok();
+    let own = kernel.device(&own).ok();
     let same = |own| kernel.other_paths(own).unwrap_or_default();
     let same = own.as_ref().map(same).unwrap_or_default();
     let disks = kernel.disks().unwrap_or_default();

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 
 use landfall_disk::device::busy::KernelView;
@@ -15,7 +15,6 @@ use landfall_sys::block_ioctl;
 use landfall_sys::mount::Mounted;
 use landfall_sys::system_path::SystemPath;
 use nix::mount::{MntFlags, MsFlags, umount2};
-use nix::sys::stat::{major, minor};
 
 /// The boot partition is mounted here while it is changed or read.
 pub const BOOT_MOUNT_POINT: &str = "/run/landfall/boot";
@@ -96,11 +95,8 @@ fn read(file: &File) -> io::Result<Head> {
 /// If the kernel has no such partition, or the partition has no node.
 pub fn node(disk: &Path, number: u32) -> Result<PathBuf> {
     let kernel = KernelView::default();
-    let partitions = || {
-        let id = fs::metadata(disk)?.rdev();
-        kernel.partitions(&kernel.device(major(id), minor(id))?)
-    };
-    partitions()
+    { kernel.device_at(disk) }
+        .and_then(|device| kernel.partitions(&device))
         .map_err(|e: io::Error| {
             Failure::deployment(format!("partitions of {}: {e}", disk.display()))
         })?

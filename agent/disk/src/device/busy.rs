@@ -7,7 +7,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use landfall_devices::block_graph::{self, BlockGraph};
 use landfall_devices::disk_paths;
@@ -72,12 +72,20 @@ impl KernelView {
         BlockGraph::new(SystemPath::live().join(&self.sys))
     }
 
-    /// See [`BlockGraph::by_number`].
+    /// See [`BlockGraph::by_node`].
     ///
     /// # Errors
     /// As there.
-    pub fn device(&self, major: u64, minor: u64) -> io::Result<Device> {
-        self.graph().by_number(major, minor)
+    pub fn device(&self, node: &fs::Metadata) -> io::Result<Device> {
+        self.graph().by_node(node)
+    }
+
+    /// The device that a path names now.
+    ///
+    /// # Errors
+    /// As for [`Self::device`], or if nothing is there.
+    pub fn device_at(&self, path: &Path) -> io::Result<Device> {
+        self.device(&fs::metadata(path)?)
     }
 
     /// See [`BlockGraph::disks`].
@@ -193,6 +201,8 @@ fn is_swap(swaps: &str, device: &Device) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::stat::makedev;
+
     use super::*;
 
     /// A sysfs with disk `vda` (254:0) and partitions 1 and 3.
@@ -233,10 +243,14 @@ mod tests {
         (dir, view)
     }
 
+    fn device(view: &KernelView, major: u64, minor: u64) -> io::Result<Device> {
+        view.graph().by_number(makedev(major, minor))
+    }
+
     #[test]
     fn finds_the_disk_and_its_partitions() {
         let (_dir, view) = tree();
-        let disk = view.device(254, 0).unwrap();
+        let disk = device(&view, 254, 0).unwrap();
         assert_eq!(view.disks().unwrap(), std::slice::from_ref(&disk));
         assert_eq!((disk.name.as_str(), disk.partition), ("vda", None));
         let parts = view.partitions(&disk).unwrap();
@@ -244,8 +258,8 @@ mod tests {
             parts.iter().map(|p| p.partition).collect::<Vec<_>>(),
             [Some(1), Some(3)]
         );
-        assert_eq!(view.device(254, 3).unwrap().partition, Some(3));
-        assert!(view.device(8, 0).is_err());
+        assert_eq!(device(&view, 254, 3).unwrap().partition, Some(3));
+        assert!(device(&view, 8, 0).is_err());
         assert_eq!(view.uses(&disk).unwrap(), []);
     }
 
@@ -303,7 +317,7 @@ mod tests {
         for (part, holder) in [("vda1", "dm-0"), ("vda1", "dm-1"), ("vda3", "dm-1")] {
             put(&format!("vda/{part}/holders/{holder}/x"), "");
         }
-        let disk = view.device(254, 0).unwrap();
+        let disk = device(&view, 254, 0).unwrap();
         let stack = view.stack(&disk).unwrap();
         let names: Vec<String> = stack.iter().map(|device| view.label(device)).collect();
         assert_eq!(
@@ -325,7 +339,7 @@ mod tests {
         fs::create_dir_all(block.join("vda/vda3/holders/dm-1")).unwrap();
         // The directory of dm-1 exists, but its `dev` file is gone.
         fs::create_dir_all(block.join("dm-1")).unwrap();
-        let disk = view.device(254, 0).unwrap();
+        let disk = device(&view, 254, 0).unwrap();
         assert_eq!(view.stack(&disk).unwrap(), []);
         assert_eq!(view.disks().unwrap(), std::slice::from_ref(&disk));
         fs::remove_file(block.join("vda/vda1/dev")).unwrap();
@@ -351,7 +365,7 @@ mod tests {
         )
         .unwrap();
         fs::create_dir_all(dir.path().join("sys/block/vda/vda3/holders/dm-0")).unwrap();
-        let disk = view.device(254, 0).unwrap();
+        let disk = device(&view, 254, 0).unwrap();
         assert_eq!(
             list(&view.uses(&disk).unwrap()),
             "vda1 is mounted on /mnt/old, vda3 is mounted on /srv, vda3 is swap, vda3 is held by dm-0"

@@ -3,16 +3,14 @@
 //!
 //! The ramdisk creates none, but a live system activates the volumes that it finds.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use landfall_devices::permission::WritePermission;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::dm_ioctl;
 use nix::errno::Errno;
-use nix::sys::stat::{major, minor};
 
 use crate::device::busy::{Device, KernelView};
 
@@ -26,11 +24,8 @@ const CONTROL: &str = "/dev/mapper/control";
 /// names it.
 pub fn release(disk: &Path, _permission: &WritePermission) -> Result<()> {
     let kernel = KernelView::default();
-    let stack = fs::metadata(disk)
-        .and_then(|metadata| {
-            let number = metadata.rdev();
-            kernel.stack(&kernel.device(major(number), minor(number))?)
-        })
+    let stack = { kernel.device_at(disk) }
+        .and_then(|device| kernel.stack(&device))
         .map_err(|error| {
             failed(
                 disk,

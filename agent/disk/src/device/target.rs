@@ -8,7 +8,7 @@ pub use open::{refuse_boot_medium, refuse_medium_of_image};
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -18,7 +18,6 @@ use landfall_devices::identity::Identity;
 use landfall_report::failure::{Failure, Result};
 use landfall_sys::{block_ioctl, zero_range};
 use nix::libc;
-use nix::sys::stat::{major, minor};
 
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::busy::{Device, KernelView};
@@ -344,10 +343,8 @@ impl Target {
         if !self.is_device {
             return Ok(());
         }
-        let device = self.device().metadata().and_then(|metadata| {
-            let number = metadata.rdev();
-            KernelView::default().device(major(number), minor(number))
-        });
+        let metadata = self.device().metadata();
+        let device = metadata.and_then(|metadata| KernelView::default().device(&metadata));
         let device = device.map_err(|e| {
             block_device_error(self.path(), &format!("cannot find it in /sys: {e}"))
         })?;
@@ -393,9 +390,8 @@ impl Target {
             report(&other.path.to_string_lossy(), refresh(&other.file));
         }
         let others = || -> io::Result<Vec<Device>> {
-            let number = self.device().metadata()?.rdev();
             let kernel = KernelView::default();
-            kernel.other_paths(&kernel.device(major(number), minor(number))?)
+            kernel.other_paths(&kernel.device(&self.device().metadata()?)?)
         };
         match others() {
             Ok(others) => {

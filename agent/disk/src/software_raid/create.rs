@@ -1,7 +1,5 @@
 //! Creates software RAID volumes: partitions on each disk, superblocks, running arrays.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +7,6 @@ use landfall_devices::disk_sets::md_superblock::{self, Version};
 use landfall_devices::identity::ChosenDisk;
 use landfall_devices::permission::WritePermission;
 use landfall_report::failure::{Class, Failure, Result};
-use nix::sys::stat::{major, minor};
 use uuid::Uuid;
 
 use super::layout::{self, Volume};
@@ -80,19 +77,17 @@ pub fn create(
     Ok(arrays)
 }
 
-fn in_kernel(kernel: &KernelView, disk: &Path) -> Result<Device> {
-    let found = fs::metadata(disk).and_then(|metadata| {
-        let number = metadata.rdev();
-        kernel.device(major(number), minor(number))
-    });
-    found.map_err(|e| raid_error(disk, "cannot find it in /sys", &e))
+/// The partitions that the kernel shows.
+fn partitions(disk: &Path) -> Result<Vec<Device>> {
+    let kernel = KernelView::default();
+    let device = kernel.device_at(disk);
+    let device = device.map_err(|e| raid_error(disk, "cannot find it in /sys", &e))?;
+    { kernel.partitions(&device) }.map_err(|e| raid_error(disk, "cannot list its partitions", &e))
 }
 
 /// As Ironic's agent, this never deletes partitions.
 fn refuse_used(disk: &Path) -> Result<()> {
-    let kernel = KernelView::default();
-    let partitions = kernel.partitions(&in_kernel(&kernel, disk)?);
-    let partitions = partitions.map_err(|e| raid_error(disk, "cannot list its partitions", &e))?;
+    let partitions = partitions(disk)?;
     let (device, size) = open(disk).map_err(|e| raid_error(disk, "cannot open it", &e))?;
     let superblocks = md_superblock::find(&device, size)
         .map_err(|e| raid_error(disk, "cannot look for RAID superblocks", &e))?;
@@ -140,9 +135,7 @@ fn write_table(target: &Target, partitions: &[Partition]) -> Result<()> {
 }
 
 pub(super) fn partition_node(disk: &Path, number: usize) -> Result<PathBuf> {
-    let kernel = KernelView::default();
-    let partitions = kernel.partitions(&in_kernel(&kernel, disk)?);
-    let partitions = partitions.map_err(|e| raid_error(disk, "cannot list its partitions", &e))?;
+    let partitions = partitions(disk)?;
     let found = { partitions.iter() }.find(|it| it.partition.map(|it| it as usize) == Some(number));
     let node = found.map(|partition| Path::new("/dev").join(&partition.name));
     node.ok_or_else(|| {
@@ -208,7 +201,7 @@ mod tests {
             share: Share::Rest,
             disks: vec![0],
         };
-        let open = fs::File::open(device.path()).unwrap();
+        let open = std::fs::File::open(device.path()).unwrap();
         block_partition::add(&open, 1, 1 << 20, 1 << 20).unwrap();
         let failure = create(&[disk], &[volume], &permission).unwrap_err();
         block_partition::delete(&open, 1).unwrap();

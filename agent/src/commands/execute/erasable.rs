@@ -4,9 +4,7 @@ mod obstacle;
 mod open;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use landfall_devices::block_graph;
 use landfall_devices::disk_sets::DiskSets;
@@ -19,7 +17,6 @@ use landfall_inventory::root_device::sets_below;
 use landfall_inventory::root_device_hints::SkipList;
 use landfall_report::failure::{Class, Failure, Result};
 use landfall_sys::system_path::SystemPath;
-use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
 use crate::commands::machine::{Machine, blocking};
@@ -74,7 +71,7 @@ impl Erasable {
 
     #[cfg(test)]
     pub fn for_test(disk: &str) -> Self {
-        let directory = landfall_devices::devices_below::in_sysfs(Path::new(disk));
+        let directory = landfall_devices::devices_below::in_sysfs(disk.as_ref());
         Self {
             disk: disk.into(),
             identity: directory.and_then(|directory| Identity::in_sysfs(&directory)),
@@ -203,7 +200,8 @@ fn mark_entangled(kernel: &KernelView, disks: &mut [Erasable]) {
             .map(Erasable::name)
             .collect();
         for disk in disks.iter_mut().filter(|disk| disk.obstacle.is_none()) {
-            let found = in_kernel(kernel, &disk.disk)
+            let found = kernel
+                .device_at(&disk.disk)
                 .and_then(|device| entanglement(kernel, &device, &free));
             disk.obstacle = match found {
                 Ok(entangled) => entangled.map(Obstacle::InUse),
@@ -245,11 +243,6 @@ fn entanglement(
         }
     }
     Ok(None)
-}
-
-fn in_kernel(kernel: &KernelView, disk: &Path) -> std::io::Result<Device> {
-    let number = fs::metadata(disk)?.rdev();
-    kernel.device(major(number), minor(number))
 }
 
 /// Counts the erasable namespaces per controller, because some controllers cannot

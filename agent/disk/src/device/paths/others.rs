@@ -1,12 +1,10 @@
 //! Opens the other paths to a disk.
 
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use landfall_devices::disk_paths;
 use nix::libc;
-use nix::sys::stat::{major, minor};
 
 use super::{OpenPath, content};
 use crate::device::busy::{Device, KernelView};
@@ -94,8 +92,7 @@ fn open_other(
 ) -> io::Result<OpenPath> {
     let opened = OpenPath::open(path, write)?;
     // The name may have changed its disk since. The number cannot while it is open.
-    let number = opened.file.metadata()?.rdev();
-    let found = kernel.device(major(number), minor(number))?;
+    let found = kernel.device(&opened.file.metadata()?)?;
     let own = disk_paths::identity(&disk.directory);
     if own.is_some() && own == disk_paths::identity(&found.directory) {
         return Ok(opened);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use landfall_devices::boot_medium::{self, BootMedia};
@@ -15,7 +15,6 @@ use landfall_report::failure::{Failure, Result};
 use landfall_sys::system_path::SystemPath;
 use landfall_sys::{block_ioctl, sysfs};
 use nix::libc;
-use nix::sys::stat::{major, minor};
 
 use super::{Target, block_device_error};
 use crate::device::busy::{self, Device, KernelView};
@@ -67,9 +66,8 @@ impl Target {
             return Err(not_found(path, "not a block device"));
         }
         let kernel = KernelView::default();
-        let number = metadata.rdev();
         let device = kernel
-            .device(major(number), minor(number))
+            .device(&metadata)
             .map_err(|e| not_found(path, &format!("not in /sys: {e}")))?;
         if let Some(number) = device.partition.filter(|_| !partitions) {
             return Err(not_found(

@@ -46,7 +46,7 @@ pub(super) fn find(
     device: &BlockDevice,
     disk: &Erasable,
 ) -> std::io::Result<Option<Obstacle>> {
-    let in_kernel = super::in_kernel(kernel, &disk.disk)?;
+    let in_kernel = kernel.device_at(&disk.disk)?;
     let direct = |device: &Device| -> std::io::Result<Vec<Use>> {
         let mut uses = kernel.uses(device)?;
         uses.retain(|used| !matches!(used.kind, UseKind::Holder(_)));

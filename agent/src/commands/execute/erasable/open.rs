@@ -1,7 +1,5 @@
 //! Opens a disk to erase it, if it still is the disk that was listed.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -12,7 +10,6 @@ use landfall_disk::device::busy::KernelView;
 use landfall_disk::device::device_mapper;
 use landfall_disk::device::target::Target;
 use landfall_report::failure::{Class, Failure, Result};
-use nix::sys::stat::{major, minor};
 
 use super::Erasable;
 
@@ -71,7 +68,7 @@ fn open_when_free(path: &Path, permission: &WritePermission) -> Result<Target> {
             Err(failure)
                 if failure.class == Class::BlockDeviceError
                     && tries < OPEN_TRIES
-                    && !is_held(path) =>
+                    && !has_lasting_use(path) =>
             {
                 tries += 1;
                 if tries == 1 {
@@ -85,11 +82,8 @@ fn open_when_free(path: &Path, permission: &WritePermission) -> Result<Target> {
 }
 
 /// Whether the kernel reports a use that will not end by itself.
-fn is_held(path: &Path) -> bool {
+fn has_lasting_use(path: &Path) -> bool {
     let kernel = KernelView::default();
-    let uses = fs::metadata(path).and_then(|metadata| {
-        let number = metadata.rdev();
-        kernel.uses(&kernel.device(major(number), minor(number))?)
-    });
+    let uses = { kernel.device_at(path) }.and_then(|device| kernel.uses(&device));
     uses.is_ok_and(|uses| !uses.is_empty())
 }

@@ -1,3 +1,6 @@
+use std::fs;
+use std::path::Path;
+
 use landfall_devices::disk_sets::md_superblock::{Version, superblock};
 use landfall_disk::fixtures::{Answer, FaultyDisk, loop_device};
 use landfall_sys::sys_tree::plant;
