@@ -29,15 +29,10 @@ pub struct BlockNode {
 
 impl BlockNode {
     fn read(directory: SystemPath, number: String) -> io::Result<Self> {
-        let partition = match text(&directory.join("partition")) {
-            Ok(text) => Some(text.parse().map_err(io::Error::other)?),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) => return Err(e),
-        };
         Ok(Self {
             name: directory.name().unwrap_or_default().to_owned(),
             number,
-            partition,
+            partition: partition_number(&directory)?,
             directory,
         })
     }
@@ -120,13 +115,9 @@ impl BlockGraph {
     /// If sysfs cannot be read.
     pub fn partitions(&self, disk: &BlockNode) -> io::Result<Vec<BlockNode>> {
         let mut partitions = Vec::new();
-        for name in unless_gone(names(&disk.directory))?.unwrap_or_default() {
-            let directory = disk.directory.join(name);
-            if directory.join("partition").exists() {
-                partitions.extend(unless_gone(BlockNode::of_link(&directory))?);
-            }
+        for (_, directory) in self::partitions(&disk.directory)? {
+            partitions.extend(unless_gone(BlockNode::of_link(&directory))?);
         }
-        partitions.sort_by_key(|partition| partition.partition);
         Ok(partitions)
     }
 
@@ -162,6 +153,33 @@ impl BlockGraph {
             }
         }
         Ok(())
+    }
+}
+
+/// The partitions of the disk with this directory in sysfs: their numbers and
+/// directories, sorted by number. Empty if the disk has disappeared.
+///
+/// # Errors
+/// If sysfs cannot be read.
+pub fn partitions(disk: &SystemPath) -> io::Result<Vec<(u32, SystemPath)>> {
+    let mut partitions = Vec::new();
+    for name in unless_gone(names(disk))?.unwrap_or_default() {
+        let directory = disk.join(name);
+        let number = unless_gone(partition_number(&directory))?.flatten();
+        partitions.extend(number.map(|number| (number, directory)));
+    }
+    partitions.sort_by_key(|(number, _)| *number);
+    Ok(partitions)
+}
+
+/// The number of a partition; `None` if this is the directory of another device, or no
+/// directory.
+fn partition_number(directory: &SystemPath) -> io::Result<Option<u32>> {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    match text(&directory.join("partition")) {
+        Ok(text) => Ok(Some(text.parse().map_err(io::Error::other)?)),
+        Err(e) if matches!(e.kind(), NotFound | NotADirectory) => Ok(None),
+        Err(e) => Err(e),
     }
 }
 

@@ -16,6 +16,7 @@ use landfall_media_formats::Medium;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
+use crate::block_graph;
 use crate::devices_below::devices_below;
 
 /// Labels of file systems on boot media: Landfall's own ISO, and the media that
@@ -164,9 +165,9 @@ impl BootMedia {
         if !removable {
             return None;
         }
-        let labels = partitions(block).filter_map(|part| Some(medium(&part)?.label().to_owned()));
-        labels
-            .into_iter()
+        let partitions = block_graph::partitions(block).unwrap_or_default();
+        { partitions.iter() }
+            .filter_map(|(_, part)| Some(medium(part)?.label().to_owned()))
             .find(|label| is_among(&PARTITION_LABELS, label))
             .map(BootMedium::Labelled)
     }
@@ -198,21 +199,9 @@ fn is_removable(block: &SystemPath) -> bool {
     let Some(place) = block.resolved() else {
         return false;
     };
-    let on_usb = place.as_path().iter().any(|part| {
-        let bus = part.to_str().and_then(|part| part.strip_prefix("usb"));
-        bus.is_some_and(|bus| bus.parse::<u32>().is_ok())
-    });
-    on_usb
+    sysfs::is_on_usb(place.as_path())
         || sysfs::text(&place.join("device/type")).as_deref() == Some("SD")
         || sysfs::flag(&place.join("removable"))
-}
-
-fn partitions(block: &SystemPath) -> impl Iterator<Item = SystemPath> {
-    let block = block.clone();
-    sysfs::names(&block)
-        .into_iter()
-        .map(move |name| block.join(name))
-        .filter(|directory| directory.join("partition").exists())
 }
 
 /// The file system on a disk or partition, if it is one that boot media have (ISO

@@ -27,12 +27,7 @@ pub struct SharedIdentity {
 /// and some cheap SATA disks report a name that a whole series shares. A SATA disk
 /// has only one port anyway.
 pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
-    let by_usb = block.as_path().components().any(|part| {
-        let part = part.as_os_str().to_string_lossy();
-        part.strip_prefix("usb")
-            .is_some_and(|number| number.bytes().next().is_some_and(|b| b.is_ascii_digit()))
-    });
-    if by_usb {
+    if sysfs::is_on_usb(block.as_path()) {
         return None;
     }
     let text = |attribute: &str| sysfs::text(&block.join(attribute));
@@ -96,6 +91,7 @@ mod tests {
                 disk("sys/devices/pci0/host2/block/sdd", "naa.601", "2048"),
                 disk("sys/devices/pci0/usb3/3-1/block/sde", "naa.600", "2048"),
                 disk("sys/devices/pci0/host2/block/sdf", "naa.600", "0"),
+                disk("sys/devices/pci0/usb3hub/3-1/block/sdg", "naa.600", "2048"),
             ]
             .concat(),
         );
@@ -107,6 +103,8 @@ mod tests {
         assert_ne!(Some(first), of("host2/block/sdd"));
         assert_eq!(of("usb3/3-1/block/sde"), None);
         assert_eq!(of("host2/block/sdf"), None);
+        // Only the number makes it a USB bus.
+        assert!(of("usb3hub/3-1/block/sdg").is_some());
     }
 
     /// Cloned disks, disks behind a bridge and cheap disks may share a name. They

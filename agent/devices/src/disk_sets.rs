@@ -175,10 +175,8 @@ fn running_volume(block: &SystemPath) -> Option<String> {
 }
 
 fn with_partitions(block: &SystemPath) -> Vec<SystemPath> {
-    let partitions = sysfs::names(block)
-        .into_iter()
-        .map(|name| block.join(name))
-        .filter(|directory| directory.join("partition").exists());
+    let partitions = block_graph::partitions(block).unwrap_or_default();
+    let partitions = partitions.into_iter().map(|(_, directory)| directory);
     [block.clone()].into_iter().chain(partitions).collect()
 }
 

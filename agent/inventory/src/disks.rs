@@ -1,6 +1,7 @@
 //! Lists the disks that an image could be written to, with the values that lsblk
 //! and udev would report.
 
+use landfall_devices::block_graph;
 use landfall_devices::boot_medium::BootMedia;
 use landfall_devices::identity::Identity;
 use landfall_devices::whole_disk::WholeDisk;
@@ -128,19 +129,16 @@ fn disk(device: &Device) -> Disk {
 
 /// The partitions of a disk, in the order of their numbers.
 pub fn partitions(block: &SystemPath) -> Vec<PartitionNode> {
-    let mut partitions: Vec<PartitionNode> = sysfs::names(block)
-        .into_iter()
-        .filter_map(|name| {
-            let directory = block.join(&name);
+    let partitions = block_graph::partitions(block).unwrap_or_default();
+    { partitions.into_iter() }
+        .filter_map(|(number, directory)| {
             Some(PartitionNode {
-                number: sysfs::number(&directory.join("partition"))?,
+                number,
                 size: sysfs::block_size(&directory)?,
-                name: format!("/dev/{name}"),
+                name: format!("/dev/{}", directory.name()?),
             })
         })
-        .collect();
-    partitions.sort_by_key(|partition| partition.number);
-    partitions
+        .collect()
 }
 
 /// SCSI host, channel, target and LUN; `None` if it is not a SCSI device.

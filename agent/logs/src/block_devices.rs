@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use landfall_devices::block_graph;
+use landfall_sys::system_path::SystemPath;
+
 /// A disk or a partition.
 struct Device {
     name: String,
@@ -11,27 +14,23 @@ struct Device {
     is_partition: bool,
 }
 
-/// The disks by name, each followed by its partitions.
+/// The disks by name, each followed by its partitions in the order of their numbers.
 fn devices(sys_block: &Path) -> Vec<Device> {
     let mut devices = Vec::new();
     for name in names(sys_block) {
         let path = sys_block.join(&name);
-        let partitions: Vec<Device> = names(&path)
-            .into_iter()
-            .map(|name| (path.join(&name), name))
-            .filter(|(path, _)| path.join("partition").exists())
-            .map(|(path, name)| Device {
-                name,
-                path,
-                is_partition: true,
-            })
-            .collect();
+        let partitions = block_graph::partitions(&SystemPath::live().join(&path));
+        let partitions = partitions.unwrap_or_default();
         devices.push(Device {
             name,
             path,
             is_partition: false,
         });
-        devices.extend(partitions);
+        devices.extend(partitions.into_iter().map(|(_, directory)| Device {
+            name: directory.name().unwrap_or_default().to_owned(),
+            path: directory.as_path().to_owned(),
+            is_partition: true,
+        }));
     }
     devices
 }
@@ -169,6 +168,8 @@ mod tests {
             ("sda/sda1/size", "1024\n"),
             ("sda/sda1/uevent", "DEVNAME=sda1\nPARTN=1\nPARTNAME=root\n"),
             ("sda/device/wwid", "naa.5000c500\n"),
+            ("vda/vda10/partition", "10\n"),
+            ("vda/vda9/partition", "9\n"),
             ("sr0/dev", "11:0\n"),
             ("nvme0n1/wwid", "eui.0025\n"),
             ("nvme0n1/device/serial", "S4EV   \n"),
@@ -200,6 +201,8 @@ mod tests {
         assert_eq!(rows[1][..3], ["`-sda1", "8:1", "524288"]);
         assert_eq!(rows[2][0], "sr0");
         assert!(rows[2].contains(&"rom"));
+        // Not in the order of their names.
+        assert_eq!([rows[4][0], rows[5][0]], ["`-vda9", "`-vda10"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::path::Path;
 use std::str::FromStr;
 
 use nix::sys::stat::makedev;
@@ -65,6 +66,17 @@ pub fn block_size(device: &SystemPath) -> Option<u64> {
     number::<u64>(&device.join("size"))?.checked_mul(UNIT)
 }
 
+/// Whether the path to a device in /sys/devices leads over USB: through a root hub,
+/// which the kernel names `usb` and its number (`usb_alloc_dev` of
+/// drivers/usb/core/usb.c). A port of it is not on the path to a device, and has
+/// another name (`usb1-port1`).
+pub fn is_on_usb(device: &Path) -> bool {
+    device.iter().any(|part| {
+        let bus = part.to_str().and_then(|part| part.strip_prefix("usb"));
+        bus.is_some_and(|bus| bus.parse::<u32>().is_ok())
+    })
+}
+
 /// The last component of a link's target: `device/driver` -> `virtio_net`.
 pub fn link_name(path: &SystemPath) -> Option<String> {
     Some(path.link_target()?.file_name()?.to_str()?.to_owned())
@@ -81,4 +93,28 @@ pub fn names(directory: &SystemPath) -> Vec<String> {
         .collect();
     names.sort_unstable();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_hub_makes_a_path_lead_over_usb() {
+        for (path, expected) in [
+            (
+                "/sys/devices/pci0000:00/0000:00:14.0/usb2/2-4/block/sda",
+                true,
+            ),
+            ("/sys/devices/platform/soc/usb10/10-1/block/sda", true),
+            (
+                "/sys/devices/pci0000:00/0000:00:14.0/host0/block/sda",
+                false,
+            ),
+            ("/sys/devices/pci0000:00/usb2-port1/block/sda", false),
+            ("/sys/devices/platform/usb/block/sda", false),
+        ] {
+            assert_eq!(is_on_usb(Path::new(path)), expected, "{path}");
+        }
+    }
 }

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use landfall_sys::sysfs;
+
 use super::Places;
 use super::media_wait::MediaWait;
 use super::side_by_side::{Progress, SideBySide};
@@ -131,12 +133,7 @@ fn may_show_media(drive: &Path, limit: u64) -> bool {
     if volumes::attribute(drive, "device/type") == CD_TYPE {
         return true;
     }
-    let on_usb = fs::canonicalize(drive).is_ok_and(|path| {
-        path.iter().any(|part| {
-            let bus = part.to_str().and_then(|part| part.strip_prefix("usb"));
-            bus.is_some_and(|bus| bus.parse::<u32>().is_ok())
-        })
-    });
+    let on_usb = fs::canonicalize(drive).is_ok_and(|path| sysfs::is_on_usb(&path));
     // The unit is 512 bytes, whatever the sector size.
     let sectors: u64 = volumes::attribute(drive, "size").parse().unwrap_or(0);
     on_usb && sectors > 0 && sectors < limit / 512
