@@ -1,7 +1,7 @@
 //! The step `delete_configuration`, which deletes software RAID.
 
 use landfall_devices::permission::WritePermission;
-use landfall_disk::software_raid::{self, Candidate, Keep};
+use landfall_disk::software_raid::delete::{self, Candidate, Keep};
 use landfall_report::failure::Result;
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ pub(super) async fn delete(node: &Node, permission: WritePermission) -> Result<V
             volumes: erasable::skip_list(&node)?.volumes().to_vec(),
             devices: spared,
         };
-        software_raid::delete(&candidates, &keep, &permission)?;
+        delete::delete(&candidates, &keep, &permission)?;
         erasable::joined(&failures).map_or(Ok(Value::Null), Err)
     })
     .await

@@ -1,0 +1,238 @@
+//! Deletes software RAID arrays, assembled or not.
+
+mod assembled;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use landfall_devices::disk_sets::md_superblock::{self, MdSuperblock};
+use landfall_devices::identity::Identity;
+use landfall_devices::permission::WritePermission;
+use landfall_report::failure::{Class, Failure, Result};
+use uuid::Uuid;
+
+use self::assembled::{assembled_arrays, entangled, stop_arrays};
+use super::{open, raid_error};
+use crate::device::aligned_buffer::AlignedBuffer;
+use crate::device::target::Target;
+use crate::erase::metadata::erase_metadata;
+
+/// How many times to look for superblocks, because one may hide another one.
+const PASSES: u32 = 2;
+
+/// A disk that may be changed, with its partitions.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    pub disk: PathBuf,
+    /// What the disk was when it was listed.
+    pub identity: Identity,
+    /// In the order in which the agent works on them.
+    pub partitions: Vec<PathBuf>,
+}
+
+/// What must not be deleted.
+#[derive(Debug, Clone, Default)]
+pub struct Keep {
+    /// The names of arrays, without the host.
+    pub volumes: Vec<String>,
+    /// Disks and partitions that must not be changed. If an array has a member on one
+    /// of them, its members on other disks are kept as well, because without them the
+    /// array would be lost.
+    pub devices: BTreeSet<PathBuf>,
+}
+
+/// A disk or partition with a superblock.
+#[derive(Debug)]
+struct Member {
+    path: PathBuf,
+    disk: PathBuf,
+    identity: Identity,
+    superblock: MdSuperblock,
+}
+
+/// Deletes every array that has members on these disks: stops the array, zeroes the
+/// superblocks, and removes the partition tables of the disks that they were on.
+///
+/// Keeps the arrays in `keep`, assembled arrays that also have a member outside of
+/// `disks`, and every array that shares a disk with a kept one.
+///
+/// # Errors
+/// `SoftwareRAIDError` if an array remains that should have been deleted. An error if
+/// the name of a disk now belongs to another one, which is left unchanged.
+pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) -> Result<()> {
+    let keep = Kept {
+        volumes: &keep.volumes,
+        arrays: arrays_on(&keep.devices),
+        members: entangled(disks, assembled_arrays()?),
+    };
+    for _ in 0..PASSES {
+        let members = doomed(find_members(disks)?, &keep);
+        if members.is_empty() {
+            return Ok(());
+        }
+        delete_members(&members, permission);
+    }
+    let members = doomed(find_members(disks)?, &keep);
+    if members.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = members
+        .iter()
+        .map(|member| member.path.display().to_string())
+        .collect();
+    Err(Failure::new(
+        Class::SoftwareRaidError,
+        format!("software RAID is left on {}", names.join(", ")),
+    )
+    .hint("see the console for the reason; unmount the file systems and deactivate the LVM volumes on these arrays first"))
+}
+
+fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
+    let mut members = Vec::new();
+    for candidate in disks {
+        let devices = candidate.partitions.iter().chain([&candidate.disk]);
+        for path in devices {
+            let (device, size) = match open(path) {
+                Ok(opened) => opened,
+                // An earlier pass has removed the partition with its table.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && *path != candidate.disk => {
+                    continue;
+                }
+                Err(e) => return Err(unsearched(path, &e)),
+            };
+            candidate.identity.refuse_other(path, &device)?;
+            let superblocks =
+                md_superblock::find(&device, size).map_err(|e| unsearched(path, &e))?;
+            members.extend(superblocks.into_iter().map(|superblock| Member {
+                path: path.clone(),
+                disk: candidate.disk.clone(),
+                identity: candidate.identity,
+                superblock,
+            }));
+        }
+    }
+    Ok(members)
+}
+
+fn unsearched(path: &Path, error: &io::Error) -> Failure {
+    raid_error(path, "cannot look for RAID superblocks", error)
+}
+
+/// The arrays that have a member on these devices. Ignores devices that cannot be
+/// read.
+fn arrays_on(devices: &BTreeSet<PathBuf>) -> BTreeSet<Uuid> {
+    devices
+        .iter()
+        .filter_map(|path| open(path).ok())
+        .flat_map(|(device, size)| md_superblock::find_readable(&device, size))
+        .map(|superblock| superblock.array)
+        .collect()
+}
+
+/// What identifies the arrays to keep.
+#[derive(Default)]
+struct Kept<'a> {
+    volumes: &'a [String],
+    arrays: BTreeSet<Uuid>,
+    members: BTreeSet<PathBuf>,
+}
+
+impl Kept<'_> {
+    fn contains(&self, member: &Member) -> bool {
+        let name = member.superblock.volume_name();
+        name.is_some_and(|name| self.volumes.iter().any(|kept| kept == name))
+            || self.arrays.contains(&member.superblock.array)
+            || self.members.contains(&member.path)
+    }
+}
+
+/// The members to delete. An array that shares a disk with a kept array is kept as
+/// well. This is repeated until no further array has to be kept.
+fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
+    let mut kept: BTreeSet<Uuid> = members
+        .iter()
+        .filter(|member| keep.contains(member))
+        .map(|member| member.superblock.array)
+        .collect();
+    loop {
+        let disks: BTreeSet<&PathBuf> = members
+            .iter()
+            .filter(|member| kept.contains(&member.superblock.array))
+            .map(|member| &member.disk)
+            .collect();
+        let neighbours: Vec<Uuid> = members
+            .iter()
+            .filter(|member| disks.contains(&member.disk))
+            .map(|member| member.superblock.array)
+            .filter(|array| !kept.contains(array))
+            .collect();
+        if neighbours.is_empty() {
+            break;
+        }
+        kept.extend(neighbours);
+    }
+    let (kept, doomed): (Vec<Member>, Vec<Member>) = members
+        .into_iter()
+        .partition(|member| kept.contains(&member.superblock.array));
+    for member in kept {
+        tracing::warn!(
+            "{}: left unchanged, because it belongs to {}, which is to be kept, has a member on a disk that must not be changed, or shares a disk with such an array",
+            member.path.display(),
+            member
+                .superblock
+                .name
+                .as_deref()
+                .unwrap_or("an array without a name")
+        );
+    }
+    doomed
+}
+
+/// Continues after failures and logs them, because [`delete`] checks afterwards
+/// what is left.
+fn delete_members(members: &[Member], permission: &WritePermission) {
+    let paths: BTreeSet<&Path> = members.iter().map(|member| &*member.path).collect();
+    if let Err(failure) = stop_arrays(&paths, permission) {
+        tracing::error!("{failure}");
+    }
+    for member in members {
+        match zero_superblock(member, permission) {
+            Ok(()) => tracing::info!(
+                "{}: RAID superblock {:?} of {} zeroed",
+                member.path.display(),
+                member.superblock.version,
+                member
+                    .superblock
+                    .name
+                    .as_deref()
+                    .unwrap_or("an array without a name")
+            ),
+            Err(failure) => tracing::error!("{failure}"),
+        }
+    }
+    let disks: BTreeMap<&Path, Identity> = { members.iter() }
+        .map(|member| (&*member.disk, member.identity))
+        .collect();
+    for (disk, identity) in disks {
+        let erased = Target::open(disk, permission).and_then(|target| {
+            target.refuse_other(identity)?;
+            erase_metadata(&target)?;
+            target.reread_partitions()
+        });
+        match erased {
+            Ok(()) => tracing::info!("{}: partition table removed", disk.display()),
+            Err(failure) => tracing::error!("{failure}"),
+        }
+    }
+}
+
+fn zero_superblock(member: &Member, permission: &WritePermission) -> Result<()> {
+    let target = Target::open_disk_or_partition(&member.path, permission)?;
+    target.refuse_other(member.identity)?;
+    let zeros = AlignedBuffer::zeroed(md_superblock::LEN);
+    target.write_and_compare(member.superblock.offset, &zeros)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::process::Command;
+
+use landfall_devices::disk_sets::md_superblock::{Version, superblock};
+use landfall_devices::identity::ChosenDisk;
+use landfall_sys::system_path::SystemPath;
+
+use super::assembled::Array;
+use super::*;
+use crate::fixtures::{LoopDevice, exchange, loop_device};
+
+const SIZE: u64 = 16 << 20;
+
+fn any_identity() -> Identity {
+    Identity::of(&tempfile::tempfile().unwrap()).unwrap()
+}
+
+fn superblocks(path: &Path) -> io::Result<Vec<MdSuperblock>> {
+    let (device, size) = open(path)?;
+    md_superblock::find(&device, size)
+}
+
+fn candidate(device: &LoopDevice) -> Candidate {
+    let ChosenDisk { path, identity } = ChosenDisk::by_path(device.path()).unwrap();
+    Candidate {
+        disk: path,
+        identity,
+        partitions: Vec::new(),
+    }
+}
+
+fn member(disk: &str, array: u128, name: &str) -> Member {
+    Member {
+        path: format!("{disk}{array}").into(),
+        disk: disk.into(),
+        identity: any_identity(),
+        superblock: MdSuperblock {
+            version: Version::V1_2,
+            offset: 4096,
+            array: Uuid::from_u128(array),
+            name: Some(format!("host:{name}")),
+            disks: 2,
+        },
+    }
+}
+
+#[test]
+fn kept_volumes_keep_their_neighbours() {
+    let members = || {
+        vec![
+            member("a", 1, "root"),
+            member("b", 1, "root"),
+            member("b", 2, "data"),
+            member("c", 2, "data"),
+            member("d", 3, "old"),
+        ]
+    };
+    let left = |keep: &[&str]| -> Vec<String> {
+        let keep: Vec<String> = keep.iter().map(|name| (*name).to_owned()).collect();
+        let keep = Kept {
+            volumes: &keep,
+            ..Kept::default()
+        };
+        doomed(members(), &keep)
+            .iter()
+            .map(|member| member.path.display().to_string())
+            .collect()
+    };
+    assert_eq!(left(&[]), ["a1", "b1", "b2", "c2", "d3"]);
+    assert_eq!(left(&["root"]), ["d3"]);
+    assert_eq!(left(&["old"]), ["a1", "b1", "b2", "c2"]);
+    assert_eq!(left(&["nosuch", "host:old"]).len(), 5);
+}
+
+#[test]
+fn an_array_on_another_disk_too_is_kept() {
+    let candidates = ["/dev/sdb", "/dev/sdc"].map(|disk| Candidate {
+        disk: disk.into(),
+        identity: any_identity(),
+        partitions: vec![format!("{disk}1").into()],
+    });
+    let array = |members: &[&str]| Array {
+        path: "/dev/md0".into(),
+        directory: SystemPath::live().join("/sys/block/md0"),
+        members: members.iter().map(PathBuf::from).collect(),
+    };
+    let arrays = vec![
+        // sda is in skip_block_devices.
+        array(&["/dev/sda1", "/dev/sdb1"]),
+        array(&["/dev/sdc", "/dev/sdc1"]),
+    ];
+    let entangled = entangled(&candidates, arrays);
+    let paths = ["/dev/sda1", "/dev/sdb1"].map(PathBuf::from);
+    assert_eq!(entangled, BTreeSet::from(paths));
+    let members = vec![
+        member("/dev/sdb", 1, "mirror"),
+        member("/dev/sdb", 2, "beside it"),
+        member("/dev/sdc", 3, "old"),
+    ];
+    let keep = Kept {
+        members: entangled,
+        ..Kept::default()
+    };
+    let left = doomed(members, &keep);
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].disk, Path::new("/dev/sdc"));
+}
+
+/// Two disks. One is a member of an array, with a superblock of this version;
+/// the other has an unrelated file system.
+fn disks(version: Version) -> Option<[(tempfile::NamedTempFile, LoopDevice); 2]> {
+    let disk = |fill: &dyn Fn(&File)| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(SIZE).unwrap();
+        fill(file.as_file());
+        let device = loop_device(file.path(), 512)?;
+        Some((file, device))
+    };
+    let raid = disk(&|file| {
+        let bytes = superblock(version, SIZE, "host:root");
+        let offset = version.offset(SIZE).unwrap();
+        file.write_all_at(&bytes, offset).unwrap();
+    })?;
+    let other = disk(&|file| file.write_all_at(b"XFSB", 0).unwrap())?;
+    Some([raid, other])
+}
+
+#[test]
+fn members_that_nobody_assembled() {
+    for version in [Version::V0_90, Version::V1_0, Version::V1_1, Version::V1_2] {
+        let Some([raid, other]) = disks(version) else {
+            return;
+        };
+        let candidates = [&raid, &other].map(|(_, device)| candidate(device));
+        let permission = WritePermission::by_operator();
+        let is_left = |keep: &Keep| {
+            delete(&candidates, keep, &permission).unwrap();
+            superblocks(raid.1.path()).unwrap().len() == 1
+        };
+        let named = Keep {
+            volumes: vec!["root".into()],
+            ..Keep::default()
+        };
+        assert!(version == Version::V0_90 || is_left(&named));
+        // The other half of the array is on a disk that must not be changed.
+        let Some([half, _]) = disks(version) else {
+            return;
+        };
+        let halved = Keep {
+            devices: BTreeSet::from([half.1.path().to_owned()]),
+            ..Keep::default()
+        };
+        assert!(is_left(&halved), "{version:?}");
+        assert!(!is_left(&Keep::default()), "{version:?}");
+        assert_eq!(superblocks(raid.1.path()).unwrap(), []);
+        let mut untouched = [0; 4];
+        other.0.as_file().read_exact_at(&mut untouched, 0).unwrap();
+        assert_eq!(&untouched, b"XFSB", "no member, not touched");
+        let Ok(examined) = Command::new("/sbin/mdadm")
+            .arg("--examine")
+            .arg(raid.1.path())
+            .output()
+        else {
+            return landfall_sys::skip::skip("mdadm is not installed");
+        };
+        let text = String::from_utf8_lossy(&examined.stderr);
+        assert!(text.contains("No md superblock"), "{examined:?}");
+    }
+}
+
+#[test]
+fn an_array_on_a_disk_that_got_the_name_of_a_listed_disk_is_kept() {
+    let (Some([listed, _]), Some([kept, _])) = (disks(Version::V1_2), disks(Version::V1_2)) else {
+        return;
+    };
+    let candidates = [candidate(&listed.1)];
+    let (file, device) = kept;
+    drop(device);
+    if !exchange(listed.1.path(), file.path()) {
+        return;
+    }
+    let permission = WritePermission::by_operator();
+    let failure = delete(&candidates, &Keep::default(), &permission).unwrap_err();
+    assert!(failure.details.contains("found another one"), "{failure}");
+    // The name may also change after the search.
+    let member = Member {
+        path: listed.1.path().to_owned(),
+        disk: listed.1.path().to_owned(),
+        identity: candidates[0].identity,
+        superblock: superblocks(listed.1.path()).unwrap().remove(0),
+    };
+    delete_members(&[member], &permission);
+    assert_eq!(superblocks(listed.1.path()).unwrap().len(), 1);
+}
