@@ -1,6 +1,8 @@
 //! Finds the superblocks of Linux software RAID members
 //! (include/uapi/linux/raid/md_p.h). The parser does no I/O.
 
+pub mod version_1;
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -8,11 +10,14 @@ use std::os::unix::fs::FileExt as _;
 use landfall_media_formats::little_endian::{u32_at, u64_at};
 use uuid::Uuid;
 
+use self::version_1::{NAME_LEN, SECTOR, at};
+
 /// The number of bytes that [`MdSuperblock::parse`] uses at most. The kernel writes
 /// no more than this, except for a bitmap.
 pub const LEN: usize = 4096;
 
-const MAGIC: u32 = 0xa92b_4efc;
+/// `MD_SB_MAGIC`.
+pub const MAGIC: u32 = 0xa92b_4efc;
 /// `MD_RESERVED_BYTES`: version 0.90 reserves this many bytes at the end of the
 /// device.
 const RESERVED: u64 = 64 << 10;
@@ -95,18 +100,21 @@ impl MdSuperblock {
                 disks: word(40)?,
             });
         }
-        let sector = u64_at(bytes, 144)?;
-        if little(0) != Some(MAGIC) || little(4) != Some(1) || sector != offset / 512 {
+        let sector = u64_at(bytes, at::SUPER_OFFSET)?;
+        let is_version_1 = little(at::MAGIC) == Some(MAGIC) && little(at::MAJOR_VERSION) == Some(1);
+        if !is_version_1 || sector != offset / SECTOR {
             return None;
         }
-        let name = bytes.get(32..64)?;
-        let end = name.iter().position(|&byte| byte == 0).unwrap_or(32);
+        let name = bytes.get(at::SET_NAME..)?.get(..NAME_LEN)?;
+        let end = { name.iter() }.position(|&byte| byte == 0);
+        let end = end.unwrap_or(NAME_LEN);
+        let array = bytes.get(at::SET_UUID..)?.first_chunk()?;
         Some(Self {
             version,
             offset,
-            array: Uuid::from_bytes(bytes.get(16..32)?.try_into().ok()?),
+            array: Uuid::from_bytes(*array),
             name: Some(String::from_utf8_lossy(&name[..end]).into_owned()),
-            disks: little(92)?,
+            disks: little(at::RAID_DISKS)?,
         })
     }
 
@@ -147,7 +155,8 @@ fn find_version(device: &File, size: u64, version: Version) -> io::Result<Option
     Ok(MdSuperblock::parse(&bytes, version, size))
 }
 
-/// A superblock as mdadm would write it to the place of this version.
+/// A superblock as mdadm would write it to the place of this version. The offsets are
+/// numbers here, not those of [`version_1::at`]: a wrong one there must not pass the tests.
 #[cfg(any(test, feature = "fixtures"))]
 #[allow(clippy::unwrap_used, reason = "only tests call it")]
 pub fn superblock(version: Version, size: u64, name: &str) -> Vec<u8> {
@@ -168,13 +177,9 @@ pub fn superblock(version: Version, size: u64, name: &str) -> Vec<u8> {
     put(16, &[7; 16]);
     put(32, name.as_bytes());
     put(144, &(version.offset(size).unwrap() / 512).to_le_bytes());
-    // `sb_csum` of md_p.h covers 256 bytes, and two bytes for each of max_dev
-    // devices.
-    let sum: u64 = bytes[..256]
-        .chunks_exact(4)
-        .map(|word| u64::from(u32::from_le_bytes(word.try_into().unwrap())))
-        .sum();
-    let sum = (sum & 0xffff_ffff) as u32 + (sum >> 32) as u32;
+    // `max_dev` is 0, so there are no roles. That the checksum is right is in the tests of
+    // what writes superblocks, with mdadm as the judge.
+    let sum = version_1::checksum(&bytes[..256]);
     bytes[216..220].copy_from_slice(&sum.to_le_bytes());
     bytes
 }

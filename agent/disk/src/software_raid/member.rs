@@ -3,11 +3,10 @@
 
 use std::fmt;
 
-use landfall_devices::disk_sets::md_superblock::{LEN, Version};
+use landfall_devices::disk_sets::md_superblock::version_1::{NAME_LEN, SECTOR, at, checksum};
+use landfall_devices::disk_sets::md_superblock::{LEN, MAGIC, Version};
 use uuid::Uuid;
 
-const MAGIC: u32 = 0xa92b_4efc;
-const SECTOR: u64 = 512;
 /// Where the data of a member with version 1.2 begin, in bytes. The space before it
 /// has room for the bitmap and the bad-block log that mdadm may add later.
 const DATA_OFFSET: u64 = 8 << 20;
@@ -16,6 +15,8 @@ const CHUNK: u64 = 512 << 10;
 /// The largest number of members: the superblock has a role for each. mdadm reserves as
 /// many.
 pub const MOST_MEMBERS: usize = 128;
+/// In bytes.
+const ROLES_LEN: usize = MOST_MEMBERS * 2;
 /// The place up to which the members are in sync: all of them (`MaxSector`).
 const IN_SYNC: u64 = u64::MAX;
 
@@ -141,49 +142,43 @@ impl NewArray {
         let in_sync = self.in_sync || self.level == Level::Raid0;
         let mut bytes = vec![0; LEN];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
-        put(0, &MAGIC.to_le_bytes());
-        put(4, &1u32.to_le_bytes());
-        put(16, self.array.as_bytes());
-        // 32 bytes, which end with a NUL unless the name is as long.
-        put(32, &self.name.as_bytes()[..self.name.len().min(32)]);
-        put(64, &self.created.to_le_bytes());
-        put(72, &self.level.number().to_le_bytes());
-        put(76, &self.level.layout().to_le_bytes());
-        put(80, &(used / SECTOR).to_le_bytes());
-        put(88, &u32_of(self.level.chunk() / SECTOR)?.to_le_bytes());
-        put(92, &u32_of(self.members.len() as u64)?.to_le_bytes());
-        put(128, &(data.offset / SECTOR).to_le_bytes());
-        put(136, &(data.len / SECTOR).to_le_bytes());
-        put(144, &(place / SECTOR).to_le_bytes());
-        put(160, &u32_of(index as u64)?.to_le_bytes());
-        put(168, device.as_bytes());
-        put(192, &self.created.to_le_bytes());
-        put(200, &1u64.to_le_bytes());
-        put(208, &(if in_sync { IN_SYNC } else { 0 }).to_le_bytes());
-        put(220, &u32_of(MOST_MEMBERS as u64)?.to_le_bytes());
+        put(at::MAGIC, &MAGIC.to_le_bytes());
+        put(at::MAJOR_VERSION, &1u32.to_le_bytes());
+        put(at::SET_UUID, self.array.as_bytes());
+        let name = self.name.as_bytes();
+        put(at::SET_NAME, &name[..name.len().min(NAME_LEN)]);
+        put(at::CTIME, &self.created.to_le_bytes());
+        put(at::LEVEL, &self.level.number().to_le_bytes());
+        put(at::LAYOUT, &self.level.layout().to_le_bytes());
+        put(at::SIZE, &(used / SECTOR).to_le_bytes());
+        let chunk = u32_of(self.level.chunk() / SECTOR)?;
+        put(at::CHUNKSIZE, &chunk.to_le_bytes());
+        let disks = u32_of(self.members.len() as u64)?;
+        put(at::RAID_DISKS, &disks.to_le_bytes());
+        put(at::DATA_OFFSET, &(data.offset / SECTOR).to_le_bytes());
+        put(at::DATA_SIZE, &(data.len / SECTOR).to_le_bytes());
+        put(at::SUPER_OFFSET, &(place / SECTOR).to_le_bytes());
+        put(at::DEV_NUMBER, &u32_of(index as u64)?.to_le_bytes());
+        put(at::DEVICE_UUID, device.as_bytes());
+        put(at::UTIME, &self.created.to_le_bytes());
+        put(at::EVENTS, &1u64.to_le_bytes());
+        let synced = if in_sync { IN_SYNC } else { 0 };
+        put(at::RESYNC_OFFSET, &synced.to_le_bytes());
+        put(at::MAX_DEV, &u32_of(MOST_MEMBERS as u64)?.to_le_bytes());
         // The role of each device: its index. All others are spares.
-        put(256, &[0xff; MOST_MEMBERS * 2]);
+        put(at::DEV_ROLES, &[0xff; ROLES_LEN]);
         for role in 0..self.members.len() {
-            put(256 + role * 2, &u16::try_from(role).ok()?.to_le_bytes());
+            let place = at::DEV_ROLES + role * 2;
+            put(place, &u16::try_from(role).ok()?.to_le_bytes());
         }
-        let sum = checksum(&bytes[..256 + MOST_MEMBERS * 2]);
-        bytes[216..220].copy_from_slice(&sum.to_le_bytes());
+        let sum = checksum(&bytes[..at::DEV_ROLES + ROLES_LEN]);
+        bytes[at::SB_CSUM..][..4].copy_from_slice(&sum.to_le_bytes());
         Some((place, bytes))
     }
 }
 
 fn u32_of(value: u64) -> Option<u32> {
     u32::try_from(value).ok()
-}
-
-/// `calc_sb_1_csum` of drivers/md/md.c. The field of the checksum itself must be zero.
-fn checksum(bytes: &[u8]) -> u32 {
-    let words = bytes.chunks_exact(4);
-    let sum: u64 = words
-        .map(|word| u64::from(u32::from_le_bytes([word[0], word[1], word[2], word[3]])))
-        .sum();
-    // Both casts keep the low 32 bits, as the kernel does.
-    (sum as u32).wrapping_add((sum >> 32) as u32)
 }
 
 #[cfg(test)]
