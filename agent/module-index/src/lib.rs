@@ -29,7 +29,7 @@ pub use index::{Index, Resolution};
 pub use left_out::{
     DevicePattern, LEFT_OUT_NAME, LeftOut, LeftOutFirmware, LeftOutModule, MAX_LEFT_OUT_BYTES,
 };
-pub use text_format::{MAX_INDEX_BYTES, ParseError, WriteError};
+pub use text_format::{MAX_INDEX_BYTES, ParseError, WriteError, WrittenFile};
 
 /// Name of the index file below `/lib/modules/<kernel release>/` in the ramdisk.
 pub const INDEX_NAME: &str = "landfall.index";

@@ -22,6 +22,8 @@
 mod reader;
 mod writer;
 
+use std::fmt;
+
 /// The number in the first line.
 const FORMAT_VERSION: u32 = 1;
 /// In bytes. A whole Debian kernel (4023 modules, 26 222 aliases) needs 1.4 MB.
@@ -71,27 +73,42 @@ pub enum ParseError {
     },
 }
 
+/// The file that content is written for, as messages call it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WrittenFile {
+    Index,
+    LeftOut,
+}
+
+impl fmt::Display for WrittenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Index => "module index",
+            Self::LeftOut => "list of left-out drivers",
+        })
+    }
+}
+
 /// Why content cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The reader would take this word for something else.
-    #[error(
-        "module index: {what} `{text}` is empty or contains white space or a control character"
-    )]
+    #[error("{file}: {what} `{text}` is empty or contains white space or a control character")]
     BadWord {
+        file: WrittenFile,
         /// The kind of word, such as a module name.
         what: &'static str,
         text: String,
     },
-    /// The content has more modules or bytes than the reader accepts.
+    /// The index has more modules than the reader accepts.
     #[error("module index: {what} is over the limit of {limit}")]
     OverLimit {
         /// The limit that the content exceeds.
         what: &'static str,
         limit: usize,
     },
-    /// The reader rejects the text that was written.
-    #[error("module index: the written text cannot be read back: {0}")]
+    /// The reader rejects the text that was written. Its error names the file.
+    #[error("the written text cannot be read back: {0}")]
     Unreadable(#[from] ParseError),
 }
 

@@ -120,6 +120,23 @@ fn every_fault_has_its_line() {
     );
 }
 
+#[test]
+fn what_cannot_be_written_names_the_list() {
+    let mut content = LeftOut::default();
+    content.modules.push(LeftOutModule {
+        name: "a b".to_owned(),
+        devices: Vec::new(),
+    });
+    assert_eq!(
+        content.to_text().unwrap_err().to_string(),
+        "list of left-out drivers: module name `a b` is empty or contains white space or a control character"
+    );
+    content.modules[0].name = "a".repeat(MAX_LEFT_OUT_BYTES);
+    let error = content.to_text().unwrap_err().to_string();
+    let expected = "the written text cannot be read back: list of left-out drivers is ";
+    assert!(error.starts_with(expected), "{error}");
+}
+
 fn device() -> impl Strategy<Value = DevicePattern> {
     prop_oneof![
         any::<(u16, u16)>().prop_map(|(vendor, device)| DevicePattern::Pci { vendor, device }),

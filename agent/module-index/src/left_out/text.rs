@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{DevicePattern, LeftOut, LeftOutFirmware, LeftOutModule, MAX_LEFT_OUT_BYTES, number};
-use crate::text_format::{MAX_MODULES, ParseError, WriteError, is_alias, is_word};
+use crate::text_format::{MAX_MODULES, ParseError, WriteError, WrittenFile, is_alias, is_word};
 
 const HEAD: &str = "landfall-left-out 1";
 
@@ -72,6 +72,7 @@ impl LeftOut {
         let checked = |what, text: &str, is_good: fn(&str) -> bool| match is_good(text) {
             true => Ok(()),
             false => Err(WriteError::BadWord {
+                file: WrittenFile::LeftOut,
                 what,
                 text: text.to_owned(),
             }),

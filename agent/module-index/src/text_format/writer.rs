@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{FORMAT_VERSION, MAGIC, MAX_MODULES, WriteError, is_alias, is_word};
+use super::{FORMAT_VERSION, MAGIC, MAX_MODULES, WriteError, WrittenFile, is_alias, is_word};
 use crate::content::IndexContent;
 
 impl IndexContent {
@@ -56,6 +56,7 @@ fn write_aliases(out: &mut String, aliases: &[String]) -> Result<(), WriteError>
     for alias in aliases {
         if !is_alias(alias) {
             return Err(WriteError::BadWord {
+                file: WrittenFile::Index,
                 what: "alias",
                 text: alias.clone(),
             });
@@ -70,6 +71,7 @@ fn word<'a>(what: &'static str, text: &'a str) -> Result<&'a str, WriteError> {
         Ok(text)
     } else {
         Err(WriteError::BadWord {
+            file: WrittenFile::Index,
             what,
             text: text.to_owned(),
         })
