@@ -2,6 +2,7 @@
 //! no driver or the driver lacks its firmware.
 
 mod faults;
+mod remedies;
 mod vendors;
 
 use std::fmt;
@@ -97,7 +98,7 @@ fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
             let address = &device.address;
             return Reason {
                 cause: format!("the firmware {file} of {noun} {address} is missing"),
-                remedy: "build the ramdisk with --firmware debian",
+                remedy: remedies::ADD_FIRMWARE,
             };
         }
     }
@@ -109,7 +110,7 @@ fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
     if !without.is_empty() {
         return Reason {
             cause: format!("no driver for {noun} {}", without.join(", ")),
-            remedy: "build the ramdisk with --module-set server and Debian's complete kernel (not its cloud kernel), or with a newer kernel",
+            remedy: remedies::ADD_MODULE_OR_OTHER_KERNEL,
         };
     }
     let drivers: Vec<String> = devices
@@ -119,17 +120,17 @@ fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
     if drivers.is_empty() {
         return Reason {
             cause: format!("there is no {noun} on the PCI bus"),
-            remedy: "check that the firmware setup does not disable it",
+            remedy: remedies::CHECK_FIRMWARE_SETUP,
         };
     }
     match purpose {
         Purpose::Storage => Reason {
             cause: format!("{noun} {} reports no disk", drivers.join(", ")),
-            remedy: "check the cables, the backplane, the controller's mode in the firmware setup (AHCI or HBA instead of RAID or VMD), and for a SAN its zones and LUNs",
+            remedy: remedies::CHECK_DISKS,
         },
         Purpose::Network => Reason {
             cause: format!("{noun} {} has no interface", drivers.join(", ")),
-            remedy: "look for messages of its driver in the kernel log",
+            remedy: remedies::READ_MESSAGES_OF_DRIVER,
         },
     }
 }

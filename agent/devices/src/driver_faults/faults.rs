@@ -7,7 +7,7 @@ use landfall_module_index::{INDEX_NAME, Index, LEFT_OUT_NAME, LeftOut};
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
-use super::{Purpose, firmware_requests, log_of, vendors};
+use super::{Purpose, firmware_requests, log_of, remedies, vendors};
 
 /// The bus that a device is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,16 +115,10 @@ impl DriverFault {
     /// What an operator can do about it.
     pub fn remedy(&self) -> &'static str {
         match &self.lack {
-            Lack::Driver(Modules::LeftOut(_)) => {
-                "build the ramdisk with --module-set server, or with a file that names the module"
-            }
-            Lack::Driver(Modules::Refused(_)) => {
-                "look for messages of the module in the kernel log"
-            }
-            Lack::Driver(Modules::None | Modules::Unknown) => {
-                "use Debian's complete kernel instead of its cloud kernel, or a newer kernel"
-            }
-            Lack::Firmware { .. } => "build the ramdisk with --firmware debian",
+            Lack::Driver(Modules::LeftOut(_)) => remedies::ADD_MODULE,
+            Lack::Driver(Modules::Refused(_)) => remedies::READ_MESSAGES_OF_MODULE,
+            Lack::Driver(Modules::None | Modules::Unknown) => remedies::OTHER_KERNEL,
+            Lack::Firmware { .. } => remedies::ADD_FIRMWARE,
         }
     }
 
