@@ -26,7 +26,7 @@ fn inputs_are_checked_before_any_work() {
         ),
         (
             &["pxe", "--agent", "agent", "--firmware", "no/such"],
-            "--firmware: cannot list the firmware in no/such: No such file or directory",
+            "--firmware: cannot list the firmware in no/such: No such file or directory (os error 2) -- give none, debian, or a directory with firmware files or .deb files",
         ),
         (
             &["pxe", "--agent", "agent", "--cache-dir", "broken.deb"],

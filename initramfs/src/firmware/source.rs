@@ -53,7 +53,14 @@ pub struct FirmwareFiles {
 /// Why there is no firmware to choose from.
 #[derive(Debug, thiserror::Error)]
 pub enum FirmwareSourceError {
-    /// The directory of `--firmware` cannot be read.
+    /// The value of `--firmware` is neither `none` nor `debian`, so it names a directory,
+    /// and there is none that your user can read.
+    #[error(
+        "cannot list the firmware in {}: {error} -- give none, debian, or a directory with firmware files or .deb files",
+        path.display()
+    )]
+    Unlisted { path: PathBuf, error: io::Error },
+    /// The directory for the unpacked .deb files cannot be made.
     #[error(transparent)]
     Path(#[from] PathError),
     /// One of the .deb files in the directory cannot be unpacked.
@@ -116,8 +123,10 @@ impl FirmwareFiles {
 }
 
 fn in_directory(directory: &Path) -> Result<FirmwareFiles, FirmwareSourceError> {
-    let listing = fs::read_dir(directory);
-    let listing = listing.map_err(PathError::new("cannot list the firmware in", directory))?;
+    let listing = fs::read_dir(directory).map_err(|error| FirmwareSourceError::Unlisted {
+        path: directory.to_owned(),
+        error,
+    })?;
     let paths = listing.filter_map(|entry| Some(entry.ok()?.path()));
     let mut packages: Vec<PathBuf> = paths
         .filter(|path| path.extension().is_some_and(|ending| ending == "deb"))
@@ -192,7 +201,7 @@ mod tests {
         let error = source.resolve().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cannot list the firmware in /nonexistent/firmware"
+            "cannot list the firmware in /nonexistent/firmware: No such file or directory (os error 2) -- give none, debian, or a directory with firmware files or .deb files"
         );
     }
 
