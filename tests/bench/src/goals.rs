@@ -68,7 +68,7 @@ pub(super) fn table(results: &Results, runs: usize) -> Table {
     let columns = [
         "what",
         "found",
-        "with the kernel's",
+        "with the kernel's threads",
         "target (moonshot)",
         "",
     ];
@@ -77,8 +77,8 @@ pub(super) fn table(results: &Results, runs: usize) -> Table {
         columns: columns.map(str::to_owned).into(),
         rows: goals.into_iter().flatten().map(Goal::row).collect(),
         notes: vec![
-            "With the kernel's: the time of the kernel's threads, which write back what a program \
-             left in the page cache and copy for the loop device, is counted on both sides. \
+            "With the kernel's threads: their time, which is for writing back what a program \
+             left in the page cache and for the copies of the loop device, is counted on both sides. \
              Bound: the larger of the busiest thread's CPU time and of all CPU time divided by \
              the number of processors. The server and the loop device also need processors, so \
              both columns are meaningful only if nothing else runs on the machine."
@@ -104,7 +104,11 @@ fn processor_time(results: &Results) -> Vec<Goal> {
             continue;
         };
         goals.push(Goal {
-            what: format!("{}: CPU of {} by ours", form.name(), peer.name(form)),
+            what: format!(
+                "{}: CPU of the other program, divided by ours ({})",
+                form.name(),
+                peer.name(form)
+            ),
             found: theirs.cpu() / ours.cpu(),
             target,
             moonshot,
@@ -148,15 +152,15 @@ fn wall_time(results: &Results) -> Vec<Goal> {
     };
     let mut goals = Vec::new();
     if let (Some(ours), Some(digest)) = (results.of(Landfall, Raw), results.digest_alone) {
-        let what = "raw: wall by the digest alone".to_owned();
+        let what = "raw: wall time, divided by that of the digest alone".to_owned();
         goals.push(at_most(what, ours.wall() / digest));
     }
     if let Some(ours) = results.of(Landfall, XzBlocks) {
-        let what = "raw.xz, in blocks: wall by CPU by processors".to_owned();
+        let what = "raw.xz, in blocks: wall time, divided by CPU time per processor".to_owned();
         goals.push(at_most(what, ours.wall() * results.processors / ours.cpu()));
     }
     for (form, ours) in of_ours(results) {
-        let what = format!("{}: wall by bound", form.name());
+        let what = format!("{}: wall time, divided by the bound", form.name());
         goals.push(at_most(what, ours.wall() / ours.bound(results.processors)));
     }
     goals
@@ -187,7 +191,7 @@ fn bytes(results: &Results) -> Vec<Goal> {
     let written = of_ours(results).map(|(_, ours)| ours.written());
     vec![
         Goal {
-            what: "most of all: bytes written by bytes of data".to_owned(),
+            what: "largest of all: bytes written, divided by bytes of data".to_owned(),
             found: written.fold(0.0, f64::max) / results.data_bytes,
             target: 1.02,
             moonshot: 1.0,

@@ -164,7 +164,7 @@ fn table(results: &Results, runs: usize) -> Result<Table> {
         "onto",
         "CPU s",
         "CPU s/GiB",
-        "with the kernel's, s",
+        "CPU s with the kernel's threads",
         "wall s",
         "peak MiB",
         "written",
@@ -179,7 +179,7 @@ fn table(results: &Results, runs: usize) -> Result<Table> {
                 "The image has {gib} GiB with a GPT, and {:.0} MiB of data. It comes from a server on \
                  the loopback by HTTP, and goes onto a loop device over a file in memory (disk), or \
                  onto such a file. CPU: user and system time of the program and its children, without \
-                 the server's. With the kernel's: the same with the time of all kernel threads (writing \
+                 the server's. With the kernel's threads: the same and the time of all of them (writing \
                  back, loop device), which is meaningful only if nothing else runs on the machine. \
                  Memory: peak resident set of all programs of a chain together, with the data staged in \
                  memory. Written: bytes sent to the device, divided by the bytes in 64 KiB granules that \
