@@ -19,19 +19,19 @@ use super::{Quantity, Row, Table, machine, stages};
 const CASES: [Case; 24] = {
     use Form::{Gz, Qcow2, Qcow2Zlib, Qcow2Zstd, Raw, Xz, XzBlocks, Zst};
     use Target::{Disk, File};
-    use Writer::{CoreosInstaller, Landfall, Original, ZstdDd};
+    use Writer::{CoreosInstaller, Landfall, IronicAgent, ZstdDd};
     [
-        (Landfall, Raw, Disk), (Original, Raw, Disk), (CoreosInstaller, Raw, Disk),
+        (Landfall, Raw, Disk), (IronicAgent, Raw, Disk), (CoreosInstaller, Raw, Disk),
         (Landfall, Gz, Disk), (CoreosInstaller, Gz, Disk),
         (Landfall, Zst, Disk), (CoreosInstaller, Zst, Disk), (ZstdDd, Zst, Disk),
         (Landfall, Xz, Disk), (CoreosInstaller, Xz, Disk),
         (Landfall, XzBlocks, Disk), (CoreosInstaller, XzBlocks, Disk),
-        (Landfall, Qcow2, Disk), (Original, Qcow2, Disk),
-        (Landfall, Qcow2Zlib, Disk), (Original, Qcow2Zlib, Disk),
-        (Landfall, Qcow2Zstd, Disk), (Original, Qcow2Zstd, Disk),
-        (Landfall, Raw, File), (Original, Raw, File),
+        (Landfall, Qcow2, Disk), (IronicAgent, Qcow2, Disk),
+        (Landfall, Qcow2Zlib, Disk), (IronicAgent, Qcow2Zlib, Disk),
+        (Landfall, Qcow2Zstd, Disk), (IronicAgent, Qcow2Zstd, Disk),
+        (Landfall, Raw, File), (IronicAgent, Raw, File),
         (Landfall, Zst, File), (ZstdDd, Zst, File),
-        (Landfall, Qcow2, File), (Original, Qcow2, File),
+        (Landfall, Qcow2, File), (IronicAgent, Qcow2, File),
     ]
 };
 

@@ -23,7 +23,7 @@ pub(super) enum Writer {
     CoreosInstaller,
     /// ironic-python-agent: raw images are streamed,
     /// others are downloaded into memory and passed to `qemu-img convert`.
-    Original,
+    IronicAgent,
     /// `curl | zstd -dc | dd`.
     ZstdDd,
 }
@@ -50,8 +50,8 @@ impl Writer {
         match self {
             Self::Landfall => "landfall",
             Self::CoreosInstaller => "coreos-installer",
-            Self::Original if form.is_qcow2() => "Ironic's agent: download, qemu-img",
-            Self::Original => "Ironic's agent: streaming loop",
+            Self::IronicAgent if form.is_qcow2() => "Ironic's agent: download, qemu-img",
+            Self::IronicAgent => "Ironic's agent: streaming loop",
             Self::ZstdDd => "curl, zstd, dd",
         }
     }
@@ -80,8 +80,10 @@ impl Bench {
                 measured::run(quiet(command.arg(output), &self.said())?)
             }
             Writer::ZstdDd => self.zstd_dd(&url, output),
-            Writer::Original if form.is_qcow2() => self.original_staged(&url, form, target, output),
-            Writer::Original => self.original_loop(&url, form, output),
+            Writer::IronicAgent if form.is_qcow2() => {
+                self.ironic_agent_staged(&url, form, target, output)
+            }
+            Writer::IronicAgent => self.ironic_agent_loop(&url, form, output),
         }
         .with_context(|| {
             let said = fs::read_to_string(self.said()).unwrap_or_default();
@@ -103,9 +105,9 @@ impl Bench {
         Ok(command)
     }
 
-    fn original_loop(&self, url: &str, form: Form, output: &Path) -> Result<Usage> {
-        let script = self.disk.folder().join("original_loop.py");
-        fs::write(&script, include_str!("original_loop.py"))?;
+    fn ironic_agent_loop(&self, url: &str, form: Form, output: &Path) -> Result<Usage> {
+        let script = self.disk.folder().join("ironic_agent_loop.py");
+        fs::write(&script, include_str!("ironic_agent_loop.py"))?;
         let before = self.disk.folder().join("cpu_before");
         let mut command = Command::new("python3");
         command.arg(script).arg(url).arg(output);
@@ -116,7 +118,7 @@ impl Bench {
         Ok(usage)
     }
 
-    fn original_staged(
+    fn ironic_agent_staged(
         &self,
         url: &str,
         form: Form,
@@ -124,7 +126,7 @@ impl Bench {
         output: &Path,
     ) -> Result<Usage> {
         let staged = self.disk.folder().join("staged");
-        let download = self.original_loop(url, form, &staged)?;
+        let download = self.ironic_agent_loop(url, form, &staged)?;
         let staged_bytes = staged.metadata()?.len();
         // These are the options that disk_utils.populate_image uses for a whole disk,
         // and the environment variable that qemu_img.convert_image sets.

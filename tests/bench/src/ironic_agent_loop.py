@@ -10,7 +10,7 @@ import requests
 
 url, output, sha256, cpu_before = sys.argv[1:]
 
-# The original has been running for long when an image comes: starting Python
+# The agent has been running for long when an image comes: starting Python
 # and its libraries is none of its work here.
 with open(cpu_before, "w") as file:
     times = os.times()
