@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use landfall_boot_params::{ClonedMac, MacAddr};
 use landfall_network_plan::{
     Automatic, Ethtool, Interface, InterfaceKind, IpPlan, Method, NetworkPlan, Route, RouteKind,
+    describe,
 };
 
 use super::chain::{Names, is_default};
@@ -185,9 +186,8 @@ fn of_kind(kind: &InterfaceKind, names: &Names, facts: &mut Facts) {
             parent_mac,
             service,
         } => {
-            let vlan = if *service { "802.1ad VLAN" } else { "VLAN" };
             let parent = names.below(parent.as_deref(), *parent_mac);
-            facts.add(format!("{vlan} {id} on {parent}"));
+            facts.add(describe::vlan(*id, *service, Some(&parent)));
         }
         InterfaceKind::Bond { options } => {
             for (option, value) in options {

@@ -74,15 +74,12 @@ fn describe_kind(interface: &Interface) -> Vec<String> {
             parent_mac,
             service,
         } => {
-            let vlan = if *service { "802.1ad VLAN" } else { "VLAN" };
             // For a VLAN without a name of its own, the line already starts with its NIC.
-            link.push(match (parent, parent_mac) {
-                (Some(parent), _) => format!("{vlan} {id} on {parent}"),
-                (None, Some(mac)) if interface.matches.name.is_some() => {
-                    format!("{vlan} {id} on the NIC with MAC {mac}")
-                }
-                (None, _) => format!("{vlan} {id}"),
-            });
+            let is_named = interface.matches.name.is_some();
+            let of_mac = parent_mac.filter(|_| is_named);
+            let of_mac = of_mac.map(|mac| format!("the NIC with MAC {mac}"));
+            let parent = parent.as_ref().or(of_mac.as_ref());
+            link.push(vlan(*id, *service, parent.map(String::as_str)));
         }
         InterfaceKind::Bond { options } => {
             let mode = options.get("mode").map_or("?", String::as_str);
@@ -111,6 +108,12 @@ fn describe_kind(interface: &Interface) -> Vec<String> {
         }
     }
     link
+}
+
+/// A VLAN in words. `service` is that of [`InterfaceKind::Vlan`].
+pub fn vlan(id: u16, service: bool, parent: Option<&str>) -> String {
+    let kind = if service { "802.1ad VLAN" } else { "VLAN" };
+    on_parent(&format!("{kind} {id}"), parent)
 }
 
 fn on_parent(kind: &str, parent: Option<&str>) -> String {
