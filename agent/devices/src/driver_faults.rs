@@ -70,8 +70,7 @@ fn log_of(root: &SystemPath) -> Vec<String> {
     if !root.is_live() {
         return Vec::new();
     }
-    let records = kernel_log::records().into_iter();
-    records.map(|said| said.text).collect()
+    kernel_log::texts()
 }
 
 /// The firmware file that the driver of this NIC requested and did not find, if the
@@ -80,9 +79,8 @@ pub fn missing_firmware_of(nic: &str) -> Option<String> {
     let root = SystemPath::live();
     let device = root.join("sys/class/net").join(nic).join("device");
     let address = sysfs::link_name(&device)?;
-    let log = kernel_log::records();
-    let texts = log.iter().map(|said| said.text.as_str());
-    missing_firmware(&address, texts)
+    let log = kernel_log::texts();
+    missing_firmware(&address, log.iter().map(String::as_str))
 }
 
 fn devices(root: &SystemPath, purpose: Purpose) -> Vec<Device> {

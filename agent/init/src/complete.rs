@@ -36,11 +36,7 @@ pub(super) fn fault() -> Option<String> {
             .blocks_free()
             .saturating_mul(root.block_size().unsigned_abs()),
     });
-    let log: Vec<String> = kernel_log::records()
-        .into_iter()
-        .map(|said| said.text)
-        .collect();
-    Some(reason(space, memory_of_kernel(), &log))
+    Some(reason(space, memory_of_kernel(), &kernel_log::texts()))
 }
 
 /// Shows the fault until the machine is reset.

@@ -27,6 +27,11 @@ pub fn records() -> Vec<Said> {
     all().into_iter().map(|record| record.said).collect()
 }
 
+/// The texts of [`records`], without their times.
+pub fn texts() -> Vec<String> {
+    all().into_iter().map(|record| record.said.text).collect()
+}
+
 /// The records of the kernel itself, of init and of agents, without those of other
 /// programs.
 pub fn own_records() -> Vec<Said> {
