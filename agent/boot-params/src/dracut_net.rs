@@ -84,8 +84,15 @@ pub struct NetArgs {
     /// Milliseconds to wait for the second address family.
     pub ip_required_timeout_ms: u32,
     /// What the firmware knows about the NICs. The command line does not contain
-    /// this: if [`NetArgs::needs_firmware`], the caller reads it and stores it here.
+    /// this: if [`NetArgs::needs_firmware`] or [`NetArgs::uses_nbft_network`], the caller
+    /// reads it and stores it here.
     pub firmware: FirmwareNics,
+    /// `rd.nonvmf`, `rd.nvmf.nonbft`: the firmware's tables for an NVMe boot (NBFT) are
+    /// ignored.
+    pub ignores_nbft: bool,
+    /// `ifname=nbft0:...` and the like: dracut has written the network of these tables as
+    /// arguments, so it is not read from the tables again.
+    pub has_nbft_names: bool,
     /// What was ignored and why, one line each.
     pub warnings: Vec<String>,
 }
@@ -109,6 +116,8 @@ impl Default for NetArgs {
             carrier_timeout: times.carrier,
             ip_required_timeout_ms: times.ip_required_ms,
             firmware: FirmwareNics::default(),
+            ignores_nbft: false,
+            has_nbft_names: false,
             warnings: Vec::new(),
         }
     }
@@ -129,7 +138,11 @@ impl NetArgs {
             let value = token.value_or_empty();
             let warnings = &mut args.warnings;
             match token.key.as_str() {
+                "rd.nonvmf" | "rd.nvmf.nonbft" => {
+                    args.ignores_nbft = switch::on_unless_off(token, warnings);
+                }
                 "ifname" => {
+                    args.has_nbft_names |= value.starts_with("nbft");
                     if let Some(name) = NameArgument::parse(token, warnings) {
                         name.add_to(&mut args.names, warnings);
                     }
@@ -179,6 +192,12 @@ impl NetArgs {
             || !self.nameservers.is_empty()
             || self.boot_device.is_some()
             || self.need_network
+    }
+
+    /// True if the NICs of the firmware's tables for an NVMe boot (NBFT) get the network
+    /// that is in the tables.
+    pub fn uses_nbft_network(&self) -> bool {
+        !self.ignores_nbft && !self.has_nbft_names
     }
 
     /// True if an argument needs [`NetArgs::firmware`].

@@ -4,6 +4,9 @@
 //! The meaning is that of NetworkManager's reader (`nmi-ibft-reader.c`, git of
 //! 2026-08): it ignores `flags` (valid, boot NIC) and `subnet-mask`, and it keeps a
 //! DNS server that is all zero.
+//!
+//! The firmware's table for an NVMe boot (NBFT) has its own parser, in
+//! `agent/san-boot`, which makes the same type.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,14 +14,17 @@ use std::net::IpAddr;
 use crate::ip_prefix::{IpPrefix, longest_prefix};
 use crate::mac::MacAddr;
 
-/// Everything that `ip=ibft` and `rd.iscsi.ibft` need from the machine, as text.
+/// What the firmware says about the NICs of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirmwareNics {
-    /// One record for each directory `ethernetN` of the firmware's table.
+    /// One record for each directory `ethernetN` of the firmware's table (iBFT), for
+    /// `ip=ibft` and `rd.iscsi.ibft`.
     pub records: Vec<FirmwareRecord>,
     /// The NICs of the machine: the name and the `address` of each
     /// `class/net/NAME`.
     pub interfaces: Vec<(String, MacAddr)>,
+    /// The NICs of the firmware's tables for an NVMe boot (NBFT).
+    pub nvme: Vec<FirmwareNic>,
 }
 
 /// The files of one directory, each without its final line break.
@@ -48,6 +54,8 @@ pub struct FirmwareNic {
     pub gateway: Option<IpAddr>,
     /// At most two DNS servers.
     pub dns: Vec<IpAddr>,
+    /// The machine's name. The iBFT's is not read.
+    pub host_name: Option<String>,
 }
 
 /// The file `origin` (ACPI's `NL_PREFIX_ORIGIN`).
@@ -135,6 +143,7 @@ impl FirmwareRecord {
             address,
             gateway: gateway.filter(|gateway| address.is_some() && !gateway.is_unspecified()),
             dns: dns.into_iter().flatten().collect(),
+            host_name: None,
         })
     }
 

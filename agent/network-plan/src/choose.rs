@@ -4,7 +4,8 @@
 //! everything ([`Choice::on_console`]). Below that, the order of precedence is: the
 //! plan for this host in the ramdisk, NetworkManager's keyfiles in the ramdisk,
 //! network_data from the boot medium, kernel arguments, and finally DHCP and router
-//! advertisements on every NIC. If a source cannot be used, its faults are reported and
+//! advertisements on every NIC. With the last two, the NICs over which the firmware has
+//! booted by NVMe/TCP get the network of its table. If a source cannot be used, its faults are reported and
 //! the next source applies.
 
 use std::fmt;
@@ -29,6 +30,9 @@ pub enum Source {
     NetworkData,
     /// dracut's network arguments.
     KernelArguments,
+    /// No instructions, but the firmware has booted by NVMe/TCP, and its table has the
+    /// network of some NICs.
+    Firmware,
     /// No instructions: addresses come from the network.
     Default,
 }
@@ -50,6 +54,7 @@ impl Source {
             Source::Keyfiles => "keyfiles",
             Source::NetworkData => "network_data",
             Source::KernelArguments => "kernel_arguments",
+            Source::Firmware => "firmware",
             Source::Default => "default",
         }
     }
@@ -61,6 +66,7 @@ impl Source {
             Source::Embedded => "embedded plan",
             Source::Keyfiles => "keyfile",
             Source::NetworkData => "network_data",
+            Source::Firmware => "the firmware's NVMe boot table",
             Source::KernelArguments | Source::Default => "kernel argument ip=",
         }
     }
@@ -74,6 +80,9 @@ impl fmt::Display for Source {
             Source::Keyfiles => "NetworkManager keyfiles in the ramdisk",
             Source::NetworkData => "network_data of the boot medium",
             Source::KernelArguments => "kernel arguments",
+            Source::Firmware => {
+                "NVMe boot table of the firmware (NBFT), DHCP and SLAAC on every other NIC"
+            }
             Source::Default => "no configuration, DHCP and SLAAC on every NIC",
         })
     }
@@ -218,6 +227,8 @@ fn without_embedded(
     }
     let source = if args.configures_interfaces() {
         Source::KernelArguments
+    } else if args.uses_nbft_network() && !args.firmware.nvme.is_empty() {
+        Source::Firmware
     } else {
         Source::Default
     };

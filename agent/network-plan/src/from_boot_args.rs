@@ -6,6 +6,7 @@
 //! gateway without an address). Here only the field is dropped.
 
 mod firmware;
+mod nvme_boot;
 mod profiles;
 mod virtual_interfaces;
 
@@ -82,6 +83,7 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
     if cover_all {
         profiles.cover_all(args.need_network);
     }
+    nvme_boot::add_nics(&mut profiles, args, &mut plan);
     for server in &args.nameservers {
         profiles.for_each(|interface| {
             let ip = family(interface, *server);

@@ -96,6 +96,9 @@ pub struct Profile {
     /// True if only the ramdisk has the interface: the installed system has a
     /// profile of [`NetworkPlan::installed`] instead.
     pub is_ramdisk_only: bool,
+    /// True if the interface is from the firmware's tables of an NVMe boot: the installed
+    /// system reads them itself.
+    pub is_of_firmware: bool,
     /// NetworkManager's own settings, by section and key of a keyfile, such as
     /// `bridge` and `ageing-time`. They override what the rest of the plan writes.
     pub settings: BTreeMap<&'static str, Settings>,

@@ -153,7 +153,10 @@ impl Nic {
             IpAddr::V4(v4) => v4.is_link_local(),
             IpAddr::V6(v6) => v6.is_unicast_link_local(),
         };
-        if planned {
+        let is_of_firmware = interface.is_some_and(|found| found.profile.is_of_firmware);
+        if planned && is_of_firmware {
+            AddressOrigin::Plan(Source::Firmware)
+        } else if planned {
             AddressOrigin::Plan(source)
         } else if let Some(lease) = leased {
             AddressOrigin::Dhcp(lease.server.into())

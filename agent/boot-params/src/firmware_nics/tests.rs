@@ -34,6 +34,7 @@ fn reads_a_record() {
             address: Some("192.0.2.15/24".parse().unwrap()),
             gateway: Some(address("192.0.2.1")),
             dns: vec![address("192.0.2.53")],
+            host_name: None,
         }
     );
     let by_dhcp = record("origin=3 ip-addr= prefix-len=").parse().unwrap();

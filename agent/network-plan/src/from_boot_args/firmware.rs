@@ -117,7 +117,7 @@ fn merge(interface: &mut Interface, nic: &FirmwareNic) {
     merge_family(used.get_or_insert_with(automatic), nic);
 }
 
-fn merge_family(ip: &mut IpPlan, nic: &FirmwareNic) {
+pub(super) fn merge_family(ip: &mut IpPlan, nic: &FirmwareNic) {
     ip.method = match nic.origin {
         AddressOrigin::Static => Method::Manual,
         AddressOrigin::Dhcp if !nic.is_ipv4 => Method::Dhcp,
@@ -169,6 +169,7 @@ mod tests {
                 ("eth0".to_owned(), MacAddr([0, 0x53, 0, 0xab, 0, 1])),
                 ("eth5".to_owned(), MacAddr([0, 0x53, 0, 0xab, 0, 5])),
             ],
+            nvme: Vec::new(),
         };
         let mut plan = NetworkPlan::from_boot_args(&args);
         let mut lines = describe(&plan);

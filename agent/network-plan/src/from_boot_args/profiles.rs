@@ -150,6 +150,13 @@ impl Profiles {
         }
     }
 
+    /// Whether an interface is for the NIC with this address.
+    pub(super) fn has_nic(&self, mac: MacAddr) -> bool {
+        self.list.iter().any(|(_, interface)| {
+            interface.kind == InterfaceKind::Ethernet && interface.matches.mac == Some(mac)
+        })
+    }
+
     /// Notes an argument about this interface, so that a message can quote it.
     pub(super) fn note(&mut self, index: usize, argument: &str) {
         self.arguments.push((index, argument.to_owned()));

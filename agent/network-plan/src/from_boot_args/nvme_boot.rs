@@ -1,0 +1,216 @@
+//! Adds the NICs over which the firmware has booted by NVMe/TCP (the table NBFT), with the
+//! network of the table.
+//!
+//! NetworkManager's generator does so since version 1.53 (`nmi-nbft-reader.c`, git of
+//! 2026-08), without an argument, unless one of [`NetArgs::uses_nbft_network`] is there.
+//! Three things differ:
+//!
+//! * NetworkManager's profiles of arguments have a higher priority than those of the
+//!   table. So `ip=dhcp` asks for a lease on every NIC, and only if there is none, the NIC
+//!   gets the address of the table. Here it gets the address of the table at once. An
+//!   argument with the name or the MAC of the NIC takes precedence in both.
+//! * A host name of the arguments takes precedence over one of the table.
+//! * With a VLAN, the NIC itself stays available for other interfaces of the plan: the
+//!   provisioning network may be untagged on the same NIC.
+
+use std::collections::BTreeMap;
+
+use landfall_boot_params::{FirmwareNic, MacAddr, NetArgs};
+
+use super::firmware::merge_family;
+use super::profiles::{Profiles, automatic};
+use crate::plan::{Interface, InterfaceKind, InterfaceMatch, Method, NetworkPlan, Profile};
+
+/// Adds an interface for each NIC of the table that no argument is for.
+pub(super) fn add_nics(profiles: &mut Profiles, args: &NetArgs, plan: &mut NetworkPlan) {
+    if !args.uses_nbft_network() {
+        return;
+    }
+    // The table has one entry for each family of a NIC.
+    let mut nics: BTreeMap<(MacAddr, Option<u16>), Interface> = BTreeMap::new();
+    for nic in &args.firmware.nvme {
+        let place = (nic.mac, nic.vlan);
+        merge(nics.entry(place).or_insert_with(|| interface(nic)), nic);
+        plan.host_name = plan.host_name.take().or_else(|| nic.host_name.clone());
+    }
+    for ((mac, vlan), interface) in nics {
+        if vlan.is_some() || !profiles.has_nic(mac) {
+            let name = match vlan {
+                None => format!("nbft-{mac}"),
+                Some(id) => format!("nbft-{mac}.{id}"),
+            };
+            profiles.put(name, interface);
+        }
+    }
+}
+
+/// An interface with both families off.
+fn interface(nic: &FirmwareNic) -> Interface {
+    let off = || {
+        let mut ip = automatic();
+        ip.method = Method::Disabled;
+        Some(ip)
+    };
+    Interface {
+        profile: Profile {
+            is_of_firmware: true,
+            ..Profile::default()
+        },
+        kind: match nic.vlan {
+            None => InterfaceKind::Ethernet,
+            Some(id) => InterfaceKind::Vlan {
+                id,
+                parent: None,
+                parent_mac: Some(nic.mac),
+                service: false,
+            },
+        },
+        ipv4: off(),
+        ipv6: off(),
+        ..Interface::new(InterfaceMatch::with_mac(nic.mac))
+    }
+}
+
+fn merge(interface: &mut Interface, nic: &FirmwareNic) {
+    let family = interface.family_mut(nic.is_ipv4);
+    let ip = family.get_or_insert_with(automatic);
+    merge_family(ip, nic);
+    // The boot goes on without the storage network.
+    ip.required = false;
+    if ip.method.is_automatic() {
+        ip.automatic.host_name.clone_from(&nic.host_name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use landfall_boot_params::IpPrefix;
+    use landfall_boot_params::firmware_nics::AddressOrigin;
+
+    use super::*;
+    use crate::describe::describe;
+
+    const MAC: MacAddr = MacAddr([0, 0x53, 0, 0xab, 0, 1]);
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn fixed(address: &str, length: u8) -> FirmwareNic {
+        let address = ip(address);
+        FirmwareNic {
+            index: Some("1".to_owned()),
+            mac: MAC,
+            vlan: None,
+            origin: AddressOrigin::Static,
+            is_ipv4: address.is_ipv4(),
+            address: Some(IpPrefix { address, length }),
+            gateway: None,
+            dns: Vec::new(),
+            host_name: None,
+        }
+    }
+
+    fn lines(line: &str, nics: &[FirmwareNic]) -> Vec<String> {
+        let mut args = NetArgs::parse(line);
+        args.firmware.nvme = nics.to_vec();
+        let mut plan = NetworkPlan::for_boot(&args);
+        let mut lines = describe(&plan);
+        lines.append(&mut plan.warnings);
+        lines
+    }
+
+    const STATIC: &str =
+        "the NIC with MAC 00:53:00:ab:00:01: IPv4 192.0.2.15/24, gateway 192.0.2.1, DNS 192.0.2.53";
+    const NO_IPV6: &str = "the NIC with MAC 00:53:00:ab:00:01: IPv6 off";
+
+    fn with_gateway() -> FirmwareNic {
+        FirmwareNic {
+            gateway: Some(ip("192.0.2.1")),
+            dns: vec![ip("192.0.2.53")],
+            ..fixed("192.0.2.15", 24)
+        }
+    }
+
+    #[test]
+    fn the_nic_of_the_table_gets_its_network_and_all_others_their_own() {
+        for line in ["", "quiet", "ip=dhcp", "rd.neednet=1", "rd.nvmf.nonbft=0"] {
+            let found = lines(line, &[with_gateway()]);
+            assert!(found.contains(&STATIC.to_owned()), "{line}: {found:?}");
+            assert!(found.contains(&NO_IPV6.to_owned()), "{line}: {found:?}");
+            let others = found
+                .iter()
+                .filter(|line| line.starts_with("every other NIC: "));
+            assert_eq!(others.count(), 2, "{line}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn arguments_switch_the_table_off_or_take_the_nic() {
+        for line in [
+            "rd.nvmf.nonbft",
+            "rd.nvmf.nonbft=1",
+            "rd.nonvmf",
+            "ifname=nbft0:00:53:00:ab:00:01",
+            "ip=00-53-00-ab-00-01:dhcp",
+            "ip=dhcp BOOTIF=01-00-53-00-ab-00-01",
+        ] {
+            let found = lines(line, &[with_gateway()]);
+            let has = found.iter().any(|line| line.contains("192.0.2.15"));
+            assert!(!has, "{line}: {found:?}");
+        }
+        // The name of a NIC is known only later. Its interface then takes precedence.
+        let mut args = NetArgs::parse("ip=eth0:dhcp");
+        args.firmware.nvme = vec![with_gateway()];
+        let plan = NetworkPlan::for_boot(&args);
+        let first = plan.candidates(&["eth0"], &[MAC])[0];
+        assert_eq!(plan.interfaces[first].matches.name.as_deref(), Some("eth0"));
+    }
+
+    #[test]
+    fn both_families_and_a_vlan() {
+        let vlan = FirmwareNic {
+            vlan: Some(7),
+            ..fixed("198.51.100.15", 24)
+        };
+        let found = lines(
+            "ip=off",
+            &[fixed("192.0.2.15", 24), fixed("2001:db8::15", 64), vlan],
+        );
+        for expected in [
+            "the NIC with MAC 00:53:00:ab:00:01: IPv4 192.0.2.15/24",
+            "the NIC with MAC 00:53:00:ab:00:01: IPv6 2001:db8::15/64",
+            "the NIC with MAC 00:53:00:ab:00:01: VLAN 7",
+            "the NIC with MAC 00:53:00:ab:00:01: IPv4 198.51.100.15/24",
+        ] {
+            assert!(found.contains(&expected.to_owned()), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn leases_and_host_names() {
+        let dhcp = FirmwareNic {
+            address: None,
+            origin: AddressOrigin::Dhcp,
+            host_name: Some("node7".to_owned()),
+            ..fixed("192.0.2.15", 24)
+        };
+        let found = lines("", std::slice::from_ref(&dhcp));
+        let expected = "the NIC with MAC 00:53:00:ab:00:01: IPv4 by DHCP";
+        assert!(
+            found.iter().any(|line| line.starts_with(expected)),
+            "{found:?}"
+        );
+        for (line, name) in [
+            ("", "node7"),
+            ("ip=192.0.2.9::192.0.2.1:24:other:eth1:none", "other"),
+        ] {
+            let mut args = NetArgs::parse(line);
+            args.firmware.nvme = vec![dhcp.clone()];
+            let plan = NetworkPlan::for_boot(&args);
+            assert_eq!(plan.host_name.as_deref(), Some(name), "{line}");
+        }
+    }
+}
