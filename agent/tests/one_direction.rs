@@ -34,6 +34,7 @@ const CRATES: &[&str] = &[
     "live-system",
     "network",
     "network-form",
+    "san-boot",
     "discovery",
     "inventory",
     "ironic",

@@ -226,6 +226,7 @@ const STAGES: &[(&str, &str)] = &[
     ("discovery::clock", "clock"),
     ("http_client::tls", "tls"),
     ("settings::media", "media"),
+    ("san_boot", "san-boot"),
 ];
 
 /// The stage that a line names, from the module that wrote it:

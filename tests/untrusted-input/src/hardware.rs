@@ -6,6 +6,9 @@ use landfall_inventory::hint_expression::Expression;
 use landfall_inventory::lldp::{Frame, LldpParser, tlv};
 use landfall_inventory::{ata_identify, disk_query, memory, smbios, vpd};
 use landfall_parser_child::{Parser as _, Session};
+use landfall_san_boot::nbft::fixtures::correct_checksum;
+use landfall_san_boot::nbft::{LARGEST, Nbft};
+use landfall_san_boot::{FirmwareTable, connections, firmware_nics};
 use landfall_sys::uevent::Uevent;
 
 /// Reads a uevent, the kernel's message about a device.
@@ -24,6 +27,34 @@ pub fn smbios(data: &[u8]) {
         );
     }
     let _ = memory::modules_mib(data);
+}
+
+/// Reads the firmware's table NBFT, and makes the options for the kernel. No text of the
+/// table may add an option.
+pub fn nvme_boot_table(data: &[u8]) {
+    let mut data = data[..data.len().min(LARGEST)].to_vec();
+    correct_checksum(&mut data);
+    let Ok(Some(content)) = Nbft::parse(&data) else {
+        return;
+    };
+    let tables = [FirmwareTable {
+        name: "NBFT".to_owned(),
+        content,
+    }];
+    let _ = firmware_nics(&tables);
+    for connection in connections(&tables).0 {
+        let options = connection.options(&Default::default());
+        assert!(options.len() < 1024 && !options.contains('\n'), "{options}");
+        let keys = ["transport", "traddr", "trsvcid", "nqn", "hostnqn", "hostid"];
+        let digests = ["hdr_digest", "data_digest"];
+        let names = options
+            .split(',')
+            .filter_map(|option| option.split('=').next());
+        for (at, name) in names.enumerate() {
+            let expected = keys.get(at) == Some(&name) || digests.contains(&name);
+            assert!(expected, "{options}");
+        }
+    }
 }
 
 /// Reads a page of a SCSI disk's vital product data.

@@ -53,6 +53,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("network_data", network_data),
     ("newc", newc),
     ("nmstate", nmstate),
+    ("nvme_boot_table", nvme_boot_table),
     ("openshift_install_config", openshift_install_config),
     ("parser_answer", parser_answer),
     ("pem_file", pem_file),

@@ -1,0 +1,18 @@
+//! Disks in a storage network that the firmware has set up for the boot. The firmware
+//! describes them in a table for the operating system, which connects them again.
+//!
+//! This crate does so for NVMe/TCP and the table NBFT, without nvme-cli: it writes the
+//! options of each connection to /dev/nvme-fabrics.
+
+mod attempt;
+mod connect;
+mod connection;
+pub mod nbft;
+mod nics;
+mod tables;
+
+pub use attempt::{Fabrics, FabricsDevice};
+pub use connect::{Outcome, Pace, connect_all};
+pub use connection::{Connection, connections};
+pub use nics::firmware_nics;
+pub use tables::{FirmwareTable, read_tables};
