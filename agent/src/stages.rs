@@ -15,6 +15,7 @@ mod own_image;
 mod process;
 mod remarks;
 mod rescued;
+mod san_boot;
 mod search;
 mod serving;
 mod status;
@@ -93,6 +94,7 @@ async fn boot(
     }
     boot.set_clock().await?;
     wait_for_hardware(&boot.settings.params).await;
+    boot.connect_storage_networks().await;
     if let Some(order) = boot.unattended_order() {
         return boot.install_unattended(&order).await;
     }

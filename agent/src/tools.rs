@@ -11,6 +11,7 @@ mod machine_http;
 mod orderly_end;
 pub mod plan_network;
 pub mod root_device;
+pub mod san_boot;
 pub mod serve;
 pub mod show_params;
 mod stdout;
@@ -32,6 +33,8 @@ pub enum Tool {
     Inventory(inventory::Arguments),
     /// Print the disk that root device hints choose from a list
     RootDevice(root_device::Arguments),
+    /// Print the disks of a storage network that the firmware names
+    SanBoot(san_boot::Arguments),
     /// Find the provisioning service and the address that reaches it
     Discover(discover::Arguments),
     /// Serve the agent's API; commands that change the machine fail
@@ -55,6 +58,7 @@ pub fn run(tool: Tool, progress_json: bool, debug: bool) -> ExitCode {
         Tool::PlanNetwork(arguments) => plan_network::run(&arguments),
         Tool::Inventory(arguments) => inventory::run(&arguments),
         Tool::RootDevice(arguments) => root_device::run(&arguments),
+        Tool::SanBoot(arguments) => san_boot::run(&arguments),
         Tool::Discover(arguments) => discover::run(arguments),
         Tool::Serve(arguments) => serve::run(&arguments),
         Tool::Install(arguments) => install::run(*arguments),

@@ -10,6 +10,7 @@ use landfall_settings::Settings;
 use landfall_sys::system_path::SystemPath;
 
 use super::home::live_network;
+use super::san_boot;
 
 /// Chooses the network of this boot and starts to configure it. Also returns the plan, as
 /// its source gives it. `live` is `None` in the ramdisk.
@@ -19,6 +20,9 @@ pub(super) async fn start_network(
 ) -> Result<(Network, NetworkPlan)> {
     let mut args = NetArgs::from_command_line(&settings.command_line);
     let (naming, warnings) = NamingPolicy::from_command_line(&settings.command_line);
+    if live.is_none() {
+        san_boot::add_nics(&mut args, &SystemPath::live());
+    }
     if live.is_none() && args.needs_firmware() {
         // The iBFT is a firmware table, not a device, so nothing else loads its
         // driver.

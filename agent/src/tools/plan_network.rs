@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Write the NetworkManager keyfiles of the installed system here
     #[arg(long, value_name = "DIR")]
     keyfiles: Option<PathBuf>,
-    /// Read the NICs and the firmware's table of them (iBFT) from this /sys
+    /// Read the NICs and the firmware's tables (iBFT, NBFT) from this /sys
     #[arg(long, value_name = "DIR")]
     sysfs: Option<PathBuf>,
     /// Print JSON
@@ -57,7 +57,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The /sys from which to read the firmware's network table (iBFT). With
+    /// The /sys from which to read the firmware's network tables (iBFT, NBFT). With
     /// `--cmdline` no table is read unless `--sysfs` is given.
     fn tables(&self) -> Option<SystemPath> {
         match &self.sysfs {
@@ -162,6 +162,11 @@ fn of_kernel_arguments(arguments: &Arguments) -> Result<NetworkPlan> {
     let mut args = NetArgs::from_command_line(&settings.command_line);
     if let Some(sysfs) = arguments.tables() {
         read_firmware_nics(&mut args, &sysfs, &[]);
+        if args.uses_nbft_network() {
+            let (tables, faults) = landfall_san_boot::read_tables(&sysfs);
+            args.firmware.nvme = landfall_san_boot::firmware_nics(&tables);
+            args.warnings.extend(faults);
+        }
     }
     Ok(NetworkPlan::for_boot(&args))
 }

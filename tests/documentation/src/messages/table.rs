@@ -27,7 +27,7 @@ const END: &str = "<!-- end: generated -->\n";
 
 /// The parts of the programs, in the order in which a boot passes them: heading,
 /// directory of the source.
-const PARTS: [(&str, &str); 29] = [
+const PARTS: [(&str, &str); 30] = [
     ("Start of the ramdisk", "agent/init"),
     ("Kernel arguments and options", "agent/boot-params"),
     ("config.ign", "agent/ignition-config"),
@@ -39,6 +39,7 @@ const PARTS: [(&str, &str); 29] = [
     ("Console", "agent/report"),
     ("Network plan", "agent/network-plan"),
     ("Network", "agent/network"),
+    ("Storage network", "agent/san-boot"),
     ("Live system", "agent/live-system"),
     ("Search for the provisioning service", "agent/discovery"),
     ("HTTP and TLS", "agent/http-client"),

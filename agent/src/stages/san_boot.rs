@@ -1,0 +1,86 @@
+//! The stage that connects disks in a storage network: those that the firmware's tables
+//! describe, because the machine boots from them or shall boot from them.
+//!
+//! In a live system the programs of that system do this.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use landfall_boot_params::NetArgs;
+use landfall_report::status::begin_step;
+use landfall_san_boot::{FabricsDevice, Pace};
+use landfall_sys::system_path::SystemPath;
+use tokio::sync::oneshot;
+
+use super::{Boot, warn_all};
+
+const PACE: Pace = Pace {
+    first: Duration::from_secs(1),
+    longest: Duration::from_secs(15),
+    // A switch that checks its topology first (spanning tree, 30 s) and DHCP take less than
+    // this together.
+    patience: Duration::from_secs(60),
+    patience_for_paths: Duration::from_secs(10),
+    // After the boot has gone on, a disk can still appear for an inventory or a step that
+    // waits for it. The storage has this time to start after a power cut of the whole room.
+    limit: Duration::from_secs(600),
+};
+
+/// Adds to the arguments the NICs over which the firmware has booted, with the network of
+/// its tables. Reports what is wrong with the tables.
+pub(super) fn add_nics(args: &mut NetArgs, machine: &SystemPath) {
+    let (tables, faults) = landfall_san_boot::read_tables(&machine.join("sys"));
+    if tables.is_empty() && faults.is_empty() {
+        return;
+    }
+    if args.ignores_nbft {
+        tracing::info!(
+            "rd.nvmf.nonbft or rd.nonvmf is given, so the firmware's tables of an NVMe boot are ignored"
+        );
+        return;
+    }
+    warn_all(&faults);
+    args.firmware.nvme = landfall_san_boot::firmware_nics(&tables);
+}
+
+impl Boot {
+    /// Connects what the tables name. The boot goes on if a storage does not answer.
+    pub(super) async fn connect_storage_networks(&self) {
+        if self.live.is_some() {
+            return;
+        }
+        self.connect_nvme().await;
+    }
+
+    async fn connect_nvme(&self) {
+        if NetArgs::from_command_line(&self.settings.command_line).ignores_nbft {
+            return;
+        }
+        let (tables, _) = landfall_san_boot::read_tables(&SystemPath::live().join("sys"));
+        let (connections, faults) = landfall_san_boot::connections(&tables);
+        warn_all(&faults);
+        if connections.is_empty() {
+            return;
+        }
+        begin_step("connecting the disks of the storage network");
+        if !FabricsDevice::load_driver() {
+            for connection in connections {
+                tracing::error!(
+                    "{connection} is not connected: this ramdisk has no driver for NVMe/TCP -- build it with a kernel and a module set that have nvme-tcp"
+                );
+            }
+            return;
+        }
+        let (go_on, may_go_on) = oneshot::channel::<()>();
+        let attempts = landfall_san_boot::connect_all(
+            connections,
+            self.network.clone(),
+            Arc::new(FabricsDevice),
+            PACE,
+            || drop(go_on),
+        );
+        tokio::spawn(attempts);
+        // Ends with the attempts, or when they take too long: both drop the other end.
+        let _ = may_go_on.await;
+    }
+}
