@@ -12,5 +12,6 @@ pub mod disk_sets;
 pub mod driver_faults;
 pub mod identity;
 pub mod interface_names;
+pub mod nvme_transport;
 pub mod permission;
 pub mod whole_disk;

@@ -25,6 +25,7 @@ pub mod install_coreos;
 pub mod kernel_args;
 pub mod kexec;
 pub mod multipath;
+pub mod nvme_boot_root;
 pub mod platform_table;
 pub mod pstore;
 pub mod written_disk;

@@ -20,7 +20,11 @@ mod prepare;
 mod servers;
 pub mod stream;
 
+use std::path::Path;
+
+use landfall_devices::devices_below;
 use landfall_devices::identity::ChosenDisk;
+use landfall_devices::nvme_transport::is_nvme_tcp;
 use landfall_devices::permission::WritePermission;
 use landfall_disk::critical_section::{self, CriticalSection};
 use landfall_disk::device::target::{Target, refuse_medium_of_image};
@@ -28,8 +32,10 @@ use landfall_disk::image::proven_image::{ProvenImage, WrittenImage};
 use landfall_disk::image::write_image::{ImageSource, WriteOptions, check_image, write_image_with};
 use landfall_disk::software_raid::system_partitions;
 use landfall_handover::install_coreos::{self, CoreosChanges};
-use landfall_handover::{array_root, multipath};
+use landfall_handover::{array_root, multipath, nvme_boot_root};
 use landfall_report::failure::Result;
+use landfall_sys::sysfs;
+use landfall_sys::system_path::SystemPath;
 use own_image::FindOwnImage;
 
 pub use boot_entry::BootEntry;
@@ -153,10 +159,14 @@ impl Installation {
         system_partitions::clear_with(&mut target, permission)?;
         let several_paths = target.has_several_paths();
         let array = system_partitions::array_uuid(target.path());
+        let nvme_boot = is_of_nvme_boot(target.path());
         let mut proven = write_image_with(&self.image, &self.write_options(), target, client)?;
         let mut changes = self.changes.clone();
         if several_paths && self.is_for_coreos(&proven) {
             changes = multipath::for_several_paths(&changes);
+        }
+        if nvme_boot && self.is_for_coreos(&proven) {
+            changes = nvme_boot_root::for_nvme_boot(&changes);
         }
         if let Some(array) = array.filter(|_| self.is_for_coreos(&proven)) {
             changes = array_root::for_array(&changes, array);
@@ -171,4 +181,13 @@ impl Installation {
         let section = critical_section::enter();
         Ok((proven.commit_within(&section)?, section))
     }
+}
+
+/// Whether the firmware has a table of an NVMe boot (NBFT), and the disk at this path is one
+/// that such a boot connects.
+fn is_of_nvme_boot(disk: &Path) -> bool {
+    let tables = SystemPath::live().join("sys/firmware/acpi/tables");
+    let mut names = sysfs::names(&tables).into_iter();
+    let has_table = names.any(|name| name.starts_with("NBFT"));
+    has_table && devices_below::in_sysfs(disk).is_some_and(|block| is_nvme_tcp(&block))
 }
