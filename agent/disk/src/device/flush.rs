@@ -23,6 +23,12 @@ pub fn sync_disks() -> Result<()> {
         if !disk.path().join("device").exists() {
             continue;
         }
+        // A path of an NVMe disk with several paths (nvme0c0n1) has no device node. The disk
+        // itself has one.
+        let hidden = fs::read_to_string(disk.path().join("hidden"));
+        if hidden.is_ok_and(|hidden| hidden.trim() == "1") {
+            continue;
+        }
         let node = Path::new("/dev").join(disk.file_name());
         let device = match File::open(&node) {
             Ok(device) => device,
