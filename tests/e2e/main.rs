@@ -28,6 +28,7 @@ mod lldp_vlans;
 mod machine_faults;
 mod multipath;
 mod network_form;
+mod nvme_tcp;
 mod old_config_drive;
 mod original_inventory;
 mod reaching_the_service;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the ramdisk of the peer: a guest that is the switch at the far end of
 # the host's cables, for what a build machine's own kernel may not have (VLANs,
-# bonds, LACP).
+# bonds, LACP), or a storage there (NVMe/TCP).
 #
 #   build.sh --kernel-deb FILE -o DIR
 #
@@ -29,7 +29,7 @@ begin_build "$key" initrd.img
 unpack_kernel "$kernel_deb"
 
 # shellcheck disable=SC2034  # for copy_modules
-image_modules='virtio_pci virtio_net af_packet 8021q bonding bridge'
+image_modules='virtio_pci virtio_net virtio_blk af_packet 8021q bonding bridge nvmet_tcp'
 
 root=$work/root
 mkdir -p "$root"/{bin,etc,proc,sys,dev,run,tmp,lib}

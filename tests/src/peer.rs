@@ -3,12 +3,14 @@
 //!
 //! It tags, bonds and speaks LACP as Linux does, and bridges incoming traffic to
 //! the lab with the conductor, the image server and dnsmasq. So a host that reaches
-//! the conductor has used the VLAN or bond under test.
+//! the conductor has used the VLAN or bond under test. Or it plays the storage at a cable
+//! that leads nowhere else.
 //!
 //! The ramdisk in `tests/peer` has a shell on the serial console, and this module
 //! types commands into it. The peer's NICs are `eth0` on a tap of the lab, then one
 //! for each cable: `eth1`, `eth2`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -16,7 +18,7 @@ use anyhow::{Result, ensure};
 use crate::artifacts;
 use crate::journal::{Mark, Source};
 use crate::lab::{Lab, PEER_TAP};
-use crate::vm::{Boot, Cord, CordEnd, Firmware, Guest, Machine, Voice};
+use crate::vm::{Boot, Bus, Cord, CordEnd, Disk, Firmware, Guest, Machine, Voice};
 
 /// The MAC addresses of the peer's NICs, without the last digit, which is the
 /// number of the NIC.
@@ -24,6 +26,9 @@ const MAC: &str = "52:54:00:c0:fe:0";
 /// The MAC addresses of the host's NICs, without the last digit, which is the
 /// number of the cable.
 const HOST_MAC: &str = "52:54:00:c0:fd:0";
+
+/// The address of the storage that [`Peer::nvme_tcp`] is.
+pub const STORAGE_V4: &str = "198.51.100.1";
 
 /// The time limit for the start of busybox on an emulated processor, on a busy
 /// machine.
@@ -65,6 +70,10 @@ impl Peer {
     /// Starts a peer with this number of cables and runs the commands of `setup`.
     /// Each command must succeed.
     pub async fn start(lab: &Lab, cables: u16, setup: &[&str]) -> Result<Self> {
+        Self::start_with(lab, cables, Vec::new(), setup).await
+    }
+
+    async fn start_with(lab: &Lab, cables: u16, disks: Vec<Disk>, setup: &[&str]) -> Result<Self> {
         let end = |number| Cord {
             mac: format!("{MAC}{}", number + 1),
             number,
@@ -74,7 +83,7 @@ impl Peer {
             firmware: Firmware::Bios,
             processors: 1,
             memory_mib: 192,
-            disks: Vec::new(),
+            disks,
             nics: vec![format!("{MAC}0")],
             first_tap: PEER_TAP,
             cords: (0..cables).map(end).collect(),
@@ -131,6 +140,41 @@ impl Peer {
             "ip link set br0 up",
         ];
         Self::start(lab, 1, SETUP).await
+    }
+
+    /// Starts a peer that has this disk for NVMe/TCP at its one cable: as namespace 1 of
+    /// `subsystem`, at [`STORAGE_V4`] and port 4420, for `host` alone.
+    pub async fn nvme_tcp(lab: &Lab, disk: &Path, subsystem: &str, host: &str) -> Result<Self> {
+        let disk = Disk {
+            path: disk.to_owned(),
+            bus: Bus::VirtioBlk,
+            unplugged: false,
+            fault: None,
+        };
+        // Documentation/ABI/testing/configfs-nvmet of Linux.
+        let names = format!("S=subsystems/{subsystem} H=hosts/{host}");
+        let address = format!("ip addr add {STORAGE_V4}/24 dev eth1");
+        let traddr = format!("echo {STORAGE_V4} > ports/1/addr_traddr");
+        let setup = [
+            "ip link set eth1 up",
+            &address,
+            "modprobe virtio_blk && modprobe nvmet_tcp",
+            "mount -t configfs none /sys/kernel/config && cd /sys/kernel/config/nvmet",
+            &names,
+            "mkdir $H $S $S/namespaces/1 ports/1",
+            "ln -s /sys/kernel/config/nvmet/$H /sys/kernel/config/nvmet/$S/allowed_hosts/",
+            "echo -n /dev/vda > $S/namespaces/1/device_path && echo 1 > $S/namespaces/1/enable",
+            "echo tcp > ports/1/addr_trtype && echo ipv4 > ports/1/addr_adrfam",
+            &traddr,
+            "echo 4420 > ports/1/addr_trsvcid",
+            "ln -s /sys/kernel/config/nvmet/$S /sys/kernel/config/nvmet/ports/1/subsystems/",
+        ];
+        Self::start_with(lab, 1, vec![disk], &setup).await
+    }
+
+    /// Ends the peer at once, and closes its disk.
+    pub async fn cut_power(self) -> Result<()> {
+        self.guest.cut_power().await
     }
 
     /// Runs one shell line and returns its output.
