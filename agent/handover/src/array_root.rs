@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use crate::given_kargs::{GivenKargs, name};
 use crate::install_coreos::CoreosChanges;
 
 /// dracut assembles no arrays unless one of these says so (dracut.cmdline(7), "MD RAID").
@@ -10,20 +11,14 @@ const DECISIONS: [&str; 2] = ["rd.md.uuid", "rd.auto"];
 /// These changes and the argument by which the initramfs assembles the array. They stay as
 /// they are if they have or delete such an argument themselves.
 pub fn for_array(changes: &CoreosChanges, array: Uuid) -> CoreosChanges {
-    let mut changes = changes.clone();
-    let given = changes.append_kargs.iter().chain(&changes.delete_kargs);
-    let mut words = given.flat_map(|text| text.split_whitespace());
-    let name = |word: &str| {
-        word.split_once('=')
-            .map_or(word, |(name, _)| name)
-            .to_owned()
-    };
-    if !words.any(|word| DECISIONS.contains(&&*name(word))) {
-        let argument = format!("rd.md.uuid={}", mdadm_text(array));
-        tracing::info!("the disk is a software RAID: the installed system gets {argument}");
-        changes.append_kargs.push(argument);
+    let given = GivenKargs::of(changes);
+    let mut all = given.appended.iter().chain(&given.deleted);
+    if all.any(|word| DECISIONS.contains(&name(word))) {
+        return changes.clone();
     }
-    changes
+    let argument = format!("rd.md.uuid={}", mdadm_text(array));
+    tracing::info!("the disk is a software RAID: the installed system gets {argument}");
+    given.with(changes, &[&argument])
 }
 
 /// The UUID as mdadm writes it: four groups of eight digits.

@@ -15,6 +15,7 @@ pub mod efi_variables;
 mod file_in_boot;
 pub mod firstboot_keyfiles;
 pub mod firstboot_network;
+mod given_kargs;
 pub mod grub_choice;
 pub mod grub_console;
 pub mod grub_environment;

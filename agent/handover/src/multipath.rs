@@ -1,5 +1,6 @@
 //! The kernel arguments of an installed CoreOS whose disk has several paths.
 
+use crate::given_kargs::{GivenKargs, name};
 use crate::install_coreos::CoreosChanges;
 
 /// Without the first argument CoreOS mounts the disk by one path and does not survive
@@ -18,32 +19,21 @@ const DECISIONS: [&str; 2] = ["rd.multipath", "root"];
 /// These changes and the arguments for a disk with several paths. They stay as they are
 /// if they have `rd.multipath` or `root` themselves, or delete one of these arguments.
 pub fn for_several_paths(changes: &CoreosChanges) -> CoreosChanges {
-    let mut changes = changes.clone();
-    let words = |list: &[String]| -> Vec<String> {
-        let words = list.iter().flat_map(|text| text.split_whitespace());
-        words.map(str::to_owned).collect()
-    };
-    let (appended, deleted) = (words(&changes.append_kargs), words(&changes.delete_kargs));
-    let decides = |word: &String| DECISIONS.contains(&name(word));
-    if appended.iter().any(decides) || deleted.iter().any(|word| ARGUMENTS.contains(&&**word)) {
+    let given = GivenKargs::of(changes);
+    let decides = |word: &&str| DECISIONS.contains(&name(word));
+    if given.appended.iter().any(decides)
+        || given.deleted.iter().any(|word| ARGUMENTS.contains(word))
+    {
         tracing::info!(
             "the disk has several paths, and the kernel arguments of the installed system for them are those that were given"
         );
-        return changes;
+        return changes.clone();
     }
-    let new = ARGUMENTS.iter().map(|argument| (*argument).to_owned());
-    changes
-        .append_kargs
-        .extend(new.filter(|argument| !appended.contains(argument)));
     tracing::info!(
         "the disk has several paths: the installed system gets {}",
         ARGUMENTS.join(" ")
     );
-    changes
-}
-
-fn name(word: &str) -> &str {
-    word.split_once('=').map_or(word, |(name, _)| name)
+    given.with(changes, &ARGUMENTS)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The kernel arguments of an installed CoreOS whose disk is at the other end of an
 //! NVMe/TCP connection that the firmware makes.
 
+use crate::given_kargs::{GivenKargs, name};
 use crate::install_coreos::CoreosChanges;
 
 /// dracut's module `nvmf` connects what the firmware's table (NBFT) names, without an
@@ -18,25 +19,16 @@ const DECISION: &str = "netroot";
 /// These changes and the arguments for a disk of the firmware's NVMe boot. They stay as
 /// they are if they have or delete `netroot` themselves.
 pub fn for_nvme_boot(changes: &CoreosChanges) -> CoreosChanges {
-    let mut changes = changes.clone();
-    let words = |list: &[String]| -> Vec<String> {
-        let words = list.iter().flat_map(|text| text.split_whitespace());
-        words.map(str::to_owned).collect()
-    };
-    let (appended, deleted) = (words(&changes.append_kargs), words(&changes.delete_kargs));
-    let name = |word: &String| word.split('=').next() == Some(DECISION);
-    if appended.iter().chain(&deleted).any(name) {
-        return changes;
+    let given = GivenKargs::of(changes);
+    let mut all = given.appended.iter().chain(&given.deleted);
+    if all.any(|word| name(word) == DECISION) {
+        return changes.clone();
     }
     tracing::info!(
         "the disk is in a storage network: the installed system gets {}",
         ARGUMENTS.join(" ")
     );
-    let new = ARGUMENTS.iter().map(|argument| (*argument).to_owned());
-    changes
-        .append_kargs
-        .extend(new.filter(|argument| !appended.contains(argument)));
-    changes
+    given.with(changes, &ARGUMENTS)
 }
 
 #[cfg(test)]
