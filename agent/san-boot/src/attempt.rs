@@ -55,62 +55,61 @@ pub(crate) struct Refusal {
     pub is_final: bool,
 }
 
-/// Connects once. Kernels before Linux 5.14 have no option for the NIC, and find the way
-/// by the address and by the routes.
+/// Connects once. Kernels before Linux 5.14 do not know the option `host_iface`: they choose
+/// the NIC by the source address and the routes.
 pub(crate) fn attempt(fabrics: &impl Fabrics, options: &str) -> Attempt {
     let mut result = fabrics.connect(options);
-    if is(&result, Errno::EINVAL) {
+    if errno(&result) == Some(Errno::EINVAL) {
         let older: Vec<&str> = { options.split(',') }
             .filter(|option| !option.starts_with("host_iface="))
             .collect();
         result = fabrics.connect(&older.join(","));
     }
-    match result {
-        Ok(()) => Attempt::Connected,
-        Err(error) if error.raw_os_error() == Some(Errno::EALREADY as i32) => Attempt::WasConnected,
-        Err(error) => Attempt::Failed(refusal(&error)),
+    match (errno(&result), result) {
+        (_, Ok(())) => Attempt::Connected,
+        (Some(Errno::EALREADY), Err(_)) => Attempt::WasConnected,
+        (errno, Err(error)) => Attempt::Failed(Refusal::of(&error, errno)),
     }
 }
 
-fn is(result: &io::Result<()>, errno: Errno) -> bool {
+fn errno(result: &io::Result<()>) -> Option<Errno> {
     let error = result.as_ref().err();
-    error.and_then(io::Error::raw_os_error) == Some(errno as i32)
+    error.and_then(io::Error::raw_os_error).map(Errno::from_raw)
 }
 
-fn refusal(error: &io::Error) -> Refusal {
-    let errno = error
-        .raw_os_error()
-        .map_or(Errno::UnknownErrno, Errno::from_raw);
-    let (remedy, is_final) = match errno {
-        Errno::ECONNREFUSED => (
-            "look whether the subsystem's port is enabled on the storage, and whether its number is right",
-            false,
-        ),
-        Errno::ETIMEDOUT | Errno::EHOSTUNREACH | Errno::ENETUNREACH => (
-            "look at the storage network: cable, VLAN, address and gateway in the firmware's NVMe settings",
-            false,
-        ),
-        Errno::EADDRNOTAVAIL => ("look at the NIC's address", false),
-        // What the storage answers to the Connect command is not an errno: the kernel
-        // logs it, and returns this one.
-        Errno::EIO | Errno::ECONNRESET => (
-            "look whether the storage has this subsystem NQN and permits this host NQN; the kernel's log has its answer",
-            false,
-        ),
-        Errno::EINVAL => (
-            "the kernel does not accept these options: its log says which one",
-            true,
-        ),
-        Errno::ENOENT | Errno::ENODEV | Errno::ENXIO => (
-            "build the ramdisk with a kernel and a module set that have nvme-tcp",
-            true,
-        ),
-        _ => ("the kernel's log has the reason", false),
-    };
-    Refusal {
-        cause: error.to_string(),
-        remedy,
-        is_final,
+impl Refusal {
+    fn of(error: &io::Error, errno: Option<Errno>) -> Self {
+        let (remedy, is_final) = match errno.unwrap_or(Errno::UnknownErrno) {
+            Errno::ECONNREFUSED => (
+                "look whether the subsystem's port is enabled on the storage, and whether its number is right",
+                false,
+            ),
+            Errno::ETIMEDOUT | Errno::EHOSTUNREACH | Errno::ENETUNREACH => (
+                "look at the storage network: cable, VLAN, address and gateway in the firmware's NVMe settings",
+                false,
+            ),
+            Errno::EADDRNOTAVAIL => ("look at the NIC's address", false),
+            // What the storage answers to the Connect command is not an errno: the kernel
+            // logs it, and returns this one.
+            Errno::EIO | Errno::ECONNRESET => (
+                "look whether the storage has this subsystem NQN and permits this host NQN; the kernel's log has its answer",
+                false,
+            ),
+            Errno::EINVAL => (
+                "the kernel does not accept these options: its log says which one",
+                true,
+            ),
+            Errno::ENOENT | Errno::ENODEV | Errno::ENXIO => (
+                "build the ramdisk with a kernel and a module set that have nvme-tcp",
+                true,
+            ),
+            _ => ("the kernel's log has the reason", false),
+        };
+        Self {
+            cause: error.to_string(),
+            remedy,
+            is_final,
+        }
     }
 }
 
