@@ -1,4 +1,4 @@
-//! Makes the connections: again and again until each is there, with an end.
+//! Makes the connections: tries each one again until it is there or the time is over.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ pub struct Pace {
     pub first: Duration,
     pub longest: Duration,
     /// How long the caller waits for a subsystem.
-    pub patience: Duration,
+    pub wait: Duration,
     /// How long it waits for a further path to subsystems that are connected.
-    pub patience_for_paths: Duration,
+    pub wait_for_paths: Duration,
     /// When the attempts end.
     pub limit: Duration,
 }
@@ -39,8 +39,8 @@ struct Pending {
     refusal: Refusal,
 }
 
-/// Makes all connections, and logs the result of each. Calls `late` when the patience with
-/// the missing ones is over; the attempts go on then.
+/// Makes all connections, and logs the result of each. Calls `go_on` when the caller has
+/// waited long enough for the missing ones; the attempts continue after that.
 ///
 /// A connection is tried when its NIC has an address, and again after a pause with jitter.
 pub async fn connect_all(
@@ -48,10 +48,10 @@ pub async fn connect_all(
     mut network: watch::Receiver<NetworkState>,
     fabrics: Arc<impl Fabrics>,
     pace: Pace,
-    late: impl FnOnce(),
+    go_on: impl FnOnce(),
 ) -> Outcome {
     let began = Instant::now();
-    let (end, mut late) = (began + pace.limit, Some(late));
+    let (end, mut go_on) = (began + pace.limit, Some(go_on));
     let mut outcome = Outcome::default();
     let mut connected = BTreeSet::new();
     let mut pending: Vec<Pending> = connections.into_iter().map(Pending::new).collect();
@@ -80,12 +80,12 @@ pub async fn connect_all(
         let has_path = |pending: &Pending| {
             pending.connection.unavailable || connected.contains(&pending.connection.subsystem)
         };
-        let patience = match pending.iter().all(has_path) {
-            true => pace.patience_for_paths,
-            false => pace.patience,
+        let wait = match pending.iter().all(has_path) {
+            true => pace.wait_for_paths,
+            false => pace.wait,
         };
-        if now >= began + patience
-            && let Some(late) = late.take()
+        if now >= began + wait
+            && let Some(go_on) = go_on.take()
         {
             for pending in &pending {
                 tracing::warn!("{}", pending.line());
@@ -94,11 +94,11 @@ pub async fn connect_all(
             tracing::warn!(
                 "the boot continues without these connections; the agent tries to make them for {minutes} min"
             );
-            late();
+            go_on();
         }
         let pause = (now + backoff.pause()).min(end);
-        // A NIC that gets its address ends the pause: that is no failure. If the network
-        // stage has ended, there is only the pause.
+        // A NIC that gets its address ends the pause. If the network stage has ended, nothing
+        // else can end it.
         let waits = pending
             .iter()
             .any(|pending| pending.awaits_address(&network));

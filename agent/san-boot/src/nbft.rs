@@ -116,7 +116,7 @@ pub struct Discovery {
 /// Why the table cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTable {
-    /// The firmware's table of the NVMe boot is cut off. Update the firmware.
+    /// The firmware's table of the NVMe boot is shorter than it says. Update the firmware.
     #[error("expected {expected} bytes at least, found {found}")]
     Short { expected: usize, found: usize },
     /// The firmware's table is another one.
@@ -159,7 +159,7 @@ impl Nbft {
     /// Parses the table. `None` if the firmware says that it has configured nothing.
     ///
     /// # Errors
-    /// If the table is damaged, of another revision, or without a host.
+    /// If the table is damaged, has another revision, or describes no host.
     pub fn parse(bytes: &[u8]) -> Result<Option<Nbft>, InvalidTable> {
         let table = table(bytes)?;
         let control = structure(&table, "control structure", 1, HEADER, CONTROL)?;

@@ -19,8 +19,8 @@ const PACE: Pace = Pace {
     longest: Duration::from_secs(15),
     // A switch that checks its topology first (spanning tree, 30 s) and DHCP take less than
     // this together.
-    patience: Duration::from_secs(60),
-    patience_for_paths: Duration::from_secs(10),
+    wait: Duration::from_secs(60),
+    wait_for_paths: Duration::from_secs(10),
     // After the boot has gone on, a disk can still appear for an inventory or a step that
     // waits for it. The storage has this time to start after a power cut of the whole room.
     limit: Duration::from_secs(600),

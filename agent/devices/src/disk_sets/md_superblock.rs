@@ -155,8 +155,8 @@ fn find_version(device: &File, size: u64, version: Version) -> io::Result<Option
     Ok(MdSuperblock::parse(&bytes, version, size))
 }
 
-/// A superblock as mdadm would write it to the place of this version. The offsets are
-/// numbers here, not those of [`version_1::at`]: a wrong one there must not pass the tests.
+/// A superblock of this version, as mdadm writes it. The offsets are numbers here, so that a
+/// wrong one in [`version_1::at`] fails the tests.
 #[cfg(any(test, feature = "fixtures"))]
 #[allow(clippy::unwrap_used, reason = "only tests call it")]
 pub fn superblock(version: Version, size: u64, name: &str) -> Vec<u8> {

@@ -13,8 +13,8 @@ use crate::nbft::Hfi;
 const PACE: Pace = Pace {
     first: Duration::from_secs(1),
     longest: Duration::from_secs(8),
-    patience: Duration::from_secs(30),
-    patience_for_paths: Duration::from_secs(10),
+    wait: Duration::from_secs(30),
+    wait_for_paths: Duration::from_secs(10),
     limit: Duration::from_secs(100),
 };
 
@@ -78,7 +78,7 @@ fn online() -> NetworkState {
 }
 
 /// The outcome, the seconds that it took, the number of calls, and the second in which the
-/// patience was over.
+/// caller may go on.
 async fn run(
     names: &[&'static str],
     failures: &[(&'static str, usize, Errno)],

@@ -14,8 +14,8 @@ pub enum InvalidField {
         offset: usize,
         length: usize,
     },
-    /// The firmware's table lacks something that it must have. Enter the NVMe boot settings
-    /// in the firmware's menu again.
+    /// The firmware's table has no value in a field that must have one. Enter the NVMe boot
+    /// settings in the firmware's menu again.
     #[error("{field} is missing")]
     Missing { field: &'static str },
     /// A value of the firmware's table cannot be used. Correct the NVMe boot settings in

@@ -171,8 +171,8 @@ fn nic(
     let dhcp_server = transport.given_ip(88).filter(|_| is_override);
     let by_dhcp = is_override || transport.u8(19) == FROM_DHCP;
     let address = transport.given_ip(20);
-    // libnvme takes the family of an address that is all zero for IPv6. Only the server
-    // shows what it really is.
+    // An address with only zeros says nothing of its family (libnvme takes it for IPv6). Then
+    // the address of the DHCP server shows it.
     let family = address.or(dhcp_server).unwrap_or_else(|| transport.ip(20));
     let is_ipv4 = family.is_ipv4();
     let prefix = match (transport.u8(36), is_ipv4) {

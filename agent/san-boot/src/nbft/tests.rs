@@ -150,7 +150,7 @@ fn a_table_that_cannot_be_used_says_why() {
 fn a_newer_minor_revision_and_an_unused_table_are_no_faults() {
     assert_eq!(parsed(&changed(&[(50, &[7])])), parsed(&good()));
     assert_eq!(Nbft::parse(&changed(&[(70, &[0])])), Ok(None));
-    // Bytes behind the length in the header do not count.
+    // Bytes after the length in the header are no part of the table.
     let mut longer = good();
     longer.push(9);
     assert_eq!(parsed(&longer), parsed(&good()));
