@@ -10,7 +10,7 @@ use landfall_tests::conductor::script::Method;
 use landfall_tests::installation::BOOT;
 use landfall_tests::old_disk::OldDisk;
 use landfall_tests::site::Plan;
-use landfall_tests::vm::{Boot, Bus, Disk};
+use landfall_tests::vm::{Boot, Bus, Disk, Firmware};
 use landfall_tests::{artifacts, media};
 use serde_json::json;
 
@@ -41,7 +41,8 @@ fn software_raid_is_created() {
         site.script.method = Method::Clean {
             step: "create_configuration",
         };
-        // The node's boot mode. The step needs nothing of the firmware.
+        // A BIOS cannot start an image on software RAID.
+        site.machine.firmware = Firmware::Uefi;
         site.script.uefi = true;
         site.script.target_raid_config = Some(json!({"logical_disks": [
             {"size_gb": 1, "raid_level": "1", "controller": "software",

@@ -5,13 +5,12 @@
 //! firmware still finds the loader in `\EFI\BOOT`, but tries the network and other
 //! disks first.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 
 use landfall_devices::permission::WritePermission;
 use landfall_disk::software_raid::system_partitions;
 use landfall_report::failure::{Failure, Result};
-use landfall_sys::block_ioctl;
 use nix::mount::MsFlags;
 
 use crate::efi_load_option::{self, LoaderPath, PartitionId};
@@ -50,7 +49,7 @@ impl From<Failure> for NoEntry {
 }
 
 /// Makes an entry for the disk's loader and puts it first. If the disk is a software
-/// RAID array, copies the loader to each disk of the array and makes an entry for each.
+/// RAID array, makes an entry for the loader's copy on each disk of the array.
 /// Entries with the same label, from earlier deployments, are replaced. Returns `None`
 /// if the host was not booted by UEFI. `kept` has the numbers of the kept partitions,
 /// whose loader boots another system.
@@ -61,7 +60,7 @@ impl From<Failure> for NoEntry {
 pub fn make_boot_entry(
     disk: &Path,
     kept: &[u32],
-    permission: &WritePermission,
+    _permission: &WritePermission,
 ) -> std::result::Result<Option<Entry>, NoEntry> {
     if !booted_by_uefi() {
         return Ok(None);
@@ -82,7 +81,7 @@ pub fn make_boot_entry(
         .hint("use an image for the architecture of this machine"),
         lacks_fallback: !has_fallback,
     })?;
-    let places = places(disk, esp, permission)?;
+    let places = places(disk, esp)?;
     let make_all = |variables: Variables| {
         let mut first = None;
         // The last entry that is made becomes the first one of the boot order.
@@ -112,27 +111,11 @@ pub fn make_boot_entry(
 
 /// The partitions from which the firmware starts the loader, each with the end of its
 /// label.
-fn places(
-    disk: &Path,
-    esp: EfiSystemPartition,
-    permission: &WritePermission,
-) -> Result<Vec<(EfiSystemPartition, String)>> {
+fn places(disk: &Path, esp: EfiSystemPartition) -> Result<Vec<(EfiSystemPartition, String)>> {
     let copies = system_partitions::find(disk)?;
     if copies.is_empty() {
         return Ok(vec![(esp, String::new())]);
     }
-    let sector = File::open(disk).and_then(|file| block_ioctl::logical_sector_size(&file));
-    let sector = sector.map_err(|e| {
-        Failure::deployment(format!(
-            "{}: cannot get its sector size: {e}",
-            disk.display()
-        ))
-    })?;
-    let (offset, len) = (
-        esp.first_lba * u64::from(sector),
-        esp.sectors * u64::from(sector),
-    );
-    system_partitions::copy(disk, offset, len, &copies, permission)?;
     let places = copies.iter().zip(1..).map(|(copy, number)| {
         let place = EfiSystemPartition {
             number: copy.partition.number,

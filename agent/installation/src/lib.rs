@@ -32,7 +32,7 @@ use landfall_disk::image::proven_image::{ProvenImage, WrittenImage};
 use landfall_disk::image::write_image::{ImageSource, WriteOptions, check_image, write_image_with};
 use landfall_disk::software_raid::system_partitions;
 use landfall_handover::install_coreos::{self, CoreosChanges};
-use landfall_handover::{array_root, multipath, nvme_boot_root};
+use landfall_handover::{array_root, efi_entry, multipath, nvme_boot_root};
 use landfall_report::failure::Result;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
@@ -95,6 +95,7 @@ impl Installation {
         self.check_changes()?;
         refuse_medium_of_image(&self.disk.path, &self.image.request.urls)?;
         let target = Target::open_chosen_to_check(&self.disk)?;
+        system_partitions::refuse_bios(target.path(), efi_entry::booted_by_uefi())?;
         check_image(&self.image, &self.write_options(), target, client)
     }
 
@@ -156,7 +157,7 @@ impl Installation {
         self.check_changes()?;
         refuse_medium_of_image(&self.disk.path, &self.image.request.urls)?;
         let mut target = Target::open_chosen(&self.disk, permission)?;
-        system_partitions::clear_with(&mut target, permission)?;
+        system_partitions::copy_with(&mut target, efi_entry::booted_by_uefi(), permission)?;
         let several_paths = target.has_several_paths();
         let array = system_partitions::array_uuid(target.path());
         let nvme_boot = is_of_nvme_boot(target.path());

@@ -7,7 +7,9 @@ use landfall_boot_params::digest::Digest;
 use landfall_devices::permission::WritePermission;
 use landfall_disk::device::target::{Target, refuse_medium_of_image};
 use landfall_disk::image::write_image::{ImageSource, WriteOptions, write_image_with};
+use landfall_disk::software_raid::system_partitions;
 use landfall_download::fetch::Request;
+use landfall_handover::efi_entry;
 use landfall_report::failure::Result;
 
 use crate::tools::{machine_http, orderly_end};
@@ -55,11 +57,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let request = Request::new([&arguments.url]);
     let source = ImageSource::new(request, arguments.image_digest.clone().into());
     refuse_medium_of_image(&arguments.disk, &source.request.urls)?;
-    let target = if arguments.disk.is_file() {
+    let mut target = if arguments.disk.is_file() {
         Target::open_file(&arguments.disk, FILE_SECTOR, &permission)?
     } else {
         Target::open(&arguments.disk, &permission)?
     };
+    system_partitions::copy_with(&mut target, efi_entry::booted_by_uefi(), &permission)?;
     let options = WriteOptions {
         verify: arguments.verify,
         ..WriteOptions::default()

@@ -92,6 +92,16 @@ impl Target {
         self.loaders = loaders;
     }
 
+    /// The partitions of other disks from which firmware starts what is on this one.
+    pub fn loaders(&self) -> &[Target] {
+        &self.loaders
+    }
+
+    /// The same, for another [`Target::set_loaders`] after this disk has been reopened.
+    pub fn take_loaders(&mut self) -> Vec<Target> {
+        std::mem::take(&mut self.loaders)
+    }
+
     /// Zeroes the start of the partitions from which firmware starts what is on this disk.
     ///
     /// # Errors

@@ -99,8 +99,8 @@ impl Ends {
         clear(target, self.kept.as_ref())
     }
 
-    /// Cleans up after a failure: leaves both ends as [`Ends::clear`] does, unless
-    /// `preserve_on_error` is set.
+    /// Cleans up after a failure: leaves both ends, and what firmware starts on other
+    /// disks, as [`Ends::clear`] does, unless `preserve_on_error` is set.
     pub fn after(&self, failure: &Failure, target: &Target) {
         // Logs before the cleanup, which may fail or hang on a dying disk. The level is
         // only a warning, because the caller reports the failure as an error.
@@ -111,6 +111,9 @@ impl Ends {
                 target.path().display()
             );
         } else {
+            if let Err(failure) = target.clear_loaders() {
+                tracing::error!("{failure}");
+            }
             reset(target, self.kept.as_ref());
         }
     }

@@ -28,6 +28,7 @@ use crate::image::decode::Packing;
 use crate::image::ends::Ends;
 use crate::image::format_policy::Format;
 use crate::image::sparse_write::Written;
+use crate::software_raid::system_partitions;
 use crate::tables::gpt::{BIOS_BOOT, Partition, Table};
 use crate::tables::kept_partitions::KeptPartitions;
 use crate::tables::mbr;
@@ -183,6 +184,7 @@ impl ProvenImage {
             let details = format!("{}: cannot lock it against udev: {error}", path.display());
             Failure::block_device(details)
         })?;
+        let loaders = self.target.take_loaders();
         drop(self.target);
         let kept: Vec<u32> = self
             .ends
@@ -198,6 +200,7 @@ impl ProvenImage {
         self.target = Target::open(&path, permission)?;
         self.target.refuse_other(identity)?;
         self.ends.spare(&mut self.target);
+        self.target.set_loaders(loaders);
         Ok(self)
     }
 
@@ -207,8 +210,9 @@ impl ProvenImage {
         self.target.refuse_reread();
     }
 
-    /// Writes the first MiB. From here on the disk boots. If the kernel cannot read
-    /// the new table, that is no failure: the image is verified and complete.
+    /// Writes the first MiB, and what firmware starts for this disk on other ones. From
+    /// here on the disk boots. If the kernel cannot read the new table, that is no
+    /// failure: the image is verified and complete.
     ///
     /// # Errors
     /// If the disk reports an error. It does not boot then, see [`Ends::after`].
@@ -222,7 +226,8 @@ impl ProvenImage {
     /// # Errors
     /// As [`Self::commit`].
     pub fn commit_within(mut self, _section: &CriticalSection) -> Result<WrittenImage> {
-        match self.write_table() {
+        let written = self.write_table();
+        match written.and_then(|()| self.copy_system_partition()) {
             Ok(()) => {
                 tracing::info!(
                     "{} has its partition table, the image can boot",
@@ -264,6 +269,23 @@ impl ProvenImage {
                 .write_and_compare(offset, &AlignedBuffer::padded(&backup, sector))?;
         }
         self.target.write_and_compare(0, first)
+    }
+
+    /// Firmware reads no software RAID, so what it starts is copied to the disks of the
+    /// array. The array is complete before: a loader in a copy finds its system.
+    fn copy_system_partition(&self) -> Result<()> {
+        let copies = self.target.loaders();
+        if copies.is_empty() {
+            return Ok(());
+        }
+        let sector = self.target.sector_size();
+        let of_image = system_partitions::of_image(
+            self.table.as_ref(),
+            &self.head,
+            sector,
+            &self.written.kept,
+        )?;
+        system_partitions::copy(&self.target, &of_image, copies)
     }
 }
 

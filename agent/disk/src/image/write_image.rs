@@ -41,6 +41,7 @@ use crate::image::pipeline::{Broken, Pipeline, Step, Stream, UNIT};
 use crate::image::proven_image::{ProvenImage, WrittenImage};
 use crate::image::read_back::read_back;
 use crate::image::sparse_write::{SparseWriter, Written};
+use crate::software_raid::system_partitions;
 use crate::tables::gpt::HEAD_LEN;
 use crate::tables::saved_partitions::PartitionFilter;
 
@@ -341,6 +342,13 @@ impl Work<'_> {
             }
             (None, None) => self.disk.size,
         };
+        let copies = self.target.loaders();
+        if !copies.is_empty() {
+            let (table, sector) = (image.gpt.as_ref(), self.disk.sector);
+            system_partitions::of_image(table, &head, sector, &kept_numbers)
+                .and_then(|of_image| system_partitions::refuse_small(copies, &of_image))
+                .map_err(|failure| untouched(&stream.url, failure))?;
+        }
         Ok(Plan {
             image,
             head,

@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -14,8 +15,8 @@ use landfall_devices::disk_sets::md_superblock::{self, Version};
 use landfall_devices::permission::WritePermission;
 use landfall_devices::{block_graph, devices_below};
 use landfall_report::failure::{Class, Failure, Result};
-use landfall_sys::block_ioctl;
 use landfall_sys::system_path::SystemPath;
+use landfall_sys::{block_ioctl, sysfs};
 use uuid::Uuid;
 
 use super::create::{now, partition_node, put_superblock};
@@ -26,6 +27,7 @@ use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::target::Target;
 use crate::erase::metadata::erase_metadata;
 use crate::tables::gpt::{EFI_SYSTEM, HEAD_LEN, Partition, Table};
+use crate::tables::mbr;
 
 /// The name of the array of the copies, as Ironic's agent names it.
 const NAME: &str = "esp";
@@ -95,12 +97,23 @@ fn table(disk: &Path) -> io::Result<(Option<Table>, u64)> {
     Ok((Table::parse(&head, sector).ok(), sector.into()))
 }
 
-/// Lets the copies on the disks of an array be cleared with the ends of the array. Else the
-/// loader of an earlier installation could start while the new image is incomplete.
+/// Lets an image be written to a software RAID array: the copies on its disks are cleared
+/// with the ends of the array, and made again by the commit. Else the loader of an earlier
+/// installation could start while the new image is incomplete. Does nothing if the target
+/// is no array.
 ///
 /// # Errors
-/// If a disk cannot be read, or if a copy is in use. Nothing has been written then.
-pub fn clear_with(target: &mut Target, permission: &WritePermission) -> Result<()> {
+/// If this machine was not booted by UEFI, if a disk cannot be read, or if a copy is in
+/// use. Nothing has been written then.
+pub fn copy_with(
+    target: &mut Target,
+    booted_by_uefi: bool,
+    permission: &WritePermission,
+) -> Result<()> {
+    let Some(directory) = array_directory(target.path()) else {
+        return Ok(());
+    };
+    refuse_array_of_bios(target.path(), &directory, booted_by_uefi)?;
     let mut loaders = Vec::new();
     for copy in find(target.path())? {
         let node = partition_node(&copy.disk, copy.partition.number as usize)?;
@@ -110,99 +123,167 @@ pub fn clear_with(target: &mut Target, permission: &WritePermission) -> Result<(
     Ok(())
 }
 
-/// Copies `len` bytes at `offset` of the array to these partitions, and makes them an
-/// array that is in sync.
+/// Fails if the disk is an array, and this machine was not booted by UEFI.
+pub fn refuse_bios(disk: &Path, booted_by_uefi: bool) -> Result<()> {
+    match array_directory(disk) {
+        Some(directory) => refuse_array_of_bios(disk, &directory, booted_by_uefi),
+        None => Ok(()),
+    }
+}
+
+/// A BIOS starts boot code from a single disk, and the image's boot code is inside the
+/// array. A firmware RAID is an array, too, but one that its firmware reads: the kernel
+/// leaves its metadata to a program (`external:` in `metadata_show` of drivers/md/md.c).
+fn refuse_array_of_bios(disk: &Path, directory: &SystemPath, booted_by_uefi: bool) -> Result<()> {
+    let version = sysfs::text(&directory.join("md/metadata_version")).unwrap_or_default();
+    if booted_by_uefi || version.starts_with("external:") {
+        return Ok(());
+    }
+    let details = format!(
+        "{}: expected a machine that was booted by UEFI, found one that was booted by BIOS, which cannot start an image on software RAID",
+        disk.display()
+    );
+    Err(Failure::new(Class::SoftwareRaidError, details).hint(
+        "boot the machine by UEFI (Ironic: boot_mode:uefi in the node's capabilities), or choose a disk that is no array",
+    ))
+}
+
+/// The place of the EFI system partition that comes with an image, in bytes. `table` is
+/// the image's GPT if it has one, `head` its first sector. `kept` has the numbers of the
+/// kept partitions, whose loader boots another system.
 ///
 /// # Errors
-/// If a partition is too small or in use, or if a disk fails.
-pub fn copy(
-    array: &Path,
-    offset: u64,
-    len: u64,
-    copies: &[SystemPartition],
-    permission: &WritePermission,
-) -> Result<()> {
-    let source = File::open(array)
-        .and_then(|file| block_ioctl::flush_buffers(&file).map(|()| file))
-        .map_err(|e| raid_error(array, "cannot open it", &e))?;
-    let mut targets = Vec::new();
+/// If the image has none. Firmware finds nothing to start then.
+pub(crate) fn of_image(
+    table: Option<&Table>,
+    head: &[u8],
+    sector: u32,
+    kept: &[u32],
+) -> Result<Range<u64>> {
+    let found = match table {
+        Some(table) => { table.partitions().iter() }
+            .find(|it| it.kind == EFI_SYSTEM && !kept.contains(&it.number))
+            .map(|it| it.offset..it.offset + it.len),
+        None => { mbr::entries(head).into_iter().flatten() }
+            .find(|it| it.kind == mbr::EFI_SYSTEM && it.count > 0)
+            .map(|it| {
+                let start = it.first * u64::from(sector);
+                start..start + it.count * u64::from(sector)
+            }),
+    };
+    found.ok_or_else(|| {
+        Failure::invalid_image(
+            "expected an EFI system partition, because the disk is a software RAID array and firmware starts a copy of this partition; found none in the image",
+        )
+        .hint("choose an image for UEFI, or a disk that is no array")
+    })
+}
+
+/// Fails if one of these partitions is too small for a copy.
+pub(crate) fn refuse_small(copies: &[Target], system_partition: &Range<u64>) -> Result<()> {
+    let len = system_partition.end - system_partition.start;
     for copy in copies {
-        let node = partition_node(&copy.disk, copy.partition.number as usize)?;
-        let target = Target::open_disk_or_partition(&node, permission)?;
-        let room = Version::V1_0.offset(target.size()).unwrap_or(0);
+        let room = Version::V1_0.offset(copy.size()).unwrap_or(0);
         if len > room {
-            let path = target.path().display();
+            let path = copy.path().display();
             let details = format!(
                 "{path}: the image's EFI system partition has {len} bytes, found room for {room}"
             );
             return Err(Failure::new(Class::SoftwareRaidError, details));
         }
-        targets.push(target);
     }
+    Ok(())
+}
+
+/// Copies these bytes of the array to these partitions, and makes them an array.
+///
+/// The boot sectors are written last. Firmware sees no file system without them, so copies
+/// that are cut off do not start.
+///
+/// # Errors
+/// If a partition is too small, or if a disk fails.
+pub(crate) fn copy(array: &Target, system_partition: &Range<u64>, copies: &[Target]) -> Result<()> {
+    refuse_small(copies, system_partition)?;
     let superblocks = NewArray {
         array: Uuid::new_v4(),
         name: NAME.to_owned(),
         level: Level::Raid1,
         version: Version::V1_0,
-        members: targets.iter().map(Target::size).collect(),
+        members: copies.iter().map(Target::size).collect(),
         in_sync: true,
         created: now(),
     };
-    for (index, target) in targets.iter().enumerate() {
-        erase_metadata(target)?;
-        copy_to(&source, array, offset, len, target)?;
-        put_superblock(&superblocks, index, target)?;
+    let len = system_partition.end - system_partition.start;
+    for (index, copy) in copies.iter().enumerate() {
+        erase_metadata(copy)?;
+        for piece in 1..len.div_ceil(PIECE) {
+            copy_piece(array, system_partition, piece, copy)?;
+        }
+        put_superblock(&superblocks, index, copy)?;
+    }
+    for copy in copies {
+        copy_piece(array, system_partition, 0, copy)?;
+        copy.sync()?;
         tracing::info!(
             "{}: has a copy of the EFI system partition of {}",
-            target.path().display(),
-            array.display()
+            copy.path().display(),
+            array.path().display()
         );
     }
     Ok(())
 }
 
-/// The first piece is written last. It has the boot sector, without which firmware sees no
-/// file system, so a copy that is cut off does not start.
-fn copy_to(source: &File, array: &Path, offset: u64, len: u64, target: &Target) -> Result<()> {
-    let sector = target.sector_size() as usize;
-    for piece in (1..len.div_ceil(PIECE)).chain([0]) {
-        if piece == 0 {
-            target.sync()?;
-        }
-        let place = piece * PIECE;
-        // At most a MiB, so the cast is lossless.
-        let mut bytes = vec![0; PIECE.min(len - place) as usize];
-        source
-            .read_exact_at(&mut bytes, offset + place)
-            .map_err(|e| raid_error(array, "cannot read the EFI system partition", &e))?;
-        target.write_at(&AlignedBuffer::padded(&bytes, sector), place)?;
-    }
-    target.sync()
+fn copy_piece(
+    array: &Target,
+    system_partition: &Range<u64>,
+    piece: u64,
+    copy: &Target,
+) -> Result<()> {
+    let place = piece * PIECE;
+    let from = system_partition.start + place;
+    // At most a MiB, so the cast is lossless.
+    let len = PIECE.min(system_partition.end - from) as usize;
+    let bytes = array.read_at(from, len)?;
+    copy.write_at(
+        &AlignedBuffer::padded(&bytes, copy.sector_size() as usize),
+        place,
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
 
+    use landfall_sys::sys_tree::plant;
+
     use super::*;
-    use crate::fixtures::{Done, Journal, empty_file, used_disk};
+    use crate::fixtures::{Done, Journal, empty_file, put_mbr, used_disk};
+
+    fn open(path: &Path) -> Target {
+        Target::open_file(path, 512, &WritePermission::by_operator()).unwrap()
+    }
 
     #[test]
-    fn a_copy_is_the_same_and_nothing_else() {
+    fn the_boot_sectors_are_the_last_that_is_copied() {
         let array = tempfile::NamedTempFile::new().unwrap();
         let content = used_disk(8 << 20, 512, &[(1, "ESP", EFI_SYSTEM, 2, 3)]);
         fs::write(array.path(), &content).unwrap();
-        let copy = empty_file(16 << 20);
-        let permission = WritePermission::by_operator();
-        let mut target = Target::open_file(copy.path(), 512, &permission).unwrap();
+        let files = [16 << 20, 12 << 20].map(empty_file);
+        let mut copies = files.each_ref().map(|file| open(file.path()));
         let journal = Journal::default();
-        target.keep_journal(journal.clone());
-        let source = File::open(array.path()).unwrap();
+        for copy in &mut copies {
+            copy.keep_journal(journal.clone());
+        }
         let len = (3 << 20) - 512;
-        copy_to(&source, array.path(), 2 << 20, len, &target).unwrap();
-        let copied = fs::read(copy.path()).unwrap();
-        assert!(copied[..len as usize] == content[2 << 20..][..len as usize]);
-        assert!(copied[len as usize..].iter().all(|byte| *byte == 0));
+        let esp = 2 << 20..(2 << 20) + len;
+        copy(&open(array.path()), &esp, &copies).unwrap();
+        for file in &files {
+            let copied = fs::read(file.path()).unwrap();
+            assert!(copied[..len as usize] == content[2 << 20..][..len as usize]);
+            let found = md_superblock::find_readable(file.as_file(), copied.len() as u64);
+            assert_eq!(found.len(), 1);
+            assert_eq!(found[0].volume_name(), Some(NAME));
+        }
         let all = journal.all();
         let done: Vec<Option<u64>> = { all.iter() }
             .map(|done| match done {
@@ -210,13 +291,47 @@ mod tests {
                 _ => None,
             })
             .collect();
-        let mib = |number: u64| Some(number << 20);
-        assert_eq!(
-            done,
-            [mib(1), mib(2), None, mib(0), None],
-            "the boot sector is last, after a flush"
+        assert!(
+            done.ends_with(&[None, Some(0), None, Some(0), None]),
+            "{done:?}"
         );
-        let beyond = copy_to(&source, array.path(), 6 << 20, 4 << 20, &target);
-        assert_eq!(beyond.unwrap_err().class, Class::SoftwareRaidError);
+        let small = empty_file(2 << 20);
+        let failure = copy(&open(array.path()), &esp, &[open(small.path())]).unwrap_err();
+        assert_eq!(failure.class, Class::SoftwareRaidError);
+        assert!(failure.details.contains("found room for"), "{failure}");
+    }
+
+    #[test]
+    fn the_system_partition_is_that_of_the_image() {
+        let disk = used_disk(
+            16 << 20,
+            512,
+            &[(1, "ESP", EFI_SYSTEM, 2, 1), (2, "ESP", EFI_SYSTEM, 4, 2)],
+        );
+        let table = Table::parse(&disk[..1 << 20], 512).unwrap();
+        let found = |kept: &[u32]| of_image(Some(&table), &disk, 512, kept);
+        assert_eq!(found(&[]).unwrap(), 2 << 20..3 << 20);
+        assert_eq!(found(&[1]).unwrap(), 4 << 20..6 << 20);
+        assert_eq!(found(&[1, 2]).unwrap_err().class, Class::InvalidImage);
+        let mut head = vec![0; 512];
+        put_mbr(&mut head, &[(0x83, 2048, 64), (0xef, 4096, 128)]);
+        let esp = of_image(None, &head, 512, &[]).unwrap();
+        assert_eq!(esp, 4096 * 512..4224 * 512);
+        assert!(of_image(None, &[0; 512], 512, &[]).is_err());
+    }
+
+    #[test]
+    fn only_a_firmware_raid_starts_by_bios() {
+        let root = plant(
+            "sys/block/md0/md/metadata_version = 1.2\\n\n\
+             sys/block/md126/md/metadata_version = external:/md127/0\\n\n",
+        );
+        let refused = |name: &str, uefi| {
+            let directory = root.path().join("sys/block").join(name);
+            refuse_array_of_bios(Path::new(name), &directory, uefi).is_err()
+        };
+        assert!(refused("md0", false));
+        assert!(!refused("md0", true));
+        assert!(!refused("md126", false));
     }
 }

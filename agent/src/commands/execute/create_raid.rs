@@ -9,6 +9,7 @@ use landfall_disk::software_raid::create::create;
 use landfall_disk::software_raid::layout::Volume;
 use landfall_disk::software_raid::member::MOST_MEMBERS;
 use landfall_disk::software_raid::start::start_volumes;
+use landfall_handover::efi_entry;
 use landfall_inventory::block_devices;
 use landfall_inventory::disks;
 use landfall_inventory::report_types::Disk;
@@ -49,7 +50,7 @@ pub(super) async fn apply(
         ))
         .hint("give the step the content of target_raid_config"));
     }
-    refuse_bios(node)?;
+    refuse_bios(node, efi_entry::booted_by_uefi())?;
     if arguments["delete_existing"] != Value::Bool(false) {
         software_raid::execute(machine, node, permission).await?;
     }
@@ -58,11 +59,14 @@ pub(super) async fn apply(
 
 /// A BIOS starts the boot code of a single disk, and the image's boot code is inside the
 /// array. Ironic's agent runs the image's programs to install other boot code.
-fn refuse_bios(node: &Node) -> Result<()> {
-    if !node.boots_by_bios() {
+fn refuse_bios(node: &Node, booted_by_uefi: bool) -> Result<()> {
+    let details = if node.boots_by_bios() {
+        "expected a node that boots by UEFI, found the boot mode bios: a BIOS cannot start an image on software RAID, because the boot code is inside the array"
+    } else if !booted_by_uefi {
+        "expected a machine that was booted by UEFI, found one that was booted by BIOS: a BIOS cannot start an image on software RAID, because the boot code is inside the array"
+    } else {
         return Ok(());
-    }
-    let details = "expected a node that boots by UEFI, found the boot mode bios: a BIOS cannot start an image on software RAID, because the boot code is inside the array";
+    };
     Err(Failure::new(Class::SoftwareRaidError, details)
         .hint("set boot_mode:uefi in the node's capabilities, or use a RAID controller"))
 }
@@ -77,7 +81,7 @@ async fn create_volumes(
         tracing::info!("the node has no software RAID in target_raid_config: nothing to create");
         return Ok(json!({}));
     };
-    refuse_bios(node)?;
+    refuse_bios(node, efi_entry::booted_by_uefi())?;
     machine.all_disks().await?;
     let node = node.clone();
     blocking(move || {
@@ -283,11 +287,12 @@ mod tests {
 
     #[test]
     fn a_node_that_boots_by_bios_is_refused() {
-        assert!(refuse_bios(&Node(json!({}))).is_ok());
+        let silent = Node(json!({}));
+        assert!(refuse_bios(&silent, true).is_ok());
         let bios = Node(json!({"properties": {"capabilities": "boot_mode:bios"}}));
-        assert_eq!(
-            refuse_bios(&bios).unwrap_err().class,
-            Class::SoftwareRaidError
-        );
+        for (node, booted_by_uefi) in [(&bios, true), (&silent, false)] {
+            let failure = refuse_bios(node, booted_by_uefi).unwrap_err();
+            assert_eq!(failure.class, Class::SoftwareRaidError);
+        }
     }
 }

@@ -126,7 +126,7 @@ impl Image {
         };
         refuse_medium_of_image(&disk.path, &source.request.urls)?;
         let mut target = Target::open_chosen(disk, permission)?;
-        system_partitions::clear_with(&mut target, permission)?;
+        system_partitions::copy_with(&mut target, efi_entry::booted_by_uefi(), permission)?;
         let sector = target.sector_size();
         let drive = self.drive.map(|it| it.load(client, sector, self.rebuild));
         let drive = drive.transpose()?;

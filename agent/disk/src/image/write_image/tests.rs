@@ -5,6 +5,7 @@ mod qcow2;
 mod qcow2_options;
 mod refused;
 mod signed;
+mod software_raid;
 mod transfer_faults;
 
 use std::path::Path;
