@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use landfall_devices::disk_sets::md_superblock::{self, Version};
 use landfall_devices::{block_graph, devices_below};
 use landfall_report::failure::{Class, Failure, Result};
-use landfall_sys::md_ioctl;
+use landfall_sys::system_path::SystemPath;
+use landfall_sys::{md_ioctl, sysfs};
 use nix::sys::stat::{major, minor};
 use uuid::Uuid;
 
@@ -57,6 +58,23 @@ pub(super) fn start(version: Version, members: &[PathBuf]) -> Result<PathBuf> {
         }
         return Err(raid_error(&path, "cannot start the array", &error));
     }
+    // The kernel leaves out a member whose superblock is older than those of the others, and
+    // runs without it (`analyze_sbs` of drivers/md/md.c).
+    let complete = devices_below::in_sysfs(&path)
+        .ok_or_else(|| {
+            raid_error(
+                &path,
+                "cannot find it in /sys",
+                &io::ErrorKind::NotFound.into(),
+            )
+        })
+        .and_then(|directory| refuse_incomplete(&path, &directory, Some(members.len())));
+    if let Err(failure) = complete {
+        if let Err(error) = md_ioctl::stop_array(&array) {
+            tracing::warn!("{}: cannot stop the array: {error}", path.display());
+        }
+        return Err(failure);
+    }
     drop(array);
     // The first open changes the array's disk sequence, see devices/identity.rs: it must
     // not happen after the disk was chosen.
@@ -70,6 +88,47 @@ pub(super) fn start(version: Version, members: &[PathBuf]) -> Result<PathBuf> {
         members.join(", ")
     );
     Ok(path)
+}
+
+/// Fails if a running array lacks a member: what is written to it would be missing on the
+/// member that comes back. Accepts a disk that is no array.
+///
+/// # Errors
+/// If the array lacks a member, or if sysfs does not say so.
+pub fn refuse_degraded(array: &Path) -> Result<()> {
+    match devices_below::in_sysfs(array) {
+        Some(directory) if directory.join("md").is_dir() => {
+            refuse_incomplete(array, &directory, None)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `directory` is the array's in sysfs, `members` the number of members that it was made
+/// of if that is known.
+fn refuse_incomplete(array: &Path, directory: &SystemPath, members: Option<usize>) -> Result<()> {
+    let md = directory.join("md");
+    let level = sysfs::text(&md.join("level")).unwrap_or_default();
+    let degraded = match &*level {
+        // These levels have no such file (`md_redundancy_group` of drivers/md/md.c): the
+        // kernel runs them with all members only.
+        "raid0" | "linear" => "0".to_owned(),
+        _ => sysfs::text(&md.join("degraded")).unwrap_or_else(|| "unknown".to_owned()),
+    };
+    let parts = block_graph::parts(directory)
+        .map_err(|e| raid_error(array, "cannot list its members", &e))?
+        .len();
+    let expected = members.unwrap_or(parts);
+    if degraded == "0" && parts == expected {
+        return Ok(());
+    }
+    let details = format!(
+        "{}: expected a complete array of {expected} members, found {parts} members, and {degraded} missing or outdated",
+        array.display()
+    );
+    Err(Failure::new(Class::SoftwareRaidError, details).hint(
+        "add the missing disk, or complete the array with mdadm, or delete it by the step delete_configuration and create it again",
+    ))
 }
 
 fn new_node() -> io::Result<PathBuf> {
@@ -177,6 +236,38 @@ mod tests {
     use crate::fixtures::{LoopDevice, empty_file, loop_device};
 
     const SIZE: u64 = 64 << 20;
+
+    #[test]
+    fn an_array_that_runs_without_a_member_is_refused() {
+        let root = landfall_sys::sys_tree::plant(
+            r"sys/block/md0/md/level = raid1\n
+sys/block/md0/md/degraded = 0\n
+sys/block/md0/slaves/sda2/
+sys/block/md0/slaves/sdb2/
+sys/block/md1/md/level = raid1\n
+sys/block/md1/md/degraded = 1\n
+sys/block/md1/slaves/sda3/
+sys/block/md2/md/level = raid0\n
+sys/block/md2/slaves/sda4/
+sys/block/md2/slaves/sdb4/
+sys/block/md3/md/level = raid5\n
+sys/block/md3/slaves/sda5/
+",
+        );
+        for (name, members, complete) in [
+            ("md0", Some(2), true),
+            ("md0", None, true),
+            ("md0", Some(3), false),
+            ("md1", Some(2), false),
+            ("md1", None, false),
+            ("md2", Some(2), true),
+            ("md3", None, false),
+        ] {
+            let directory = root.path().join("sys/block").join(name);
+            let outcome = refuse_incomplete(Path::new(name), &directory, members);
+            assert_eq!(outcome.is_ok(), complete, "{name} {members:?}");
+        }
+    }
 
     #[test]
     fn arrays_are_found_by_the_names_of_their_volumes() {

@@ -1,9 +1,10 @@
 //! Finds the root disk, and waits for it if necessary.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use landfall_devices::disk_sets::{DiskSets, Membership};
 use landfall_devices::identity::ChosenDisk;
+use landfall_disk::software_raid::start::refuse_degraded;
 use landfall_inventory::disks;
 use landfall_inventory::given_hints::{GivenHints, HintSource};
 use landfall_inventory::report_types::Disk;
@@ -87,6 +88,8 @@ async fn root_volume(volume: String) -> Result<ChosenDisk> {
         let mut running = disks::collect(&root);
         running.retain(|disk| sets(disk).volume.as_ref() == Some(&volume));
         let disk = only(running, &volume)?;
+        // The agent starts complete arrays only, but this one may have been running.
+        refuse_degraded(Path::new(&disk.name))?;
         tracing::info!(
             "root disk is {}, the software RAID volume {volume}",
             disk.name
