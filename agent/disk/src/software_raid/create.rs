@@ -1,5 +1,6 @@
 //! Creates software RAID volumes: partitions on each disk, superblocks, running arrays.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -43,8 +44,7 @@ pub fn create(
     let sizes: Vec<(String, u64)> = { targets.iter() }
         .map(|target| (target.path().display().to_string(), target.size()))
         .collect();
-    let partitions = layout::partitions(&sizes, volumes)
-        .map_err(|error| Failure::new(Class::SoftwareRaidError, error.to_string()))?;
+    let partitions = plan(&sizes, volumes)?;
     for (target, partitions) in targets.into_iter().zip(&partitions) {
         write_table(&target, partitions)?;
     }
@@ -75,6 +75,30 @@ pub fn create(
         arrays.push(array);
     }
     Ok(arrays)
+}
+
+/// Fails where [`create`] would fail before it changes anything, if the arrays on the disks
+/// `emptied` were deleted first.
+///
+/// # Errors
+/// If another disk has partitions or is a member of an array, if a disk is too small, or
+/// cannot be read.
+pub fn check(disks: &[ChosenDisk], volumes: &[Volume], emptied: &BTreeSet<PathBuf>) -> Result<()> {
+    let mut sizes = Vec::new();
+    for disk in disks {
+        if !emptied.contains(&disk.path) {
+            refuse_used(&disk.path)?;
+        }
+        let (_, size) =
+            open(&disk.path).map_err(|e| raid_error(&disk.path, "cannot open it", &e))?;
+        sizes.push((disk.path.display().to_string(), size));
+    }
+    plan(&sizes, volumes).map(drop)
+}
+
+fn plan(sizes: &[(String, u64)], volumes: &[Volume]) -> Result<Vec<Vec<Partition>>> {
+    layout::partitions(sizes, volumes)
+        .map_err(|error| Failure::new(Class::SoftwareRaidError, error.to_string()))
 }
 
 /// The partitions that the kernel shows.
@@ -203,7 +227,17 @@ mod tests {
         };
         let open = std::fs::File::open(device.path()).unwrap();
         block_partition::add(&open, 1, 1 << 20, 1 << 20).unwrap();
-        let failure = create(&[disk], &[volume], &permission).unwrap_err();
+        let (disks, volumes) = ([disk], [volume]);
+        let failure = create(&disks, &volumes, &permission).unwrap_err();
+        assert!(check(&disks, &volumes, &BTreeSet::new()).is_err());
+        let emptied = BTreeSet::from([device.path().to_owned()]);
+        check(&disks, &volumes, &emptied).unwrap();
+        let large = Volume {
+            share: Share::Fixed(1 << 30),
+            ..volumes[0].clone()
+        };
+        let too_small = check(&disks, &[large], &emptied).unwrap_err();
+        assert!(too_small.details.contains("found 1024 MiB"), "{too_small}");
         block_partition::delete(&open, 1).unwrap();
         assert_eq!(failure.class, Class::SoftwareRaidError);
         assert!(failure.details.contains("found 1 partitions"), "{failure}");

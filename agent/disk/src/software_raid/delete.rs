@@ -61,11 +61,7 @@ struct Member {
 /// `SoftwareRAIDError` if an array remains that should have been deleted. An error if
 /// the name of a disk now belongs to another one, which is left unchanged.
 pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) -> Result<()> {
-    let keep = Kept {
-        volumes: &keep.volumes,
-        arrays: arrays_on(&keep.devices),
-        members: entangled(disks, assembled_arrays()?),
-    };
+    let keep = Kept::find(disks, keep)?;
     for _ in 0..PASSES {
         let members = doomed(find_members(disks)?, &keep);
         if members.is_empty() {
@@ -86,6 +82,16 @@ pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) ->
         format!("software RAID is left on {}", names.join(", ")),
     )
     .hint("see the console for the reason; unmount the file systems and deactivate the LVM volumes on these arrays first"))
+}
+
+/// The disks that [`delete`] would leave without a partition table. Changes nothing.
+///
+/// # Errors
+/// If a disk cannot be read.
+pub fn emptied(disks: &[Candidate], keep: &Keep) -> Result<BTreeSet<PathBuf>> {
+    let keep = Kept::find(disks, keep)?;
+    let doomed = doomed(find_members(disks)?, &keep).into_iter();
+    Ok(doomed.map(|member| member.disk).collect())
 }
 
 fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
@@ -138,7 +144,15 @@ struct Kept<'a> {
     members: BTreeSet<PathBuf>,
 }
 
-impl Kept<'_> {
+impl<'a> Kept<'a> {
+    fn find(disks: &[Candidate], keep: &'a Keep) -> Result<Self> {
+        Ok(Self {
+            volumes: &keep.volumes,
+            arrays: arrays_on(&keep.devices),
+            members: entangled(disks, assembled_arrays()?),
+        })
+    }
+
     fn contains(&self, member: &Member) -> bool {
         let name = member.superblock.volume_name();
         name.is_some_and(|name| self.volumes.iter().any(|kept| kept == name))

@@ -1,11 +1,12 @@
 //! The steps `create_configuration` and `apply_configuration`, which create software RAID
 //! volumes, and the start of these volumes for a deployment.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use landfall_devices::identity::ChosenDisk;
 use landfall_devices::permission::WritePermission;
-use landfall_disk::software_raid::create::create;
+use landfall_disk::software_raid::create::{check, create};
 use landfall_disk::software_raid::layout::Volume;
 use landfall_disk::software_raid::member::MOST_MEMBERS;
 use landfall_disk::software_raid::start::start_volumes;
@@ -18,8 +19,9 @@ use landfall_report::failure::{Class, Failure, Result};
 use landfall_sys::system_path::SystemPath;
 use serde_json::{Value, json};
 
+use super::erasable::{self, Obstacle};
 use super::raid_config::{RaidConfig, WantedVolume};
-use super::{erasable, software_raid};
+use super::software_raid;
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
 
@@ -44,17 +46,47 @@ pub(super) async fn apply(
 ) -> Result<Value> {
     let config = &arguments["raid_config"];
     // Before anything is deleted.
-    if RaidConfig::parse(config)?.is_none() {
+    let Some(wanted) = RaidConfig::parse(config)? else {
         return Err(Failure::invalid_params(format!(
             "raid_config: expected logical_disks with the controller \"software\", found {config}"
         ))
         .hint("give the step the content of target_raid_config"));
-    }
+    };
     refuse_bios(node, efi_entry::booted_by_uefi())?;
-    if arguments["delete_existing"] != Value::Bool(false) {
-        software_raid::execute(machine, node, permission).await?;
+    if deletes_existing(arguments)? {
+        machine.all_disks().await?;
+        check_without_arrays(node, &wanted).await?;
+        software_raid::delete(node, permission).await?;
     }
     create_volumes(machine, node, config, permission).await
+}
+
+/// As with Ironic's agent, null is false, and an absent argument is true (the default of
+/// `apply_configuration` in ironic_python_agent/hardware.py).
+fn deletes_existing(arguments: &Value) -> Result<bool> {
+    match arguments.get("delete_existing") {
+        None => Ok(true),
+        Some(Value::Null) => Ok(false),
+        Some(Value::Bool(deletes)) => Ok(*deletes),
+        Some(found) => Err(Failure::invalid_params(format!(
+            "delete_existing: expected true or false, found {found}"
+        ))
+        .hint("correct the argument of the step apply_configuration")),
+    }
+}
+
+/// Finds the faults of the creation before the arrays are deleted: too few disks or disks
+/// that are too small.
+async fn check_without_arrays(node: &Node, wanted: &RaidConfig) -> Result<()> {
+    let (node, wanted) = (node.clone(), wanted.clone());
+    blocking(move || {
+        let emptied = software_raid::emptied(&node)?;
+        let usable = usable_disks(&node, &emptied)?;
+        let volumes = volumes(&wanted, &usable)?;
+        let chosen = used_disks(&usable, &volumes)?;
+        check(&chosen.disks, &chosen.volumes, &emptied)
+    })
+    .await
 }
 
 /// A BIOS starts the boot code of a single disk, and the image's boot code is inside the
@@ -85,7 +117,7 @@ async fn create_volumes(
     machine.all_disks().await?;
     let node = node.clone();
     blocking(move || {
-        let usable = usable_disks(&node)?;
+        let usable = usable_disks(&node, &BTreeSet::new())?;
         let volumes = volumes(&wanted, &usable)?;
         let chosen = used_disks(&usable, &volumes)?;
         // Loads nothing if the kernel has it.
@@ -97,13 +129,16 @@ async fn create_volumes(
 }
 
 /// The disks that may get volumes, in the order of their names. Arrays are made of disks
-/// that are in the list, too.
-fn usable_disks(node: &Node) -> Result<Vec<Disk>> {
+/// that are in the list, too. `emptied` has the disks whose arrays will be deleted.
+fn usable_disks(node: &Node, emptied: &BTreeSet<PathBuf>) -> Result<Vec<Disk>> {
     let erasable = erasable::list(node)?;
     let mut usable = disks::collect(&SystemPath::live());
     usable.retain(|disk| {
-        let is_free =
-            { erasable.iter() }.any(|free| free.name() == disk.name && free.obstacle.is_none());
+        let is_free = { erasable.iter() }.any(|free| {
+            let becomes_free =
+                free.obstacle == Some(Obstacle::RaidMember) && emptied.contains(&free.disk);
+            free.name() == disk.name && (free.obstacle.is_none() || becomes_free)
+        });
         is_free && !disk.name.starts_with("/dev/md")
     });
     usable.sort_by(|a, b| a.name.cmp(&b.name));
@@ -283,6 +318,19 @@ mod tests {
             failure.details.contains("at most 128 disks, found 129"),
             "{failure}"
         );
+    }
+
+    #[test]
+    fn only_a_bool_decides_whether_arrays_are_deleted() {
+        let deletes = |arguments: Value| deletes_existing(&arguments);
+        assert!(deletes(json!({})).unwrap());
+        assert!(deletes(json!({"delete_existing": true})).unwrap());
+        assert!(!deletes(json!({"delete_existing": false})).unwrap());
+        assert!(!deletes(json!({"delete_existing": null})).unwrap());
+        for other in [json!("false"), json!(0), json!([])] {
+            let failure = deletes(json!({"delete_existing": other})).unwrap_err();
+            assert_eq!(failure.class, Class::InvalidCommandParamsError);
+        }
     }
 
     #[test]

@@ -143,6 +143,8 @@ fn members_that_nobody_assembled() {
             ..Keep::default()
         };
         assert!(version == Version::V0_90 || is_left(&named));
+        let emptied = emptied(&candidates, &Keep::default()).unwrap();
+        assert_eq!(emptied, BTreeSet::from([raid.1.path().to_owned()]));
         // The other half of the array is on a disk that must not be changed.
         let Some([half, _]) = disks(version) else {
             return;
