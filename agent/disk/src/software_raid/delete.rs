@@ -1,6 +1,7 @@
 //! Deletes software RAID arrays, assembled or not.
 
 mod assembled;
+mod left_table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,7 +14,7 @@ use landfall_report::failure::{Class, Failure, Result};
 use uuid::Uuid;
 
 use self::assembled::{assembled_arrays, entangled, stop_arrays};
-use super::{open, raid_error};
+use super::{open, raid_error, system_partitions};
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::target::Target;
 use crate::erase::metadata::erase_metadata;
@@ -52,7 +53,8 @@ struct Member {
 }
 
 /// Deletes every array that has members on these disks: stops the array, zeroes the
-/// superblocks, and removes the partition tables of the disks that they were on.
+/// superblocks, and removes the partition tables of the disks that they were on. Also
+/// removes a table that a creation has left without arrays.
 ///
 /// Keeps the arrays in `keep`, assembled arrays that also have a member outside of
 /// `disks`, and every array that shares a disk with a kept one.
@@ -65,13 +67,13 @@ pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) ->
     for _ in 0..PASSES {
         let members = doomed(find_members(disks)?, &keep);
         if members.is_empty() {
-            return Ok(());
+            return delete_left_tables(disks, &keep, permission);
         }
         delete_members(&members, permission);
     }
     let members = doomed(find_members(disks)?, &keep);
     if members.is_empty() {
-        return Ok(());
+        return delete_left_tables(disks, &keep, permission);
     }
     let names: Vec<String> = members
         .iter()
@@ -90,8 +92,48 @@ pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) ->
 /// If a disk cannot be read.
 pub fn emptied(disks: &[Candidate], keep: &Keep) -> Result<BTreeSet<PathBuf>> {
     let keep = Kept::find(disks, keep)?;
-    let doomed = doomed(find_members(disks)?, &keep).into_iter();
-    Ok(doomed.map(|member| member.disk).collect())
+    let members = find_members(disks)?;
+    let left = left_tables(disks, &members, &keep);
+    let left = left.into_iter().map(|candidate| candidate.disk.clone());
+    let doomed = doomed(members, &keep).into_iter();
+    Ok(doomed.map(|member| member.disk).chain(left).collect())
+}
+
+/// The disks with a table of `create` and without a superblock. A creation that was
+/// interrupted, or that failed, leaves them.
+fn left_tables<'a>(
+    disks: &'a [Candidate],
+    members: &[Member],
+    keep: &Kept<'_>,
+) -> Vec<&'a Candidate> {
+    let mut left = Vec::new();
+    for candidate in disks {
+        if members.iter().any(|member| member.disk == candidate.disk) {
+            continue;
+        }
+        // A disk that cannot be read here, or is too small, has no table of `create`.
+        let Ok((Some(table), _)) = system_partitions::table(&candidate.disk) else {
+            continue;
+        };
+        // Superblocks were looked for on the partitions that the kernel shows.
+        let partitions = table.partitions();
+        let all_searched = partitions.len() == candidate.partitions.len();
+        if all_searched && left_table::is_left(partitions, keep.volumes) {
+            left.push(candidate);
+        }
+    }
+    left
+}
+
+fn delete_left_tables(
+    disks: &[Candidate],
+    keep: &Kept<'_>,
+    permission: &WritePermission,
+) -> Result<()> {
+    for candidate in left_tables(disks, &find_members(disks)?, keep) {
+        erase_table(&candidate.disk, candidate.identity, permission)?;
+    }
+    Ok(())
 }
 
 fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
@@ -229,16 +271,19 @@ fn delete_members(members: &[Member], permission: &WritePermission) {
         .map(|member| (&*member.disk, member.identity))
         .collect();
     for (disk, identity) in disks {
-        let erased = Target::open(disk, permission).and_then(|target| {
-            target.refuse_other(identity)?;
-            erase_metadata(&target)?;
-            target.reread_partitions()
-        });
-        match erased {
-            Ok(()) => tracing::info!("{}: partition table removed", disk.display()),
-            Err(failure) => tracing::error!("{failure}"),
+        if let Err(failure) = erase_table(disk, identity, permission) {
+            tracing::error!("{failure}");
         }
     }
+}
+
+fn erase_table(disk: &Path, identity: Identity, permission: &WritePermission) -> Result<()> {
+    let target = Target::open(disk, permission)?;
+    target.refuse_other(identity)?;
+    erase_metadata(&target)?;
+    target.reread_partitions()?;
+    tracing::info!("{}: partition table removed", disk.display());
+    Ok(())
 }
 
 fn zero_superblock(member: &Member, permission: &WritePermission) -> Result<()> {

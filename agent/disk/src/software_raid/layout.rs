@@ -16,7 +16,7 @@ const END_MIB: u64 = 1;
 /// agent names it. A number follows.
 pub const ESP_NAME: &str = "uefi-holder-";
 /// "Linux RAID".
-const LINUX_RAID: Uuid = Uuid::from_u128(0xa19d_880f_05fc_4d3b_a006_743f_0f84_911e);
+pub(super) const LINUX_RAID: Uuid = Uuid::from_u128(0xa19d_880f_05fc_4d3b_a006_743f_0f84_911e);
 
 /// How much of each disk a volume takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

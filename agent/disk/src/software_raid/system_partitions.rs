@@ -89,7 +89,7 @@ pub fn find(disk: &Path) -> Result<Vec<SystemPartition>> {
 }
 
 /// The GPT of a disk, and the sector size.
-fn table(disk: &Path) -> io::Result<(Option<Table>, u64)> {
+pub(super) fn table(disk: &Path) -> io::Result<(Option<Table>, u64)> {
     let file = File::open(disk)?;
     let sector = block_ioctl::logical_sector_size(&file)?;
     let mut head = vec![0; HEAD_LEN];

@@ -6,9 +6,12 @@ use landfall_devices::disk_sets::md_superblock::{Version, superblock};
 use landfall_devices::identity::ChosenDisk;
 use landfall_sys::system_path::SystemPath;
 
+use super::super::layout;
+use super::super::member::Level;
 use super::assembled::Array;
 use super::*;
 use crate::fixtures::{LoopDevice, exchange, loop_device};
+use crate::tables::gpt::{Entry, HEAD_LEN, Table};
 
 const SIZE: u64 = 16 << 20;
 
@@ -169,6 +172,53 @@ fn members_that_nobody_assembled() {
         let text = String::from_utf8_lossy(&examined.stderr);
         assert!(text.contains("No md superblock"), "{examined:?}");
     }
+}
+
+/// As after a creation that wrote the table and failed at the superblocks.
+#[test]
+fn a_table_that_a_creation_has_left() {
+    let file = crate::fixtures::empty_file(2 << 30);
+    let Some(device) = loop_device(file.path(), 512) else {
+        return;
+    };
+    let volume = layout::Volume {
+        name: "root".to_owned(),
+        level: Level::Raid1,
+        share: layout::Share::Rest,
+        disks: vec![0],
+    };
+    let sizes = [("disk".to_owned(), 2 << 30)];
+    let partitions = layout::partitions(&sizes, &[volume]).unwrap();
+    let mut table = Table::empty(512, 2 << 30, Uuid::new_v4(), 0).unwrap();
+    for partition in &partitions[0] {
+        let entry = Entry::new(partition, 512);
+        table.put(partition.clone(), &entry).unwrap();
+    }
+    let mut head = vec![0; HEAD_LEN];
+    table.write_primary_alone(&mut head);
+    file.as_file().write_all_at(&head, 0).unwrap();
+    let has_table = || system_partitions::table(device.path()).unwrap().0.is_some();
+    let permission = WritePermission::by_operator();
+    let keep = Keep::default();
+    // The kernel shows no partition, so nobody has looked for superblocks on them.
+    let unsearched = candidate(&device);
+    delete(std::slice::from_ref(&unsearched), &keep, &permission).unwrap();
+    assert!(has_table());
+    let searched = Candidate {
+        // Two paths that can be searched, in place of the partitions.
+        partitions: vec![device.path().to_owned(); 2],
+        ..unsearched
+    };
+    let named = Keep {
+        volumes: vec!["root".to_owned()],
+        ..Keep::default()
+    };
+    delete(std::slice::from_ref(&searched), &named, &permission).unwrap();
+    assert!(has_table());
+    let disks = [searched];
+    assert_eq!(emptied(&disks, &keep).unwrap().len(), 1);
+    delete(&disks, &keep, &permission).unwrap();
+    assert!(!has_table());
 }
 
 #[test]
