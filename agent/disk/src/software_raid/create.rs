@@ -175,7 +175,6 @@ fn write_superblocks(volume: &Volume, targets: &[Target]) -> Result<()> {
         level: volume.level,
         version: Version::V1_2,
         members: targets.iter().map(Target::size).collect(),
-        in_sync: false,
         created: now(),
     };
     for (index, target) in targets.iter().enumerate() {

@@ -277,7 +277,6 @@ sys/block/md3/slaves/sda5/
             level: Level::Raid1,
             version: Version::V1_2,
             members: vec![SIZE; 2],
-            in_sync: false,
             created: 0,
         };
         let files: Vec<_> = (0..3).map(|_| empty_file(SIZE)).collect();

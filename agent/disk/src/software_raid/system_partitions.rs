@@ -210,7 +210,6 @@ pub(crate) fn copy(array: &Target, system_partition: &Range<u64>, copies: &[Targ
         level: Level::Raid1,
         version: Version::V1_0,
         members: copies.iter().map(Target::size).collect(),
-        in_sync: true,
         created: now(),
     };
     let len = system_partition.end - system_partition.start;
