@@ -30,7 +30,7 @@ use crate::tables::gpt::{EFI_SYSTEM, HEAD_LEN, Partition, Table};
 use crate::tables::mbr;
 
 /// The name of the array of the copies, as Ironic's agent names it.
-const NAME: &str = "esp";
+pub const NAME: &str = "esp";
 /// The copy proceeds in pieces of this many bytes.
 const PIECE: u64 = 1 << 20;
 

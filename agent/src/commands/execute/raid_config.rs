@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use landfall_disk::software_raid::layout::Share;
 use landfall_disk::software_raid::member::Level;
+use landfall_disk::software_raid::system_partitions::NAME as ESP_ARRAY;
 use landfall_inventory::root_device_hints::RootDeviceHints;
 use landfall_report::failure::{Class, Failure, Result};
 use serde_json::Value;
@@ -108,6 +109,11 @@ impl WantedVolume {
     fn parse(index: usize, item: &Value) -> Result<Self> {
         let name = match &item["volume_name"] {
             Value::Null => format!("md{index}"),
+            Value::String(name) if name == ESP_ARRAY => {
+                return Err(invalid(&format!(
+                    "volume_name: expected another name than {ESP_ARRAY}, which is that of the copies of the EFI system partition"
+                )));
+            }
             Value::String(name) if is_name(name) => name.clone(),
             found => {
                 return Err(invalid(&format!(
@@ -295,6 +301,10 @@ mod tests {
             (
                 json!([with("volume_name", json!("a b"))]),
                 "volume_name: expected a text",
+            ),
+            (
+                json!([with("volume_name", json!("esp"))]),
+                "expected another name than esp",
             ),
             (
                 json!([with("volume_name", json!("md1")), first()]),
