@@ -154,8 +154,9 @@ struct Found {
     /// The number of members of the complete array.
     disks: u32,
     members: Vec<PathBuf>,
-    /// Whether one of the members is in use, so the kernel runs the array.
-    runs: bool,
+    /// The directories in sysfs of what is built on the members: the array itself if the
+    /// kernel has it already.
+    holders: BTreeMap<String, SystemPath>,
 }
 
 /// Starts every array with one of these volume names, unless it runs already. `devices`
@@ -169,7 +170,13 @@ pub fn start_volumes(devices: &[PathBuf], volumes: &[String]) -> Vec<PathBuf> {
     let mut started = Vec::new();
     for array in find(devices, volumes) {
         let (volume, members) = (&array.volume, array.members.len());
-        if array.runs {
+        if let Some((name, directory)) = array.holders.first_key_value() {
+            match passed_over(directory) {
+                None => tracing::info!("the software RAID volume {volume} runs as /dev/{name}"),
+                Some(reason) => tracing::warn!(
+                    "the software RAID volume {volume} is not started: {name} has its members, and {reason}"
+                ),
+            }
             continue;
         }
         if members < array.disks as usize {
@@ -207,9 +214,9 @@ fn find(devices: &[PathBuf], volumes: &[String]) -> Vec<Found> {
                 volume: volume.to_owned(),
                 disks: superblock.disks,
                 members: Vec::new(),
-                runs: false,
+                holders: BTreeMap::new(),
             });
-            array.runs |= is_held(path);
+            array.holders.extend(holders(path));
             if array.version == superblock.version {
                 array.members.push(path.clone());
             }
@@ -218,13 +225,38 @@ fn find(devices: &[PathBuf], volumes: &[String]) -> Vec<Found> {
     arrays.into_values().collect()
 }
 
-/// Whether something is built on the member. If sysfs cannot be read, the answer is `false`:
-/// the kernel itself refuses to start an array with a member that is in use.
-fn is_held(member: &Path) -> bool {
+/// What is built on the member. If sysfs cannot be read, that is nothing: the kernel itself
+/// refuses to start an array with a member that is in use.
+fn holders(member: &Path) -> BTreeMap<String, SystemPath> {
     let Some(directory) = devices_below::in_sysfs(member) else {
-        return false;
+        return BTreeMap::new();
     };
-    block_graph::holders(&directory).is_ok_and(|holders| !holders.is_empty())
+    let names = block_graph::holders(&directory).unwrap_or_default();
+    let block = SystemPath::live().join("sys/block");
+    let with_directory = |name: String| {
+        let directory = block.join(&name);
+        (name, directory)
+    };
+    names.into_iter().map(with_directory).collect()
+}
+
+/// Why the device with this directory in sysfs, which has the members of a volume, is no
+/// running array. `None` if it is one.
+fn passed_over(directory: &SystemPath) -> Option<String> {
+    if !directory.join("md").is_dir() {
+        return Some("it is no array".to_owned());
+    }
+    let state = sysfs::text(&directory.join("md/array_state")).unwrap_or_default();
+    // Documentation/admin-guide/md.rst: the array does I/O in these states.
+    let runs = [
+        "readonly",
+        "read-auto",
+        "clean",
+        "active",
+        "write-pending",
+        "active-idle",
+    ];
+    (!runs.contains(&&*state)).then(|| format!("its state is {state}"))
 }
 
 #[cfg(test)]
@@ -270,6 +302,26 @@ sys/block/md3/slaves/sda5/
     }
 
     #[test]
+    fn an_array_that_is_assembled_does_not_always_run() {
+        let root = landfall_sys::sys_tree::plant(
+            r"sys/block/md0/md/array_state = clean\n
+sys/block/md1/md/array_state = inactive\n
+sys/block/md2/md/array_state = broken\n
+sys/block/dm-0/dm/name = mpatha\n
+",
+        );
+        for (name, expected) in [
+            ("md0", None),
+            ("md1", Some("its state is inactive")),
+            ("md2", Some("its state is broken")),
+            ("dm-0", Some("it is no array")),
+        ] {
+            let reason = passed_over(&root.path().join("sys/block").join(name));
+            assert_eq!(reason.as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
     fn arrays_are_found_by_the_names_of_their_volumes() {
         let new = |name: &str, array: u128| NewArray {
             array: Uuid::from_u128(array),
@@ -299,7 +351,7 @@ sys/block/md3/slaves/sda5/
         let found = find(&paths, &["root".to_owned()]);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].members, paths[..2]);
-        assert_eq!((found[0].disks, found[0].runs), (2, false));
+        assert_eq!((found[0].disks, found[0].holders.len()), (2, 0));
         // Incomplete, so nothing is asked of the kernel.
         assert_eq!(
             start_volumes(&paths, &["data".to_owned()]),
