@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use landfall_devices::disk_sets::md_superblock::{self, Version};
+use landfall_devices::disk_sets::md_superblock::{self, MdSuperblock, Version};
 use landfall_devices::permission::WritePermission;
 use landfall_devices::{block_graph, devices_below};
 use landfall_report::failure::{Class, Failure, Result};
@@ -52,12 +52,30 @@ fn array_directory(disk: &Path) -> Option<SystemPath> {
 /// The UUID of the array, as its members have it. `None` if this is no software RAID with
 /// superblocks.
 pub fn array_uuid(disk: &Path) -> Option<Uuid> {
-    let parts = block_graph::parts(&array_directory(disk)?).ok()?;
+    let directory = array_directory(disk)?;
+    let version = running_version(&directory)?;
+    let parts = block_graph::parts(&directory).ok()?;
     parts.iter().find_map(|part| {
         let (device, size) = super::open(&Path::new("/dev").join(part)).ok()?;
-        let superblocks = md_superblock::find_readable(&device, size);
-        superblocks.first().map(|found| found.array)
+        of_version(&md_superblock::find_readable(&device, size), version)
     })
+}
+
+/// The version of the superblocks that the kernel uses. A member may have another one of
+/// an older array (`metadata_show` of drivers/md/md.c).
+fn running_version(directory: &SystemPath) -> Option<Version> {
+    match &*sysfs::text(&directory.join("md/metadata_version"))? {
+        "0.90" => Some(Version::V0_90),
+        "1.0" => Some(Version::V1_0),
+        "1.1" => Some(Version::V1_1),
+        "1.2" => Some(Version::V1_2),
+        _ => None,
+    }
+}
+
+fn of_version(superblocks: &[MdSuperblock], version: Version) -> Option<Uuid> {
+    let found = superblocks.iter().find(|it| it.version == version)?;
+    Some(found.array)
 }
 
 /// The partitions for copies on the disks of this array, in the order of the disks'
@@ -317,6 +335,32 @@ mod tests {
         let esp = of_image(None, &head, 512, &[]).unwrap();
         assert_eq!(esp, 4096 * 512..4224 * 512);
         assert!(of_image(None, &[0; 512], 512, &[]).is_err());
+    }
+
+    /// mdadm may leave the superblock of an older array at another place.
+    #[test]
+    fn the_array_is_that_of_the_version_that_runs() {
+        let root = plant(
+            "sys/block/md0/md/metadata_version = 1.2\\n\n\
+             sys/block/md1/md/metadata_version = 0.90\\n\n\
+             sys/block/md2/md/metadata_version = external:imsm\\n\n",
+        );
+        let size = 64 << 20;
+        let file = empty_file(size);
+        for version in [Version::V0_90, Version::V1_2] {
+            let bytes = md_superblock::superblock(version, size, "root");
+            let offset = version.offset(size).unwrap();
+            file.as_file().write_all_at(&bytes, offset).unwrap();
+        }
+        let superblocks = md_superblock::find_readable(file.as_file(), size);
+        assert_eq!(superblocks.len(), 2);
+        let array = |name: &str| {
+            let directory = root.path().join("sys/block").join(name);
+            of_version(&superblocks, running_version(&directory)?)
+        };
+        assert_eq!(array("md0"), Some(Uuid::from_bytes([7; 16])));
+        assert_eq!(array("md1"), Some(superblocks[0].array));
+        assert_eq!(array("md2"), None);
     }
 
     #[test]
