@@ -55,7 +55,8 @@ pub struct MdSuperblock {
     pub version: Version,
     /// In bytes from the start of the device.
     pub offset: u64,
-    /// The UUID of the array that the device belongs to.
+    /// The UUID of the array that the device belongs to, in the order in which mdadm
+    /// prints it.
     pub array: Uuid,
     /// The array's name as mdadm writes it, usually `host:name`. Version 0.90 has
     /// none.
@@ -90,7 +91,9 @@ impl MdSuperblock {
             }
             let mut array = [0; 16];
             for (part, at) in array.chunks_exact_mut(4).zip([20, 52, 56, 60]) {
-                part.copy_from_slice(&word(at)?.to_le_bytes());
+                // mdadm prints four numbers here (`swapuuid` of super0.c is 0), and for
+                // version 1 the bytes as they are.
+                part.copy_from_slice(&word(at)?.to_be_bytes());
             }
             return Some(Self {
                 version,
@@ -221,6 +224,29 @@ mod tests {
             let name = (version != Version::V0_90).then_some("data");
             assert_eq!(found[0].volume_name(), name);
         }
+    }
+
+    /// mdadm prints 01234567:89abcdef:00112233:44556677 for both.
+    #[test]
+    fn the_uuid_of_version_0_90_is_four_numbers() {
+        let size = 8 << 20;
+        let words = [0x0123_4567_u32, 0x89ab_cdef, 0x0011_2233, 0x4455_6677];
+        let expected = Uuid::from_u128(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
+        let mut old = superblock(Version::V0_90, size, "");
+        for (at, word) in [20, 52, 56, 60].into_iter().zip(words) {
+            old[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        let found = MdSuperblock::parse(&old, Version::V0_90, size).unwrap();
+        assert_eq!(found.array, expected);
+        let mut new = superblock(Version::V1_2, size, "");
+        new[16..32].copy_from_slice(expected.as_bytes());
+        let found = MdSuperblock::parse(&new, Version::V1_2, size).unwrap();
+        assert_eq!(found.array, expected);
+        let as_big_endian: Vec<u8> = { old.chunks_exact(4) }
+            .flat_map(|word| [word[3], word[2], word[1], word[0]])
+            .collect();
+        let found = MdSuperblock::parse(&as_big_endian, Version::V0_90, size).unwrap();
+        assert_eq!(found.array, expected);
     }
 
     #[test]
