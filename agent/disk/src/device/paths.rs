@@ -23,7 +23,7 @@ use nix::errno::Errno;
 use nix::libc;
 
 use content::LastWrite;
-pub(crate) use others::{BusyPath, open_others};
+pub(crate) use others::{BusyPath, Others, open_others};
 
 /// A block device, opened exclusively.
 #[derive(Debug)]
@@ -63,16 +63,32 @@ pub(crate) struct OpenPaths {
     /// The path in use: 0 for `first`, then the index in `others` + 1.
     used: AtomicUsize,
     last_write: LastWrite,
+    /// Disks that have the name of this one.
+    namesakes: Vec<PathBuf>,
 }
 
 impl OpenPaths {
-    pub fn new(first: OpenPath, others: Vec<OpenPath>) -> Self {
+    pub fn new(first: OpenPath, others: Others) -> Self {
         Self {
             first,
-            others,
+            others: others.paths,
             used: AtomicUsize::new(0),
             last_write: LastWrite::default(),
+            namesakes: others.namesakes,
         }
+    }
+
+    /// Another disk of `size` bytes that has the name of this one. Nothing is ever
+    /// written to it.
+    pub fn namesake(&self, size: u64) -> Option<&Path> {
+        let used = self.used();
+        // The disk may have changed itself since it was opened (NVMe Format).
+        let differs = |path: &&OpenPath| {
+            path.is_compared
+                && content::is_same(&used.file, &path.file, size).is_ok_and(|is_same| !is_same)
+        };
+        let known = self.namesakes.first().map(PathBuf::as_path);
+        known.or_else(|| self.unused().find(differs).map(|path| &*path.path))
     }
 
     /// The path in use.
@@ -225,12 +241,35 @@ mod tests {
         }
     }
 
+    fn of(paths: Vec<OpenPath>) -> Others {
+        Others {
+            paths,
+            ..Others::default()
+        }
+    }
+
+    /// A disk that has changed itself (NVMe Format) shows what it is.
+    #[test]
+    fn a_path_that_differs_later_is_a_namesake() {
+        let (own, other) = (empty_file(SIZE), empty_file(SIZE));
+        let paths = OpenPaths::new(open(own.path()), of(vec![open(other.path())]));
+        assert_eq!(paths.namesake(SIZE), None);
+        own.as_file().write_all_at(b"x", 0).unwrap();
+        assert_eq!(paths.namesake(SIZE), Some(other.path()));
+        let unread = OpenPath {
+            is_compared: false,
+            ..open(other.path())
+        };
+        let paths = OpenPaths::new(open(own.path()), of(vec![unread]));
+        assert_eq!(paths.namesake(SIZE), None, "on standby");
+    }
+
     /// `/dev/full` accepts no write, and is no block device with a size.
     #[test]
     fn each_path_is_tried_once() {
         let full = Path::new("/dev/full");
         let good = empty_file(4096);
-        let paths = OpenPaths::new(open(full), vec![open(full), open(good.path())]);
+        let paths = OpenPaths::new(open(full), of(vec![open(full), open(good.path())]));
         let calls = std::cell::Cell::new(0);
         let write = |file: &File| {
             calls.set(calls.get() + 1);
@@ -245,11 +284,11 @@ mod tests {
         assert_eq!(calls.get(), 4, "the path that works is kept");
         assert_eq!(std::fs::read(good.path()).unwrap()[7], b'x');
 
-        let none = OpenPaths::new(open(full), vec![open(full)]);
+        let none = OpenPaths::new(open(full), of(vec![open(full)]));
         calls.set(0);
         assert!(none.request(write).is_err());
         assert_eq!(calls.get(), 2);
-        let only = OpenPaths::new(open(full), Vec::new());
+        let only = OpenPaths::new(open(full), Others::default());
         calls.set(0);
         assert!(only.request(write).is_err());
         assert_eq!(calls.get(), 1);
@@ -274,9 +313,9 @@ mod tests {
             is_compared: false,
             ..open(other.path())
         };
-        let paths = OpenPaths::new(open(own.path()), vec![unread]);
+        let paths = OpenPaths::new(open(own.path()), of(vec![unread]));
         assert_eq!(tries(&paths), (1, own.path().to_owned()), "not compared");
-        let paths = OpenPaths::new(open(own.path()), vec![open(other.path())]);
+        let paths = OpenPaths::new(open(own.path()), of(vec![open(other.path())]));
         paths.write_all_at(&[7; 4096], 8192).unwrap();
         assert_eq!(tries(&paths), (1, own.path().to_owned()), "not shown");
         other.as_file().write_all_at(&[7; 4096], 8192).unwrap();
@@ -306,7 +345,7 @@ mod tests {
             is_compared: true,
             ..OpenPath::open(path, true).unwrap()
         };
-        let paths = OpenPaths::new(open(one.path()), vec![open(other.path())]);
+        let paths = OpenPaths::new(open(one.path()), of(vec![open(other.path())]));
         let bytes = crate::device::aligned_buffer::AlignedBuffer::padded(b"data", 4096);
         for offset in [0, 4096, 8192, 12288] {
             paths

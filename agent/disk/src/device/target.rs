@@ -155,6 +155,22 @@ impl Target {
         expected.refuse_other(self.path(), self.device())
     }
 
+    /// Fails if another disk has the name of this one. For steps that erase all disks: the
+    /// inventory takes the two for one disk, and only one of them is open.
+    ///
+    /// # Errors
+    /// If there is such a disk: the error names both.
+    pub fn refuse_namesake(&self) -> Result<()> {
+        let Some(other) = self.paths.namesake(self.size) else {
+            return Ok(());
+        };
+        let (path, other) = (self.path().display(), other.display());
+        Err(Failure::erasure(format!(
+            "{path}: expected one disk, found two with the same WWID, serial number, model and size, but different content: {path} and {other}; {other} is not erased"
+        ))
+        .hint("give each disk a WWID or a serial number of its own in the storage system or the hypervisor, or correct the path that shows other content, then clean the node again"))
+    }
+
     /// The open device, for commands that only some kinds of disk have.
     pub fn device(&self) -> &File {
         &self.paths.used().file

@@ -214,7 +214,8 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
     overwrite(&target, options.passes)?;
     target.reread_partitions()?;
     target.refresh_other_paths();
-    Ok(())
+    // What was one disk before may be two now.
+    target.refuse_namesake()
 }
 
 /// Lets a disk erase itself. Returns `false` if the disk has no command for
@@ -253,7 +254,7 @@ fn erase_nvme(disk: &Erasable, permission: &WritePermission) -> Result<()> {
     tracing::info!("{}: erased by NVMe format ({method:?})", disk.name());
     target.reread_partitions()?;
     target.refresh_other_paths();
-    Ok(())
+    target.refuse_namesake()
 }
 
 fn own_means_failed(what: &str, error: &std::io::Error) -> Failure {

@@ -89,7 +89,8 @@ fn erase_device(disk: &Erasable, path: &Path, permission: &WritePermission) -> R
         found => found.join(", "),
     };
     tracing::info!("{}: metadata erased, found {found}", path.display());
-    Ok(())
+    // What was one disk before may be two now.
+    target.refuse_namesake()
 }
 
 #[cfg(test)]

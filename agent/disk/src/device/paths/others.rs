@@ -13,9 +13,17 @@ use crate::device::busy::{Device, KernelView};
 #[derive(Debug)]
 pub(crate) struct BusyPath(pub PathBuf);
 
-/// Opens the other paths to a disk of `size` bytes, the active ones first. A path that
-/// cannot be opened, or that shows other content than `first`, is left out: the disk is
-/// written without it.
+/// What has the name of a disk, besides the device that was opened first.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    /// The other paths, the active ones first.
+    pub paths: Vec<OpenPath>,
+    /// Block devices that show other content: other disks.
+    pub namesakes: Vec<PathBuf>,
+}
+
+/// Opens the other paths to a disk of `size` bytes. A path that cannot be opened is left
+/// out: the disk is written without it.
 ///
 /// # Errors
 /// If another program uses the disk by one of the paths.
@@ -25,7 +33,7 @@ pub(crate) fn open_others(
     first: &OpenPath,
     size: u64,
     write: bool,
-) -> Result<Vec<OpenPath>, BusyPath> {
+) -> Result<Others, BusyPath> {
     let mut others = match kernel.other_paths(disk) {
         Ok(others) => others,
         Err(error) => {
@@ -37,11 +45,14 @@ pub(crate) fn open_others(
         }
     };
     others.sort_by_key(|other| !disk_paths::is_active(&other.directory));
-    let mut opened = Vec::new();
+    let mut opened = Others::default();
     for other in &others {
         let path = Path::new("/dev").join(&other.name);
         match open_other(kernel, disk, &path, write) {
-            Ok(open) => opened.extend(compared(open, other, first, size)),
+            Ok(open) => match compared(open, other, first, size) {
+                Some(open) => opened.paths.push(open),
+                None => opened.namesakes.push(path),
+            },
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                 return Err(BusyPath(path));
             }
@@ -98,4 +109,60 @@ fn open_other(
         return Ok(opened);
     }
     Err(io::Error::other("it leads to another disk now"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use landfall_sys::sys_tree::plant;
+    use nix::sys::stat::{major, minor};
+
+    use super::*;
+    use crate::fixtures::{LoopDevice, empty_file, loop_device};
+
+    const SIZE: u64 = 1 << 20;
+
+    /// The agent shows both as one disk, so whoever erases it must hear of the second.
+    #[test]
+    fn a_disk_of_the_same_name_with_other_content_is_a_namesake() {
+        let (one, other) = (empty_file(SIZE), empty_file(SIZE));
+        let (Some(disk), Some(clone)) =
+            (loop_device(one.path(), 512), loop_device(other.path(), 512))
+        else {
+            return;
+        };
+        let lines = |device: &LoopDevice| {
+            let number = device.path().metadata().unwrap().rdev();
+            let number = format!("{}:{}", major(number), minor(number));
+            let name = device.path().file_name().unwrap().to_string_lossy();
+            format!(
+                "sys/block/{name}/dev = {number}\\n\n\
+                 sys/block/{name}/size = 2048\\n\n\
+                 sys/block/{name}/device/wwid = naa.600\\n\n\
+                 sys/dev/block/{number} -> ../../block/{name}\n"
+            )
+        };
+        let tree = plant(&(lines(&disk) + &lines(&clone)));
+        let kernel = KernelView {
+            sys: tree.directory().join("sys"),
+            proc: tree.directory().join("proc"),
+        };
+        let device = kernel.device_at(disk.path()).unwrap();
+        let open = || {
+            let first = OpenPath::open(disk.path(), true).unwrap();
+            open_others(&kernel, &device, &first, SIZE, true).unwrap()
+        };
+        let same = open();
+        assert_eq!((same.paths.len(), same.namesakes.len()), (1, 0));
+        drop(same);
+        let mut bytes = crate::device::aligned_buffer::AlignedBuffer::zeroed(4096);
+        bytes[7] = 1;
+        let written = OpenPath::open(clone.path(), true).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&written.file, &bytes, 0).unwrap();
+        drop(written);
+        let different = open();
+        assert!(different.paths.is_empty());
+        assert_eq!(different.namesakes, [clone.path()]);
+    }
 }

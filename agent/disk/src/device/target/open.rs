@@ -18,7 +18,7 @@ use nix::libc;
 
 use super::{Target, block_device_error};
 use crate::device::busy::{self, Device, KernelView};
-use crate::device::paths::{BusyPath, OpenPath, OpenPaths, open_others};
+use crate::device::paths::{BusyPath, OpenPath, OpenPaths, Others, open_others};
 
 impl Target {
     /// Opens a whole block device that nothing else uses.
@@ -124,7 +124,7 @@ impl Target {
             return Err(not_found(path, "not a regular file"));
         }
         let path = path.to_owned();
-        let paths = OpenPaths::new(OpenPath::new(path, file), Vec::new());
+        let paths = OpenPaths::new(OpenPath::new(path, file), Others::default());
         Self::new(paths, metadata.len(), sector, false)
     }
 }

@@ -35,13 +35,14 @@ impl Erasable {
     ///
     /// # Errors
     /// As for [`open_when_free`], or if the name now belongs to another disk than the
-    /// one that was listed.
+    /// one that was listed, or if the list has two disks as one.
     pub fn open(&self, path: &Path, permission: &WritePermission) -> Result<Target> {
         let identity = self.identity()?;
         // Do not wait for another disk that is busy.
         identity.refuse_other_name(path)?;
         let target = open_when_free(path, permission)?;
         target.refuse_other(identity)?;
+        target.refuse_namesake()?;
         Ok(target)
     }
 
