@@ -6,9 +6,11 @@
 //! left in the disk's own cache is flushed by a flush on any path (SBC-4, 5.28).
 //!
 //! Before a path is used, its content proves that it leads to the same disk, see
-//! `paths/content.rs`.
+//! `paths/content.rs`. A path on standby has to become readable first, see
+//! `paths/next.rs`.
 
 mod content;
+mod next;
 mod others;
 
 use std::fs::{File, OpenOptions};
@@ -16,7 +18,8 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use landfall_sys::block_ioctl;
 use nix::errno::Errno;
@@ -63,6 +66,10 @@ pub(crate) struct OpenPaths {
     /// The path in use: 0 for `first`, then the index in `others` + 1.
     used: AtomicUsize,
     last_write: LastWrite,
+    /// How long to wait for a path that cannot be read.
+    patience: Duration,
+    /// Whether this time has passed once. A failed step makes further requests.
+    is_out_of_patience: AtomicBool,
     /// Disks that have the name of this one.
     namesakes: Vec<PathBuf>,
 }
@@ -74,6 +81,8 @@ impl OpenPaths {
             others: others.paths,
             used: AtomicUsize::new(0),
             last_write: LastWrite::default(),
+            patience: next::PATIENCE,
+            is_out_of_patience: AtomicBool::new(false),
             namesakes: others.namesakes,
         }
     }
@@ -136,24 +145,17 @@ impl OpenPaths {
     pub fn request<T>(&self, mut request: impl FnMut(&File) -> io::Result<T>) -> io::Result<T> {
         let count = self.others.len() + 1;
         let began = self.used.load(Ordering::Relaxed);
+        let mut untried: Vec<usize> = (1..count).map(|step| (began + step) % count).collect();
         let mut used = self.path(began);
-        let mut result = request(&used.file);
-        for step in 1..count {
-            let error = match result {
+        loop {
+            let error = match request(&used.file) {
                 Err(error) if is_gone(&used.file) || is_fault_of_path(&error) => error,
                 done => return done,
             };
-            let index = (began + step) % count;
+            let Some(index) = self.next(&mut untried, used, &error) else {
+                return Err(error);
+            };
             let next = self.path(index);
-            if !self.leads_to_the_same_disk(next) {
-                tracing::warn!(
-                    "{}: not used instead of {}, which failed ({error}): it does not show what was written last",
-                    next.path.display(),
-                    used.path.display()
-                );
-                result = Err(error);
-                continue;
-            }
             tracing::warn!(
                 "{}: this path to the disk failed ({error}), continuing on {}",
                 used.path.display(),
@@ -161,16 +163,7 @@ impl OpenPaths {
             );
             self.used.store(index, Ordering::Relaxed);
             used = next;
-            result = request(&used.file);
         }
-        result
-    }
-
-    /// A path on which nothing could be read when it was opened (standby) has to show the
-    /// last write.
-    fn leads_to_the_same_disk(&self, path: &OpenPath) -> bool {
-        let shows_it = self.last_write.is_on(&path.file);
-        shows_it.unwrap_or(path.is_compared)
     }
 }
 
@@ -320,6 +313,61 @@ mod tests {
         assert_eq!(tries(&paths), (1, own.path().to_owned()), "not shown");
         other.as_file().write_all_at(&[7; 4096], 8192).unwrap();
         assert_eq!(tries(&paths), (2, other.path().to_owned()), "shown");
+    }
+
+    /// An array needs a while to make the paths of its second controller active.
+    #[test]
+    fn a_path_on_standby_is_awaited() {
+        let mut reads = 0;
+        let script = move |request: &DiskRequest| match request {
+            DiskRequest::Read(_) if reads < 3 => {
+                reads += 1;
+                Answer::Fail(Errno::EIO)
+            }
+            _ => Answer::Do,
+        };
+        let mut content = vec![0; SIZE as usize];
+        content[8192..12288].fill(7);
+        let standby = match FaultyDisk::start(content, script) {
+            Ok(disk) => disk,
+            Err(error) => return landfall_sys::skip::skip(error),
+        };
+        let unread = OpenPath {
+            is_compared: false,
+            ..open(standby.path())
+        };
+        let own = empty_file(SIZE);
+        let mut paths = OpenPaths::new(open(own.path()), of(vec![unread]));
+        paths.patience = Duration::from_secs(20);
+        paths.write_all_at(&[7; 4096], 8192).unwrap();
+        let calls = std::cell::Cell::new(0);
+        let written = paths.request(|file| match calls.replace(calls.get() + 1) {
+            0 => Err(io::Error::from_raw_os_error(Errno::EIO as i32)),
+            _ => file.write_all_at(b"data", 16384),
+        });
+        written.unwrap();
+        assert_eq!(paths.used().path, standby.path());
+        assert!(standby.content()[16384..].starts_with(b"data"));
+    }
+
+    /// The clean-up after a failure makes dozens of requests.
+    #[test]
+    fn a_path_that_stays_on_standby_is_awaited_once() {
+        let (own, other) = (empty_file(SIZE), empty_file(SIZE));
+        // A file that is not open for reading stands for such a path.
+        let file = OpenOptions::new().write(true).open(other.path()).unwrap();
+        let unreadable = OpenPath::new(other.path().to_owned(), file);
+        let mut paths = OpenPaths::new(open(own.path()), of(vec![unreadable]));
+        paths.patience = Duration::from_millis(300);
+        paths.write_all_at(&[7; 4096], 8192).unwrap();
+        let failing = |_: &File| Err::<(), _>(io::Error::from_raw_os_error(Errno::EIO as i32));
+        let began = std::time::Instant::now();
+        paths.request(failing).unwrap_err();
+        assert!(began.elapsed() >= paths.patience);
+        paths.patience = Duration::from_secs(600);
+        paths.request(failing).unwrap_err();
+        assert!(began.elapsed() < paths.patience);
+        assert_eq!(paths.used().path, own.path());
     }
 
     /// The first path fails in the middle of the writes. Two loop devices stand for the

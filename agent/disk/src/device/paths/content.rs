@@ -71,11 +71,12 @@ impl LastWrite {
         }
     }
 
-    /// Whether the path shows the last write; `None` if there was none.
-    pub(super) fn is_on(&self, path: &File) -> Option<bool> {
+    /// Whether the path shows the last write; `None` if there was none. An error says
+    /// nothing about the content: a path on standby cannot be read.
+    pub(super) fn is_on(&self, path: &File) -> Option<io::Result<bool>> {
         let sample = self.lock().clone()?;
         let found = read(path, sample.offset, sample.bytes.len());
-        Some(found.is_ok_and(|found| found[..] == sample.bytes[..]))
+        Some(found.map(|found| found[..] == sample.bytes[..]))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Sample>> {
@@ -109,13 +110,18 @@ mod tests {
     fn only_the_written_disk_shows_the_last_write() {
         let (own, foreign) = (empty_file(SIZE), empty_file(SIZE));
         let last = LastWrite::default();
-        let is_on = |file: &tempfile::NamedTempFile| last.is_on(file.as_file());
+        let is_on = |file: &tempfile::NamedTempFile| {
+            let shown = last.is_on(file.as_file());
+            shown.map(|shown| shown.unwrap())
+        };
         assert_eq!(is_on(&own), None);
         last.done(4096, &[0; 4096]);
         assert_eq!(is_on(&own), None, "zeros prove nothing");
         own.as_file().write_all_at(&[7; 8192], 4096).unwrap();
         last.done(4096, &[7; 8192]);
         assert_eq!((is_on(&own), is_on(&foreign)), (Some(true), Some(false)));
+        let unreadable = std::fs::OpenOptions::new().write(true).open(own.path());
+        assert!(last.is_on(&unreadable.unwrap()).unwrap().is_err());
         last.begins(&(8192..12288));
         assert_eq!(is_on(&own), Some(true), "behind the sample");
         last.begins(&(0..4097));

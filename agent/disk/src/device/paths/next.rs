@@ -1,0 +1,116 @@
+//! Finds the path on which to continue when one fails.
+//!
+//! An array with asymmetric access (ALUA, SPC-4, 5.15.2) may answer reads and writes on
+//! the ports of one controller only. If this controller fails, the array makes the ports of
+//! the other one active by itself, which takes seconds. Until then each request there
+//! fails. The agent does not tell an array to do so (SET TARGET PORT GROUPS).
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use landfall_sys::block_ioctl;
+
+use super::{OpenPath, OpenPaths};
+
+/// How long to wait for paths that cannot be read. `ALUA_FAILOVER_TIMEOUT` of the kernel
+/// (drivers/scsi/device_handler/scsi_dh_alua.c) is as long.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// How often they are read in this time.
+const TRIES: u32 = 60;
+
+/// What is known of a path.
+enum Verdict {
+    SameDisk,
+    /// It must not be used, for this reason.
+    Unproven(&'static str),
+    /// It may become readable.
+    Unreadable(io::Error),
+}
+
+impl OpenPaths {
+    /// The first of the untried paths that leads to the disk. Removes it from the list, and
+    /// the paths before it that do not. Waits for paths that cannot be read, but only once:
+    /// then the disk is lost.
+    pub(super) fn next(
+        &self,
+        untried: &mut Vec<usize>,
+        failed: &OpenPath,
+        error: &io::Error,
+    ) -> Option<usize> {
+        let not_used = |path: &OpenPath, reason: &str| {
+            tracing::warn!(
+                "{}: not used instead of {}, which failed ({error}): {reason}",
+                path.path.display(),
+                failed.path.display()
+            );
+        };
+        let mut began = None;
+        loop {
+            let mut unreadable = Vec::new();
+            while !untried.is_empty() {
+                let index = untried.remove(0);
+                let path = self.path(index);
+                match self.judge(path) {
+                    Verdict::SameDisk => {
+                        untried.splice(0..0, unreadable.into_iter().map(|(index, _)| index));
+                        return Some(index);
+                    }
+                    Verdict::Unproven(reason) => not_used(path, reason),
+                    Verdict::Unreadable(reason) => unreadable.push((index, reason)),
+                }
+            }
+            let (first, _) = unreadable.first()?;
+            if began.is_none() && !self.is_out_of_patience.load(Ordering::Relaxed) {
+                tracing::warn!(
+                    "{}: this path to the disk failed ({error}), waiting up to {} s until {} can be read",
+                    failed.path.display(),
+                    self.patience.as_secs(),
+                    self.path(*first).path.display()
+                );
+            }
+            let waited = began.get_or_insert_with(Instant::now).elapsed();
+            if waited >= self.patience || self.is_out_of_patience.load(Ordering::Relaxed) {
+                self.is_out_of_patience.store(true, Ordering::Relaxed);
+                for (index, reason) in unreadable {
+                    not_used(self.path(index), &format!("it cannot be read ({reason})"));
+                }
+                return None;
+            }
+            thread::sleep(self.patience / TRIES);
+            for (index, _) in unreadable {
+                ask_for_state(&self.path(index).path);
+                untried.push(index);
+            }
+        }
+    }
+
+    fn judge(&self, path: &OpenPath) -> Verdict {
+        // The kernel sets the size of a removed disk to 0. It never comes back to this file.
+        if matches!(block_ioctl::size_bytes(&path.file), Ok(0)) {
+            return Verdict::Unproven("it went away");
+        }
+        match self.last_write.is_on(&path.file) {
+            Some(Ok(true)) => Verdict::SameDisk,
+            Some(Ok(false)) => Verdict::Unproven("it does not show what was written last"),
+            Some(Err(error)) => Verdict::Unreadable(error),
+            None if path.is_compared => Verdict::SameDisk,
+            None => Verdict::Unproven("nothing proves that it leads to the same disk"),
+        }
+    }
+}
+
+/// Makes the kernel ask for the state of a SCSI path again. Otherwise `alua_prep_fn` of
+/// scsi_dh_alua.c rejects each read of a path that was on standby, and nobody asks.
+fn ask_for_state(path: &Path) {
+    if let Some(name) = path.file_name() {
+        let rescan = Path::new("/sys/class/block")
+            .join(name)
+            .join("device/rescan");
+        // Other disks have no such file. The next read says whether the path works.
+        let _ = fs::write(rescan, "1");
+    }
+}
