@@ -5,8 +5,9 @@
 //! the same bytes to the same place before any later one. What earlier requests have
 //! left in the disk's own cache is flushed by a flush on any path (SBC-4, 5.28).
 //!
-//! Before a path is used, its content proves that it leads to the same disk, see
-//! `paths/content.rs`. A path on standby has to become readable first, see
+//! Before a path is used, it must prove that it leads to the same disk: it shows a mark
+//! with random bytes, which stands where the first write goes until this write replaces it.
+//! A path that could not be read then has to show the writes, see `paths/content.rs`. A path on standby has to become readable first, see
 //! `paths/next.rs`.
 
 mod content;
@@ -18,6 +19,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -25,7 +27,7 @@ use landfall_sys::block_ioctl;
 use nix::errno::Errno;
 use nix::libc;
 
-use content::LastWrite;
+use content::Written;
 pub(crate) use others::{BusyPath, Others, open_others};
 
 /// A block device, opened exclusively.
@@ -35,6 +37,9 @@ pub(crate) struct OpenPath {
     pub file: File,
     /// Whether it showed the same content as the first path when it was opened.
     is_compared: bool,
+    /// Whether it showed the mark that was written by the path in use. Not set if it was not
+    /// read then.
+    shows_mark: OnceLock<bool>,
 }
 
 impl OpenPath {
@@ -43,6 +48,7 @@ impl OpenPath {
             path,
             file,
             is_compared: false,
+            shows_mark: OnceLock::new(),
         }
     }
 
@@ -65,7 +71,10 @@ pub(crate) struct OpenPaths {
     others: Vec<OpenPath>,
     /// The path in use: 0 for `first`, then the index in `others` + 1.
     used: AtomicUsize,
-    last_write: LastWrite,
+    /// Whether a request that changes the disk has begun.
+    is_changed: AtomicBool,
+    is_marked: AtomicBool,
+    written: Written,
     /// How long to wait for a path that cannot be read.
     patience: Duration,
     /// Whether this time has passed once. A failed step makes further requests.
@@ -80,7 +89,9 @@ impl OpenPaths {
             first,
             others: others.paths,
             used: AtomicUsize::new(0),
-            last_write: LastWrite::default(),
+            is_changed: AtomicBool::new(false),
+            is_marked: AtomicBool::new(false),
+            written: Written::default(),
             patience: next::PATIENCE,
             is_out_of_patience: AtomicBool::new(false),
             namesakes: others.namesakes,
@@ -94,7 +105,8 @@ impl OpenPaths {
         // The disk may have changed itself since it was opened (NVMe Format).
         let differs = |path: &&OpenPath| {
             path.is_compared
-                && content::is_same(&used.file, &path.file, size).is_ok_and(|is_same| !is_same)
+                && (path.shows_mark.get() == Some(&false)
+                    || content::is_same(&used.file, &path.file, size).is_ok_and(|is_same| !is_same))
         };
         let known = self.namesakes.first().map(PathBuf::as_path);
         known.or_else(|| self.unused().find(differs).map(|path| &*path.path))
@@ -125,15 +137,54 @@ impl OpenPaths {
         if self.others.is_empty() {
             return self.first.file.write_all_at(bytes, offset);
         }
+        let is_first = !bytes.is_empty() && !self.is_marked.swap(true, Ordering::Relaxed);
+        if is_first {
+            self.mark(bytes.len(), offset)?;
+        }
         self.begins_change(&(offset..offset.saturating_add(bytes.len() as u64)));
         self.request(|file| file.write_all_at(bytes, offset))?;
-        self.last_write.done(offset, bytes);
+        if is_first {
+            self.written.first(offset, bytes);
+        }
+        self.written.done(offset, bytes);
+        Ok(())
+    }
+
+    /// Writes the mark at the start of a range of `len` bytes that is about to be
+    /// overwritten, and looks for it on the other paths. Those that could not be read when
+    /// they were opened are not read, because that may wait until the path is given up.
+    fn mark(&self, len: usize, offset: u64) -> io::Result<()> {
+        let mark = content::mark(len);
+        self.begins_change(&(offset..offset.saturating_add(mark.len() as u64)));
+        self.written.first(offset, &mark);
+        self.request(|file| file.write_all_at(&mark, offset))?;
+        let used = self.used();
+        used.shows_mark.get_or_init(|| true);
+        for path in self.unused().filter(|path| path.is_compared) {
+            match content::shows(&path.file, offset, &mark) {
+                Ok(shows) => {
+                    if !shows {
+                        tracing::warn!(
+                            "{} and {} have the same name, serial number and size, but what is written to the first one does not appear on the second one: they are not used as paths to one disk",
+                            used.path.display(),
+                            path.path.display()
+                        );
+                    }
+                    path.shows_mark.get_or_init(|| shows);
+                }
+                Err(error) => tracing::info!(
+                    "{}: cannot compare it with its other paths: {error}",
+                    path.path.display()
+                ),
+            }
+        }
         Ok(())
     }
 
     /// To call before a request that changes these bytes of the disk.
     pub fn begins_change(&self, changed: &Range<u64>) {
-        self.last_write.begins(changed);
+        self.is_changed.store(true, Ordering::Relaxed);
+        self.written.begins(changed);
     }
 
     /// Makes a request on the path in use, and if this path fails, on each other path
@@ -200,6 +251,8 @@ fn is_fault_of_path(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use crate::fixtures::{Answer, DiskRequest, FaultyDisk, empty_file, loop_device};
 
     use super::*;
@@ -302,17 +355,71 @@ mod tests {
             paths.request(failing).unwrap_err();
             (calls.get(), paths.used().path.clone())
         };
-        let unread = OpenPath {
+        let unread = || OpenPath {
             is_compared: false,
             ..open(other.path())
         };
-        let paths = OpenPaths::new(open(own.path()), of(vec![unread]));
+        let paths = OpenPaths::new(open(own.path()), of(vec![unread()]));
         assert_eq!(tries(&paths), (1, own.path().to_owned()), "not compared");
-        let paths = OpenPaths::new(open(own.path()), of(vec![open(other.path())]));
+        let paths = OpenPaths::new(open(own.path()), of(vec![unread()]));
         paths.write_all_at(&[7; 4096], 8192).unwrap();
         assert_eq!(tries(&paths), (1, own.path().to_owned()), "not shown");
         other.as_file().write_all_at(&[7; 4096], 8192).unwrap();
         assert_eq!(tries(&paths), (2, other.path().to_owned()), "shown");
+    }
+
+    /// Two clones were deployed with the same image, which is written to one of them again.
+    #[test]
+    fn a_clone_with_the_same_content_is_another_disk() {
+        for bytes in [[0; 8192], [7; 8192]] {
+            let (own, clone) = (empty_file(SIZE), empty_file(SIZE));
+            for disk in [&own, &clone] {
+                disk.as_file().write_all_at(&bytes, 4096).unwrap();
+            }
+            let before = std::fs::read(clone.path()).unwrap();
+            let paths = OpenPaths::new(open(own.path()), of(vec![open(clone.path())]));
+            assert_eq!(paths.namesake(SIZE), None);
+            paths.write_all_at(&bytes, 4096).unwrap();
+            let failed = paths.request(|file| match file.metadata()?.ino() {
+                ino if ino == own.as_file().metadata()?.ino() => {
+                    Err(io::Error::from_raw_os_error(Errno::EIO as i32))
+                }
+                _ => file.write_all_at(b"lost", 0),
+            });
+            failed.unwrap_err();
+            assert_eq!(paths.namesake(SIZE), Some(clone.path()));
+            assert!(std::fs::read(clone.path()).unwrap() == before);
+            // Nothing is left of the mark.
+            assert!(std::fs::read(own.path()).unwrap() == before);
+        }
+    }
+
+    /// On a true path the mark is enough, even if nothing but zeros follows.
+    #[test]
+    fn a_path_that_showed_the_mark_is_the_same_disk() {
+        let disk = empty_file(SIZE);
+        let paths = OpenPaths::new(open(disk.path()), of(vec![open(disk.path())]));
+        paths.write_all_at(&[0; 8192], 0).unwrap();
+        let calls = std::cell::Cell::new(0);
+        let written = paths.request(|file| match calls.replace(calls.get() + 1) {
+            0 => Err(io::Error::from_raw_os_error(Errno::EIO as i32)),
+            _ => file.write_all_at(b"data", 8192),
+        });
+        written.unwrap();
+        let mut expected = vec![0; SIZE as usize];
+        expected[8192..8196].copy_from_slice(b"data");
+        assert!(std::fs::read(disk.path()).unwrap() == expected);
+        assert_eq!(paths.namesake(SIZE), None);
+    }
+
+    /// Whether the disk has the mark is not known: the path failed while it was written.
+    #[test]
+    fn a_path_that_fails_at_the_mark_is_followed_by_none_without_it() {
+        let other = empty_file(SIZE);
+        let full = Path::new("/dev/full");
+        let paths = OpenPaths::new(open(full), of(vec![open(other.path())]));
+        paths.write_all_at(&[7; 4096], 0).unwrap_err();
+        assert!(std::fs::read(other.path()).unwrap() == vec![0; SIZE as usize]);
     }
 
     /// An array needs a while to make the paths of its second controller active.

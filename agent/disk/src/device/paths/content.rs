@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use uuid::Uuid;
+
 use crate::device::aligned_buffer::AlignedBuffer;
 
 /// In bytes: how much is compared at one place. A multiple of both sector sizes.
@@ -37,10 +39,43 @@ fn read(path: &File, offset: u64, len: usize) -> io::Result<AlignedBuffer> {
     Ok(bytes)
 }
 
-/// The beginning of the last write, by which a path can prove that it leads to the disk
-/// that is being written.
+/// A sector with random bytes, which no other disk can have. It stands for a moment where
+/// the first write goes.
+///
+/// Content alone proves nothing: an image that is written again is on its clones already.
+pub(super) fn mark(len: usize) -> AlignedBuffer {
+    let mut mark = AlignedBuffer::zeroed(len.min(SAMPLE));
+    let text = [
+        b"Landfall: which disk is this? ",
+        &Uuid::new_v4().as_bytes()[..],
+    ]
+    .concat();
+    for (byte, text) in mark.iter_mut().zip(text) {
+        *byte = text;
+    }
+    mark
+}
+
+/// Whether the path shows these bytes.
+///
+/// # Errors
+/// If it cannot be read.
+pub(super) fn shows(path: &File, offset: u64, bytes: &[u8]) -> io::Result<bool> {
+    Ok(read(path, offset, bytes.len())?[..] == *bytes)
+}
+
+/// The beginnings of the first and of the last write, by which a path that could not show
+/// the mark can prove that it leads to the disk that is being written.
 #[derive(Debug, Default)]
-pub(super) struct LastWrite(Mutex<Option<Sample>>);
+pub(super) struct Written(Mutex<Samples>);
+
+#[derive(Debug, Default, Clone)]
+struct Samples {
+    /// The mark, then what replaced it. On a clone with the same image, a partition table
+    /// is where this disk was cleared.
+    first: Option<Sample>,
+    last: Option<Sample>,
+}
 
 #[derive(Debug, Clone)]
 struct Sample {
@@ -48,38 +83,70 @@ struct Sample {
     bytes: Vec<u8>,
 }
 
-impl LastWrite {
-    /// Forgets the sample if these bytes of the disk are about to change.
+impl Sample {
+    fn of(offset: u64, bytes: &[u8]) -> Self {
+        let bytes = bytes[..bytes.len().min(SAMPLE)].to_vec();
+        Self { offset, bytes }
+    }
+
+    fn is_zeros(&self) -> bool {
+        self.bytes.iter().all(|byte| *byte == 0)
+    }
+}
+
+/// What a path shows of the writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// All samples, one of which another disk is not likely to have.
+    Proof,
+    /// All samples, but another disk may have them too: zeros.
+    Nothing,
+    OtherContent,
+}
+
+impl Written {
+    /// Forgets the samples that are about to change.
     pub(super) fn begins(&self, changed: &Range<u64>) {
-        let mut sample = self.lock();
-        let is_hit = sample.as_ref().is_some_and(|sample| {
+        let mut samples = self.lock();
+        let is_hit = |sample: &mut Sample| {
             let end = sample.offset + sample.bytes.len() as u64;
             sample.offset < changed.end && changed.start < end
-        });
-        if is_hit {
-            *sample = None;
-        }
+        };
+        samples.first.take_if(is_hit);
+        samples.last.take_if(is_hit);
     }
 
-    /// Remembers a write that is done. Zeros are not remembered, because they may well be
-    /// at the same place of another disk.
+    /// Remembers the first write, or the mark before it.
+    pub(super) fn first(&self, offset: u64, bytes: &[u8]) {
+        self.lock().first = Some(Sample::of(offset, bytes));
+    }
+
+    /// Remembers a write that is done. Zeros replace no other bytes, because they prove
+    /// less.
     pub(super) fn done(&self, offset: u64, bytes: &[u8]) {
-        let bytes = &bytes[..bytes.len().min(SAMPLE)];
-        if bytes.iter().any(|byte| *byte != 0) {
-            let bytes = bytes.to_vec();
-            *self.lock() = Some(Sample { offset, bytes });
+        let sample = Sample::of(offset, bytes);
+        if !sample.is_zeros() {
+            self.lock().last = Some(sample);
         }
     }
 
-    /// Whether the path shows the last write; `None` if there was none. An error says
-    /// nothing about the content: a path on standby cannot be read.
-    pub(super) fn is_on(&self, path: &File) -> Option<io::Result<bool>> {
-        let sample = self.lock().clone()?;
-        let found = read(path, sample.offset, sample.bytes.len());
-        Some(found.map(|found| found[..] == sample.bytes[..]))
+    /// What the path shows of the writes. An error says nothing about the content: a path
+    /// on standby cannot be read.
+    pub(super) fn shown_on(&self, path: &File) -> io::Result<Shown> {
+        let samples = self.lock().clone();
+        let mut shown = Shown::Nothing;
+        for sample in samples.first.iter().chain(&samples.last) {
+            if !shows(path, sample.offset, &sample.bytes)? {
+                return Ok(Shown::OtherContent);
+            }
+            if !sample.is_zeros() {
+                shown = Shown::Proof;
+            }
+        }
+        Ok(shown)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Sample>> {
+    fn lock(&self) -> MutexGuard<'_, Samples> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -107,24 +174,41 @@ mod tests {
     }
 
     #[test]
-    fn only_the_written_disk_shows_the_last_write() {
+    fn only_the_written_disk_shows_the_writes() {
         let (own, foreign) = (empty_file(SIZE), empty_file(SIZE));
-        let last = LastWrite::default();
-        let is_on = |file: &tempfile::NamedTempFile| {
-            let shown = last.is_on(file.as_file());
-            shown.map(|shown| shown.unwrap())
-        };
-        assert_eq!(is_on(&own), None);
-        last.done(4096, &[0; 4096]);
-        assert_eq!(is_on(&own), None, "zeros prove nothing");
+        let written = Written::default();
+        let shown = |file: &tempfile::NamedTempFile| written.shown_on(file.as_file()).unwrap();
+        assert_eq!(shown(&own), Shown::Nothing);
+        written.done(4096, &[0; 4096]);
+        assert_eq!(shown(&own), Shown::Nothing, "zeros prove nothing");
         own.as_file().write_all_at(&[7; 8192], 4096).unwrap();
-        last.done(4096, &[7; 8192]);
-        assert_eq!((is_on(&own), is_on(&foreign)), (Some(true), Some(false)));
+        written.done(4096, &[7; 8192]);
+        assert_eq!(
+            (shown(&own), shown(&foreign)),
+            (Shown::Proof, Shown::OtherContent)
+        );
         let unreadable = std::fs::OpenOptions::new().write(true).open(own.path());
-        assert!(last.is_on(&unreadable.unwrap()).unwrap().is_err());
-        last.begins(&(8192..12288));
-        assert_eq!(is_on(&own), Some(true), "behind the sample");
-        last.begins(&(0..4097));
-        assert_eq!(is_on(&own), None);
+        assert!(written.shown_on(&unreadable.unwrap()).is_err());
+        written.begins(&(8192..12288));
+        assert_eq!(shown(&own), Shown::Proof, "behind the sample");
+        // The image is on the clone too, but nobody has cleared its partition table.
+        written.first(0, &[0; 4096]);
+        foreign.as_file().write_all_at(&[7; 8192], 4096).unwrap();
+        assert_eq!(shown(&foreign), Shown::Proof);
+        foreign.as_file().write_all_at(b"table", 512).unwrap();
+        assert_eq!(
+            (shown(&own), shown(&foreign)),
+            (Shown::Proof, Shown::OtherContent)
+        );
+        written.begins(&(0..4097));
+        assert_eq!(shown(&own), Shown::Nothing);
+    }
+
+    #[test]
+    fn no_two_marks_are_equal_and_none_is_a_boot_sector() {
+        let marks = [mark(512), mark(1 << 20)];
+        assert_eq!(marks.each_ref().map(|mark| mark.len()), [512, SAMPLE]);
+        assert_ne!(marks[0][..512], marks[1][..512]);
+        assert_eq!(marks[1][510..512], [0, 0]);
     }
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use landfall_sys::block_ioctl;
 
+use super::content::Shown;
 use super::{OpenPath, OpenPaths};
 
 /// How long to wait for paths that cannot be read. `ALUA_FAILOVER_TIMEOUT` of the kernel
@@ -93,12 +94,24 @@ impl OpenPaths {
         if matches!(block_ioctl::size_bytes(&path.file), Ok(0)) {
             return Verdict::Unproven("it went away");
         }
-        match self.last_write.is_on(&path.file) {
-            Some(Ok(true)) => Verdict::SameDisk,
-            Some(Ok(false)) => Verdict::Unproven("it does not show what was written last"),
-            Some(Err(error)) => Verdict::Unreadable(error),
-            None if path.is_compared => Verdict::SameDisk,
-            None => Verdict::Unproven("nothing proves that it leads to the same disk"),
+        if !self.is_changed.load(Ordering::Relaxed) {
+            return match path.is_compared {
+                true => Verdict::SameDisk,
+                false => Verdict::Unproven("nothing proves that it leads to the same disk"),
+            };
+        }
+        let shows_mark = path.shows_mark.get();
+        if shows_mark == Some(&false) {
+            return Verdict::Unproven("it leads to another disk");
+        }
+        match self.written.shown_on(&path.file) {
+            Ok(Shown::Proof) => Verdict::SameDisk,
+            Ok(Shown::Nothing) if shows_mark == Some(&true) => Verdict::SameDisk,
+            Ok(Shown::Nothing) => {
+                Verdict::Unproven("nothing proves that it leads to the same disk")
+            }
+            Ok(Shown::OtherContent) => Verdict::Unproven("it does not show what was written"),
+            Err(error) => Verdict::Unreadable(error),
         }
     }
 }
