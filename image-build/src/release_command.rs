@@ -109,7 +109,9 @@ pub(crate) fn run(arguments: &ReleaseArguments) -> Result<()> {
     release.manifests(&mut outputs)?;
     report.stage("listing what the release is made of");
     let source = arguments.ramdisk.kernel()?;
-    let firmware = ingredients.firmware.directory();
+    // Files of unpacked packages belong to no installed one.
+    let firmware = ingredients.firmware.directories().first();
+    let firmware = firmware.map(PathBuf::as_path);
     let bill = release.bill_of_materials(&source, firmware, outputs.made())?;
     outputs.copy(BILL_OF_MATERIALS, &Content::Bytes(bill))?;
     let files = outputs.finish()?;

@@ -112,15 +112,18 @@ pub fn collect(
     let mut firmware = Firmware::default();
     for (module, info) in selection {
         for declared in &info.firmware {
-            let mut found = match &files.directory {
-                Some(directory) => candidates(directory, declared, packed)?,
-                None => Vec::new(),
-            };
-            found.retain(|(path, file)| files.has(path, file));
-            if found.is_empty() {
+            let mut is_missing = true;
+            for directory in &files.directories {
+                let mut found = candidates(directory, declared, packed)?;
+                found.retain(|(path, file)| files.has(path, file));
+                is_missing &= found.is_empty();
+                for (path, file) in found {
+                    firmware.found.entry(path).or_insert(file);
+                }
+            }
+            if is_missing {
                 firmware.missing.insert((module.clone(), declared.clone()));
             }
-            firmware.found.extend(found);
         }
         let missing = &firmware.missing;
         let is_missing = |file: &str| missing.contains(&(module.clone(), file.to_owned()));

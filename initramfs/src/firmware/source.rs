@@ -43,8 +43,9 @@ impl FromStr for FirmwareSource {
 /// The files that a build can take firmware from.
 #[derive(Debug, Default)]
 pub struct FirmwareFiles {
-    pub(super) directory: Option<PathBuf>,
-    /// The only paths below the directory that may be taken; `None` for all.
+    /// The first one that has a file counts.
+    pub(super) directories: Vec<PathBuf>,
+    /// The only paths below the directories that may be taken; `None` for all.
     pub(super) only: Option<BTreeSet<String>>,
     /// The directory into which .deb files were unpacked. It is removed with this value.
     unpacked: Option<TemporaryPath>,
@@ -81,7 +82,7 @@ impl FirmwareSource {
         match self {
             Self::None => Ok(FirmwareFiles::default()),
             Self::Debian => Ok(FirmwareFiles {
-                directory: Some(SYSTEM.into()),
+                directories: vec![SYSTEM.into()],
                 only: Some(of_installed_packages()?),
                 unpacked: None,
             }),
@@ -95,7 +96,7 @@ impl FirmwareFiles {
     #[must_use]
     pub fn below(directory: &Path) -> Self {
         Self {
-            directory: Some(directory.to_owned()),
+            directories: vec![directory.to_owned()],
             ..Self::default()
         }
     }
@@ -115,10 +116,10 @@ impl FirmwareFiles {
         }
     }
 
-    /// The directory that the files are in.
+    /// The directories that the files are in. Packages have up to two.
     #[must_use]
-    pub fn directory(&self) -> Option<&Path> {
-        self.directory.as_deref()
+    pub fn directories(&self) -> &[PathBuf] {
+        &self.directories
     }
 }
 
@@ -141,13 +142,11 @@ fn in_directory(directory: &Path) -> Result<FirmwareFiles, FirmwareSourceError> 
     for package in &packages {
         unpack_deb(package, unpacked.path())?;
     }
-    // Packages of Debian 13 have everything below /usr.
+    // Packages of Debian 13 have everything below /usr. One directory may have packages of
+    // both versions.
     let places = ["usr/lib/firmware", "lib/firmware"].map(|place| unpacked.path().join(place));
-    let found = places.iter().find(|place| place.is_dir());
-    let directory = found.unwrap_or(&places[1]).clone();
-    fs::create_dir_all(&directory).map_err(PathError::new("cannot make", &directory))?;
     Ok(FirmwareFiles {
-        directory: Some(directory),
+        directories: places.into_iter().filter(|place| place.is_dir()).collect(),
         only: None,
         unpacked: Some(unpacked),
     })
@@ -174,6 +173,9 @@ fn below_firmware(listing: &str) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::firmware::{PackedFirmware, collect};
+    use crate::kernel_modules::Selection;
+    use crate::modinfo::ModInfo;
 
     #[test]
     fn words_are_sources() {
@@ -208,36 +210,72 @@ mod tests {
     #[test]
     fn packages_in_a_directory_are_unpacked() {
         let dir = tempfile::tempdir().unwrap();
-        let tree = dir.path().join("tree");
-        for (file, text) in [
-            (
-                "DEBIAN/control",
-                "Package: firmware-acme\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.com>\nDescription: x\n",
-            ),
-            ("usr/lib/firmware/acme/nic.bin", "blob"),
-        ] {
-            let path = tree.join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        let tree = tree(dir.path(), "acme", "usr/lib/firmware/acme/nic.bin");
         let firmware = tree.join("usr/lib/firmware/acme");
         for (link, to) in [("link.bin", "nic.bin"), ("outside.bin", "/etc/passwd")] {
             std::os::unix::fs::symlink(to, firmware.join(link)).unwrap();
         }
-        let packages = dir.path().join("packages");
-        fs::create_dir(&packages).unwrap();
-        let deb = packages.join("firmware-acme_1_all.deb");
-        let built = Command::new("dpkg-deb")
-            .args(["--root-owner-group", "-b"])
-            .args([&tree, &deb])
-            .output()
-            .unwrap();
-        assert!(built.status.success(), "{built:?}");
+        let packages = packed(dir.path(), &[tree]);
         let files = FirmwareSource::Directory(packages).resolve().unwrap();
-        let directory = files.directory().unwrap();
+        let directory = &files.directories()[0];
         assert_eq!(fs::read(directory.join("acme/nic.bin")).unwrap(), b"blob");
         let has = |path: &str| files.has(path, &directory.join(path));
         assert!(has("acme/nic.bin") && has("acme/link.bin"));
         assert!(!has("acme/outside.bin") && !has("acme/none.bin"));
+    }
+
+    /// Debian 12 has firmware in /lib, and Debian 13 in /usr/lib.
+    #[test]
+    fn packages_of_both_debian_versions_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let trees = [
+            tree(dir.path(), "new", "usr/lib/firmware/acme/new-1.bin"),
+            tree(dir.path(), "old", "lib/firmware/acme/old.bin"),
+            tree(dir.path(), "older", "lib/firmware/acme/new-2.bin"),
+        ];
+        let packages = packed(dir.path(), &trees);
+        let files = FirmwareSource::Directory(packages).resolve().unwrap();
+        let declared = ["acme/old.bin", "acme/new-*.bin", "acme/none.bin"];
+        let info = ModInfo {
+            firmware: declared.map(str::to_owned).to_vec(),
+            ..ModInfo::default()
+        };
+        let selection = Selection::from([("acme".to_owned(), info)]);
+        let firmware = collect(&selection, &files, PackedFirmware::default()).unwrap();
+        let found: Vec<&String> = firmware.found.keys().collect();
+        assert_eq!(found, ["acme/new-1.bin", "acme/new-2.bin", "acme/old.bin"]);
+        assert!(firmware.found.values().all(|file| file.is_file()));
+        let missing = ("acme".to_owned(), "acme/none.bin".to_owned());
+        assert!(firmware.missing.iter().eq([&missing]), "{firmware:?}");
+    }
+
+    /// The files of a package with one firmware file.
+    fn tree(dir: &Path, name: &str, firmware: &str) -> PathBuf {
+        let tree = dir.join(name);
+        let control = format!(
+            "Package: firmware-{name}\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.com>\nDescription: x\n"
+        );
+        for (file, text) in [("DEBIAN/control", control.as_str()), (firmware, "blob")] {
+            let path = tree.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        tree
+    }
+
+    /// A directory with a .deb of each tree.
+    fn packed(dir: &Path, trees: &[PathBuf]) -> PathBuf {
+        let packages = dir.join("packages");
+        fs::create_dir(&packages).unwrap();
+        for tree in trees {
+            let name = tree.file_name().unwrap().to_str().unwrap();
+            let built = Command::new("dpkg-deb")
+                .args(["--root-owner-group", "-b"])
+                .args([tree, &packages.join(format!("firmware-{name}_1_all.deb"))])
+                .output()
+                .unwrap();
+            assert!(built.status.success(), "{built:?}");
+        }
+        packages
     }
 }
