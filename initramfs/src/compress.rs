@@ -14,6 +14,7 @@ use zstd::zstd_safe::CParameter;
 pub use packing::Packing;
 pub(crate) use segments::XZ_MEMORY;
 pub use segments::{Segment, UnpackError, unpack_segments};
+pub(crate) use whole::xz_error;
 pub use whole::{WholeError, check_whole};
 
 /// The highest level. Above it zstd needs a window of more than 8 MiB, and the

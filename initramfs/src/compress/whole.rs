@@ -291,7 +291,7 @@ impl<R: Read + Seek> Walk<R> {
 }
 
 /// The error of the xz decoder, if it is one.
-fn xz_error(error: &io::Error) -> Option<&XzError> {
+pub(crate) fn xz_error(error: &io::Error) -> Option<&XzError> {
     error.get_ref()?.downcast_ref()
 }
 

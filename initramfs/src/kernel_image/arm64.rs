@@ -10,13 +10,20 @@ use std::borrow::Cow;
 use std::io::Read;
 
 use landfall_media_formats::little_endian::{u32_at, u64_at};
+use liblzma::read::XzDecoder;
+use liblzma::stream::{Error as XzError, Stream};
 
 use super::{KernelImage, MAX_KERNEL_BYTES, certificate_table_size};
 use crate::arch::Arch;
+use crate::compress::{XZ_MEMORY, xz_error};
 
 /// Behind the first 56 bytes of an `Image`.
 const MAGIC: &[u8] = b"ARM\x64";
 const BANNER: &[u8] = b"Linux version ";
+const MUCH_MEMORY: &str = "a vmlinuz.efi that takes at most 128 MiB of memory to unpack";
+const LARGE: &str = "a vmlinuz.efi with an arm64 Image of at most 512 MiB";
+// The texts name the limits.
+const _: () = assert!(XZ_MEMORY == 128 << 20 && MAX_KERNEL_BYTES == 512 << 20);
 
 /// Parses a whole file; `None` if it is no kernel of aarch64.
 pub(super) fn parse(file: &[u8]) -> Option<Result<KernelImage, &'static str>> {
@@ -27,7 +34,7 @@ pub(super) fn parse(file: &[u8]) -> Option<Result<KernelImage, &'static str>> {
     let image = if has_magic(file) {
         Ok(Cow::Borrowed(file))
     } else if file.starts_with(b"MZ\0\0zimg") {
-        unpacked(file).map(Cow::Owned)
+        unpacked(file, MAX_KERNEL_BYTES).map(Cow::Owned)
     } else {
         return None;
     };
@@ -68,8 +75,8 @@ fn release(image: &[u8]) -> Option<String> {
     })
 }
 
-/// The `Image` in a `vmlinuz.efi`.
-fn unpacked(file: &[u8]) -> Result<Vec<u8>, &'static str> {
+/// The `Image` in a `vmlinuz.efi`, of at most `limit` bytes.
+fn unpacked(file: &[u8], limit: u64) -> Result<Vec<u8>, &'static str> {
     const BROKEN: &str = "a vmlinuz.efi with an arm64 Image";
     let number = |at| Some(u32_at(file, at)? as usize);
     let payload = || {
@@ -84,12 +91,22 @@ fn unpacked(file: &[u8]) -> Result<Vec<u8>, &'static str> {
         b"zstd" | b"zstd22" => {
             Box::new(zstd::stream::read::Decoder::new(payload).map_err(|_| BROKEN)?)
         }
-        b"xz" | b"xzkern" => Box::new(liblzma::read::XzDecoder::new(payload)),
+        b"xz" | b"xzkern" => {
+            let stream = Stream::new_stream_decoder(XZ_MEMORY, 0).map_err(|_| BROKEN)?;
+            Box::new(XzDecoder::new_stream(payload, stream))
+        }
         _ => return Err("a vmlinuz.efi that is compressed by gzip, xz or zstd"),
     };
     let mut image = Vec::new();
-    let read = reader.take(MAX_KERNEL_BYTES).read_to_end(&mut image);
-    read.map_err(|_| BROKEN)?;
+    // One byte more than allowed, to notice an Image that is too large.
+    let read = reader.take(limit + 1).read_to_end(&mut image);
+    read.map_err(|error| match xz_error(&error) {
+        Some(XzError::MemLimit) => MUCH_MEMORY,
+        _ => BROKEN,
+    })?;
+    if image.len() as u64 > limit {
+        return Err(LARGE);
+    }
     if has_magic(&image) {
         Ok(image)
     } else {
@@ -186,6 +203,41 @@ mod tests {
         ] {
             assert_eq!(KernelImage::parse(&file), Err(expected));
         }
+    }
+
+    /// A `vmlinuz.efi` may come from a package that nobody has checked.
+    #[test]
+    fn limits_of_what_a_vmlinuz_efi_takes() {
+        let image = image("6.12.1-arm64");
+        let mut packer = liblzma::write::XzEncoder::new(Vec::new(), 1);
+        packer.write_all(&image).unwrap();
+        let xz = packer.finish().unwrap();
+        let parsed = KernelImage::parse(&zboot("xzkern", &xz)).unwrap();
+        assert_eq!(parsed.release, "6.12.1-arm64");
+        assert_eq!(
+            KernelImage::parse(&zboot("xzkern", &with_dictionary_of_1_gib(xz))),
+            Err("a vmlinuz.efi that takes at most 128 MiB of memory to unpack")
+        );
+
+        let size = image.len() as u64;
+        let file = zboot("gzip", &gzip(&image));
+        assert_eq!(unpacked(&file, size), Ok(image));
+        assert_eq!(
+            unpacked(&file, size - 1),
+            Err("a vmlinuz.efi with an arm64 Image of at most 512 MiB")
+        );
+    }
+
+    /// Changes the dictionary in the header of the only block (5.3.1 of the .xz file format).
+    fn with_dictionary_of_1_gib(mut xz: Vec<u8>) -> Vec<u8> {
+        // Behind the 12 bytes of the stream header: size, flags, filter, size of its
+        // properties, dictionary, zeros, and the CRC32 of all of them.
+        assert_eq!(xz[12..16], [2, 0, 0x21, 1]);
+        xz[16] = 36;
+        let mut checksum = flate2::Crc::new();
+        checksum.update(&xz[12..20]);
+        xz[20..24].copy_from_slice(&checksum.sum().to_le_bytes());
+        xz
     }
 
     proptest! {
