@@ -169,6 +169,20 @@ fn running() -> Result<Kernel, KernelSourceError> {
     })
 }
 
+/// Fails unless this is a file: a read from a pipe could wait for ever.
+fn require_file(path: &Path, kind: &str) -> Result<(), KernelSourceError> {
+    let metadata = path.metadata();
+    let metadata = metadata.map_err(PathError::new("cannot open kernel package", path))?;
+    match metadata.is_file() {
+        true => Ok(()),
+        false => Err(KernelSourceError::NotFound {
+            within: path.display().to_string(),
+            expected: format!("a kernel package ({kind})"),
+            found: "no regular file".to_owned(),
+        }),
+    }
+}
+
 fn names(paths: &[PathBuf]) -> String {
     let names = paths.iter().map(|path| path.display().to_string());
     names.collect::<Vec<_>>().join(", ")

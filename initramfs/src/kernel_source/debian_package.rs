@@ -50,15 +50,7 @@ pub(super) fn installed_release(name: &str) -> Result<String, KernelSourceError>
 pub(super) fn resolve(paths: &[PathBuf]) -> Result<Kernel, KernelSourceError> {
     let mut needed: u64 = 0;
     for path in paths {
-        let metadata = path.metadata();
-        let metadata = metadata.map_err(PathError::new("cannot open kernel package", path))?;
-        if !metadata.is_file() {
-            return Err(KernelSourceError::NotFound {
-                within: path.display().to_string(),
-                expected: "a kernel package (.deb)".to_owned(),
-                found: "no regular file".to_owned(),
-            });
-        }
+        super::require_file(path, ".deb")?;
         let kib: u64 = field(path, "Installed-Size")?.parse().unwrap_or_default();
         needed = needed.saturating_add(kib.saturating_mul(1024));
     }

@@ -62,6 +62,7 @@ fn bad(path: &Path) -> impl FnOnce(RpmError) -> KernelSourceError {
 }
 
 fn open(path: &Path) -> Result<KernelPackage, KernelSourceError> {
+    super::require_file(path, ".rpm")?;
     let file = File::open(path).map_err(PathError::new("cannot open kernel package", path))?;
     Package::open(BufReader::new(file)).map_err(bad(path))
 }

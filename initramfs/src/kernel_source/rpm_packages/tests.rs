@@ -125,3 +125,23 @@ fn a_file_with_two_names() {
         assert_eq!(fs::read(module).unwrap(), b"module");
     }
 }
+
+/// Nobody may ever write into it.
+#[test]
+fn a_pipe_is_no_package() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("kernel-core.rpm");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let (said, heard) = std::sync::mpsc::channel();
+    let path = pipe.clone();
+    std::thread::spawn(move || said.send(resolve(&[path], None).unwrap_err().to_string()));
+    let error = heard.recv_timeout(std::time::Duration::from_secs(10));
+    assert_eq!(
+        error.as_deref(),
+        Ok(format!(
+            "{}: expected a kernel package (.rpm), found no regular file",
+            pipe.display()
+        )
+        .as_str())
+    );
+}
