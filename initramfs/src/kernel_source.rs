@@ -111,6 +111,16 @@ pub enum KernelSourceError {
         /// The path in the package.
         file: String,
     },
+    /// The archive in the package has the content of a file with several names before the
+    /// last of them. rpmbuild writes no such archive: build the package with it.
+    #[error(
+        "{path}: expected the content of {file} at the last name of the file, found it at an earlier one"
+    )]
+    PassedOver {
+        path: PathBuf,
+        /// The path in the package.
+        file: String,
+    },
     /// The system does not say which kernel it runs.
     #[error("cannot find out the release of the running kernel")]
     Uname(#[source] std::io::Error),

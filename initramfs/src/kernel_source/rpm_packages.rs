@@ -91,23 +91,33 @@ fn require_all_parts(packages: &[(&Path, KernelPackage)]) -> Result<(), KernelSo
 /// Writes the kernel and its modules below `top`.
 fn unpack(path: &Path, package: KernelPackage, top: &Path) -> Result<(), KernelSourceError> {
     let mut payload = package.payload().map_err(bad(path))?;
-    // The names of a file with several names. The archive has its content at the last.
-    let mut other_names: HashMap<u32, Vec<PathBuf>> = HashMap::new();
+    let mut several: HashMap<u32, SeveralNames> = HashMap::new();
     while let Some(member) = payload.next_member().map_err(bad(path))? {
-        let Some(file) = place(&member) else {
+        let file = place(&member);
+        if let Some(file) = &file
+            && top.join(file).exists()
+        {
+            return Err(KernelSourceError::Twice {
+                path: path.to_owned(),
+                file: file.clone(),
+            });
+        }
+        let to = if member.is_file() && member.links > 1 {
+            let names = several.entry(member.inode).or_default();
+            names.waiting.extend(file);
+            if member.size == 0 {
+                continue;
+            }
+            names.has_content = true;
+            // The content may be at a name that the builder does not need.
+            names.waiting.pop()
+        } else {
+            file
+        };
+        let Some(file) = to else {
             continue;
         };
         let to = top.join(&file);
-        if to.exists() {
-            return Err(KernelSourceError::Twice {
-                path: path.to_owned(),
-                file,
-            });
-        }
-        if member.links > 1 && member.size == 0 {
-            other_names.entry(member.inode).or_default().push(to);
-            continue;
-        }
         write(&mut payload, &to).map_err(|error| match error {
             Fault::Payload(source) => bad(path)(RpmError::Io {
                 part: "payload",
@@ -115,16 +125,50 @@ fn unpack(path: &Path, package: KernelPackage, top: &Path) -> Result<(), KernelS
             }),
             Fault::Output(error) => error.into(),
         })?;
-        if member.links > 1 {
-            for name in other_names.remove(&member.inode).unwrap_or_default() {
-                let linked = make_parent(&name).and_then(|()| {
-                    fs::hard_link(&to, &name).map_err(PathError::new("cannot write", &name))
-                });
-                linked?;
-            }
+        if let Some(names) = several.get_mut(&member.inode)
+            && member.links > 1
+        {
+            names.written = Some(to);
         }
     }
+    for names in several.into_values() {
+        names.write(path, top)?;
+    }
     Ok(())
+}
+
+/// A file with several names. The archive has its content at the last of them.
+#[derive(Default)]
+struct SeveralNames {
+    /// The names that the builder needs, and that have no content yet.
+    waiting: Vec<String>,
+    /// The name that has the content.
+    written: Option<PathBuf>,
+    /// Whether one of the names had content, be it a name that the builder does not need.
+    has_content: bool,
+}
+
+impl SeveralNames {
+    /// Writes the file under the names that wait.
+    fn write(self, path: &Path, top: &Path) -> Result<(), KernelSourceError> {
+        for file in self.waiting {
+            let name = top.join(&file);
+            make_parent(&name)?;
+            let made = match &self.written {
+                Some(written) => fs::hard_link(written, &name),
+                // An empty driver would fail on the host.
+                None if self.has_content => {
+                    return Err(KernelSourceError::PassedOver {
+                        path: path.to_owned(),
+                        file,
+                    });
+                }
+                None => File::create_new(&name).map(drop),
+            };
+            made.map_err(PathError::new("cannot write", &name))?;
+        }
+        Ok(())
+    }
 }
 
 /// Where a file of the package belongs, if the builder needs it: `lib/modules/...` or

@@ -93,9 +93,8 @@ fn what_is_missing_is_said() {
     }
 }
 
-/// In cpio the content of a file with two names is at the last one.
-#[test]
-fn a_file_with_two_names() {
+/// An archive with names of one file, each with this content.
+fn names_of_one_file(names: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = crate::newc::Writer::new(Vec::new());
     let header = crate::newc::Header {
         mode: 0o100_644,
@@ -103,27 +102,54 @@ fn a_file_with_two_names() {
     };
     let mut starts = Vec::new();
     let mut start = 0;
-    for (name, bytes) in [
-        ("./lib/modules/6.1/kernel/a.ko", &b""[..]),
-        ("./lib/modules/6.1/kernel/b.ko", b"module"),
-    ] {
+    for (name, bytes) in names {
         archive
-            .member(name, header, bytes.len() as u64, bytes)
+            .member(name, header, bytes.len() as u64, *bytes)
             .unwrap();
         starts.push(start);
         start += crate::newc::member_len(name.len(), bytes.len());
     }
     let (mut archive, _) = archive.finish().unwrap();
+    let links = format!("{:08x}", names.len());
     for start in starts {
         archive[start + 6..start + 14].copy_from_slice(b"00000007");
-        archive[start + 38..start + 46].copy_from_slice(b"00000002");
+        archive[start + 38..start + 46].copy_from_slice(links.as_bytes());
     }
-    let modules = MODULES.around(&archive);
-    let (kernel, _packages) = resolve_all(&[core(), modules]).unwrap();
-    for name in ["a.ko", "b.ko"] {
-        let module = kernel.modules.join("kernel").join(name);
-        assert_eq!(fs::read(module).unwrap(), b"module");
+    archive
+}
+
+const A: &str = "./lib/modules/6.1/kernel/a.ko";
+const B: &str = "./lib/modules/6.1/kernel/b.ko";
+/// The builder does not need it.
+const LICENCE: &str = "./usr/share/licenses/a";
+
+/// In cpio the content of a file with several names is at the last one.
+#[test]
+fn a_file_with_several_names() {
+    for (names, expected) in [
+        (&[(A, &b""[..]), (B, b"module")][..], &b"module"[..]),
+        (&[(A, b""), (B, b""), (LICENCE, b"module")], b"module"),
+        (&[(A, b""), (LICENCE, b""), (B, b"module")], b"module"),
+        // Some programs write it at the first one.
+        (&[(A, b"module"), (B, b"")], b"module"),
+        (&[(A, b""), (B, b"")], b""),
+    ] {
+        let modules = MODULES.around(&names_of_one_file(names));
+        let (kernel, _packages) = resolve_all(&[core(), modules]).unwrap();
+        for name in ["a.ko", "b.ko"] {
+            let module = kernel.modules.join("kernel").join(name);
+            assert_eq!(fs::read(module).unwrap(), expected, "{names:?}");
+        }
     }
+}
+
+#[test]
+fn a_file_whose_content_was_passed_over_is_an_error() {
+    let archive = names_of_one_file(&[(LICENCE, b"module"), (A, b"")]);
+    assert_eq!(
+        resolve_all(&[core(), MODULES.around(&archive)]).unwrap_err(),
+        "1.rpm: expected the content of lib/modules/6.1/kernel/a.ko at the last name of the file, found it at an earlier one"
+    );
 }
 
 /// Nobody may ever write into it.
