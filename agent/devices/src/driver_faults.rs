@@ -12,7 +12,7 @@ use landfall_report::kernel_log;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
-pub use faults::{Bus, DriverFault, Lack, MissingFile, Modules, all};
+pub use faults::{Bus, DriverFault, Effect, Lack, MissingFile, Modules, all};
 
 /// The kind of device, by its PCI class (PCI Code and ID Assignment Specification, 1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -51,7 +51,7 @@ fn reported(fault: DriverFault) -> ReportedFault {
             (None, modules, Vec::new())
         }
         Lack::Driver(Modules::None | Modules::Unknown) => (None, Vec::new(), Vec::new()),
-        Lack::Firmware { driver, files } => (Some(driver), Vec::new(), files),
+        Lack::Firmware { driver, files, .. } => (Some(driver), Vec::new(), files),
     };
     let files = files.into_iter().map(|file| ReportedFile {
         file: file.path,
@@ -75,7 +75,7 @@ fn reported(fault: DriverFault) -> ReportedFault {
 
 #[cfg(test)]
 mod tests {
-    use landfall_devices::driver_faults::{MissingFile, Purpose};
+    use landfall_devices::driver_faults::{Effect, MissingFile, Purpose};
     use serde_json::json;
 
     use super::*;
@@ -106,6 +106,7 @@ mod tests {
         let found = reported(fault(Lack::Firmware {
             driver: "e100".to_owned(),
             files: vec![file],
+            effect: Effect::Off,
         }));
         expected["driver"] = json!("e100");
         expected["modules"] = json!([]);

@@ -40,7 +40,19 @@ pub enum Lack {
         /// The driver that requested the files.
         driver: String,
         files: Vec<MissingFile>,
+        effect: Effect,
     },
+}
+
+/// What a missing firmware file does to its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// The device works: its driver took an older file, or that in the flash of the card.
+    Works,
+    /// The network card is off. Perhaps it is about to be switched on, with other firmware.
+    Off,
+    /// The driver gave the device up.
+    GivenUp,
 }
 
 /// The modules that would drive a device without a driver.
@@ -96,11 +108,21 @@ impl fmt::Display for DriverFault {
                 )
             }
             Lack::Driver(Modules::Unknown) => write!(f, "no driver for {device}"),
-            Lack::Firmware { driver, files } => {
-                write!(
-                    f,
-                    "the driver {driver} of {device} did not find its firmware "
-                )?;
+            Lack::Firmware {
+                driver,
+                files,
+                effect,
+            } => {
+                match effect {
+                    Effect::Works => write!(
+                        f,
+                        "{device} works with other firmware: its driver {driver} did not find "
+                    ),
+                    Effect::Off | Effect::GivenUp => write!(
+                        f,
+                        "the driver {driver} of {device} did not find its firmware "
+                    ),
+                }?;
                 let files = files.iter().map(|file| match &file.package {
                     Some(package) => format!("{} (package {package})", file.path),
                     None => format!("{} (in no known package)", file.path),
@@ -125,8 +147,16 @@ impl DriverFault {
     /// Whether an operator should look at it. A virtual machine may well have a
     /// controller that a kernel for clouds does not know, next to the disk that it uses.
     pub fn is_serious(&self) -> bool {
-        self.purpose == Purpose::Network
-            || !matches!(self.lack, Lack::Driver(Modules::None | Modules::Unknown))
+        match &self.lack {
+            Lack::Firmware { effect, .. } => *effect != Effect::Works,
+            Lack::Driver(Modules::None | Modules::Unknown) => self.purpose == Purpose::Network,
+            Lack::Driver(_) => true,
+        }
+    }
+
+    /// Whether the device may work in a moment: its driver still tries other files.
+    pub fn may_pass(&self) -> bool {
+        matches!(&self.lack, Lack::Firmware { effect, .. } if *effect == Effect::Off)
     }
 }
 
@@ -145,6 +175,11 @@ pub(super) fn with_log(root: &SystemPath, log: &[String]) -> Vec<DriverFault> {
         let lack = match (requests.first(), device.driver) {
             // Some drivers give the device up without their firmware, so it may have none.
             (Some(request), driver) => Lack::Firmware {
+                effect: match &driver {
+                    Some(_) if device.is_in_use => Effect::Works,
+                    Some(_) => Effect::Off,
+                    None => Effect::GivenUp,
+                },
                 driver: driver.unwrap_or_else(|| request.driver.clone()),
                 files: { requests.iter() }
                     .map(|request| lists.missing(&request.file))
@@ -176,7 +211,26 @@ pub(super) struct Device {
     class: String,
     vendor: Option<String>,
     pub(super) driver: Option<String>,
+    /// No network card, or one that is switched on. An interface alone does not tell that a
+    /// card works: bnx2 and e100 load their firmware when it is switched on, and without it
+    /// the kernel leaves the interface off (bnx2_open, e100_up).
+    is_in_use: bool,
     modalias: String,
+}
+
+impl Device {
+    /// `device` is its directory in /sys.
+    fn is_in_use(purpose: Purpose, device: &SystemPath) -> bool {
+        let net = device.join("net");
+        let is_up = |name: String| {
+            let flags = sysfs::text(&net.join(name).join("flags"));
+            let flags =
+                flags.and_then(|text| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok());
+            // IFF_UP (netdevice(7)).
+            flags.is_some_and(|flags| flags & 1 != 0)
+        };
+        purpose != Purpose::Network || sysfs::names(&net).into_iter().any(is_up)
+    }
 }
 
 pub(super) fn pci_devices(root: &SystemPath) -> Vec<Device> {
@@ -198,6 +252,7 @@ pub(super) fn pci_devices(root: &SystemPath) -> Vec<Device> {
             class,
             vendor: number.and_then(vendors::name).map(str::to_owned),
             driver: sysfs::link_name(&device.join("driver")),
+            is_in_use: Device::is_in_use(purpose, &device),
             modalias: sysfs::text(&device.join("modalias")).unwrap_or_default(),
             address,
         })
@@ -235,6 +290,7 @@ fn usb_interfaces(root: &SystemPath, lists: &Lists) -> Vec<Device> {
             class: class.concat(),
             vendor: text("manufacturer"),
             driver: sysfs::link_name(&interface.join("driver")),
+            is_in_use: Device::is_in_use(purpose, &interface),
             modalias,
             address,
         })

@@ -65,6 +65,45 @@ fn each_fault_names_the_device_and_what_it_lacks() {
     assert_eq!(serious, [true, true, false, true, true, true]);
 }
 
+/// A driver asks for its newest file first, and then for older ones.
+#[test]
+fn a_device_that_works_is_no_trouble() {
+    let with = |more: &str| {
+        let root = plant(&format!("{TREE}{more}"));
+        let faults = with_log(root.path(), &LOG.map(str::to_owned)[..3]);
+        let mut faults = faults.into_iter();
+        faults
+            .find(|fault| fault.address.ends_with("06.0"))
+            .unwrap()
+    };
+    let nic = "sys/bus/pci/devices/0000:00:06.0/net";
+    let on = format!("{nic}/eth0/flags = 0x1002\\n\n{nic}/eth1/flags = 0x1003\\n\n");
+    let off = format!("{nic}/eth0/flags = 0x1002\\n\n");
+    let fault = with(&on);
+    assert_eq!(
+        fault.to_string(),
+        "network card 0000:00:06.0 (PCI ID 14e4:1639, class 020000, Broadcom) works with other firmware: its driver bnx2 did not find bnx2/a.fw (package firmware-bnx2), bnx2/own.fw (in no known package)"
+    );
+    assert!(!fault.is_serious() && !fault.may_pass());
+    for tree in [off.as_str(), ""] {
+        let fault = with(tree);
+        assert!(fault.is_serious() && fault.may_pass(), "{fault}");
+    }
+}
+
+#[test]
+fn a_controller_with_a_driver_works() {
+    let root = plant(
+        "sys/bus/pci/devices/0000:00:05.0/class = 0x0c0400\\n\n\
+         sys/bus/pci/devices/0000:00:05.0/vendor = 0x1077\\n\n\
+         sys/bus/pci/devices/0000:00:05.0/device = 0x2532\\n\n\
+         sys/bus/pci/devices/0000:00:05.0/driver -> ../../../bus/pci/drivers/qla2xxx\n",
+    );
+    let log = ["qla2xxx 0000:00:05.0: Direct firmware load for ql2500_fw.bin failed with error -2"];
+    let faults = with_log(root.path(), &log.map(str::to_owned));
+    assert!(!faults[0].is_serious(), "{}", faults[0]);
+}
+
 #[test]
 fn without_the_builders_lists_only_the_device_is_named() {
     let root = plant(
