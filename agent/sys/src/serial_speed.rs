@@ -2,33 +2,39 @@
 
 use std::fs::File;
 use std::io;
+use std::mem;
+use std::os::fd::AsRawFd as _;
 
 use nix::libc;
-use nix::sys::termios::{ControlFlags, SetArg, tcgetattr, tcsetattr};
+
+/// The calls for any speed. Those of termios(3) know only some numbers.
+mod raw {
+    nix::ioctl_read_bad!(get_mode, nix::libc::TCGETS2, nix::libc::termios2);
+    nix::ioctl_write_ptr_bad!(set_mode, nix::libc::TCSETS2, nix::libc::termios2);
+}
 
 /// Sets 8 bits without parity at this speed in bit/s, without a wait for a carrier.
 ///
 /// # Errors
-/// If the file is no terminal, or the speed is none of 9600, 19200, 57600 and 115200.
+/// If the file is no terminal.
 pub fn set_serial_speed(terminal: &File, speed: u32) -> io::Result<()> {
-    let rate = match speed {
-        9600 => libc::B9600,
-        19_200 => libc::B19200,
-        57_600 => libc::B57600,
-        115_200 => libc::B115200,
-        _ => return Err(io::ErrorKind::InvalidInput.into()),
-    };
-    let mut mode = tcgetattr(terminal)?;
-    mode.control_flags.remove(
-        ControlFlags::CBAUD | ControlFlags::CSIZE | ControlFlags::PARENB | ControlFlags::CSTOPB,
-    );
-    mode.control_flags
-        .insert(ControlFlags::CS8 | ControlFlags::CLOCAL | ControlFlags::CREAD);
-    // The kernel reads the speed here (termios(3)). `cfsetspeed` would set the same bits, but
-    // libc names a version of it that the static glibc does not have.
-    mode.control_flags
-        .insert(ControlFlags::from_bits_retain(rate));
-    Ok(tcsetattr(terminal, SetArg::TCSANOW, &mode)?)
+    let mut mode = mode(terminal)?;
+    let cleared = libc::CBAUD | libc::CIBAUD | libc::CSIZE | libc::PARENB | libc::CSTOPB;
+    mode.c_cflag &= !cleared;
+    // The speed is in the numbers; that of the input is the same (CIBAUD is 0).
+    mode.c_cflag |= libc::BOTHER | libc::CS8 | libc::CLOCAL | libc::CREAD;
+    (mode.c_ispeed, mode.c_ospeed) = (speed, speed);
+    // SAFETY: the mode is valid for the whole call, which only reads it.
+    unsafe { raw::set_mode(terminal.as_raw_fd(), &raw const mode) }?;
+    Ok(())
+}
+
+fn mode(terminal: &File) -> io::Result<libc::termios2> {
+    // SAFETY: termios2 consists of numbers only, for which zero is a valid value.
+    let mut mode: libc::termios2 = unsafe { mem::zeroed() };
+    // SAFETY: the mode is valid for the whole call, which fills it in.
+    unsafe { raw::get_mode(terminal.as_raw_fd(), &raw mut mode) }?;
+    Ok(mode)
 }
 
 #[cfg(test)]
@@ -39,11 +45,14 @@ mod tests {
     fn a_terminal_gets_its_speed() {
         let pty = nix::pty::openpty(None, None).unwrap();
         let terminal = File::from(pty.slave);
-        set_serial_speed(&terminal, 57_600).unwrap();
-        let mode = tcgetattr(&terminal).unwrap();
-        let speed = mode.control_flags & ControlFlags::CBAUD;
-        assert_eq!(speed.bits(), libc::B57600);
-        assert!(set_serial_speed(&terminal, 1).is_err());
-        assert!(set_serial_speed(&File::open("/dev/null").unwrap(), 9600).is_err());
+        // The last one has no number in termios(3).
+        for speed in [57_600, 115_200, 250_000] {
+            set_serial_speed(&terminal, speed).unwrap();
+            let mode = mode(&terminal).unwrap();
+            assert_eq!(mode.c_ospeed, speed);
+            assert_eq!(mode.c_cflag & libc::CSIZE, libc::CS8);
+        }
+        let error = set_serial_speed(&File::open("/dev/null").unwrap(), 9600).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOTTY));
     }
 }

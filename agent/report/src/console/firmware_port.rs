@@ -6,13 +6,23 @@
 
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// In bytes: the limit of a table. It has 80, and a name behind them in newer versions.
 const MAX_TABLE_BYTES: u64 = 4096;
 /// In bytes: what every version of the table has.
 const TABLE_BYTES: usize = 80;
-/// In bit/s: the speed if the table leaves it open. Our media use it for ttyS0.
+/// The revision of the table that has a precise speed (revision 1.09 of the specification).
+/// Firmware with older ones may have anything there (commit "ACPI: SPCR: Check SPCR version
+/// before using precise baudrate" of Linux 6.18).
+const PRECISE: u8 = 4;
+/// In bit/s: the precise speeds that are believed, up to the highest one in termios(3).
+const SPEEDS: RangeInclusive<u32> = 300..=4_000_000;
+/// In bit/s: the speed if the table leaves it open, or says "as is": that the system keeps
+/// what the firmware has set. A program cannot: the kernel sets 9600 bit/s when the port is
+/// opened (`uart_port_startup`, and `init_termios` in `uart_register_driver`), and tells no
+/// program what it was. Our media use this speed for ttyS0.
 const USUAL_SPEED: u32 = 115_200;
 
 /// A serial port of the firmware (Microsoft, "Serial Port Console Redirection Table").
@@ -44,13 +54,20 @@ impl FirmwarePort {
             (address, 1) => Place::IoPort(address),
             _ => return None,
         };
-        let speed = match table.get(58)? {
+        let speed = Self::precise_speed(table).unwrap_or(match table.get(58)? {
             3 => 9600,
             4 => 19_200,
             6 => 57_600,
             _ => USUAL_SPEED,
-        };
+        });
         Some(Self { place, speed })
+    }
+
+    /// Takes precedence over the other field; 0 for none.
+    fn precise_speed(table: &[u8]) -> Option<u32> {
+        let speed = table.get(80..84)?.try_into().ok()?;
+        let speed = u32::from_le_bytes(speed);
+        (*table.get(8)? >= PRECISE && SPEEDS.contains(&speed)).then_some(speed)
     }
 }
 
@@ -150,6 +167,12 @@ pub(super) mod tests {
     #[test]
     fn what_a_table_says() {
         let io = |speed| Place::IoPort(0x2f8).at(speed);
+        let precise = |revision, code, speed: u32| {
+            let mut table = table(1, 0x2f8, code);
+            table[8] = revision;
+            table.extend(speed.to_le_bytes());
+            table
+        };
         for (table, expected) in [
             (table(1, 0x2f8, 7), Some(io(115_200))),
             (table(1, 0x2f8, 3), Some(io(9600))),
@@ -158,6 +181,12 @@ pub(super) mod tests {
                 table(0, 0xfe03_4000, 6),
                 Some(Place::Memory(0xfe03_4000).at(57_600)),
             ),
+            (precise(4, 0, 921_600), Some(io(921_600))),
+            (precise(4, 7, 250_000), Some(io(250_000))),
+            (precise(4, 3, 0), Some(io(9600))),
+            (precise(4, 3, u32::MAX), Some(io(9600))),
+            (precise(4, 3, 921_600)[..83].to_vec(), Some(io(9600))),
+            (precise(2, 3, 921_600), Some(io(9600))),
             (table(1, 0, 7), None),
             (table(3, 0x2f8, 7), None),
             (table(1, 0x2f8, 7)[..79].to_vec(), None),
