@@ -1,9 +1,9 @@
 //! An HTTP server for images and boot files, which can simulate faults.
 
 mod tls;
+mod transfer;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,17 +21,14 @@ use sha2::{Digest, Sha256, Sha512};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use crate::journal::{Journal, Source};
 use crate::lab::{Family, HOST_V4, HOST_V6, Lab};
 use tls::TlsListener;
+use transfer::Transfer;
 
 pub const PORT: u16 = 8080;
-
-/// In bytes: how much is sent at a time. This is small enough for a steady rate
-/// and exact cuts.
-const CHUNK: usize = 16 * 1024;
 
 #[derive(Debug, Clone)]
 pub struct ServedFile {
@@ -452,62 +449,6 @@ fn parse_range(text: &str, length: usize) -> Option<std::ops::Range<usize>> {
         }
     };
     (window.start < window.end && window.end <= length).then_some(window)
-}
-
-struct Transfer {
-    shared: Arc<Shared>,
-    name: String,
-    left: Bytes,
-    sent: usize,
-    dies_after: Option<usize>,
-    died: Arc<AtomicBool>,
-    stays_dark: Duration,
-    stalls: bool,
-    bytes_per_second: Option<u64>,
-    /// The number of bytes for which that limit does not count.
-    fast: usize,
-    began: Instant,
-}
-
-impl Transfer {
-    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
-        if self.left.is_empty() {
-            return None;
-        }
-        if let Some(pace) = self.bytes_per_second {
-            let limited = self.sent.saturating_sub(self.fast);
-            let due = Duration::from_secs_f64(limited as f64 / pace as f64);
-            sleep_until(self.began + due).await;
-        }
-        let until_death = self
-            .dies_after
-            .map_or(usize::MAX, |limit| limit.saturating_sub(self.sent));
-        if until_death == 0 {
-            self.died.store(true, Ordering::Relaxed);
-        }
-        if until_death == 0 && self.stalls {
-            let text = format!("/{}: stalls after {} bytes", self.name, self.sent);
-            self.shared.journal.record(Source::Images, text);
-            // Ends when the client closes the connection.
-            std::future::pending::<()>().await;
-        }
-        if until_death == 0 {
-            let text = format!("/{}: breaks off after {} bytes", self.name, self.sent);
-            self.shared.journal.record(Source::Images, text);
-            *self
-                .shared
-                .dark_for
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = self.stays_dark;
-            self.shared.died.notify_waiters();
-            return Some((Err(io::Error::other("scripted death")), self));
-        }
-        let chunk = self
-            .left
-            .split_to(CHUNK.min(self.left.len()).min(until_death));
-        self.sent += chunk.len();
-        Some((Ok(chunk), self))
-    }
 }
 
 #[cfg(test)]

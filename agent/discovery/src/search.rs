@@ -1,41 +1,27 @@
 //! Searches for the service from all NICs at once. The first NIC that reaches it
 //! wins, and no NIC waits for another.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod attempts;
+mod screen;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use landfall_http_client::{NoAnswer, ServiceClient};
+use landfall_http_client::ServiceClient;
 use landfall_network::NetworkState;
 use landfall_network::reach::Reach;
-use landfall_network::state::{AddressState, NicState};
+use landfall_network::state::NicState;
 use landfall_report::failure::split_remedy;
-use landfall_sys::backoff::Backoff;
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use self::attempts::{Try, TryState};
+use self::screen::Screen;
 use super::expected::Expected;
 use super::other_answers::{GRACE, GRACE_ALONE, GRACE_REDIRECT, Other, OtherAnswers};
-use super::reach_screen;
 use super::reached::{Place, Reached};
 use super::walk::{Outcome, Start, Walk, Walker, length};
-
-const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// A switch port forwards packets only 30 to 50 s after its carrier comes up.
-/// With this pause an attempt follows soon after that.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// After this many attempts a quick success is unlikely, so the pauses get
-/// longer.
-const TRIES_IN_HASTE: u32 = 15;
-const LONGEST_PAUSE_LATER: Duration = Duration::from_secs(60);
-
-/// When the console first shows how far the NICs have come, if no attempt has ended
-/// before.
-const FIRST_SCREEN: Duration = Duration::from_secs(15);
-/// The minimum time between two screens that differ.
-const SCREEN_PAUSE: Duration = Duration::from_secs(5);
-/// The minimum time between two screens that are the same.
-const SCREEN_AGAIN: Duration = Duration::from_secs(60);
 
 /// A server whose certificate is not trusted.
 #[derive(Debug, Clone)]
@@ -73,23 +59,6 @@ pub(super) struct Search {
     walks: JoinSet<(Place, u64, Vec<Walk>)>,
     started: u64,
     screen: Screen,
-}
-
-/// The state of the search from one place.
-struct Try {
-    start: Option<Start>,
-    /// The addresses of the NIC during the attempts.
-    addresses: Vec<AddressState>,
-    backoff: Backoff,
-    failures: u32,
-    /// The URLs of untrusted servers that the console already shows.
-    said: BTreeSet<String>,
-    state: TryState,
-}
-
-enum TryState {
-    Walking(u64, AbortHandle),
-    Pausing(Instant),
 }
 
 impl Search {
@@ -322,102 +291,6 @@ impl Search {
 /// expected.
 fn never_comes(nic: &NicState) -> bool {
     !nic.shall_have_address || !(nic.carrier || nic.awaits_carrier)
-}
-
-impl Try {
-    fn new(start: Option<Start>, addresses: Vec<AddressState>) -> Self {
-        Self {
-            start,
-            addresses,
-            backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
-            failures: 0,
-            said: BTreeSet::new(),
-            state: TryState::Pausing(Instant::now()),
-        }
-    }
-
-    fn failed(&mut self) -> Duration {
-        self.failures += 1;
-        if self.failures == TRIES_IN_HASTE {
-            self.backoff = Backoff::new(LONGEST_PAUSE, LONGEST_PAUSE_LATER);
-        }
-        let pause = self.backoff.pause();
-        self.state = TryState::Pausing(Instant::now() + pause);
-        pause
-    }
-
-    /// Reports a failed attempt. An untrusted certificate is reported only once,
-    /// because only an operator can fix it.
-    fn report(&mut self, url: &str, fault: &NoAnswer, pause: Duration) {
-        let text = &fault.text;
-        if self.is_said(url, fault) {
-            return tracing::debug!("no answer from {url}: {text}");
-        }
-        self.log(&format!("no answer from {url}"), text, pause);
-    }
-
-    /// Compares only URLs: the reason contains the current time, so it differs at
-    /// each attempt.
-    fn is_said(&mut self, url: &str, fault: &NoAnswer) -> bool {
-        fault.untrusted_for_good && !self.said.insert(url.to_owned())
-    }
-
-    fn log(&self, what: &str, fault: &str, pause: Duration) {
-        let again = format!("again in {:.0} s", pause.as_secs_f64().ceil());
-        let (fault, remedy) = split_remedy(fault);
-        match &self.start {
-            Some(start) => {
-                let name = &start.name;
-                tracing::warn!("{what}: {name}: {fault}; {again}{remedy}");
-            }
-            None => tracing::debug!("{what}: {fault}; {again}{remedy}"),
-        }
-    }
-}
-
-impl Drop for Try {
-    fn drop(&mut self) {
-        if let TryState::Walking(_, task) = &self.state {
-            task.abort();
-        }
-    }
-}
-
-/// The lines that the console showed last, and when.
-struct Screen {
-    begun: Instant,
-    shown: Option<(Instant, Vec<String>)>,
-}
-
-impl Screen {
-    fn new() -> Self {
-        Self {
-            begun: Instant::now(),
-            shown: None,
-        }
-    }
-
-    /// Shows the screen if it is due. Returns the time when to check again.
-    fn show(&mut self, service: &str, state: &NetworkState, reach: &Reach) -> Instant {
-        let now = Instant::now();
-        let lines = reach_screen::screen(service, state, reach);
-        let due = match &self.shown {
-            None if reach.ways.is_empty() => self.begun + FIRST_SCREEN,
-            // Wait for this pause even after the first failure: the next attempt comes soon
-            // and may succeed.
-            None => self.begun + SCREEN_PAUSE,
-            Some((at, shown)) if *shown != lines => *at + SCREEN_PAUSE,
-            Some((at, _)) => *at + SCREEN_AGAIN,
-        };
-        if now < due {
-            return due;
-        }
-        for line in &lines {
-            tracing::info!("{line}");
-        }
-        self.shown = Some((now, lines));
-        now + SCREEN_PAUSE
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
-//! Parses the root device hints of a node and its list of disks to keep, and
-//! compares them with disks.
+//! Parses the root device hints of a node, and compares them with disks.
+
+mod skip_list;
+
+pub use skip_list::SkipList;
 
 use landfall_network_plan::Metal3Hints;
-use landfall_report::failure::{Class, Failure, Result};
+use landfall_report::failure::{Class, Failure};
 use serde_json::Value;
 
 use super::hint_candidate::{Candidate, boolean};
@@ -60,7 +63,7 @@ impl RootDeviceHints {
     ///
     /// # Errors
     /// If it is not an object, a hint is unknown, or its expression cannot be used.
-    pub fn parse(hints: &Value) -> std::result::Result<Option<Self>, HintError> {
+    pub fn parse(hints: &Value) -> Result<Option<Self>, HintError> {
         match hints {
             Value::Object(hints) => Self::from_fields(hints),
             other if is_false(other) => Ok(None),
@@ -74,7 +77,7 @@ impl RootDeviceHints {
     /// If a hint is unknown, or its expression cannot be used.
     pub fn from_fields<'a>(
         fields: impl IntoIterator<Item = (&'a String, &'a Value)>,
-    ) -> std::result::Result<Option<Self>, HintError> {
+    ) -> Result<Option<Self>, HintError> {
         let fields: Vec<(&String, &Value)> = fields.into_iter().collect();
         if fields.is_empty() {
             return Ok(None);
@@ -90,17 +93,17 @@ impl RootDeviceHints {
         let hints = fields
             .into_iter()
             .map(|(name, value)| parse_hint(name, value));
-        Ok(Some(Self(hints.collect::<std::result::Result<_, _>>()?)))
+        Ok(Some(Self(hints.collect::<Result<_, _>>()?)))
     }
 
     /// The hints that metal3's operator would give to Ironic.
     ///
     /// # Errors
     /// If an expression cannot be used.
-    pub fn from_metal3(hints: &Metal3Hints) -> std::result::Result<Self, HintError> {
+    pub fn from_metal3(hints: &Metal3Hints) -> Result<Self, HintError> {
         let hints = hints.for_ironic();
         let hints = hints.iter().map(|(name, value)| parse_hint(name, value));
-        Ok(Self(hints.collect::<std::result::Result<_, _>>()?))
+        Ok(Self(hints.collect::<Result<_, _>>()?))
     }
 
     /// Whether one of the hints identifies a disk instead of describing it, for
@@ -119,7 +122,7 @@ impl RootDeviceHints {
     ///
     /// # Errors
     /// As [`RootDeviceHints::mismatch`].
-    fn name_a_partition(&self, disk: &Disk) -> std::result::Result<bool, HintError> {
+    fn name_a_partition(&self, disk: &Disk) -> Result<bool, HintError> {
         for partition in &disk.traits.partitions {
             let part = as_disk(partition, disk);
             let mut named = false;
@@ -139,10 +142,7 @@ impl RootDeviceHints {
     /// # Errors
     /// If a hint cannot be compared with the device's value, and no hint before it differs:
     /// Ironic's agent compares nothing after the first difference.
-    pub fn mismatch(
-        &self,
-        device: &impl Candidate,
-    ) -> std::result::Result<Option<String>, HintError> {
+    pub fn mismatch(&self, device: &impl Candidate) -> Result<Option<String>, HintError> {
         let mut differences = Vec::new();
         for hint in &self.0 {
             match hint.mismatch(device) {
@@ -239,7 +239,7 @@ fn unknown_hints(names: &[&str]) -> HintError {
     )
 }
 
-fn parse_hint(name: &str, value: &Value) -> std::result::Result<Hint, HintError> {
+fn parse_hint(name: &str, value: &Value) -> Result<Hint, HintError> {
     let invalid = |expected: &str| {
         let message = format!("expected {expected}, found {value}");
         HintError::new(ErrorClass::ValueError, message)
@@ -272,7 +272,7 @@ impl Hint {
     }
 
     /// The device's own value as text if it does not match; `None` if it matches.
-    fn mismatch(&self, device: &impl Candidate) -> std::result::Result<Option<String>, HintError> {
+    fn mismatch(&self, device: &impl Candidate) -> Result<Option<String>, HintError> {
         let compare = || match &self.test {
             Test::Rotational(wanted) => {
                 let found = device.rotational();
@@ -307,110 +307,4 @@ impl From<HintError> for Failure {
         )
         .hint("correct root_device in the node's properties or instance_info")
     }
-}
-
-/// Disks and software RAID volumes that the operator wants to keep
-/// (`skip_block_devices`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SkipList {
-    disks: Vec<RootDeviceHints>,
-    volumes: Vec<String>,
-}
-
-impl SkipList {
-    /// Parses `skip_block_devices` of a node. An entry with `volume_name` names a
-    /// software RAID volume; as in Ironic's agent, the other members of that
-    /// entry are ignored.
-    ///
-    /// # Errors
-    /// If an entry has no hints or hints that cannot be used. To ignore the entry
-    /// would destroy what the operator wants to keep.
-    pub fn parse(entries: &Value) -> Result<Self> {
-        let entries = match entries {
-            Value::Null => return Ok(Self::default()),
-            Value::Array(entries) => entries,
-            other => {
-                return Err(unusable_skip_list(&format!(
-                    "expected a list, found {other}"
-                )));
-            }
-        };
-        let mut list = Self::default();
-        for entry in entries {
-            match entry.get("volume_name") {
-                Some(Value::String(volume)) => list.volumes.push(volume.clone()),
-                Some(other) => {
-                    return Err(unusable_skip_list(&format!(
-                        "volume_name: expected a text, found {other}"
-                    )));
-                }
-                None => {
-                    let hints = RootDeviceHints::parse(entry)
-                        .map_err(|error| unusable_skip_list(&error.message))?;
-                    let hints = hints.ok_or_else(|| unusable_skip_list("an entry has no hints"))?;
-                    list.disks.push(hints);
-                }
-            }
-        }
-        Ok(list)
-    }
-
-    /// The software RAID volumes to keep. The names do not include the host.
-    pub fn volumes(&self) -> &[String] {
-        &self.volumes
-    }
-
-    /// Whether to keep this disk, because the list names it or one of its
-    /// partitions. A partition would be lost with the partition table.
-    ///
-    /// # Errors
-    /// If a hint cannot be compared with the disk's value.
-    pub fn contains(&self, disk: &Disk) -> Result<bool> {
-        for hints in &self.disks {
-            let meant = match hints.mismatch(disk) {
-                Ok(None) => Ok(true),
-                Ok(Some(_)) => hints.name_a_partition(disk),
-                Err(error) => Err(error),
-            };
-            if meant.map_err(|error| unusable_skip_list(&error.message))? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The device node in the first entry that keeps an array by its node but
-    /// matches no disk. The operator's array may be there under another name,
-    /// because the kernel assigns these names when it assembles the arrays.
-    ///
-    /// # Errors
-    /// As [`SkipList::contains`].
-    pub fn missing_array<'a>(
-        &self,
-        disks: impl IntoIterator<Item = &'a Disk> + Clone,
-    ) -> Result<Option<&str>> {
-        for hints in &self.disks {
-            let array = hints.0.iter().find(|hint| {
-                hint.name == "name" && hint.names_a_node() && hint.written.contains("/dev/md")
-            });
-            let Some(array) = array else { continue };
-            let entry = Self {
-                disks: vec![hints.clone()],
-                volumes: Vec::new(),
-            };
-            let mut found = false;
-            for disk in disks.clone() {
-                found |= entry.contains(disk)?;
-            }
-            if !found {
-                return Ok(Some(&array.written));
-            }
-        }
-        Ok(None)
-    }
-}
-
-fn unusable_skip_list(reason: &str) -> Failure {
-    Failure::other(format!("skip_block_devices cannot be used: {reason}"))
-        .hint("correct skip_block_devices in the node's properties")
 }

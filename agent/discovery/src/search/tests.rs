@@ -1,5 +1,5 @@
-use landfall_http_client::HttpOptions;
 use landfall_http_client::fixtures::answer;
+use landfall_http_client::{HttpOptions, NoAnswer};
 use landfall_network::lab::{nic, said_during};
 
 use super::*;
