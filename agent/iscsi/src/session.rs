@@ -1,0 +1,264 @@
+//! A session to a target, from the first login to the disk, and after a lost connection.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use landfall_sys::sysfs;
+use landfall_sys::system_path::SystemPath;
+use sha2::{Digest as _, Sha256};
+
+use crate::boot_table::BootTarget;
+use crate::connect::{self, ConnectFault, End, WireFault};
+use crate::kernel::{Kernel, KernelSession, KernelWire, Labels};
+use crate::login::{Cause, Wish};
+
+/// How long the kernel keeps the requests to a disk after a lost connection, before they
+/// fail: open-iscsi's default. If there is another path, waiting only delays the change to
+/// it.
+const RECOVERY: Duration = Duration::from_secs(120);
+const RECOVERY_WITH_PATHS: Duration = Duration::from_secs(15);
+
+/// A target, and how this machine reaches it.
+#[derive(Debug, Clone)]
+pub struct Way {
+    pub target: BootTarget,
+    pub initiator: String,
+    /// The name of the NIC, or `None` if the routes decide.
+    pub nic: Option<String>,
+    /// Other targets are paths to the same disk, as far as the table says.
+    pub has_other_paths: bool,
+    /// The place in the table, which makes the sessions of this machine differ.
+    pub number: u16,
+}
+
+/// A session that the kernel has.
+#[derive(Debug)]
+pub struct Session {
+    pub way: Way,
+    pub kernel: KernelSession,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error("{0}")]
+    Connect(#[from] ConnectFault),
+    #[error("the kernel does not take over the session: {0}")]
+    Kernel(io::Error),
+    #[error("the kernel cannot look for the disk: {0}")]
+    Scan(io::Error),
+}
+
+impl SessionError {
+    /// Whether a later attempt can succeed without a change by somebody.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Connect(ConnectFault::Login(fault)) => fault.cause().is_temporary(),
+            Self::Connect(ConnectFault::Redirections(_)) => false,
+            Self::Connect(_) => true,
+            Self::Kernel(_) | Self::Scan(_) => false,
+        }
+    }
+
+    /// What the operator does next.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Connect(ConnectFault::Login(fault)) => fault.cause().remedy(),
+            Self::Connect(ConnectFault::Redirections(_)) => Cause::Protocol.remedy(),
+            Self::Connect(_) => {
+                "check the address and the port in the firmware's iSCSI settings, the cable and VLAN of the NIC, and whether the array listens there"
+            }
+            Self::Kernel(_) | Self::Scan(_) => "look at the kernel's lines in the log",
+        }
+    }
+}
+
+impl Way {
+    /// What the login says about this machine.
+    pub fn wish(&self) -> Wish {
+        Wish {
+            initiator: self.initiator.clone(),
+            target: self.target.name.clone(),
+            isid: isid(&self.initiator, self.number),
+            chap: self.target.chap.clone(),
+        }
+    }
+
+    fn labels(&self) -> Labels<'_> {
+        let nic = self.target.nic.as_ref();
+        Labels {
+            initiator: &self.initiator,
+            target: &self.target.name,
+            address: self.target.portal.ip().to_string(),
+            port: self.target.portal.port(),
+            boot_target: &self.target.record,
+            boot_nic: nic.map(|nic| nic.record.as_str()),
+            recovery: match self.has_other_paths {
+                true => RECOVERY_WITH_PATHS,
+                false => RECOVERY,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.nic {
+            Some(nic) => write!(f, "{} over {nic}", self.target),
+            None => self.target.fmt(f),
+        }
+    }
+}
+
+/// The initiator's part of the session's name (RFC 7143, 11.12.5) in the random format: the
+/// same in each boot, so that a target drops the session of an earlier boot, and another one
+/// for each target of the table.
+fn isid(initiator: &str, number: u16) -> [u8; 6] {
+    const RANDOM: u8 = 0x80;
+    let digest = Sha256::digest(initiator.as_bytes());
+    let [high, low] = number.to_be_bytes();
+    [RANDOM, digest[0], digest[1], digest[2], high, low]
+}
+
+impl Session {
+    /// Connects, logs in, and lets the kernel carry on.
+    ///
+    /// # Errors
+    /// If the target cannot be reached or refuses, or if the kernel rejects the session.
+    /// Nothing of it stays in the kernel then.
+    pub fn begin(kernel: &mut Kernel, way: Way) -> Result<Self, SessionError> {
+        let connected =
+            connect::connect_and_log_in(way.target.portal, way.nic.as_deref(), &way.wish())?;
+        let created = kernel.create().map_err(SessionError::Kernel)?;
+        let number = created.number;
+        let handed_over = kernel
+            .bind(number, &connected.stream)
+            .and_then(|()| kernel.label(number, &way.labels()))
+            .and_then(|()| kernel.agree(number, &connected.session.agreed))
+            .and_then(|()| kernel.expect_status(number, connected.session.expected_status_number))
+            .and_then(|()| kernel.start(number));
+        // The kernel holds the socket by a reference of its own from here on, so a restart of
+        // the agent does not close it.
+        match handed_over {
+            Ok(()) => Ok(Self {
+                way,
+                kernel: created,
+            }),
+            Err(error) => {
+                kernel.destroy(number);
+                Err(SessionError::Kernel(error))
+            }
+        }
+    }
+
+    /// Lets the kernel look at the unit that the firmware booted from. It does not look at
+    /// other units of the target: they may belong to other machines, and cleaning would
+    /// erase them.
+    ///
+    /// # Errors
+    /// If the kernel rejects the order.
+    pub fn scan(&self) -> Result<(), SessionError> {
+        let file = format!("/sys/class/scsi_host/host{}/scan", self.kernel.host);
+        let order = format!("- - {}", self.way.target.lun);
+        std::fs::write(file, order).map_err(SessionError::Scan)
+    }
+
+    /// Logs in again after the connection has failed. One attempt.
+    ///
+    /// # Errors
+    /// As [`Session::begin`]. The session stays in the kernel, without a connection.
+    pub fn resume(&self, kernel: &mut Kernel) -> Result<(), SessionError> {
+        let number = self.kernel.number;
+        let mut portal = self.way.target.portal;
+        // A second redirection waits for the next attempt.
+        for _ in 0..2 {
+            // The kernel may have done it already.
+            let stopped = kernel.stop_for_recovery(number);
+            if let Err(error) = stopped {
+                tracing::debug!("the kernel does not stop session {number}: {error}");
+            }
+            let stream = connect::open(portal, self.way.nic.as_deref())
+                .map_err(|error| ConnectFault::Unreachable { portal, error })?;
+            kernel.bind(number, &stream).map_err(SessionError::Kernel)?;
+            let mut wire = KernelWire {
+                kernel: &mut *kernel,
+                session: number,
+            };
+            let ended = connect::log_in(&mut wire, &self.way.wish());
+            match ended {
+                Ok(End::LoggedIn(session)) => {
+                    return kernel
+                        .label(number, &self.way.labels())
+                        .and_then(|()| kernel.agree(number, &session.agreed))
+                        .and_then(|()| kernel.start(number))
+                        .map_err(SessionError::Kernel);
+                }
+                Ok(End::Elsewhere(to)) => portal = SocketAddr::new(to.address, to.port),
+                Err(WireFault::Io(error)) => {
+                    return Err(ConnectFault::Broken { portal, error }.into());
+                }
+                Err(WireFault::Login(fault)) => return Err(ConnectFault::from(fault).into()),
+            }
+        }
+        Err(ConnectFault::Redirections(portal).into())
+    }
+
+    /// The session of an earlier run of the agent to this target, if the kernel still has
+    /// it.
+    pub fn of_earlier_run(system: &SystemPath, way: &Way) -> Option<Self> {
+        let known = sessions(system).into_iter().find(|known| {
+            known.is_software
+                && known.target == way.target.name
+                && known.portal == Some(way.target.portal)
+        })?;
+        Some(Self {
+            way: way.clone(),
+            kernel: known.kernel,
+        })
+    }
+}
+
+/// A session that the kernel shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownSession {
+    pub kernel: KernelSession,
+    pub target: String,
+    pub portal: Option<SocketAddr>,
+    /// The session is one of `iscsi_tcp`, and not of a card that logs in by itself.
+    pub is_software: bool,
+}
+
+/// The sessions that the kernel has.
+pub fn sessions(system: &SystemPath) -> Vec<KnownSession> {
+    let class = system.join("sys/class/iscsi_session");
+    let names = sysfs::names(&class).into_iter();
+    names
+        .filter_map(|name| session_named(system, &name))
+        .collect()
+}
+
+fn session_named(system: &SystemPath, name: &str) -> Option<KnownSession> {
+    let directory = system.join("sys/class/iscsi_session").join(name);
+    let number = name.strip_prefix("session")?.parse().ok()?;
+    // .../host3/session1/iscsi_session/session1
+    let device = directory.resolved()?;
+    let host = device.ancestors().find_map(|place| {
+        let host = place.name()?.strip_prefix("host")?;
+        host.parse::<u32>().ok()
+    })?;
+    let connection = system.join(format!("sys/class/iscsi_connection/connection{number}:0"));
+    let address = sysfs::text(&connection.join("persistent_address"));
+    let port = sysfs::number(&connection.join("persistent_port"));
+    let portal = address.and_then(|address| Some(SocketAddr::new(address.parse().ok()?, port?)));
+    let driver = sysfs::text(&system.join(format!("sys/class/scsi_host/host{host}/proc_name")));
+    Some(KnownSession {
+        kernel: KernelSession { number, host },
+        target: sysfs::text(&directory.join("targetname"))?,
+        portal,
+        is_software: driver.as_deref() == Some("iscsi_tcp"),
+    })
+}
+
+#[cfg(test)]
+mod tests;
