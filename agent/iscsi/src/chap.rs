@@ -19,8 +19,11 @@ pub(crate) enum Algorithm {
     Sha256,
 }
 
-/// In the order of our preference, for `CHAP_A`.
-pub(crate) const OFFER: &str = "7,6,5";
+/// In the order of our preference, for `CHAP_A`. MD5 is the only one that every target has
+/// (RFC 7143, 12.1.3), and open-iscsi offers no other unless it is configured. tgt and
+/// iscsitarget mean SHA1 by 7, so the login to them fails if 7 comes first; a target that
+/// has no MD5 any more chooses one of the others.
+pub(crate) const OFFER: &str = "5,7,6";
 
 impl Algorithm {
     /// The target's choice from [`OFFER`].

@@ -9,6 +9,7 @@ pub mod agreed;
 pub mod boot_table;
 mod chap;
 pub mod connect;
+pub mod firmware_disk;
 pub mod kernel;
 pub mod login;
 mod lun;

@@ -164,6 +164,32 @@ impl Session {
         std::fs::write(file, order).map_err(SessionError::Scan)
     }
 
+    /// The names of the disks of this session: `sda`.
+    pub fn disks(&self, system: &SystemPath) -> Vec<String> {
+        let number = self.kernel.number;
+        let device = system.join(format!("sys/class/iscsi_session/session{number}/device"));
+        let below = |directory: &SystemPath, is_wanted: fn(&str) -> bool| -> Vec<SystemPath> {
+            let names = sysfs::names(directory).into_iter();
+            let names = names.filter(|name| is_wanted(name));
+            names.map(|name| directory.join(name)).collect()
+        };
+        // target3:0:0/3:0:0:1/block/sda
+        let targets = below(&device, |name| name.starts_with("target"));
+        let units = targets
+            .iter()
+            .flat_map(|target| below(target, |name| name.contains(':')));
+        units
+            .flat_map(|unit| sysfs::names(&unit.join("block")))
+            .collect()
+    }
+
+    /// Whether the kernel has a working connection for the session.
+    pub fn is_connected(&self, system: &SystemPath) -> bool {
+        let number = self.kernel.number;
+        let state = system.join(format!("sys/class/iscsi_session/session{number}/state"));
+        sysfs::text(&state).as_deref() == Some("LOGGED_IN")
+    }
+
     /// Logs in again after the connection has failed. One attempt.
     ///
     /// # Errors

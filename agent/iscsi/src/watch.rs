@@ -5,6 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use landfall_sys::backoff::Backoff;
+use landfall_sys::system_path::SystemPath;
 
 use crate::kernel::Kernel;
 use crate::kernel::message::{self, Event};
@@ -48,6 +49,13 @@ pub fn watch(mut kernel: Kernel, sessions: Vec<Session>) -> io::Result<()> {
             lost: None,
         })
         .collect();
+    // A session of an earlier run of the agent may have lost its connection in between.
+    let system = SystemPath::live();
+    for watched in &mut all {
+        if !watched.session.is_connected(&system) {
+            watched.lose("it failed before the agent was there");
+        }
+    }
     loop {
         let next = all
             .iter()

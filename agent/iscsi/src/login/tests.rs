@@ -90,7 +90,7 @@ fn proven(chap: Chap) -> (Login, LoginRequest) {
     let mut login = Login::new(wish(Some(chap)));
     assert_eq!(login.first().next, None);
     let offer = sent(login.answer(&response(SECURITY, None, "AuthMethod=CHAP")));
-    assert_eq!(text(&offer), "CHAP_A=7,6,5 ");
+    assert_eq!(text(&offer), "CHAP_A=5,7,6 ");
     let challenge = response(SECURITY, None, "CHAP_A=5 CHAP_I=38 CHAP_C=0x0102");
     let proof = sent(login.answer(&challenge));
     assert!(text(&proof).starts_with("CHAP_N=host CHAP_R=0x820f2f37783f376e0f03e85209ecae8d "));

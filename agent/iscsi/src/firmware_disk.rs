@@ -1,0 +1,118 @@
+//! Whether a disk is the unit of a target in the firmware's table.
+
+use std::path::Path;
+
+use landfall_sys::sysfs;
+use landfall_sys::system_path::SystemPath;
+
+use crate::boot_table::BootTable;
+
+/// Whether the disk, or one of the disks that it is made of, is reached over a session of
+/// `iscsi_tcp` to a target in the firmware's table.
+pub fn is_firmware_target(system: &SystemPath, disk: &Path) -> bool {
+    let Some(table) = BootTable::read(&system.join("sys")) else {
+        return false;
+    };
+    let name = disk.canonicalize().ok();
+    let Some(name) = name.as_deref().unwrap_or(disk).file_name() else {
+        return false;
+    };
+    let block = system.join("sys/class/block").join(name);
+    let mut all = vec![block.clone()];
+    // The paths of a multipath set.
+    let parts = sysfs::names(&block.join("slaves")).into_iter();
+    all.extend(parts.map(|part| system.join("sys/class/block").join(part)));
+    all.iter().any(|block| {
+        target_of(system, block)
+            .is_some_and(|target| table.targets.iter().any(|known| known.name == target))
+    })
+}
+
+/// The name of the target whose session of `iscsi_tcp` leads to this disk.
+fn target_of(system: &SystemPath, block: &SystemPath) -> Option<String> {
+    // .../host3/session1/target3:0:0/3:0:0:1/block/sda
+    let device = block.resolved()?;
+    let named = |prefix: &str| {
+        device.ancestors().find_map(|place| {
+            let name = place.name()?;
+            let number: u32 = name.strip_prefix(prefix)?.parse().ok()?;
+            Some(number)
+        })
+    };
+    let (session, host) = (named("session")?, named("host")?);
+    let driver = sysfs::text(&system.join(format!("sys/class/scsi_host/host{host}/proc_name")));
+    let target = system.join(format!(
+        "sys/class/iscsi_session/session{session}/targetname"
+    ));
+    (driver.as_deref() == Some("iscsi_tcp"))
+        .then(|| sysfs::text(&target))
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_disk_is_traced_to_its_target() {
+        let root = tempfile::tempdir().unwrap();
+        let sys = root.path().join("sys");
+        for (path, content) in [
+            (
+                "class/iscsi_session/session1/targetname",
+                "iqn.2003-01.org.example:x",
+            ),
+            (
+                "class/iscsi_session/session2/targetname",
+                "iqn.2003-01.org.example:other",
+            ),
+            ("class/scsi_host/host3/proc_name", "iscsi_tcp"),
+            ("class/scsi_host/host4/proc_name", "iscsi_tcp"),
+            ("class/scsi_host/host5/proc_name", "qla4xxx"),
+            (
+                "firmware/ibft/initiator/initiator-name",
+                "iqn.2010-04.org.example:host",
+            ),
+            (
+                "firmware/ibft/target0/target-name",
+                "iqn.2003-01.org.example:x",
+            ),
+            ("firmware/ibft/target0/ip-addr", "192.0.2.1"),
+        ] {
+            let path = sys.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let class = sys.join("class/block");
+        fs::create_dir_all(&class).unwrap();
+        for (name, device) in [
+            (
+                "sda",
+                "devices/platform/host3/session1/target3:0:0/3:0:0:1/block/sda",
+            ),
+            (
+                "sdb",
+                "devices/platform/host4/session2/target4:0:0/4:0:0:1/block/sdb",
+            ),
+            (
+                "sdc",
+                "devices/pci/host5/session1/target5:0:0/5:0:0:1/block/sdc",
+            ),
+            ("vda", "devices/pci/virtio0/block/vda"),
+            ("dm-0", "devices/virtual/block/dm-0"),
+        ] {
+            fs::create_dir_all(sys.join(device)).unwrap();
+            symlink(format!("../../{device}"), class.join(name)).unwrap();
+        }
+        fs::create_dir_all(sys.join("devices/virtual/block/dm-0/slaves/sda")).unwrap();
+        let system = SystemPath::captured(root.path()).unwrap();
+        let found = |name: &str| is_firmware_target(&system, &Path::new("/no").join(name));
+        assert!(found("sda") && found("dm-0"));
+        assert!(!found("sdb") && !found("sdc") && !found("vda"));
+        fs::remove_dir_all(sys.join("firmware")).unwrap();
+        assert!(!found("sda"));
+    }
+}
