@@ -8,6 +8,7 @@ mod form;
 mod hardware;
 mod home;
 mod inspection;
+mod iscsi_boot;
 mod lookup;
 mod mdns_settings;
 mod network;
@@ -95,6 +96,7 @@ async fn boot(
     boot.set_clock().await?;
     wait_for_hardware(&boot.settings.params).await;
     boot.connect_storage_networks().await;
+    boot.log_in_to_boot_targets().await;
     if let Some(order) = boot.unattended_order() {
         return boot.install_unattended(&order).await;
     }

@@ -7,6 +7,7 @@ pub mod install;
 mod install_report;
 mod installed_names;
 pub mod inventory;
+pub mod iscsi;
 mod machine_http;
 mod orderly_end;
 pub mod plan_network;
@@ -31,6 +32,8 @@ pub enum Tool {
     PlanNetwork(plan_network::Arguments),
     /// Print this machine's hardware inventory, as Ironic receives it
     Inventory(inventory::Arguments),
+    /// Print the iSCSI targets in the firmware's table (iBFT)
+    Iscsi(iscsi::Arguments),
     /// Print the disk that root device hints choose from a list
     RootDevice(root_device::Arguments),
     /// Print the disks of a storage network that the firmware names
@@ -57,6 +60,7 @@ pub fn run(tool: Tool, progress_json: bool, debug: bool) -> ExitCode {
         Tool::ShowParams(arguments) => show_params::run(&arguments),
         Tool::PlanNetwork(arguments) => plan_network::run(&arguments),
         Tool::Inventory(arguments) => inventory::run(&arguments),
+        Tool::Iscsi(arguments) => iscsi::run(&arguments),
         Tool::RootDevice(arguments) => root_device::run(&arguments),
         Tool::SanBoot(arguments) => san_boot::run(&arguments),
         Tool::Discover(arguments) => discover::run(arguments),

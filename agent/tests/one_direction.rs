@@ -35,6 +35,7 @@ const CRATES: &[&str] = &[
     "network",
     "network-form",
     "san-boot",
+    "iscsi",
     "discovery",
     "inventory",
     "ironic",

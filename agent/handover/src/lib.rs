@@ -23,6 +23,7 @@ pub mod grub_words;
 pub mod ignition_file;
 pub mod injected_file;
 pub mod install_coreos;
+pub mod iscsi_root;
 pub mod kernel_args;
 pub mod kexec;
 pub mod multipath;

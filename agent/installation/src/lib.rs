@@ -32,7 +32,8 @@ use landfall_disk::image::proven_image::{ProvenImage, WrittenImage};
 use landfall_disk::image::write_image::{ImageSource, WriteOptions, check_image, write_image_with};
 use landfall_disk::software_raid::system_partitions;
 use landfall_handover::install_coreos::{self, CoreosChanges};
-use landfall_handover::{array_root, efi_entry, multipath, nvme_boot_root};
+use landfall_handover::{array_root, efi_entry, iscsi_root, multipath, nvme_boot_root};
+use landfall_iscsi::firmware_disk;
 use landfall_report::failure::Result;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
@@ -161,6 +162,7 @@ impl Installation {
         let several_paths = target.has_several_paths();
         let array = system_partitions::array_uuid(target.path());
         let nvme_boot = is_of_nvme_boot(target.path());
+        let on_iscsi = firmware_disk::is_firmware_target(&SystemPath::live(), target.path());
         let mut proven = write_image_with(&self.image, &self.write_options(), target, client)?;
         let mut changes = self.changes.clone();
         if several_paths && self.is_for_coreos(&proven) {
@@ -168,6 +170,9 @@ impl Installation {
         }
         if nvme_boot && self.is_for_coreos(&proven) {
             changes = nvme_boot_root::for_nvme_boot(&changes);
+        }
+        if on_iscsi && self.is_for_coreos(&proven) {
+            changes = iscsi_root::for_firmware_target(&changes);
         }
         if let Some(array) = array.filter(|_| self.is_for_coreos(&proven)) {
             changes = array_root::for_array(&changes, array);
