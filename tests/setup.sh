@@ -72,6 +72,8 @@ needs 4 chromium fonts-dejavu-core
 needs 4 rpm
 # The rescue layer, and the user who logs in to it.
 needs 4 dropbear-bin openssh-client
+# The iSCSI target that a host boots from.
+needs 4 tgt
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)" = installed ]; }
 candidate() { apt-cache policy "$1" | awk '$1 == "Candidate:" { print $2 }'; }

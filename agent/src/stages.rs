@@ -96,7 +96,6 @@ async fn boot(
     boot.set_clock().await?;
     wait_for_hardware(&boot.settings.params).await;
     boot.connect_storage_networks().await;
-    boot.log_in_to_boot_targets().await;
     if let Some(order) = boot.unattended_order() {
         return boot.install_unattended(&order).await;
     }

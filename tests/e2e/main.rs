@@ -22,6 +22,7 @@ mod image_kargs;
 mod image_service;
 mod image_service_unit;
 mod images;
+mod iscsi_boot;
 mod live_disks;
 mod live_system;
 mod lldp_vlans;

@@ -220,6 +220,7 @@ impl<S: Subscriber> Layer<S> for Lines {
 /// Modules whose stage is not the name of their crate: several crates are one stage
 /// for the operator, or a crate has several stages. The first match applies.
 const STAGES: &[(&str, &str)] = &[
+    ("agent::stages::iscsi_boot", "iscsi"),
     ("agent::stages", "agent"),
     ("parser_child", "agent"),
     ("download", "disk"),

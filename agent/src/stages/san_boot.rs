@@ -50,6 +50,7 @@ impl Boot {
             return;
         }
         self.connect_nvme().await;
+        self.log_in_to_boot_targets().await;
     }
 
     async fn connect_nvme(&self) {

@@ -13,6 +13,7 @@ mod hardware;
 mod host_manifests;
 mod image_service;
 mod installation;
+mod iscsi;
 mod kernel_command_line;
 mod media;
 mod modules;
@@ -33,6 +34,7 @@ pub use hardware::{ata_identify, lldp, nvme_boot_table, root_device_hint, smbios
 pub use host_manifests::{bare_metal_hosts, openshift_install_config};
 pub use image_service::{base_image, http_range};
 pub use installation::{install_config, stream_metadata};
+pub use iscsi::{ibft, iscsi_login};
 pub use kernel_command_line::kernel_command_line;
 pub use media::{iso_areas, medium};
 pub use modules::{

@@ -1,0 +1,158 @@
+//! Hosts whose firmware boots from iSCSI: its table (iBFT) names a target, and the machine
+//! has no disk of its own.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use landfall_tests::ibft::{self, IbftNic, IbftTarget};
+use landfall_tests::installation::{BOOT, deploy_and_boot};
+use landfall_tests::iscsi_target::{IscsiTarget, LUN, PORT, SECOND_PORT, TARGET};
+use landfall_tests::journal::Source;
+use landfall_tests::lab::{GUEST_V4, HOST_V4, Lab};
+use landfall_tests::site::{Network, Plan, Site};
+use landfall_tests::vm::{Extra, Firmware};
+
+use crate::host_test;
+
+const INITIATOR: &str = "iqn.2010-04.org.example:host";
+const CHAP: (&str, &str) = ("host", "plantedsecret1");
+
+/// The host gets its address from the firmware's table as well.
+fn plan() -> Plan {
+    Plan {
+        network: Network::Given("ip=ibft"),
+        ..Plan::default()
+    }
+}
+
+/// The same machine without its disk, and with a table that names the target by these ports.
+fn diskless(lab: &Lab, site: &Site, ports: &[u16], chap: Option<(&str, &str)>) -> Result<Site> {
+    let nic = IbftNic {
+        address: GUEST_V4.into(),
+        prefix: 24,
+        gateway: HOST_V4.into(),
+        mac: [0x52, 0x54, 0, 0xc0, 0xff, 1],
+    };
+    let target = |port: &u16| IbftTarget {
+        name: TARGET,
+        portal: (HOST_V4, *port).into(),
+        lun: LUN,
+        chap,
+    };
+    let targets: Vec<_> = ports.iter().map(target).collect();
+    let path = lab.path("ibft");
+    std::fs::write(&path, ibft::table(INITIATOR, &nic, &targets))?;
+    let mut host = site.clone();
+    host.machine.disks.clear();
+    let table = format!("sig=iBFT,rev=1,data={}", path.display());
+    let table = Extra::QemuOption("-acpitable", table);
+    host.machine.extras.push(table);
+    Ok(host)
+}
+
+/// The image goes to the target, and the installed system gets the arguments with which its
+/// initramfs finds it again. The second boot is from the same disk on another bus, because the
+/// test image has no iSCSI.
+async fn install_on_target(lab: &Lab, firmware: Firmware) -> Result<()> {
+    let plan = Plan { firmware, ..plan() };
+    let site = plan.site(lab).await?;
+    let _target = IscsiTarget::start(&site.machine.disks[0].path, Some(CHAP)).await?;
+    let services = site.serve(lab).await?;
+    let guest = diskless(lab, &site, &[PORT], Some(CHAP))?
+        .power_on(lab)
+        .await?;
+    deploy_and_boot(lab, &plan, &site, &services, guest).await?;
+    lab.journal.said(&[
+        "iscsi: /dev/sda is ",
+        &format!("LUN {LUN} of {TARGET} at {HOST_V4}:{PORT} over "),
+    ])?;
+    installed_with(lab, "rd.iscsi.firmware=1 ip=ibft")?;
+    let start = lab.journal.start();
+    let leak = lab.journal.find(start, |event| event.text.contains(CHAP.1));
+    ensure!(leak.is_none(), "the secret is in {leak:?}");
+    Ok(())
+}
+
+fn installed_with(lab: &Lab, arguments: &str) -> Result<()> {
+    let start = lab.journal.start();
+    lab.journal
+        .line(Source::Console, start, &["TEST-ROOT: cmdline: ", arguments])?;
+    Ok(())
+}
+
+#[test]
+fn installs_on_an_iscsi_target_bios() {
+    host_test("installs_on_an_iscsi_target_bios", async |lab| {
+        install_on_target(lab, Firmware::Bios).await
+    });
+}
+
+#[test]
+fn installs_on_an_iscsi_target_uefi() {
+    host_test("installs_on_an_iscsi_target_uefi", async |lab| {
+        install_on_target(lab, Firmware::Uefi).await
+    });
+}
+
+/// The table names the disk by two portals. Both get a session, and they count as one disk.
+#[test]
+fn two_iscsi_targets_are_paths_to_one_disk() {
+    host_test("two_iscsi_targets_are_paths_to_one_disk", async |lab| {
+        let plan = plan();
+        let site = plan.site(lab).await?;
+        let _target = IscsiTarget::start(&site.machine.disks[0].path, None).await?;
+        let services = site.serve(lab).await?;
+        let guest = diskless(lab, &site, &[PORT, SECOND_PORT], None)?
+            .power_on(lab)
+            .await?;
+        deploy_and_boot(lab, &plan, &site, &services, guest).await?;
+        lab.journal
+            .said(&["/dev/sda", "/dev/sdb", " are paths of one disk "])?;
+        installed_with(lab, "rd.multipath=default")?;
+        installed_with(lab, "rd.iscsi.firmware=1 ip=ibft")
+    });
+}
+
+/// The target crashes while the image is written. The agent logs in again, and the system on
+/// the disk is complete.
+#[test]
+fn a_lost_iscsi_connection_comes_back() {
+    host_test("a_lost_iscsi_connection_comes_back", async |lab| {
+        let plan = plan();
+        let mut site = plan.site(lab).await?;
+        // The download is slow, so that the session is in use when it breaks.
+        site.files[0].behaviour.bytes_per_second = Some(2 << 20);
+        let mut target = IscsiTarget::start(&site.machine.disks[0].path, None).await?;
+        let services = site.serve(lab).await?;
+        let guest = diskless(lab, &site, &[PORT], None)?.power_on(lab).await?;
+        guest.console("disk: writing the image: ", BOOT).await?;
+        target.crash_for(Duration::from_secs(5)).await?;
+        deploy_and_boot(lab, &plan, &site, &services, guest).await?;
+        lab.journal
+            .said(&["iscsi: warning: the connection to ", " is lost: "])?;
+        lab.journal
+            .said(&["iscsi: the session to ", " is there again after "])?;
+        Ok(())
+    });
+}
+
+/// A wrong secret is named as such, with what to do, and the boot goes on.
+#[test]
+fn a_target_that_rejects_the_secret_is_named() {
+    host_test("a_target_that_rejects_the_secret_is_named", async |lab| {
+        let site = plan().site(lab).await?;
+        let _target = IscsiTarget::start(&site.machine.disks[0].path, Some(CHAP)).await?;
+        let _services = site.serve(lab).await?;
+        let host = diskless(lab, &site, &[PORT], Some((CHAP.0, "plantedsecret2")))?;
+        let guest = host.power_on(lab).await?;
+        let line = "authentication failed (status 0x0201) -- compare the CHAP name and secret";
+        guest.console(line, BOOT).await?;
+        guest.console("inspecting the hardware", BOOT).await?;
+        let start = lab.journal.start();
+        let leak = lab
+            .journal
+            .find(start, |event| event.text.contains("plantedsecret"));
+        ensure!(leak.is_none(), "a secret is in {leak:?}");
+        Ok(())
+    });
+}

@@ -1,0 +1,113 @@
+//! An iSCSI target in user space (tgtd), with one disk on the host's address.
+
+use std::path::{Path, PathBuf};
+use std::process::{self, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::process::{Child, Command};
+
+use crate::lab::HOST_V4;
+use crate::program;
+
+/// The name of the target.
+pub const TARGET: &str = "iqn.2003-01.org.example:disk";
+/// LUN 0 of tgtd is a controller.
+pub const LUN: u8 = 1;
+pub const PORT: u16 = 3260;
+/// The target is there as well.
+pub const SECOND_PORT: u16 = 3261;
+
+/// A running tgtd, which ends with this value.
+pub struct IscsiTarget {
+    process: Child,
+    control: String,
+    disk: PathBuf,
+    chap: Option<(String, String)>,
+}
+
+impl Drop for IscsiTarget {
+    fn drop(&mut self) {
+        for suffix in ["", ".lock"] {
+            let _ = std::fs::remove_file(format!("/var/run/tgtd/socket.{}{suffix}", self.control));
+        }
+    }
+}
+
+impl IscsiTarget {
+    /// Offers the raw file `disk`, to those who prove themselves by `chap` if it is given.
+    pub async fn start(disk: &Path, chap: Option<(&str, &str)>) -> Result<Self> {
+        /// A network namespace does not separate the control sockets, which are files.
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = process::id() * 16 + STARTED.fetch_add(1, Ordering::Relaxed);
+        let control = (number % 0x8000).to_string();
+        let target = Self {
+            process: daemon(&control)?,
+            control,
+            disk: disk.to_owned(),
+            chap: chap.map(|(name, secret)| (name.to_owned(), secret.to_owned())),
+        };
+        target.set_up().await?;
+        Ok(target)
+    }
+
+    /// Ends the program in the middle of its work, and starts it again after `pause`.
+    pub async fn crash_for(&mut self, pause: Duration) -> Result<()> {
+        self.process.kill().await?;
+        tokio::time::sleep(pause).await;
+        self.process = daemon(&self.control)?;
+        self.set_up().await
+    }
+
+    async fn set_up(&self) -> Result<()> {
+        const WAIT: Duration = Duration::from_millis(50);
+        let mut looks = 0;
+        while !self.order("--op show --mode target").await? {
+            looks += 1;
+            ensure!(looks < 200, "tgtd does not answer");
+            tokio::time::sleep(WAIT).await;
+        }
+        let disk = self.disk.display();
+        let mut orders = vec![
+            format!("--op new --mode target --tid 1 --targetname {TARGET}"),
+            format!("--op new --mode logicalunit --tid 1 --lun {LUN} --backing-store {disk}"),
+            "--op bind --mode target --tid 1 --initiator-address ALL".to_owned(),
+        ];
+        if let Some((name, secret)) = &self.chap {
+            orders.push(format!(
+                "--op new --mode account --user {name} --password {secret}"
+            ));
+            orders.push(format!("--op bind --mode account --tid 1 --user {name}"));
+        }
+        for order in orders {
+            ensure!(self.order(&order).await?, "tgtadm {order}");
+        }
+        Ok(())
+    }
+
+    async fn order(&self, order: &str) -> Result<bool> {
+        let status = Command::new("tgtadm")
+            .args(["--control-port", &self.control, "--lld", "iscsi"])
+            .args(order.split(' '))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        Ok(status
+            .await
+            .context("starting tgtadm (package tgt)")?
+            .success())
+    }
+}
+
+fn daemon(control: &str) -> Result<Child> {
+    program::bound_to_this_thread("tgtd")
+        .args(["--foreground", "--control-port", control, "--iscsi"])
+        .arg(format!(
+            "portal={HOST_V4}:{PORT},portal={HOST_V4}:{SECOND_PORT}"
+        ))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("starting tgtd (package tgt)")
+}
