@@ -1,5 +1,7 @@
 //! The login against tgt, a target in user space.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::fs::{self, File};
 use std::io;
 use std::net::TcpListener;

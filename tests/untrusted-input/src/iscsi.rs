@@ -27,7 +27,9 @@ pub fn ibft(data: &[u8]) {
             });
             records.len() - 1
         });
-        records[at].files.insert(file.to_owned(), content.to_owned());
+        records[at]
+            .files
+            .insert(file.to_owned(), content.to_owned());
     }
     let of = |prefix: &str| -> Vec<FirmwareRecord> {
         let records = records.iter();
@@ -75,7 +77,10 @@ pub fn iscsi_login(data: &[u8]) {
                 assert!(request.encode().len() <= HEADER + MOST_DATA);
             }
             Ok(Next::Done(session)) => {
-                assert!(!must_prove, "nobody can know the answer to a random challenge");
+                assert!(
+                    !must_prove,
+                    "nobody can know the answer to a random challenge"
+                );
                 assert!(session.agreed.longest_first_burst <= session.agreed.longest_burst);
                 return;
             }
