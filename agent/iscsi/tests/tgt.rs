@@ -31,7 +31,9 @@ impl Drop for Tgt {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        let _ = fs::remove_file(format!("/var/run/tgtd/socket.{}", self.control));
+        for suffix in ["", ".lock"] {
+            let _ = fs::remove_file(format!("/var/run/tgtd/socket.{}{suffix}", self.control));
+        }
     }
 }
 
