@@ -27,7 +27,7 @@ const END: &str = "<!-- end: generated -->\n";
 
 /// The parts of the programs, in the order in which a boot passes them: heading,
 /// directory of the source.
-const PARTS: [(&str, &str); 30] = [
+const PARTS: [(&str, &str); 31] = [
     ("Start of the ramdisk", "agent/init"),
     ("Kernel arguments and options", "agent/boot-params"),
     ("config.ign", "agent/ignition-config"),
@@ -39,7 +39,8 @@ const PARTS: [(&str, &str); 30] = [
     ("Console", "agent/report"),
     ("Network plan", "agent/network-plan"),
     ("Network", "agent/network"),
-    ("Storage network", "agent/san-boot"),
+    ("Storage network: NVMe/TCP", "agent/san-boot"),
+    ("Storage network: iSCSI", "agent/iscsi"),
     ("Live system", "agent/live-system"),
     ("Search for the provisioning service", "agent/discovery"),
     ("HTTP and TLS", "agent/http-client"),
@@ -100,6 +101,20 @@ fn classes() -> Result<String> {
 /// What a person wrote into the last column of the page, by the sentence above the
 /// table and the message's cell.
 type Written<'a> = BTreeMap<(&'a str, &'a str), &'a str>;
+
+/// The meaning of this message. A message that moved to another file, or whose file
+/// has a new first sentence, keeps its meaning if the page has one meaning for its text.
+fn meaning_of<'a>(written: &Written<'a>, purpose: &str, cell: &str) -> Option<&'a str> {
+    if let Some(meaning) = written.get(&(purpose, cell)) {
+        return Some(meaning);
+    }
+    let same_text = written.iter().filter(|((_, other), _)| *other == cell);
+    let meanings: BTreeSet<&str> = same_text.map(|(_, meaning)| *meaning).collect();
+    match meanings.len() {
+        1 => meanings.first().copied(),
+        _ => None,
+    }
+}
 
 /// Stands before a remedy, which comes from the source.
 const REMEDY: &str = "->";
@@ -229,7 +244,7 @@ fn generated(page: &str) -> Result<String> {
             for message in messages {
                 let cell = message_cell(&message);
                 let meaning = match message.meaning.as_str() {
-                    "" => written.get(&(purpose.as_str(), cell.as_str())).copied(),
+                    "" => meaning_of(&written, &purpose, &cell),
                     _ => None,
                 };
                 let _ = writeln!(page, "{}", row(&message, meaning.unwrap_or_default()));
@@ -418,6 +433,21 @@ mod tests {
             of(&[("A", "one"), ("B", "other")]),
         ];
         assert_eq!(shared(&all), of(&[("A", "one")]));
+    }
+
+    #[test]
+    fn a_message_that_moves_keeps_its_meaning() {
+        let page = "Asks:\n\n| `lost` | error | The cable. |\n| `gone` | error | Here. |\n\n\
+                    Sends:\n\n| `gone` | error | There. |\n";
+        let written = written(page);
+        for (purpose, cell, meaning) in [
+            ("Asks", "`gone`", Some("Here.")),
+            ("Listens", "`lost`", Some("The cable.")),
+            ("Listens", "`gone`", None),
+            ("Listens", "`late`", None),
+        ] {
+            assert_eq!(meaning_of(&written, purpose, cell), meaning, "{cell}");
+        }
     }
 
     #[test]
