@@ -61,5 +61,7 @@ ENTRY
   [ -n "$system" ] ||
     grub-mkimage -d /usr/lib/grub/i386-pc -O i386-pc -p '(,gpt3)/grub2' -o "$work/core.img" biosdisk $grub_core
   platform=${grub_platforms#i386-pc }
-  grub-mkimage -d "$system/usr/lib/grub/$platform" -O "$platform" -p /EFI/redhat -o "$work/grub.efi" $grub_core
+  # CoreOS' GRUB has mdraid1x, too: its disk may be a software RAID.
+  grub-mkimage -d "$system/usr/lib/grub/$platform" -O "$platform" -p /EFI/redhat -o "$work/grub.efi" \
+    $grub_core mdraid1x
 }

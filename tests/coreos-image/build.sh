@@ -7,7 +7,8 @@
 # of the programs and of GRUB below DIR (tests/aarch64/build.sh fills it). It boots under UEFI.
 #
 # With NetworkManager's packages the first boot's network is made by it and by
-# udev (network-manager), else by a small script (network-small).
+# udev (network-manager), else by a small script (network-small). Such an image
+# also has mdadm, and starts from a software RAID.
 #
 # The result is DIR/coreos.raw and its .gz, .xz and .zst forms, with SHA256SUMS.
 # Everything comes out of Debian packages; the disk boots under BIOS and UEFI
@@ -47,7 +48,7 @@ image_key() {
   digests "$here/../guest.sh" "$here"/* "$kernel_deb" "$ignition_deb"
   if [ -n "$network_manager_debs" ]; then
     digests "$network_manager_debs"/*.deb
-    versions udev libglib2.0-0* libgnutls30* libcurl3*-gnutls
+    versions udev mdadm libglib2.0-0* libgnutls30* libcurl3*-gnutls
   fi
   # The names of files, which have the versions in them.
   if [ -n "$system" ]; then sed 's/_/ /' "$system/packages"; fi

@@ -4,7 +4,7 @@
 # Drivers for the disks and NICs a test guest can have, and the file systems.
 # Dependencies are resolved by depmod and modprobe from the package's tree.
 image_modules='virtio_pci virtio_blk virtio_scsi virtio_net sd_mod nvme ext4 vfat isofs
-  nls_ascii nls_utf8 nls_iso8859-1 failover net_failover 8021q bonding'
+  nls_ascii nls_utf8 nls_iso8859-1 failover net_failover 8021q bonding raid1'
 
 # Programs of the build machine which Ignition calls, or which must be better
 # than busybox's (blkid: partition labels; mount: options by name).

@@ -1,9 +1,9 @@
-# Debian's NetworkManager and udev in the image's initramfs, as dracut's module
-# puts them there (modules.d/35network-manager): without D-Bus.  Sourced by
+# Debian's NetworkManager, udev and mdadm in the image's initramfs, as dracut's modules
+# put them there (modules.d/35network-manager, 90mdraid): without D-Bus.  Sourced by
 # build.sh.
 
 # The rules that name network devices and link disks, and drivers by modalias.
-udev_rules='50-udev-default 60-block 60-persistent-storage 75-net-description 80-drivers 80-net-setup-link'
+udev_rules='50-udev-default 60-block 60-persistent-storage 63-md-raid-arrays 75-net-description 80-drivers 80-net-setup-link'
 
 add_network_manager() {
   local root=$1 debs=$work/network-manager deb rule program
@@ -34,6 +34,9 @@ add_network_manager() {
     install "/usr/lib/udev/$program" "$root/usr/lib/udev/"
     copy_libraries "/usr/lib/udev/$program" "$root"
   done
+  # Debian 12 has it in /sbin, where its rules call it in any version.
+  install /sbin/mdadm "$root/sbin/mdadm"
+  copy_libraries /sbin/mdadm "$root"
   install -m 644 /usr/lib/systemd/network/99-default.link "$root/usr/lib/systemd/network/"
   # The kernel asks for rtnl-link-bond and rtnl-link-vlan here.  The option is
   # systemd's (modprobe.d/systemd.conf): without it the driver makes a bond0 of

@@ -1,4 +1,4 @@
-//! Tests the creation of software RAID with the kernel's md.
+//! Tests software RAID with the kernel's md: its creation, and a system on it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -6,10 +6,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use landfall_tests::conductor::script::Method;
-use landfall_tests::installation::BOOT;
+use axum::body::Bytes;
+use landfall_tests::conductor::script::{Finish, Method};
+use landfall_tests::ignition::{INSTALLED_SYSTEM_AGAIN, INSTALLED_SYSTEM_OK};
+use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF};
+use landfall_tests::journal::Source;
+use landfall_tests::lab::Lab;
 use landfall_tests::old_disk::OldDisk;
-use landfall_tests::site::Plan;
+use landfall_tests::site::{Plan, Site};
 use landfall_tests::vm::{Boot, Bus, Disk, Firmware};
 use landfall_tests::{artifacts, media};
 use serde_json::json;
@@ -29,54 +33,100 @@ fn has_member(disk: &Path, start: u64, name: &str) -> Result<bool> {
     Ok(magic && superblock[32..].starts_with(name.as_bytes()))
 }
 
+/// The step `create_configuration` on a host with two disks: volume `root` of RAID 1, and
+/// `data` of RAID 0. Afterwards the host is off. A BIOS cannot start an image on software
+/// RAID.
+async fn create_volumes(lab: &Lab) -> Result<Site> {
+    let plan = Plan {
+        disk_mib: 2048,
+        firmware: Firmware::Uefi,
+        finish: Finish::PowerOff,
+        ..Plan::default()
+    };
+    let mut site = plan.site(lab).await?;
+    site.script.target_raid_config = Some(json!({"logical_disks": [
+        {"size_gb": 1, "raid_level": "1", "controller": "software",
+         "volume_name": "root", "is_root_volume": true},
+        {"size_gb": "MAX", "raid_level": "0", "controller": "software",
+         "volume_name": "data"},
+    ]}));
+    let second = lab.path("second.raw");
+    OldDisk::Blank.make(&second, 2048).await?;
+    site.machine.disks.push(Disk {
+        path: second,
+        bus: Bus::VirtioBlk,
+        unplugged: false,
+        fault: None,
+    });
+    // The drivers of servers include those of software RAID.
+    site.machine.boot = Boot::Direct {
+        kernel: artifacts::generic_kernel()?,
+        ramdisk: media::server_ramdisk(lab).await?,
+        arguments: plan.kernel_arguments(),
+    };
+    site.machine.memory_mib = 1024;
+    let mut step = site.clone();
+    step.script.method = Method::Clean {
+        step: "create_configuration",
+    };
+    let services = step.serve(lab).await?;
+    let guest = step.power_on(lab).await?;
+    services.conductor.deployed(BOOT + STEP).await?;
+    guest.powered_off(STEP).await?;
+    services.stop().await;
+    Ok(site)
+}
+
 /// Two volumes on two disks. The kernel runs both.
 #[test]
 fn software_raid_is_created() {
     host_test("software_raid_is_created", async |lab| {
-        let plan = Plan {
-            disk_mib: 2048,
-            ..Plan::default()
-        };
-        let mut site = plan.site(lab).await?;
-        site.script.method = Method::Clean {
-            step: "create_configuration",
-        };
-        // A BIOS cannot start an image on software RAID.
-        site.machine.firmware = Firmware::Uefi;
-        site.script.uefi = true;
-        site.script.target_raid_config = Some(json!({"logical_disks": [
-            {"size_gb": 1, "raid_level": "1", "controller": "software",
-             "volume_name": "root", "is_root_volume": true},
-            {"size_gb": "MAX", "raid_level": "0", "controller": "software",
-             "volume_name": "data"},
-        ]}));
-        let second = lab.path("second.raw");
-        OldDisk::Blank.make(&second, 2048).await?;
-        site.machine.disks.push(Disk {
-            path: second.clone(),
-            bus: Bus::VirtioBlk,
-            unplugged: false,
-            fault: None,
-        });
-        // The drivers of servers include those of software RAID.
-        site.machine.boot = Boot::Direct {
-            kernel: artifacts::generic_kernel()?,
-            ramdisk: media::server_ramdisk(lab).await?,
-            arguments: plan.kernel_arguments(),
-        };
-        site.machine.memory_mib = 1024;
-        let services = site.serve(lab).await?;
-        let guest = site.power_on(lab).await?;
-        services.conductor.deployed(BOOT + STEP).await?;
-        guest.powered_off(STEP).await?;
+        let site = create_volumes(lab).await?;
         lab.journal.said(&["volume root of RAID 1"])?;
         lab.journal.said(&["volume data of RAID 0"])?;
-        for disk in [&site.machine.disks[0].path, &second] {
+        for Disk { path: disk, .. } in &site.machine.disks {
             let found = (
                 has_member(disk, 551, "root")?,
                 has_member(disk, 551 + 1024, "data")?,
             );
             ensure!(found == (true, true), "{}: {found:?}", disk.display());
+        }
+        Ok(())
+    });
+}
+
+/// CoreOS is installed on the volume. It starts with both disks, and then with each disk
+/// alone: from that disk's copy of the EFI system partition, and by mdadm.
+#[test]
+fn coreos_starts_from_either_disk_of_a_volume() {
+    host_test("coreos_starts_from_either_disk_of_a_volume", async |lab| {
+        let mut site = create_volumes(lab).await?;
+        let (image, hash) = artifacts::network_manager_image()?;
+        site.files[0].content = Bytes::from(std::fs::read(image)?);
+        site.script.image.hash = hash;
+        let services = site.serve(lab).await?;
+        let guest = site.power_on(lab).await?;
+        services.conductor.deployed(BOOT + DEPLOYMENT).await?;
+        guest.powered_off(POWER_OFF).await?;
+        let disks = site.machine.disks.clone();
+        for (disks, end) in [
+            (&disks[..], INSTALLED_SYSTEM_OK),
+            (&disks[..1], INSTALLED_SYSTEM_AGAIN),
+            (&disks[1..], INSTALLED_SYSTEM_AGAIN),
+        ] {
+            let on = lab.journal.mark();
+            site.machine.disks = disks.to_vec();
+            site.machine.boot = Boot::Disk;
+            let guest = site.power_on(lab).await?;
+            guest.console_after(on, end, FIRST_BOOT).await?;
+            guest.powered_off(POWER_OFF).await?;
+            let shown = |texts: &[&str]| lab.journal.line(Source::Console, on, texts);
+            shown(&["TEST-ROOT: cmdline: ", "rd.md.uuid="])?;
+            shown(&[
+                "TEST-INITRD: disks: ",
+                "boot=../../md127p3 root=../../md127p4",
+            ])?;
+            shown(&[end, &site.proof.line()])?;
         }
         Ok(())
     });

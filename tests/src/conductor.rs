@@ -106,7 +106,7 @@ impl Shared {
 pub struct Conductor {
     shared: Arc<Shared>,
     state: watch::Receiver<ProvisionState>,
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl Conductor {
@@ -157,8 +157,13 @@ impl Conductor {
         Ok(Self {
             shared,
             state: receiver,
-            _tasks: tasks,
+            tasks,
         })
+    }
+
+    /// Ends the conductor. Its addresses are free afterwards.
+    pub async fn stop(mut self) {
+        self.tasks.shutdown().await;
     }
 
     /// Waits for the end of the deployment.

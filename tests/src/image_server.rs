@@ -159,7 +159,7 @@ impl Shared {
 /// A server that runs until it is dropped.
 pub struct ImageServer {
     shared: Arc<Shared>,
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 #[must_use]
@@ -200,10 +200,7 @@ impl ImageServer {
                 .with_context(|| format!("listening on {address}"))?;
             tasks.spawn(listen(shared.clone(), address, listener));
         }
-        Ok(Self {
-            shared,
-            _tasks: tasks,
-        })
+        Ok(Self { shared, tasks })
     }
 
     /// Serves over TLS on the lab's IPv4 address. A transfer that dies does not
@@ -249,10 +246,12 @@ impl ImageServer {
             // notices.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Self {
-            shared,
-            _tasks: tasks,
-        })
+        Ok(Self { shared, tasks })
+    }
+
+    /// Ends the server. Its addresses are free afterwards.
+    pub async fn stop(mut self) {
+        self.tasks.shutdown().await;
     }
 
     /// All requests so far for the file `name`.

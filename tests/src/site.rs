@@ -355,6 +355,14 @@ fn method(config_drive: Option<&ConfigDrive>, proof: &Proof) -> Result<Method> {
     })
 }
 
+impl Services {
+    /// Ends all services, so that the site can serve with another script.
+    pub async fn stop(self) {
+        self.conductor.stop().await;
+        self.images.stop().await;
+    }
+}
+
 impl Site {
     /// Starts all services.
     pub async fn serve(&self, lab: &Lab) -> Result<Services> {
