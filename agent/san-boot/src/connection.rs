@@ -8,6 +8,7 @@ use landfall_network::NetworkState;
 use landfall_network::state::{MadeOf, NicState};
 use uuid::Uuid;
 
+use crate::host_id::host_id;
 use crate::nbft::{Hfi, Namespace};
 use crate::tables::FirmwareTable;
 
@@ -22,7 +23,7 @@ pub struct Connection {
     pub address: IpAddr,
     pub port: u16,
     pub host_nqn: String,
-    pub host_id: Option<Uuid>,
+    pub host_id: Uuid,
     pub header_digest: bool,
     pub data_digest: bool,
     /// The firmware could not reach the subsystem, so a failure is nothing new.
@@ -43,7 +44,7 @@ pub fn connections(tables: &[FirmwareTable]) -> (Vec<Connection>, Vec<String>) {
     let (mut found, mut faults) = (Vec::<Connection>::new(), Vec::new());
     for table in tables {
         for namespace in &table.content.namespaces {
-            match of_namespace(table, namespace) {
+            match of_namespace(table, namespace, host_id(&table.content.host, tables)) {
                 Ok(connections) => {
                     // Two namespaces of one subsystem need one connection.
                     for connection in connections {
@@ -76,7 +77,11 @@ pub fn connections(tables: &[FirmwareTable]) -> (Vec<Connection>, Vec<String>) {
     (found, faults)
 }
 
-fn of_namespace(table: &FirmwareTable, namespace: &Namespace) -> Result<Vec<Connection>, String> {
+fn of_namespace(
+    table: &FirmwareTable,
+    namespace: &Namespace,
+    host_id: Uuid,
+) -> Result<Vec<Connection>, String> {
     if namespace.subsystem == DISCOVERY_NQN {
         return Err("it names a discovery controller and no subsystem".to_owned());
     }
@@ -96,7 +101,7 @@ fn of_namespace(table: &FirmwareTable, namespace: &Namespace) -> Result<Vec<Conn
             address: namespace.address,
             port: namespace.port,
             host_nqn: content.host.nqn.clone(),
-            host_id: content.host.id,
+            host_id,
             header_digest: namespace.header_digest,
             data_digest: namespace.data_digest,
             unavailable: namespace.unavailable,
@@ -177,8 +182,8 @@ impl Connection {
             format!("trsvcid={}", self.port),
             format!("nqn={}", self.subsystem),
             format!("hostnqn={}", self.host_nqn),
+            format!("hostid={}", self.host_id),
         ];
-        options.extend(self.host_id.map(|id| format!("hostid={id}")));
         options.extend(way.source.map(|source| format!("host_traddr={source}")));
         options.extend(way.nic.as_ref().map(|name| format!("host_iface={name}")));
         if self.header_digest {

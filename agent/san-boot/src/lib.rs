@@ -7,6 +7,7 @@
 mod attempt;
 mod connect;
 mod connection;
+mod host_id;
 pub mod nbft;
 mod nics;
 mod tables;

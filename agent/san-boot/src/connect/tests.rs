@@ -48,7 +48,7 @@ fn connection(name: &str) -> Connection {
         address: [192, 0, 2, 9].into(),
         port: 4420,
         host_nqn: "nqn.host".to_owned(),
-        host_id: None,
+        host_id: uuid::Uuid::nil(),
         header_digest: false,
         data_digest: false,
         unavailable: false,

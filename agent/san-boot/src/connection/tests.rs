@@ -167,3 +167,13 @@ fn the_options_are_the_kernels() {
         "NVMe subsystem nqn.a at [2001:db8::9]:4420"
     );
 }
+
+/// Linux 6.5 and later reject a host NQN without its host ID.
+#[test]
+fn a_table_without_a_host_id_gives_one() {
+    let mut tables = tables(&[nic(1)], &[namespace(1, "nqn.a", &[1])], &[]);
+    tables[0].content.host.id = None;
+    let options = connections(&tables).0[0].options(&Way::default());
+    let uuid = HOST_NQN.rsplit(':').next().unwrap();
+    assert!(options.ends_with(&format!(",hostid={uuid}")), "{options}");
+}
