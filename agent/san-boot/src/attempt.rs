@@ -1,7 +1,8 @@
 //! One attempt to connect, and what its error means.
 
 use std::fs::OpenOptions;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
 
 use nix::errno::Errno;
 
@@ -12,6 +13,13 @@ pub trait Fabrics: Send + Sync + 'static {
     /// # Errors
     /// The kernel's.
     fn connect(&self, options: &str) -> io::Result<()>;
+
+    /// The options that the kernel knows, as it lists them: `transport=%s,traddr=%s,...`.
+    /// `None` if it lists none.
+    fn known_options(&self) -> Option<String>;
+
+    /// Whether the kernel has a driver to connect with.
+    fn has_driver(&self) -> bool;
 }
 
 /// /dev/nvme-fabrics of this machine.
@@ -20,12 +28,15 @@ pub struct FabricsDevice;
 
 const DEVICE: &str = "/dev/nvme-fabrics";
 
+/// In bytes. The list of Linux 6.12 has less than 600.
+const LONGEST_LIST: u64 = 4096;
+
 impl FabricsDevice {
     /// Loads the driver. False if this kernel or this ramdisk does not have it.
     pub fn load_driver() -> bool {
         // No device announces it, so nothing else loads it. It brings nvme-fabrics.
         landfall_init::modprobe(&"nvme_tcp".into());
-        std::path::Path::new(DEVICE).exists()
+        Self.has_driver()
     }
 }
 
@@ -34,6 +45,18 @@ impl Fabrics for FabricsDevice {
         let mut device = OpenOptions::new().read(true).write(true).open(DEVICE)?;
         // The kernel takes the options of one write as a whole.
         device.write_all(options.as_bytes())
+    }
+
+    fn known_options(&self) -> Option<String> {
+        let device = OpenOptions::new().read(true).open(DEVICE).ok()?;
+        let mut list = String::new();
+        // Kernels before Linux 5.17 answer EINVAL (f18ee3d98815).
+        device.take(LONGEST_LIST).read_to_string(&mut list).ok()?;
+        Some(list)
+    }
+
+    fn has_driver(&self) -> bool {
+        Path::new(DEVICE).exists()
     }
 }
 
@@ -55,21 +78,40 @@ pub(crate) struct Refusal {
     pub is_final: bool,
 }
 
-/// Connects once. Kernels before Linux 5.14 do not know the option `host_iface`: they choose
-/// the NIC by the source address and the routes.
+/// Connects once.
+///
+/// Kernels before Linux 5.14 do not know the option `host_iface`: they choose the NIC by the
+/// source address and the routes. A kernel says in its list whether it knows the option.
+/// Only if it has no list, EINVAL may mean that it does not: the error has other causes, such
+/// as a storage that closes the connection while it starts.
 pub(crate) fn attempt(fabrics: &impl Fabrics, options: &str) -> Attempt {
-    let mut result = fabrics.connect(options);
-    if errno(&result) == Some(Errno::EINVAL) {
-        let older: Vec<&str> = { options.split(',') }
-            .filter(|option| !option.starts_with("host_iface="))
-            .collect();
-        result = fabrics.connect(&older.join(","));
-    }
+    let result = match fabrics.known_options() {
+        Some(list) if knows_nic(&list) => fabrics.connect(options),
+        Some(_) => fabrics.connect(&without_nic(options)),
+        None => match fabrics.connect(options) {
+            result if errno(&result) == Some(Errno::EINVAL) => {
+                fabrics.connect(&without_nic(options))
+            }
+            result => result,
+        },
+    };
     match (errno(&result), result) {
         (_, Ok(())) => Attempt::Connected,
         (Some(Errno::EALREADY), Err(_)) => Attempt::WasConnected,
-        (errno, Err(error)) => Attempt::Failed(Refusal::of(&error, errno)),
+        (errno, Err(error)) => Attempt::Failed(Refusal::of(&error, errno, !fabrics.has_driver())),
     }
+}
+
+const NIC: &str = "host_iface=";
+
+fn knows_nic(list: &str) -> bool {
+    list.split(',').any(|option| option.starts_with(NIC))
+}
+
+fn without_nic(options: &str) -> String {
+    let options = options.split(',');
+    let others: Vec<&str> = options.filter(|option| !option.starts_with(NIC)).collect();
+    others.join(",")
 }
 
 fn errno(result: &io::Result<()>) -> Option<Errno> {
@@ -78,37 +120,35 @@ fn errno(result: &io::Result<()>) -> Option<Errno> {
 }
 
 impl Refusal {
-    fn of(error: &io::Error, errno: Option<Errno>) -> Self {
-        let (remedy, is_final) = match errno.unwrap_or(Errno::UnknownErrno) {
-            Errno::ECONNREFUSED => (
-                "look whether the subsystem's port is enabled on the storage, and whether its number is right",
-                false,
-            ),
-            Errno::ETIMEDOUT | Errno::EHOSTUNREACH | Errno::ENETUNREACH => (
-                "look at the storage network: cable, VLAN, address and gateway in the firmware's NVMe settings",
-                false,
-            ),
-            Errno::EADDRNOTAVAIL => ("look at the NIC's address", false),
+    fn of(error: &io::Error, errno: Option<Errno>, lacks_driver: bool) -> Self {
+        let remedy = match errno.unwrap_or(Errno::UnknownErrno) {
+            _ if lacks_driver => {
+                "build the ramdisk with a kernel and a module set that have nvme-tcp"
+            }
+            Errno::ECONNREFUSED => {
+                "look whether the subsystem's port is enabled on the storage, and whether its number is right"
+            }
+            Errno::ETIMEDOUT | Errno::EHOSTUNREACH | Errno::ENETUNREACH => {
+                "look at the storage network: cable, VLAN, address and gateway in the firmware's NVMe settings"
+            }
+            // ENODEV: the kernel does not find the NIC by its name.
+            Errno::EADDRNOTAVAIL | Errno::ENODEV => "look at the NIC and its address",
             // What the storage answers to the Connect command is not an errno: the kernel
             // logs it, and returns this one.
-            Errno::EIO | Errno::ECONNRESET => (
-                "look whether the storage has this subsystem NQN and permits this host NQN; the kernel's log has its answer",
-                false,
-            ),
-            Errno::EINVAL => (
-                "the kernel does not accept these options: its log says which one",
-                true,
-            ),
-            Errno::ENOENT | Errno::ENODEV | Errno::ENXIO => (
-                "build the ramdisk with a kernel and a module set that have nvme-tcp",
-                true,
-            ),
-            _ => ("the kernel's log has the reason", false),
+            Errno::EIO | Errno::ECONNRESET => {
+                "look whether the storage has this subsystem NQN and permits this host NQN; the kernel's log has its answer"
+            }
+            // Up to Linux 6.13 also the error for a connection that the storage closes at
+            // once (nvme_tcp_init_connection).
+            Errno::EINVAL => {
+                "look whether the storage is ready; if the kernel does not accept an option, its log says which one"
+            }
+            _ => "the kernel's log has the reason",
         };
         Self {
             cause: error.to_string(),
             remedy,
-            is_final,
+            is_final: lacks_driver,
         }
     }
 }
@@ -119,28 +159,61 @@ mod tests {
 
     use super::*;
 
-    struct Scripted(Mutex<Vec<(String, Option<Errno>)>>);
+    struct Scripted {
+        calls: Mutex<Vec<(String, Option<Errno>)>>,
+        list: Option<&'static str>,
+        has_driver: bool,
+    }
 
     impl Fabrics for Scripted {
         fn connect(&self, options: &str) -> io::Result<()> {
-            let (expected, error) = self.0.lock().unwrap().remove(0);
+            let (expected, error) = self.calls.lock().unwrap().remove(0);
             assert_eq!(options, expected);
             error.map_or(Ok(()), |errno| Err(errno.into()))
         }
+
+        fn known_options(&self) -> Option<String> {
+            self.list.map(str::to_owned)
+        }
+
+        fn has_driver(&self) -> bool {
+            self.has_driver
+        }
     }
 
-    fn outcome(script: &[(&str, Option<Errno>)]) -> Attempt {
+    fn outcome_of(
+        list: Option<&'static str>,
+        has_driver: bool,
+        script: &[(&str, Option<Errno>)],
+    ) -> Attempt {
         let script = script
             .iter()
             .map(|(text, error)| ((*text).to_owned(), *error));
-        let fabrics = Scripted(Mutex::new(script.collect()));
-        let result = attempt(&fabrics, "nqn=a,host_iface=eth0,hdr_digest");
-        assert!(fabrics.0.lock().unwrap().is_empty());
+        let fabrics = Scripted {
+            calls: Mutex::new(script.collect()),
+            list,
+            has_driver,
+        };
+        let result = attempt(&fabrics, ALL);
+        assert!(fabrics.calls.lock().unwrap().is_empty());
         result
+    }
+
+    fn outcome(script: &[(&str, Option<Errno>)]) -> Attempt {
+        outcome_of(Some(LIST), true, script)
+    }
+
+    fn is_final(attempt: Attempt) -> bool {
+        match attempt {
+            Attempt::Failed(refusal) => refusal.is_final,
+            connected => panic!("{connected:?}"),
+        }
     }
 
     const ALL: &str = "nqn=a,host_iface=eth0,hdr_digest";
     const OLDER: &str = "nqn=a,hdr_digest";
+    /// The start of the list of Linux 6.12.
+    const LIST: &str = "instance=-1,cntlid=-1,transport=%s,nqn=%s,host_traddr=%s,host_iface=%s\n";
 
     #[test]
     fn a_connection_that_is_there_is_no_error() {
@@ -151,32 +224,35 @@ mod tests {
 
     #[test]
     fn old_kernels_do_not_know_the_nic() {
-        let known = [(ALL, Some(Errno::EINVAL)), (OLDER, None)];
-        assert_eq!(outcome(&known), Attempt::Connected);
-        let Attempt::Failed(refusal) =
-            outcome(&[(ALL, Some(Errno::EINVAL)), (OLDER, Some(Errno::EINVAL))])
-        else {
-            panic!("connected");
-        };
-        assert!(refusal.is_final);
+        let listed = "instance=-1,cntlid=-1,transport=%s,host_traddr=%s\n";
+        let known = outcome_of(Some(listed), true, &[(OLDER, None)]);
+        assert_eq!(known, Attempt::Connected);
+        // Older ones have no list.
+        let unknown = [(ALL, Some(Errno::EINVAL)), (OLDER, None)];
+        assert_eq!(outcome_of(None, true, &unknown), Attempt::Connected);
+        let neither = [(ALL, Some(Errno::EINVAL)), (OLDER, Some(Errno::EINVAL))];
+        assert!(!is_final(outcome_of(None, true, &neither)));
+    }
+
+    /// A storage that accepts the connection and closes it is EINVAL, too: the NIC stays.
+    #[test]
+    fn a_kernel_that_knows_the_nic_always_gets_it() {
+        assert!(!is_final(outcome(&[(ALL, Some(Errno::EINVAL))])));
     }
 
     #[test]
-    fn what_may_pass_is_tried_again() {
+    fn only_a_missing_driver_ends_the_attempts() {
         for errno in [
             Errno::ECONNREFUSED,
             Errno::ETIMEDOUT,
             Errno::EIO,
             Errno::ENOMEM,
+            Errno::ENODEV,
+            Errno::ENOENT,
         ] {
-            let Attempt::Failed(refusal) = outcome(&[(ALL, Some(errno))]) else {
-                panic!("connected");
-            };
-            assert!(!refusal.is_final, "{errno}");
+            assert!(!is_final(outcome(&[(ALL, Some(errno))])), "{errno}");
         }
-        let Attempt::Failed(missing) = outcome(&[(ALL, Some(Errno::ENOENT))]) else {
-            panic!("connected");
-        };
-        assert!(missing.is_final);
+        let missing = [(ALL, Some(Errno::ENOENT))];
+        assert!(is_final(outcome_of(None, false, &missing)));
     }
 }

@@ -40,6 +40,15 @@ impl Fabrics for Scripted {
             None => Ok(()),
         }
     }
+
+    fn known_options(&self) -> Option<String> {
+        None
+    }
+
+    fn has_driver(&self) -> bool {
+        let failures = self.failures.lock().unwrap();
+        !failures.iter().any(|(_, _, errno)| *errno == Errno::ENOENT)
+    }
 }
 
 fn connection(name: &str) -> Connection {
