@@ -170,7 +170,11 @@ fn describe_ip(ip: &IpPlan, automatic: &str) -> String {
             (RouteKind::Unreachable, _) => "unreachable".to_owned(),
             (RouteKind::Prohibit, _) => "prohibited".to_owned(),
         };
-        words.push(format!("{} {via}", route.destination));
+        let text = format!("{} {via}", route.destination);
+        // The same route in two tables.
+        if !words.contains(&text) {
+            words.push(text);
+        }
     }
     if !ip.dns.is_empty() {
         let servers: Vec<_> = ip.dns.iter().map(IpAddr::to_string).collect();

@@ -8,6 +8,7 @@
 mod firmware;
 mod nvme_boot;
 mod profiles;
+mod storage_gateway;
 mod virtual_interfaces;
 
 use std::net::IpAddr;

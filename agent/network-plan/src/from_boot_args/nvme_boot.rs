@@ -7,8 +7,10 @@
 //!
 //! * NetworkManager's profiles of arguments have a higher priority than those of the
 //!   table. So `ip=dhcp` asks for a lease on every NIC, and only if there is none, the NIC
-//!   gets the address of the table. Here it gets the address of the table at once. An
-//!   argument with the name or the MAC of the NIC takes precedence in both.
+//!   gets the address of the table. Here it gets both: the storage needs the address of the
+//!   table, and the same NIC may lead to the provisioning network, where only a lease or
+//!   router advertisements help. An argument with the name or the MAC of the NIC takes
+//!   precedence in both.
 //! * A host name of the arguments takes precedence over one of the table.
 //! * With a VLAN, the NIC itself stays available for other interfaces of the plan: the
 //!   provisioning network may be untagged on the same NIC.
@@ -19,6 +21,7 @@ use landfall_boot_params::{FirmwareNic, MacAddr, NetArgs};
 
 use super::firmware::merge_family;
 use super::profiles::{Profiles, automatic};
+use super::storage_gateway;
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch, Method, NetworkPlan, Profile};
 
 /// Adds an interface for each NIC of the table that no argument is for.
@@ -26,36 +29,60 @@ pub(super) fn add_nics(profiles: &mut Profiles, args: &NetArgs, plan: &mut Netwo
     if !args.uses_nbft_network() {
         return;
     }
+    let general = profiles.of_all_nics().cloned();
     // The table has one entry for each family of a NIC.
     let mut nics: BTreeMap<(MacAddr, Option<u16>), Interface> = BTreeMap::new();
     for nic in &args.firmware.nvme {
         let place = (nic.mac, nic.vlan);
-        merge(nics.entry(place).or_insert_with(|| interface(nic)), nic);
+        let interface = nics
+            .entry(place)
+            .or_insert_with(|| interface(nic, general.as_ref()));
+        merge(interface, nic);
         plan.host_name = plan.host_name.take().or_else(|| nic.host_name.clone());
     }
-    for ((mac, vlan), interface) in nics {
+    for ((mac, vlan), mut interface) in nics {
         if vlan.is_some() || !profiles.has_nic(mac) {
             let name = match vlan {
                 None => format!("nbft-{mac}"),
                 Some(id) => format!("nbft-{mac}.{id}"),
             };
+            for ip in interface.families_mut() {
+                storage_gateway::keep_beside_lease(ip, &mut plan.rules);
+            }
             profiles.put(name, interface);
         }
     }
 }
 
-/// An interface with both families off.
-fn interface(nic: &FirmwareNic) -> Interface {
+/// An interface with what all NICs get, or else with both families off. A VLAN of the table
+/// is for the storage alone.
+fn interface(nic: &FirmwareNic, general: Option<&Interface>) -> Interface {
+    let profile = Profile {
+        is_of_firmware: true,
+        ..Profile::default()
+    };
+    let matches = InterfaceMatch::with_mac(nic.mac);
+    if let Some(general) = general.filter(|_| nic.vlan.is_none()) {
+        let mut interface = Interface {
+            matches,
+            multi: false,
+            needed: false,
+            profile,
+            ..general.clone()
+        };
+        for ip in interface.families_mut() {
+            // It has no effect for all NICs, which have no static address.
+            ip.gateway = None;
+        }
+        return interface;
+    }
     let off = || {
         let mut ip = automatic();
         ip.method = Method::Disabled;
         Some(ip)
     };
     Interface {
-        profile: Profile {
-            is_of_firmware: true,
-            ..Profile::default()
-        },
+        profile,
         kind: match nic.vlan {
             None => InterfaceKind::Ethernet,
             Some(id) => InterfaceKind::Vlan {
@@ -67,17 +94,21 @@ fn interface(nic: &FirmwareNic) -> Interface {
         },
         ipv4: off(),
         ipv6: off(),
-        ..Interface::new(InterfaceMatch::with_mac(nic.mac))
+        ..Interface::new(matches)
     }
 }
 
 fn merge(interface: &mut Interface, nic: &FirmwareNic) {
     let family = interface.family_mut(nic.is_ipv4);
     let ip = family.get_or_insert_with(automatic);
+    let (method, required) = (ip.method, ip.required);
     merge_family(ip, nic);
     // The boot goes on without the storage network.
-    ip.required = false;
-    if ip.method.is_automatic() {
+    ip.required = required;
+    if method.is_automatic() {
+        ip.method = method;
+    }
+    if ip.method.is_automatic() && nic.host_name.is_some() {
         ip.automatic.host_name.clone_from(&nic.host_name);
     }
 }
@@ -122,9 +153,7 @@ mod tests {
         lines
     }
 
-    const STATIC: &str =
-        "the NIC with MAC 00:53:00:ab:00:01: IPv4 192.0.2.15/24, gateway 192.0.2.1, DNS 192.0.2.53";
-    const NO_IPV6: &str = "the NIC with MAC 00:53:00:ab:00:01: IPv6 off";
+    const ADDRESS: &str = "the NIC with MAC 00:53:00:ab:00:01: IPv4 192.0.2.15/24";
 
     fn with_gateway() -> FirmwareNic {
         FirmwareNic {
@@ -134,16 +163,35 @@ mod tests {
         }
     }
 
+    /// The only NIC may lead to the storage and to Ironic.
     #[test]
-    fn the_nic_of_the_table_gets_its_network_and_all_others_their_own() {
+    fn the_nic_of_the_table_gets_its_network_and_what_all_nics_get() {
         for line in ["", "quiet", "ip=dhcp", "rd.neednet=1", "rd.nvmf.nonbft=0"] {
             let found = lines(line, &[with_gateway()]);
-            assert!(found.contains(&STATIC.to_owned()), "{line}: {found:?}");
-            assert!(found.contains(&NO_IPV6.to_owned()), "{line}: {found:?}");
+            for expected in [
+                format!("{ADDRESS}, by DHCP, 0.0.0.0/0 via 192.0.2.1, DNS 192.0.2.53"),
+                "rule: priority 30001 from 192.0.2.15/32 table 4420".to_owned(),
+                "the NIC with MAC 00:53:00:ab:00:01: IPv6 by router advertisements".to_owned(),
+            ] {
+                assert!(found.contains(&expected), "{line}: {expected}: {found:#?}");
+            }
             let others = found
                 .iter()
                 .filter(|line| line.starts_with("every other NIC: "));
             assert_eq!(others.count(), 2, "{line}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn without_dhcp_for_all_nics_there_is_the_network_of_the_table_alone() {
+        for line in ["ip=off", "ip=eth7:dhcp", "ip=192.0.2.99:::24:::none"] {
+            let found = lines(line, &[with_gateway()]);
+            for expected in [
+                format!("{ADDRESS}, gateway 192.0.2.1, DNS 192.0.2.53"),
+                "the NIC with MAC 00:53:00:ab:00:01: IPv6 off".to_owned(),
+            ] {
+                assert!(found.contains(&expected), "{line}: {expected}: {found:#?}");
+            }
         }
     }
 

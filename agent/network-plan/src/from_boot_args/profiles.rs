@@ -157,6 +157,16 @@ impl Profiles {
         })
     }
 
+    /// The interface for every NIC that no other one is for. An interface for any one NIC
+    /// does not count: the first NIC with a carrier takes it.
+    pub(super) fn of_all_nics(&self) -> Option<&Interface> {
+        let mut list = self.list.iter().map(|(_, interface)| interface);
+        list.find(|interface| {
+            let is_ethernet = interface.kind == InterfaceKind::Ethernet;
+            is_ethernet && interface.multi && interface.matches.is_any()
+        })
+    }
+
     /// Notes an argument about this interface, so that a message can quote it.
     pub(super) fn note(&mut self, index: usize, argument: &str) {
         self.arguments.push((index, argument.to_owned()));
