@@ -16,6 +16,10 @@ use crate::tables::FirmwareTable;
 /// Specification, 3.1.3.3).
 const DISCOVERY_NQN: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
+/// The most connections. A table has room for 255 namespaces, each over several NICs, but a
+/// machine boots from a few of them.
+const MOST_CONNECTIONS: usize = 64;
+
 /// A connection to a subsystem over one NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
@@ -42,15 +46,17 @@ pub struct Way {
 /// The connections of all tables, and a line for each namespace that gets none.
 pub fn connections(tables: &[FirmwareTable]) -> (Vec<Connection>, Vec<String>) {
     let (mut found, mut faults) = (Vec::<Connection>::new(), Vec::new());
+    let mut left_out = 0usize;
     for table in tables {
         for namespace in &table.content.namespaces {
             match of_namespace(table, namespace, host_id(&table.content.host, tables)) {
                 Ok(connections) => {
                     // Two namespaces of one subsystem need one connection.
                     for connection in connections {
-                        match found.iter_mut().find(|known| known.is_same(&connection)) {
-                            Some(known) => known.unavailable &= connection.unavailable,
-                            None => found.push(connection),
+                        match found.iter().position(|known| known.is_same(&connection)) {
+                            Some(at) => found[at].unavailable &= connection.unavailable,
+                            None if found.len() < MOST_CONNECTIONS => found.push(connection),
+                            None => left_out += 1,
                         }
                     }
                 }
@@ -73,6 +79,11 @@ pub fn connections(tables: &[FirmwareTable]) -> (Vec<Connection>, Vec<String>) {
                 ));
             }
         }
+    }
+    if left_out > 0 {
+        faults.push(format!(
+            "the firmware's tables ask for {left_out} connections too many: the agent makes the first {MOST_CONNECTIONS} -- remove subsystems or paths from the firmware's NVMe settings"
+        ));
     }
     (found, faults)
 }

@@ -1,6 +1,6 @@
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use landfall_boot_params::MacAddr;
 use landfall_network::state::NicState;
@@ -181,4 +181,73 @@ async fn a_further_path_gets_less_time() {
     .await;
     assert_eq!((outcome.connected, outcome.failed), (2, 1));
     assert!((10..=18).contains(&late), "{late}");
+}
+
+/// Holds each attempt until it is released, except for the subsystem `good`.
+#[derive(Default)]
+struct Holding {
+    released: AtomicBool,
+    good: AtomicBool,
+    held: AtomicUsize,
+}
+
+impl Fabrics for Holding {
+    fn connect(&self, options: &str) -> io::Result<()> {
+        if options.contains("nqn=good,") {
+            self.good.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.held.fetch_add(1, Ordering::Relaxed);
+        while !self.released.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err(Errno::ETIMEDOUT.into())
+    }
+
+    fn known_options(&self) -> Option<String> {
+        None
+    }
+
+    fn has_driver(&self) -> bool {
+        true
+    }
+}
+
+/// A storage that accepts connections and stays silent: the kernel waits a minute. The time
+/// of this test is real.
+#[tokio::test]
+async fn attempts_that_hang_delay_neither_the_others_nor_the_boot() {
+    const PACE: Pace = Pace {
+        first: Duration::from_millis(10),
+        longest: Duration::from_millis(10),
+        wait: Duration::from_millis(200),
+        wait_for_paths: Duration::from_millis(200),
+        limit: Duration::from_millis(600),
+    };
+    let (_sender, network) = watch::channel(online());
+    for (hung, good, held) in [(MOST_ATTEMPTS - 1, true, 15), (20, false, MOST_ATTEMPTS)] {
+        let mut connections = vec![connection("hung"); hung];
+        connections.push(connection("good"));
+        let fabrics = Arc::new(Holding::default());
+        let (began, mut late) = (Instant::now(), None);
+        let all = connect_all(
+            connections,
+            network.clone(),
+            Arc::clone(&fabrics),
+            PACE,
+            || late = Some((began.elapsed(), fabrics.good.load(Ordering::Relaxed))),
+        );
+        let ended = tokio::time::timeout(Duration::from_secs(20), all).await;
+        let took = began.elapsed();
+        // Without it the runtime never ends.
+        fabrics.released.store(true, Ordering::Relaxed);
+        let outcome = ended.unwrap();
+        assert_eq!(outcome.connected, usize::from(good));
+        assert_eq!(outcome.failed, hung + usize::from(!good));
+        assert_eq!(fabrics.held.load(Ordering::Relaxed), held);
+        let (late, was_good) = late.unwrap();
+        assert_eq!(was_good, good);
+        assert!(late >= PACE.wait && late < PACE.limit, "{late:?}");
+        assert!(took >= PACE.limit, "{took:?}");
+    }
 }

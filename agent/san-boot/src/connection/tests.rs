@@ -177,3 +177,28 @@ fn a_table_without_a_host_id_gives_one() {
     let uuid = HOST_NQN.rsplit(':').next().unwrap();
     assert!(options.ends_with(&format!(",hostid={uuid}")), "{options}");
 }
+
+#[test]
+fn the_number_of_connections_has_a_limit() {
+    let namespaces = |count: u16| -> Vec<_> {
+        (0..count)
+            .map(|index| namespace(index + 1, &format!("nqn.{index}"), &[1]))
+            .collect()
+    };
+    let count = |namespaces: &[fixtures::Namespace]| {
+        let (found, faults) = connections(&tables(&[nic(1)], namespaces, &[]));
+        (found.len(), faults)
+    };
+    assert_eq!(count(&namespaces(64)), (64, Vec::new()));
+    let mut many = namespaces(70);
+    // A subsystem that is connected already.
+    many.push(namespace(71, "nqn.1", &[1]));
+    let (found, faults) = count(&many);
+    assert_eq!(found, 64);
+    assert_eq!(
+        faults,
+        [
+            "the firmware's tables ask for 6 connections too many: the agent makes the first 64 -- remove subsystems or paths from the firmware's NVMe settings"
+        ]
+    );
+}
