@@ -15,13 +15,16 @@ const ARGUMENTS: [&str; 2] = ["rd.neednet=1", "netroot=nbft"];
 
 /// What an operator must not have decided otherwise.
 const DECISION: &str = "netroot";
+/// With one of these the installed system does not read the tables.
+const IGNORES: [&str; 2] = ["rd.nvmf.nonbft", "rd.nonvmf"];
 
 /// These changes and the arguments for a disk of the firmware's NVMe boot. They stay as
-/// they are if they have or delete `netroot` themselves.
+/// they are if they have or delete `netroot` themselves, or switch the tables off.
 pub fn for_nvme_boot(changes: &CoreosChanges) -> CoreosChanges {
     let given = GivenKargs::of(changes);
     let mut all = given.appended.iter().chain(&given.deleted);
-    if all.any(|word| name(word) == DECISION) {
+    let ignores = |word: &&str| IGNORES.contains(&name(word));
+    if all.any(|word| name(word) == DECISION) || given.appended.iter().any(ignores) {
         return changes.clone();
     }
     tracing::info!(
@@ -46,6 +49,7 @@ mod tests {
             ),
             (&["netroot=iscsi:x"], &[], &["netroot=iscsi:x"]),
             (&[], &["netroot=nbft"], &[]),
+            (&["rd.nvmf.nonbft"], &[], &["rd.nvmf.nonbft"]),
         ] {
             let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
             let changes = CoreosChanges {

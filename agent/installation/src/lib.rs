@@ -18,13 +18,10 @@ mod options;
 mod own_image;
 mod prepare;
 mod servers;
+mod storage_network;
 pub mod stream;
 
-use std::path::Path;
-
-use landfall_devices::devices_below;
 use landfall_devices::identity::ChosenDisk;
-use landfall_devices::nvme_transport::is_nvme_tcp;
 use landfall_devices::permission::WritePermission;
 use landfall_disk::critical_section::{self, CriticalSection};
 use landfall_disk::device::target::{Target, refuse_medium_of_image};
@@ -33,10 +30,7 @@ use landfall_disk::image::write_image::{ImageSource, WriteOptions, check_image, 
 use landfall_disk::software_raid::system_partitions;
 use landfall_handover::install_coreos::{self, CoreosChanges};
 use landfall_handover::{array_root, efi_entry, iscsi_root, multipath, nvme_boot_root};
-use landfall_iscsi::firmware_disk;
 use landfall_report::failure::Result;
-use landfall_sys::sysfs;
-use landfall_sys::system_path::SystemPath;
 use own_image::FindOwnImage;
 
 pub use boot_entry::BootEntry;
@@ -44,6 +38,7 @@ pub use keyfile_source::keyfiles_of_live_system;
 pub use options::InstallOptions;
 pub use own_image::OwnImage;
 pub use servers::Servers;
+use storage_network::StorageNetwork;
 
 #[derive(Debug, Clone)]
 pub struct Installation {
@@ -161,17 +156,16 @@ impl Installation {
         system_partitions::copy_with(&mut target, efi_entry::booted_by_uefi(), permission)?;
         let several_paths = target.has_several_paths();
         let array = system_partitions::array_uuid(target.path());
-        let nvme_boot = is_of_nvme_boot(target.path());
-        let on_iscsi = firmware_disk::is_firmware_target(&SystemPath::live(), target.path());
+        let network = StorageNetwork::of(target.path());
         let mut proven = write_image_with(&self.image, &self.write_options(), target, client)?;
         let mut changes = self.changes.clone();
         if several_paths && self.is_for_coreos(&proven) {
             changes = multipath::for_several_paths(&changes);
         }
-        if nvme_boot && self.is_for_coreos(&proven) {
+        if network.nvme && self.is_for_coreos(&proven) {
             changes = nvme_boot_root::for_nvme_boot(&changes);
         }
-        if on_iscsi && self.is_for_coreos(&proven) {
+        if network.iscsi && self.is_for_coreos(&proven) {
             changes = iscsi_root::for_firmware_target(&changes);
         }
         if let Some(array) = array.filter(|_| self.is_for_coreos(&proven)) {
@@ -187,13 +181,4 @@ impl Installation {
         let section = critical_section::enter();
         Ok((proven.commit_within(&section)?, section))
     }
-}
-
-/// Whether the firmware has a table of an NVMe boot (NBFT), and the disk at this path is one
-/// that such a boot connects.
-fn is_of_nvme_boot(disk: &Path) -> bool {
-    let tables = SystemPath::live().join("sys/firmware/acpi/tables");
-    let mut names = sysfs::names(&tables).into_iter();
-    let has_table = names.any(|name| name.starts_with("NBFT"));
-    has_table && devices_below::in_sysfs(disk).is_some_and(|block| is_nvme_tcp(&block))
 }

@@ -1,29 +1,18 @@
 //! Whether a disk is the unit of a target in the firmware's table.
 
-use std::path::Path;
-
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
 use crate::boot_table::BootTable;
 
-/// Whether the disk, or one of the disks that it is made of, is reached over a session of
-/// `iscsi_tcp` to a target in the firmware's table.
-pub fn is_firmware_target(system: &SystemPath, disk: &Path) -> bool {
+/// Whether one of the disks is reached over a session of `iscsi_tcp` to a target in the
+/// firmware's table. `disks` are directories in /sys.
+pub fn is_firmware_target(system: &SystemPath, disks: &[SystemPath]) -> bool {
     let Some(table) = BootTable::read(&system.join("sys")) else {
         return false;
     };
-    let name = disk.canonicalize().ok();
-    let Some(name) = name.as_deref().unwrap_or(disk).file_name() else {
-        return false;
-    };
-    let block = system.join("sys/class/block").join(name);
-    let mut all = vec![block.clone()];
-    // The paths of a multipath set.
-    let parts = sysfs::names(&block.join("slaves")).into_iter();
-    all.extend(parts.map(|part| system.join("sys/class/block").join(part)));
-    all.iter().any(|block| {
-        target_of(system, block)
+    disks.iter().any(|disk| {
+        target_of(system, disk)
             .is_some_and(|target| table.targets.iter().any(|known| known.name == target))
     })
 }
@@ -102,15 +91,19 @@ mod tests {
                 "devices/pci/host5/session1/target5:0:0/5:0:0:1/block/sdc",
             ),
             ("vda", "devices/pci/virtio0/block/vda"),
-            ("dm-0", "devices/virtual/block/dm-0"),
         ] {
             fs::create_dir_all(sys.join(device)).unwrap();
             symlink(format!("../../{device}"), class.join(name)).unwrap();
         }
-        fs::create_dir_all(sys.join("devices/virtual/block/dm-0/slaves/sda")).unwrap();
         let system = SystemPath::captured(root.path()).unwrap();
-        let found = |name: &str| is_firmware_target(&system, &Path::new("/no").join(name));
-        assert!(found("sda") && found("dm-0"));
+        let found = |names: &str| {
+            let names = names.split_whitespace();
+            let disks: Vec<_> = names
+                .map(|name| system.join("sys/class/block").join(name))
+                .collect();
+            is_firmware_target(&system, &disks)
+        };
+        assert!(found("sda") && found("vda sda"));
         assert!(!found("sdb") && !found("sdc") && !found("vda"));
         fs::remove_dir_all(sys.join("firmware")).unwrap();
         assert!(!found("sda"));
