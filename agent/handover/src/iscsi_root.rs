@@ -1,6 +1,7 @@
 //! The kernel arguments of an installed CoreOS whose disk is an iSCSI target of the
 //! firmware.
 
+use crate::given_kargs::{GivenKargs, name};
 use crate::install_coreos::CoreosChanges;
 
 /// The initramfs logs in to the firmware's targets, over the NIC as the firmware configures
@@ -16,36 +17,24 @@ const DECISIONS: [&str; 3] = ["rd.iscsi.firmware", "netroot", "rd.iscsi.initiato
 /// as they are if they name the target themselves, or delete one of these arguments. A
 /// network in the arguments takes the place of the firmware's.
 pub fn for_firmware_target(changes: &CoreosChanges) -> CoreosChanges {
-    let mut changes = changes.clone();
-    let words = |list: &[String]| -> Vec<String> {
-        let words = list.iter().flat_map(|text| text.split_whitespace());
-        words.map(str::to_owned).collect()
-    };
-    let (appended, deleted) = (words(&changes.append_kargs), words(&changes.delete_kargs));
-    let is_deleted = |argument: &str| deleted.iter().any(|word| word == argument);
-    let decides = |word: &String| DECISIONS.contains(&name(word));
-    if appended.iter().any(decides) || is_deleted(FIRMWARE) {
+    let given = GivenKargs::of(changes);
+    let decides = |word: &&str| DECISIONS.contains(&name(word));
+    if given.appended.iter().any(decides) || given.deleted.contains(&FIRMWARE) {
         tracing::info!(
             "the disk is an iSCSI target of the firmware, and the kernel arguments of the installed system for it are those that were given"
         );
-        return changes;
+        return changes.clone();
     }
     let mut new = vec![FIRMWARE];
-    if !appended.iter().any(|word| name(word) == "ip") && !is_deleted(NETWORK) {
+    let has_network = given.appended.iter().any(|word| name(word) == "ip");
+    if !has_network && !given.deleted.contains(&NETWORK) {
         new.push(NETWORK);
     }
     tracing::info!(
         "the disk is an iSCSI target of the firmware: the installed system gets {}",
         new.join(" ")
     );
-    changes
-        .append_kargs
-        .extend(new.into_iter().map(str::to_owned));
-    changes
-}
-
-fn name(word: &str) -> &str {
-    word.split_once('=').map_or(word, |(name, _)| name)
+    given.with(changes, &new)
 }
 
 #[cfg(test)]
