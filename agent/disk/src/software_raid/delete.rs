@@ -13,7 +13,7 @@ use landfall_devices::permission::WritePermission;
 use landfall_report::failure::{Class, Failure, Result};
 use uuid::Uuid;
 
-use self::assembled::{assembled_arrays, entangled, stop_arrays};
+use self::assembled::{Array, Assembled, stop_arrays};
 use super::{open, raid_error, system_partitions};
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::target::Target;
@@ -22,7 +22,8 @@ use crate::erase::metadata::erase_metadata;
 /// How many times to look for superblocks, because one may hide another one.
 const PASSES: u32 = 2;
 
-/// A disk that may be changed, with its partitions.
+/// A disk that may be changed, with its partitions. Not an array: [`delete`] finds those
+/// that are assembled, and they disappear when it stops them.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     pub disk: PathBuf,
@@ -48,7 +49,8 @@ pub struct Keep {
 struct Member {
     path: PathBuf,
     disk: PathBuf,
-    identity: Identity,
+    /// `None` on an assembled array: what is on it goes with it.
+    identity: Option<Identity>,
     superblock: MdSuperblock,
 }
 
@@ -69,7 +71,7 @@ pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) ->
         if members.is_empty() {
             return delete_left_tables(disks, &keep, permission);
         }
-        delete_members(&members, permission);
+        delete_members(disks, &members, permission);
     }
     let members = doomed(find_members(disks)?, &keep);
     if members.is_empty() {
@@ -96,6 +98,7 @@ pub fn emptied(disks: &[Candidate], keep: &Keep) -> Result<BTreeSet<PathBuf>> {
     let left = left_tables(disks, &members, &keep);
     let left = left.into_iter().map(|candidate| candidate.disk.clone());
     let doomed = doomed(members, &keep).into_iter();
+    let doomed = doomed.filter(|member| member.identity.is_some());
     Ok(doomed.map(|member| member.disk).chain(left).collect())
 }
 
@@ -155,12 +158,34 @@ fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
             members.extend(superblocks.into_iter().map(|superblock| Member {
                 path: path.clone(),
                 disk: candidate.disk.clone(),
-                identity: candidate.identity,
+                identity: Some(candidate.identity),
                 superblock,
             }));
         }
     }
+    members.extend(members_on_arrays(&Assembled::look(disks)?.ours));
     Ok(members)
+}
+
+/// The members of arrays that are made of these arrays. Ignores what cannot be read: an
+/// array without enough members fails every read, and a stopped one has disappeared.
+fn members_on_arrays(arrays: &[Array]) -> Vec<Member> {
+    let mut members = Vec::new();
+    for array in arrays {
+        for path in &array.devices {
+            let Ok((device, size)) = open(path) else {
+                continue;
+            };
+            let superblocks = md_superblock::find_readable(&device, size);
+            members.extend(superblocks.into_iter().map(|superblock| Member {
+                path: path.clone(),
+                disk: array.path.clone(),
+                identity: None,
+                superblock,
+            }));
+        }
+    }
+    members
 }
 
 fn unsearched(path: &Path, error: &io::Error) -> Failure {
@@ -169,9 +194,8 @@ fn unsearched(path: &Path, error: &io::Error) -> Failure {
 
 /// The arrays that have a member on these devices. Ignores devices that cannot be
 /// read.
-fn arrays_on(devices: &BTreeSet<PathBuf>) -> BTreeSet<Uuid> {
+fn arrays_on<'a>(devices: impl Iterator<Item = &'a PathBuf>) -> BTreeSet<Uuid> {
     devices
-        .iter()
         .filter_map(|path| open(path).ok())
         .flat_map(|(device, size)| md_superblock::find_readable(&device, size))
         .map(|superblock| superblock.array)
@@ -188,10 +212,14 @@ struct Kept<'a> {
 
 impl<'a> Kept<'a> {
     fn find(disks: &[Candidate], keep: &'a Keep) -> Result<Self> {
+        let Assembled { entangled, .. } = Assembled::look(disks)?;
+        let on_entangled = entangled.iter().flat_map(|array| &array.devices);
         Ok(Self {
             volumes: &keep.volumes,
-            arrays: arrays_on(&keep.devices),
-            members: entangled(disks, assembled_arrays()?),
+            arrays: arrays_on(keep.devices.iter().chain(on_entangled)),
+            members: { entangled.iter() }
+                .flat_map(|array| array.members.clone())
+                .collect(),
         })
     }
 
@@ -247,13 +275,18 @@ fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
 
 /// Continues after failures and logs them, because [`delete`] checks afterwards
 /// what is left.
-fn delete_members(members: &[Member], permission: &WritePermission) {
+fn delete_members(disks: &[Candidate], members: &[Member], permission: &WritePermission) {
     let paths: BTreeSet<&Path> = members.iter().map(|member| &*member.path).collect();
-    if let Err(failure) = stop_arrays(&paths, permission) {
+    if let Err(failure) = stop_arrays(disks, &paths, permission) {
         tracing::error!("{failure}");
     }
+    let mut tables = BTreeMap::new();
     for member in members {
-        match zero_superblock(member, permission) {
+        let Some(identity) = member.identity else {
+            continue;
+        };
+        tables.insert(&*member.disk, identity);
+        match zero_superblock(member, identity, permission) {
             Ok(()) => tracing::info!(
                 "{}: RAID superblock {:?} of {} zeroed",
                 member.path.display(),
@@ -267,10 +300,7 @@ fn delete_members(members: &[Member], permission: &WritePermission) {
             Err(failure) => tracing::error!("{failure}"),
         }
     }
-    let disks: BTreeMap<&Path, Identity> = { members.iter() }
-        .map(|member| (&*member.disk, member.identity))
-        .collect();
-    for (disk, identity) in disks {
+    for (disk, identity) in tables {
         if let Err(failure) = erase_table(disk, identity, permission) {
             tracing::error!("{failure}");
         }
@@ -286,9 +316,13 @@ fn erase_table(disk: &Path, identity: Identity, permission: &WritePermission) ->
     Ok(())
 }
 
-fn zero_superblock(member: &Member, permission: &WritePermission) -> Result<()> {
+fn zero_superblock(
+    member: &Member,
+    identity: Identity,
+    permission: &WritePermission,
+) -> Result<()> {
     let target = Target::open_disk_or_partition(&member.path, permission)?;
-    target.refuse_other(member.identity)?;
+    target.refuse_other(identity)?;
     let zeros = AlignedBuffer::zeroed(md_superblock::LEN);
     target.write_and_compare(member.superblock.offset, &zeros)
 }

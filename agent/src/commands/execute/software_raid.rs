@@ -1,9 +1,10 @@
 //! The step `delete_configuration`, which deletes software RAID.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use landfall_devices::permission::WritePermission;
+use landfall_disk::device::busy::KernelView;
 use landfall_disk::software_raid::delete::{self, Candidate, Keep};
 use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
@@ -60,35 +61,81 @@ struct Scope {
 }
 
 fn scope(node: &Node) -> Result<Scope> {
-    let (mut candidates, mut failures) = (Vec::new(), Vec::new());
-    let Arrays { disks, mut spared } = erasable::list_for_arrays(node)?;
-    for disk in disks {
-        match &disk.obstacle {
-            None | Some(Obstacle::RaidMember) => match disk.identity() {
-                Ok(identity) => candidates.push(Candidate {
-                    disk: disk.disk,
-                    identity,
-                    partitions: disk.partitions,
-                }),
-                Err(failure) => failures.push((disk.name(), failure)),
-            },
-            Some(Obstacle::Unreadable(reason)) => {
-                failures.push((disk.name(), unreadable(reason)));
-            }
-            Some(obstacle) => {
-                tracing::warn!("{} is not changed: it is {obstacle}", disk.disk.display());
-                spared.extend(disk.partitions);
-                spared.insert(disk.disk);
+    let kernel = KernelView::default();
+    let is_array = |disk: &Path| { kernel.device_at(disk) }.is_ok_and(|disk| disk.is_array());
+    let mut scope = Scope::of(erasable::list_for_arrays(node)?, is_array);
+    scope.keep.volumes = erasable::skip_list(node)?.volumes().to_vec();
+    Ok(scope)
+}
+
+impl Scope {
+    fn of(Arrays { disks, mut spared }: Arrays, is_array: impl Fn(&Path) -> bool) -> Self {
+        let (mut candidates, mut failures) = (Vec::new(), Vec::new());
+        for disk in disks {
+            match &disk.obstacle {
+                // What is on an array goes with it, whatever it is. A running array is in
+                // the list as a disk, and is gone once it is stopped.
+                obstacle
+                    if !matches!(obstacle, Some(Obstacle::InUse(_))) && is_array(&disk.disk) => {}
+                None | Some(Obstacle::RaidMember) => match disk.identity() {
+                    Ok(identity) => candidates.push(Candidate {
+                        disk: disk.disk,
+                        identity,
+                        partitions: disk.partitions,
+                    }),
+                    Err(failure) => failures.push((disk.name(), failure)),
+                },
+                Some(Obstacle::Unreadable(reason)) => {
+                    failures.push((disk.name(), unreadable(reason)));
+                }
+                Some(obstacle) => {
+                    tracing::warn!("{} is not changed: it is {obstacle}", disk.disk.display());
+                    spared.extend(disk.partitions);
+                    spared.insert(disk.disk);
+                }
             }
         }
+        Self {
+            candidates,
+            keep: Keep {
+                devices: spared,
+                ..Keep::default()
+            },
+            failures,
+        }
     }
-    let keep = Keep {
-        volumes: erasable::skip_list(node)?.volumes().to_vec(),
-        devices: spared,
-    };
-    Ok(Scope {
-        candidates,
-        keep,
-        failures,
-    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::erasable::Erasable;
+    use super::*;
+
+    /// The deletion stops the array, and then finds no disk of its name.
+    #[test]
+    fn a_running_array_is_no_disk_to_search() {
+        let disks = |obstacle: Option<Obstacle>| {
+            let mut array = Erasable::for_test("/dev/md127");
+            array.obstacle = obstacle;
+            Arrays {
+                disks: vec![array],
+                spared: BTreeSet::new(),
+            }
+        };
+        for obstacle in [
+            None,
+            Some(Obstacle::RaidMember),
+            Some(Obstacle::ReadOnly),
+            Some(Obstacle::Unreadable("no members".to_owned())),
+        ] {
+            let scope = Scope::of(disks(obstacle), |_| true);
+            assert!(scope.candidates.is_empty() && scope.failures.is_empty());
+            assert!(scope.keep.devices.is_empty());
+        }
+        let in_use = || disks(Some(Obstacle::InUse("it is mounted on /".to_owned())));
+        let scope = Scope::of(in_use(), |_| true);
+        assert!(scope.keep.devices.contains(Path::new("/dev/md127")));
+        let unreadable = disks(Some(Obstacle::Unreadable("it is locked".to_owned())));
+        assert_eq!(Scope::of(unreadable, |_| false).failures.len(), 1);
+    }
 }

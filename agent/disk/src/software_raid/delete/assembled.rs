@@ -23,26 +23,34 @@ use crate::erase::metadata::erase_metadata;
 /// takes a moment.
 const STOP_TRIES: u32 = 20;
 const STOP_PAUSE: Duration = Duration::from_millis(100);
+
 /// An array that the kernel has assembled.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Array {
     pub path: PathBuf,
     pub directory: SystemPath,
+    /// The array itself and its partitions.
+    pub devices: Vec<PathBuf>,
     pub members: Vec<PathBuf>,
 }
 
 pub(super) fn assembled_arrays() -> Result<Vec<Array>> {
+    let node = |name: &str| Path::new("/dev").join(name);
     let arrays = || {
+        let kernel = KernelView::default();
         let mut arrays = Vec::new();
-        for device in KernelView::default().disks()? {
+        for device in kernel.disks()? {
             if !device.is_array() {
                 continue;
             }
             let members = block_graph::parts(&device.directory)?;
-            let members = members.iter().map(|part| Path::new("/dev").join(part));
+            let partitions = kernel.partitions(&device)?;
+            let devices = [&device].into_iter().chain(&partitions);
             arrays.push(Array {
-                path: Path::new("/dev").join(&device.name),
+                path: node(&device.name),
+                devices: devices.map(|device| node(&device.name)).collect(),
+                members: members.iter().map(|part| node(part)).collect(),
                 directory: device.directory,
-                members: members.collect(),
             });
         }
         Ok(arrays)
@@ -50,23 +58,52 @@ pub(super) fn assembled_arrays() -> Result<Vec<Array>> {
     arrays().map_err(|e| raid_error(Path::new("/sys/block"), "cannot look for arrays", &e))
 }
 
-/// The members of assembled arrays that have another member outside of `disks`. A
-/// write to such an array would change that member, too.
-pub(super) fn entangled(disks: &[Candidate], arrays: Vec<Array>) -> BTreeSet<PathBuf> {
-    let ours: BTreeSet<&PathBuf> = disks
-        .iter()
-        .flat_map(|candidate| candidate.partitions.iter().chain([&candidate.disk]))
-        .collect();
-    arrays
-        .into_iter()
-        .filter(|array| array.members.iter().any(|member| !ours.contains(member)))
-        .flat_map(|array| array.members)
-        .collect()
+/// The assembled arrays, from the top: an array that is a member of another one comes
+/// after it.
+pub(super) struct Assembled {
+    /// Those that are made of the disks and of nothing else.
+    pub ours: Vec<Array>,
+    /// Those with a member elsewhere. A write to such an array would change that member,
+    /// too.
+    pub entangled: Vec<Array>,
 }
 
-/// Stops every assembled array that has one of these members.
-pub(super) fn stop_arrays(members: &BTreeSet<&Path>, permission: &WritePermission) -> Result<()> {
-    for array in assembled_arrays()? {
+impl Assembled {
+    pub fn look(disks: &[Candidate]) -> Result<Self> {
+        Ok(Self::of(disks, assembled_arrays()?))
+    }
+
+    pub fn of(disks: &[Candidate], arrays: Vec<Array>) -> Self {
+        let mut devices: BTreeSet<PathBuf> = disks
+            .iter()
+            .flat_map(|candidate| candidate.partitions.iter().chain([&candidate.disk]))
+            .cloned()
+            .collect();
+        let (mut ours, mut entangled) = (Vec::new(), arrays);
+        loop {
+            let (found, rest): (Vec<Array>, Vec<Array>) = entangled
+                .into_iter()
+                .partition(|array| array.members.iter().all(|part| devices.contains(part)));
+            entangled = rest;
+            if found.is_empty() {
+                break;
+            }
+            devices.extend(found.iter().flat_map(|array| array.devices.clone()));
+            ours.extend(found);
+        }
+        // An array was found after those that it is made of.
+        ours.reverse();
+        Self { ours, entangled }
+    }
+}
+
+/// Stops every array of these disks that has one of these members.
+pub(super) fn stop_arrays(
+    disks: &[Candidate],
+    members: &BTreeSet<&Path>,
+    permission: &WritePermission,
+) -> Result<()> {
+    for array in Assembled::look(disks)?.ours {
         if array.members.iter().any(|part| members.contains(&**part)) {
             stop_array(&array.path, &array.directory, permission);
         }

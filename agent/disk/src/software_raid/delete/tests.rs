@@ -8,7 +8,6 @@ use landfall_sys::system_path::SystemPath;
 
 use super::super::layout;
 use super::super::member::Level;
-use super::assembled::Array;
 use super::*;
 use crate::fixtures::{LoopDevice, exchange, loop_device};
 use crate::tables::gpt::{Entry, HEAD_LEN, Table};
@@ -37,7 +36,7 @@ fn member(disk: &str, array: u128, name: &str) -> Member {
     Member {
         path: format!("{disk}{array}").into(),
         disk: disk.into(),
-        identity: any_identity(),
+        identity: Some(any_identity()),
         superblock: MdSuperblock {
             version: Version::V1_2,
             offset: 4096,
@@ -46,6 +45,20 @@ fn member(disk: &str, array: u128, name: &str) -> Member {
             disks: 2,
         },
     }
+}
+
+fn array(name: &str, members: &[&str]) -> Array {
+    let path = Path::new("/dev").join(name);
+    Array {
+        directory: SystemPath::live().join("/sys/block").join(name),
+        devices: vec![path.clone()],
+        path,
+        members: members.iter().map(PathBuf::from).collect(),
+    }
+}
+
+fn paths_of(arrays: &[Array]) -> Vec<&Path> {
+    arrays.iter().map(|array| &*array.path).collect()
 }
 
 #[test]
@@ -83,31 +96,73 @@ fn an_array_on_another_disk_too_is_kept() {
         identity: any_identity(),
         partitions: vec![format!("{disk}1").into()],
     });
-    let array = |members: &[&str]| Array {
-        path: "/dev/md0".into(),
-        directory: SystemPath::live().join("/sys/block/md0"),
-        members: members.iter().map(PathBuf::from).collect(),
-    };
     let arrays = vec![
         // sda is in skip_block_devices.
-        array(&["/dev/sda1", "/dev/sdb1"]),
-        array(&["/dev/sdc", "/dev/sdc1"]),
+        array("md0", &["/dev/sda1", "/dev/sdb1"]),
+        array("md1", &["/dev/sdc", "/dev/sdc1"]),
     ];
-    let entangled = entangled(&candidates, arrays);
-    let paths = ["/dev/sda1", "/dev/sdb1"].map(PathBuf::from);
-    assert_eq!(entangled, BTreeSet::from(paths));
+    let Assembled { ours, entangled } = Assembled::of(&candidates, arrays);
+    assert_eq!(paths_of(&ours), [Path::new("/dev/md1")]);
+    assert_eq!(paths_of(&entangled), [Path::new("/dev/md0")]);
     let members = vec![
         member("/dev/sdb", 1, "mirror"),
         member("/dev/sdb", 2, "beside it"),
         member("/dev/sdc", 3, "old"),
     ];
     let keep = Kept {
-        members: entangled,
+        members: entangled[0].members.iter().cloned().collect(),
         ..Kept::default()
     };
     let left = doomed(members, &keep);
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].disk, Path::new("/dev/sdc"));
+}
+
+#[test]
+fn arrays_are_stopped_from_the_top() {
+    let candidate = Candidate {
+        disk: "/dev/sda".into(),
+        identity: any_identity(),
+        partitions: ["/dev/sda1", "/dev/sda2"].map(PathBuf::from).to_vec(),
+    };
+    let arrays = vec![
+        array("md0", &["/dev/sda1"]),
+        array("md1", &["/dev/md2", "/dev/md0"]),
+        array("md2", &["/dev/sda2"]),
+        array("md3", &["/dev/md4"]),
+        array("md4", &["/dev/md0", "/dev/sdz"]),
+    ];
+    let Assembled { ours, entangled } = Assembled::of(&[candidate], arrays);
+    assert_eq!(
+        paths_of(&ours),
+        ["/dev/md1", "/dev/md2", "/dev/md0"].map(Path::new)
+    );
+    assert_eq!(
+        paths_of(&entangled),
+        ["/dev/md3", "/dev/md4"].map(Path::new)
+    );
+}
+
+/// The first pass has stopped the array, and the kernel has removed its device.
+#[test]
+fn an_array_that_disappeared_is_not_searched() {
+    let gone = array("landfall-gone", &["/dev/sda1"]);
+    assert!(members_on_arrays(&[gone]).is_empty());
+    let Some([raid, _]) = disks(Version::V1_2) else {
+        return;
+    };
+    let mut running = array("md0", &["/dev/sda1"]);
+    running.devices = vec![raid.1.path().to_owned()];
+    let members = members_on_arrays(&[running]);
+    assert_eq!(members.len(), 1);
+    assert_eq!(
+        (&*members[0].disk, members[0].identity),
+        (Path::new("/dev/md0"), None)
+    );
+    // It is not written: the array that it is on goes away.
+    let permission = WritePermission::by_operator();
+    delete_members(&[], &members, &permission);
+    assert_eq!(superblocks(raid.1.path()).unwrap().len(), 1);
 }
 
 /// Two disks. One is a member of an array, with a superblock of this version;
@@ -239,9 +294,9 @@ fn an_array_on_a_disk_that_got_the_name_of_a_listed_disk_is_kept() {
     let member = Member {
         path: listed.1.path().to_owned(),
         disk: listed.1.path().to_owned(),
-        identity: candidates[0].identity,
+        identity: Some(candidates[0].identity),
         superblock: superblocks(listed.1.path()).unwrap().remove(0),
     };
-    delete_members(&[member], &permission);
+    delete_members(&candidates, &[member], &permission);
     assert_eq!(superblocks(listed.1.path()).unwrap().len(), 1);
 }
