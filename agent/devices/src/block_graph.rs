@@ -43,6 +43,14 @@ impl BlockNode {
         Self::read(directory, number)
     }
 
+    /// The directory in sysfs of the disk that this is, or that this is a partition of.
+    pub fn disk_directory(&self) -> Option<SystemPath> {
+        match self.partition {
+            None => Some(self.directory.clone()),
+            Some(_) => self.directory.parent(),
+        }
+    }
+
     /// Whether this is a device-mapper device.
     pub fn is_mapped(&self) -> bool {
         self.directory.join("dm").is_dir()
@@ -201,6 +209,19 @@ pub fn parts(device: &SystemPath) -> io::Result<Vec<String>> {
     Ok(unless_gone(names(&device.join("slaves")))?.unwrap_or_default())
 }
 
+/// Like [`parts`], but returns the devices. One that disappears meanwhile is skipped.
+///
+/// # Errors
+/// If sysfs cannot be read.
+pub fn part_nodes(device: &SystemPath) -> io::Result<Vec<BlockNode>> {
+    let slaves = device.join("slaves");
+    let mut nodes = Vec::new();
+    for part in parts(device)? {
+        nodes.extend(unless_gone(BlockNode::of_link(&slaves.join(part)))?);
+    }
+    Ok(nodes)
+}
+
 /// Like [`parts`], but names the disk of a partition instead of the partition.
 ///
 /// # Errors
@@ -344,6 +365,11 @@ sys/dev/block/1:3 -> /sys/block/ram3
         assert_eq!(below(1), ["sda", "sdb"]);
         assert_eq!(below(2), [""; 0]);
         assert_eq!(parts(&disks[1].directory).unwrap(), ["sda1", "sdb"]);
+        let nodes = part_nodes(&disks[1].directory).unwrap();
+        assert_eq!(names_of(&nodes), ["sda1", "sdb"]);
+        for (node, disk) in nodes.iter().zip(&disks[2..]) {
+            assert_eq!(node.disk_directory(), Some(disk.directory.clone()));
+        }
         assert_eq!(holders(&disks[3].directory).unwrap(), ["md0"]);
     }
 

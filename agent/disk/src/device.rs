@@ -6,7 +6,7 @@ pub mod busy;
 pub mod device_lock;
 pub mod device_mapper;
 pub mod flush;
-mod paths;
+pub(crate) mod paths;
 pub mod slow_answer;
 pub mod target;
 pub mod written_extents;

@@ -104,18 +104,35 @@ impl KernelView {
         self.graph().partitions(disk)
     }
 
-    /// The other block devices that are paths to the same disk (multipath). Empty
-    /// for a partition.
+    /// The other block devices that are paths to the same disk (multipath). For a
+    /// partition, those of its number on the other paths of its disk.
     ///
     /// # Errors
     /// If sysfs cannot be read.
-    pub fn other_paths(&self, disk: &Device) -> io::Result<Vec<Device>> {
-        let identity = |device: &Device| disk_paths::identity(&device.directory);
-        let Some(own) = identity(disk).filter(|_| disk.partition.is_none()) else {
+    pub fn other_paths(&self, device: &Device) -> io::Result<Vec<Device>> {
+        let disks = self.other_disks(device)?;
+        let Some(number) = device.partition else {
+            return Ok(disks);
+        };
+        let mut partitions = Vec::new();
+        for disk in disks {
+            partitions.extend(self.partitions(&disk)?);
+        }
+        partitions.retain(|other| other.partition == Some(number));
+        Ok(partitions)
+    }
+
+    /// The other paths to the disk that this is, or is a partition of.
+    fn other_disks(&self, device: &Device) -> io::Result<Vec<Device>> {
+        let directory = device.disk_directory();
+        let Some(own) = directory.as_ref().and_then(disk_paths::identity) else {
             return Ok(Vec::new());
         };
         let mut disks = self.disks()?;
-        disks.retain(|other| other.number != disk.number && identity(other).as_ref() == Some(&own));
+        disks.retain(|other| {
+            Some(&other.directory) != directory.as_ref()
+                && disk_paths::identity(&other.directory).as_ref() == Some(&own)
+        });
         Ok(disks)
     }
 
@@ -136,16 +153,20 @@ impl KernelView {
         }
     }
 
-    /// Every use of the disk and of its partitions, on all its paths (multipath).
+    /// Every use of the disk and of its partitions, on all its paths (multipath). For a
+    /// partition, the uses of the partition on all paths, and of the other paths as whole
+    /// disks. (The kernel itself opens no partition exclusively while its whole disk is
+    /// held.)
     ///
     /// # Errors
     /// If /sys or /proc cannot be read. The caller must then not treat the disk as
     /// free.
-    pub fn uses(&self, disk: &Device) -> io::Result<Vec<Use>> {
-        let mut devices = vec![disk.clone()];
-        devices.extend(self.partitions(disk)?);
-        for other in self.other_paths(disk)? {
-            let partitions = self.partitions(&other)?;
+    pub fn uses(&self, device: &Device) -> io::Result<Vec<Use>> {
+        let mut devices = vec![device.clone()];
+        devices.extend(self.partitions(device)?);
+        for other in self.other_disks(device)? {
+            let mut partitions = self.partitions(&other)?;
+            partitions.retain(|it| device.partition.is_none() || it.partition == device.partition);
             devices.push(other);
             devices.extend(partitions);
         }
@@ -277,15 +298,31 @@ mod tests {
             let wwid = if disk == "sdc" { "naa.2" } else { "naa.1" };
             put(&format!("{disk}/device/wwid"), wwid);
         }
-        put("sdb/sdb1/dev", "8:17\n");
-        put("sdb/sdb1/partition", "1\n");
+        for (partition, minor) in [("sda/sda1", 1), ("sdb/sdb1", 17), ("sdb/sdb2", 18)] {
+            put(&format!("{partition}/dev"), &format!("8:{minor}\n"));
+            let number = &partition[partition.len() - 1..];
+            put(&format!("{partition}/partition"), number);
+        }
         fs::create_dir_all(dir.path().join("sys/block/sdb/sdb1/holders/dm-0")).unwrap();
         fs::create_dir_all(dir.path().join("sys/block/sdc/holders/dm-1")).unwrap();
         let disks = view.disks().unwrap();
         let sda = disks.iter().find(|disk| disk.name == "sda").unwrap();
+        let sdb = disks.iter().find(|disk| disk.name == "sdb").unwrap();
         let others = view.other_paths(sda).unwrap();
         assert_eq!(others.iter().map(|d| &*d.name).collect::<Vec<_>>(), ["sdb"]);
         assert_eq!(list(&view.uses(sda).unwrap()), "sdb1 is held by dm-0");
+        // An array on one path must keep the partition from being written on the other.
+        let sda1 = view.partitions(sda).unwrap().remove(0);
+        let others = view.other_paths(&sda1).unwrap();
+        assert_eq!(
+            others.iter().map(|d| &*d.name).collect::<Vec<_>>(),
+            ["sdb1"]
+        );
+        assert_eq!(list(&view.uses(&sda1).unwrap()), "sdb1 is held by dm-0");
+        let sdb2 = view.partitions(sdb).unwrap().remove(1);
+        assert_eq!(view.uses(&sdb2).unwrap(), [], "another partition");
+        fs::create_dir_all(dir.path().join("sys/block/sda/holders/dm-2")).unwrap();
+        assert_eq!(list(&view.uses(&sdb2).unwrap()), "sda is held by dm-2");
     }
 
     #[test]

@@ -7,8 +7,8 @@
 //!
 //! Before a path is used, it must prove that it leads to the same disk: it shows a mark
 //! with random bytes, which stands where the first write goes until this write replaces it.
-//! A path that could not be read then has to show the writes, see `paths/content.rs`. A path on standby has to become readable first, see
-//! `paths/next.rs`.
+//! A path that could not be read then has to show the writes, see `paths/content.rs`. A path
+//! on standby has to become readable first, see `paths/next.rs`.
 
 mod content;
 mod next;
@@ -62,6 +62,20 @@ impl OpenPath {
             .open(path)?;
         Ok(Self::new(path.to_owned(), file))
     }
+}
+
+/// Whether two paths that others may have open show the same content.
+///
+/// # Errors
+/// If one of them cannot be read.
+pub(crate) fn show_the_same(one: &Path, other: &Path) -> io::Result<bool> {
+    let open = |path: &Path| {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_DIRECT).open(path)
+    };
+    let (one, other) = (open(one)?, open(other)?);
+    let size = block_ioctl::size_bytes(&one)?;
+    Ok(size == block_ioctl::size_bytes(&other)? && content::is_same(&one, &other, size)?)
 }
 
 /// All open paths to a disk.

@@ -312,6 +312,7 @@ fn erase_table(disk: &Path, identity: Identity, permission: &WritePermission) ->
     target.refuse_other(identity)?;
     erase_metadata(&target)?;
     target.reread_partitions()?;
+    target.refresh_other_paths();
     tracing::info!("{}: partition table removed", disk.display());
     Ok(())
 }

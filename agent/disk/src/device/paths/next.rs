@@ -120,10 +120,13 @@ impl OpenPaths {
 /// scsi_dh_alua.c rejects each read of a path that was on standby, and nobody asks.
 fn ask_for_state(path: &Path) {
     if let Some(name) = path.file_name() {
-        let rescan = Path::new("/sys/class/block")
-            .join(name)
-            .join("device/rescan");
+        let block = Path::new("/sys/class/block").join(name);
+        // The directory of a partition is in that of its disk.
+        let rescan = match block.join("partition").exists() {
+            true => "../device/rescan",
+            false => "device/rescan",
+        };
         // Other disks have no such file. The next read says whether the path works.
-        let _ = fs::write(rescan, "1");
+        let _ = fs::write(block.join(rescan), "1");
     }
 }

@@ -1,9 +1,10 @@
-//! Opens the other paths to a disk.
+//! Opens the other paths to a disk or to a partition.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use landfall_devices::disk_paths;
+use landfall_devices::disk_paths::{self, SharedIdentity};
+use landfall_sys::sysfs;
 use nix::libc;
 
 use super::{OpenPath, content};
@@ -44,7 +45,7 @@ pub(crate) fn open_others(
             Vec::new()
         }
     };
-    others.sort_by_key(|other| !disk_paths::is_active(&other.directory));
+    others.sort_by_key(|other| !is_active(other));
     let mut opened = Others::default();
     for other in &others {
         let path = Path::new("/dev").join(&other.name);
@@ -66,10 +67,15 @@ pub(crate) fn open_others(
     Ok(opened)
 }
 
+fn is_active(device: &Device) -> bool {
+    let disk = device.disk_directory();
+    disk.is_none_or(|disk| disk_paths::is_active(&disk))
+}
+
 /// `None` if the path shows other content than the first one. A path that is not active
 /// is not read, because the read may wait until the path is given up.
 fn compared(path: OpenPath, device: &Device, first: &OpenPath, size: u64) -> Option<OpenPath> {
-    if !disk_paths::is_active(&device.directory) {
+    if !is_active(device) {
         return Some(path);
     }
     match content::is_same(&first.file, &path.file, size) {
@@ -104,11 +110,23 @@ fn open_other(
     let opened = OpenPath::open(path, write)?;
     // The name may have changed its disk since. The number cannot while it is open.
     let found = kernel.device(&opened.file.metadata()?)?;
-    let own = disk_paths::identity(&disk.directory);
-    if own.is_some() && own == disk_paths::identity(&found.directory) {
+    let own = identity(disk);
+    if own.is_some() && own == identity(&found) && extent(disk) == extent(&found) {
         return Ok(opened);
     }
     Err(io::Error::other("it leads to another disk now"))
+}
+
+fn identity(device: &Device) -> Option<SharedIdentity> {
+    disk_paths::identity(&device.disk_directory()?)
+}
+
+/// Where a partition is on its disk. The kernel may have an old table on one of the paths.
+fn extent(device: &Device) -> [Option<u64>; 2] {
+    ["start", "size"].map(|attribute| {
+        let is_partition = device.partition.is_some();
+        is_partition.then(|| sysfs::number(&device.directory.join(attribute)))?
+    })
 }
 
 #[cfg(test)]
@@ -164,5 +182,47 @@ mod tests {
         let different = open();
         assert!(different.paths.is_empty());
         assert_eq!(different.namesakes, [clone.path()]);
+    }
+
+    /// An array on the other path must not lose its members.
+    #[test]
+    fn a_partition_is_opened_on_each_path() {
+        let (one, other) = (empty_file(SIZE), empty_file(SIZE));
+        let (Some(part), Some(same)) =
+            (loop_device(one.path(), 512), loop_device(other.path(), 512))
+        else {
+            return;
+        };
+        let lines = |disk: &str, device: &LoopDevice, start: u64| {
+            let number = device.path().metadata().unwrap().rdev();
+            let number = format!("{}:{}", major(number), minor(number));
+            let name = device.path().file_name().unwrap().to_string_lossy();
+            format!(
+                "sys/block/{disk}/dev = 8:{start}\\n\n\
+                 sys/block/{disk}/size = 8192\\n\n\
+                 sys/block/{disk}/device/wwid = naa.600\\n\n\
+                 sys/block/{disk}/{name}/dev = {number}\\n\n\
+                 sys/block/{disk}/{name}/partition = 1\\n\n\
+                 sys/block/{disk}/{name}/start = {start}\\n\n\
+                 sys/block/{disk}/{name}/size = 2048\\n\n\
+                 sys/dev/block/{number} -> ../../block/{disk}/{name}\n"
+            )
+        };
+        let opened = |starts: [u64; 2]| {
+            let tree = plant(&(lines("sda", &part, starts[0]) + &lines("sdb", &same, starts[1])));
+            let kernel = KernelView {
+                sys: tree.directory().join("sys"),
+                proc: tree.directory().join("proc"),
+            };
+            let device = kernel.device_at(part.path()).unwrap();
+            assert_eq!(device.partition, Some(1));
+            let first = OpenPath::open(part.path(), true).unwrap();
+            let others = open_others(&kernel, &device, &first, SIZE, true);
+            others.map(|others| others.paths.len())
+        };
+        assert_eq!(opened([64, 64]).unwrap(), 1);
+        assert_eq!(opened([64, 128]).unwrap(), 0, "by an old table");
+        let _held = OpenPath::open(same.path(), true).unwrap();
+        assert!(opened([64, 64]).is_err());
     }
 }

@@ -2,20 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use landfall_devices::block_graph;
 use landfall_devices::permission::WritePermission;
-use landfall_report::failure::Result;
+use landfall_report::failure::{Class, Failure, Result};
 use landfall_sys::md_ioctl;
 use landfall_sys::system_path::SystemPath;
 
 use super::super::raid_error;
 use super::Candidate;
-use crate::device::busy::KernelView;
+use crate::device::busy::{Device, KernelView};
 use crate::device::device_mapper;
+use crate::device::paths::show_the_same;
 use crate::device::target::Target;
 use crate::erase::metadata::erase_metadata;
 
@@ -31,31 +33,68 @@ pub(super) struct Array {
     pub directory: SystemPath,
     /// The array itself and its partitions.
     pub devices: Vec<PathBuf>,
+    /// Each by the path to its disk that the deletion uses, if it uses one.
     pub members: Vec<PathBuf>,
+    /// The members that the kernel has by another path to their disk (multipath), with
+    /// that path.
+    pub by_other_paths: Vec<(PathBuf, PathBuf)>,
 }
 
-pub(super) fn assembled_arrays() -> Result<Vec<Array>> {
-    let node = |name: &str| Path::new("/dev").join(name);
-    let arrays = || {
-        let kernel = KernelView::default();
-        let mut arrays = Vec::new();
-        for device in kernel.disks()? {
-            if !device.is_array() {
-                continue;
-            }
-            let members = block_graph::parts(&device.directory)?;
-            let partitions = kernel.partitions(&device)?;
-            let devices = [&device].into_iter().chain(&partitions);
-            arrays.push(Array {
-                path: node(&device.name),
-                devices: devices.map(|device| node(&device.name)).collect(),
-                members: members.iter().map(|part| node(part)).collect(),
-                directory: device.directory,
-            });
+fn assembled_arrays(kernel: &KernelView, disks: &[Candidate]) -> io::Result<Vec<Array>> {
+    let used = devices_of(disks);
+    let mut arrays = Vec::new();
+    for device in kernel.disks()? {
+        if !device.is_array() {
+            continue;
         }
-        Ok(arrays)
+        let (mut members, mut by_other_paths) = (Vec::new(), Vec::new());
+        for part in block_graph::part_nodes(&device.directory)? {
+            let (found, member) = (node(&part), used_path(kernel, &part, &used)?);
+            if member != found {
+                by_other_paths.push((member.clone(), found));
+            }
+            members.push(member);
+        }
+        let partitions = kernel.partitions(&device)?;
+        arrays.push(Array {
+            path: node(&device),
+            devices: [&device].into_iter().chain(&partitions).map(node).collect(),
+            members,
+            by_other_paths,
+            directory: device.directory,
+        });
+    }
+    Ok(arrays)
+}
+
+fn node(device: &Device) -> PathBuf {
+    Path::new("/dev").join(&device.name)
+}
+
+fn devices_of(disks: &[Candidate]) -> BTreeSet<PathBuf> {
+    let devices = |candidate: &Candidate| {
+        let partitions = candidate.partitions.iter().cloned();
+        partitions
+            .chain([candidate.disk.clone()])
+            .collect::<Vec<_>>()
     };
-    arrays().map_err(|e| raid_error(Path::new("/sys/block"), "cannot look for arrays", &e))
+    disks.iter().flat_map(devices).collect()
+}
+
+/// The path to a disk or partition that is among those in use. Without multipathd each path
+/// to a disk is a block device of its own, and an array has whichever came first.
+fn used_path(
+    kernel: &KernelView,
+    device: &Device,
+    used: &BTreeSet<PathBuf>,
+) -> io::Result<PathBuf> {
+    let own = node(device);
+    if used.contains(&own) {
+        return Ok(own);
+    }
+    let others = kernel.other_paths(device)?;
+    let found = others.iter().map(node).find(|other| used.contains(other));
+    Ok(found.unwrap_or(own))
 }
 
 /// The assembled arrays, from the top: an array that is a member of another one comes
@@ -70,15 +109,14 @@ pub(super) struct Assembled {
 
 impl Assembled {
     pub fn look(disks: &[Candidate]) -> Result<Self> {
-        Ok(Self::of(disks, assembled_arrays()?))
+        let arrays = assembled_arrays(&KernelView::default(), disks);
+        let arrays = arrays
+            .map_err(|e| raid_error(Path::new("/sys/block"), "cannot look for arrays", &e))?;
+        Ok(Self::of(disks, arrays))
     }
 
     pub fn of(disks: &[Candidate], arrays: Vec<Array>) -> Self {
-        let mut devices: BTreeSet<PathBuf> = disks
-            .iter()
-            .flat_map(|candidate| candidate.partitions.iter().chain([&candidate.disk]))
-            .cloned()
-            .collect();
+        let mut devices = devices_of(disks);
         let (mut ours, mut entangled) = (Vec::new(), arrays);
         loop {
             let (found, rest): (Vec<Array>, Vec<Array>) = entangled
@@ -105,7 +143,29 @@ pub(super) fn stop_arrays(
 ) -> Result<()> {
     for array in Assembled::look(disks)?.ours {
         if array.members.iter().any(|part| members.contains(&**part)) {
-            stop_array(&array.path, &array.directory, permission);
+            match refuse_clones(&array.by_other_paths) {
+                Ok(()) => stop_array(&array.path, &array.directory, permission),
+                Err(failure) => tracing::error!("{}: not stopped: {failure}", array.path.display()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Equal names do not prove that two paths lead to one disk. An array on the other one of
+/// two disks must not be stopped and erased.
+fn refuse_clones(by_other_paths: &[(PathBuf, PathBuf)]) -> Result<()> {
+    for (used, other) in by_other_paths {
+        let same = show_the_same(used, other)
+            .map_err(|e| raid_error(other, "cannot compare it with its other paths", &e))?;
+        if !same {
+            let (used, other) = (used.display(), other.display());
+            return Err(Failure::new(
+                Class::SoftwareRaidError,
+                format!(
+                    "expected {used} and {other} to be paths to one disk, found different content"
+                ),
+            ));
         }
     }
     Ok(())
@@ -136,4 +196,83 @@ fn stop_array(path: &Path, directory: &SystemPath, permission: &WritePermission)
         thread::sleep(STOP_PAUSE);
     }
     tracing::info!("{}: array stopped", path.display());
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_devices::identity::Identity;
+    use landfall_sys::sys_tree::plant;
+
+    use super::*;
+    use crate::fixtures::{empty_file, loop_device};
+
+    /// Two disks with two paths each, without multipathd. The agent uses sda and sdc.
+    #[test]
+    fn an_array_on_the_other_paths_is_that_of_the_disks() {
+        let disk = |name: &str, wwid: u32, minor: u32| {
+            format!(
+                "sys/block/{name}/dev = 8:{minor}\\n\n\
+                 sys/block/{name}/size = 8192\\n\n\
+                 sys/block/{name}/device/wwid = naa.60{wwid}\\n\n\
+                 sys/block/{name}/{name}1/dev = 8:{}\\n\n\
+                 sys/block/{name}/{name}1/partition = 1\\n\n",
+                minor + 1
+            )
+        };
+        let tree = plant(
+            &[
+                disk("sda", 1, 0),
+                disk("sdb", 1, 16),
+                disk("sdc", 2, 32),
+                disk("sdd", 2, 48),
+                disk("sde", 3, 64),
+                "sys/block/md0/dev = 9:0\\n\n\
+                 sys/block/md0/md/level = raid1\\n\n\
+                 sys/block/md0/md0p1/dev = 259:0\\n\n\
+                 sys/block/md0/md0p1/partition = 1\\n\n\
+                 sys/block/md0/slaves/sdb1 -> ../../sdb/sdb1\n\
+                 sys/block/md0/slaves/sdc1 -> ../../sdc/sdc1\n\
+                 sys/block/md1/dev = 9:1\\n\n\
+                 sys/block/md1/md/level = raid1\\n\n\
+                 sys/block/md1/slaves/sdb -> ../../sdb\n\
+                 sys/block/md1/slaves/sde1 -> ../../sde/sde1\n"
+                    .to_owned(),
+            ]
+            .concat(),
+        );
+        let kernel = KernelView {
+            sys: tree.directory().join("sys"),
+            proc: tree.directory().join("proc"),
+        };
+        let candidates = ["/dev/sda", "/dev/sdc"].map(|disk| Candidate {
+            disk: disk.into(),
+            identity: Identity::of(&tempfile::tempfile().unwrap()).unwrap(),
+            partitions: vec![format!("{disk}1").into()],
+        });
+        let arrays = assembled_arrays(&kernel, &candidates).unwrap();
+        let Assembled { ours, entangled } = Assembled::of(&candidates, arrays);
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(ours.len(), 1);
+        assert_eq!(ours[0].members, paths(&["/dev/sda1", "/dev/sdc1"]));
+        assert_eq!(ours[0].devices, paths(&["/dev/md0", "/dev/md0p1"]));
+        let by_other_path = ("/dev/sda1".into(), "/dev/sdb1".into());
+        assert_eq!(ours[0].by_other_paths, [by_other_path]);
+        assert_eq!(entangled.len(), 1);
+        assert_eq!(entangled[0].members, paths(&["/dev/sda", "/dev/sde1"]));
+    }
+
+    #[test]
+    fn an_array_on_a_clone_is_not_stopped() {
+        let (one, other) = (empty_file(1 << 20), empty_file(1 << 20));
+        let (Some(disk), Some(clone)) =
+            (loop_device(one.path(), 512), loop_device(other.path(), 512))
+        else {
+            return;
+        };
+        let pair = [(disk.path().to_owned(), clone.path().to_owned())];
+        refuse_clones(&pair).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(other.as_file(), b"x", 0).unwrap();
+        let failure = refuse_clones(&pair).unwrap_err();
+        assert!(failure.details.contains("different content"), "{failure}");
+    }
 }

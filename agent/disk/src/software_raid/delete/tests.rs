@@ -54,6 +54,7 @@ fn array(name: &str, members: &[&str]) -> Array {
         devices: vec![path.clone()],
         path,
         members: members.iter().map(PathBuf::from).collect(),
+        by_other_paths: Vec::new(),
     }
 }
 
