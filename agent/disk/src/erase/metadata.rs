@@ -47,6 +47,15 @@ pub fn erase_metadata(target: &Target) -> Result<Vec<&'static str>> {
     .hint("replace the disk, its cable or its controller, or stop the other machine that writes to it"))
 }
 
+/// The kinds of metadata on a disk or a partition, like [`erase_metadata`], which are left.
+///
+/// # Errors
+/// If the device cannot be read.
+pub fn kinds(target: &Target) -> Result<Vec<&'static str>> {
+    let (kinds, _) = find(target)?;
+    Ok(kinds.into_iter().collect())
+}
+
 /// The kinds of signatures on the device, and the offsets of the blocks that hold
 /// them.
 fn find(target: &Target) -> Result<(BTreeSet<&'static str>, BTreeSet<u64>)> {

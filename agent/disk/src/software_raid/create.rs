@@ -17,7 +17,7 @@ use super::{open, raid_error};
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::busy::{Device, KernelView};
 use crate::device::target::Target;
-use crate::erase::metadata::erase_metadata;
+use crate::erase::metadata::{self, erase_metadata};
 use crate::tables::gpt::{Entry, HEAD_LEN, Partition, Table};
 
 /// How much of each new partition is zeroed before the partition exists, in bytes. A FAT
@@ -28,8 +28,8 @@ const CLEARED: u64 = 1 << 20;
 /// the order of the volumes. The module `md_mod` must be loaded.
 ///
 /// # Errors
-/// If a disk has partitions or is a member of an array, is in use or is too small: then
-/// nothing has been changed. Otherwise if a disk or the kernel fails; `delete` removes what
+/// If a disk has partitions, a file system or other content, is a member of an array or of
+/// another set of disks, is in use or is too small: then nothing has been changed. Otherwise if a disk or the kernel fails; `delete` removes what
 /// was created by then.
 pub fn create(
     disks: &[ChosenDisk],
@@ -39,7 +39,9 @@ pub fn create(
     let mut targets = Vec::new();
     for disk in disks {
         refuse_used(&disk.path)?;
-        targets.push(Target::open_chosen(disk, permission)?);
+        let target = Target::open_chosen(disk, permission)?;
+        refuse_content(&target)?;
+        targets.push(target);
     }
     let sizes: Vec<(String, u64)> = { targets.iter() }
         .map(|target| (target.path().display().to_string(), target.size()))
@@ -81,13 +83,13 @@ pub fn create(
 /// `emptied` were deleted first.
 ///
 /// # Errors
-/// If another disk has partitions or is a member of an array, if a disk is too small, or
-/// cannot be read.
+/// If another disk has content or is in use, if a disk is too small, or cannot be read.
 pub fn check(disks: &[ChosenDisk], volumes: &[Volume], emptied: &BTreeSet<PathBuf>) -> Result<()> {
     let mut sizes = Vec::new();
     for disk in disks {
         if !emptied.contains(&disk.path) {
             refuse_used(&disk.path)?;
+            refuse_content(&Target::open_chosen_to_check(disk)?)?;
         }
         let (_, size) =
             open(&disk.path).map_err(|e| raid_error(&disk.path, "cannot open it", &e))?;
@@ -120,10 +122,26 @@ fn refuse_used(disk: &Path) -> Result<()> {
         (0, _) => "a member of a software RAID".to_owned(),
         (count, _) => format!("{count} partitions"),
     };
+    Err(not_empty(disk, &found))
+}
+
+fn not_empty(disk: &Path, found: &str) -> Failure {
     let details = format!("{}: expected an empty disk, found {found}", disk.display());
-    Err(Failure::new(Class::SoftwareRaidError, details).hint(
+    Failure::new(Class::SoftwareRaidError, details).hint(
         "run the steps delete_configuration and erase_devices_metadata first, or choose other disks by physical_disks",
-    ))
+    )
+}
+
+/// A disk without partitions may have a file system, or be a member of a volume group, of a
+/// firmware RAID or of another set, with data that another disk or machine needs.
+fn refuse_content(target: &Target) -> Result<()> {
+    let mut kinds = metadata::kinds(target)?;
+    // A partition table without partitions.
+    kinds.retain(|kind| !matches!(*kind, "dos" | "gpt"));
+    if kinds.is_empty() {
+        return Ok(());
+    }
+    Err(not_empty(target.path(), &kinds.join(", ")))
 }
 
 fn write_table(target: &Target, partitions: &[Partition]) -> Result<()> {
@@ -240,6 +258,42 @@ mod tests {
         block_partition::delete(&open, 1).unwrap();
         assert_eq!(failure.class, Class::SoftwareRaidError);
         assert!(failure.details.contains("found 1 partitions"), "{failure}");
+    }
+
+    #[test]
+    fn a_disk_with_content_is_refused() {
+        let permission = WritePermission::by_operator();
+        let size = 1 << 30;
+        let volume = Volume {
+            name: "root".to_owned(),
+            level: Level::Raid1,
+            share: Share::Fixed(1 << 40),
+            disks: vec![0],
+        };
+        for (magic, offset, expected) in [
+            (&b"LVM2 001"[..], 512 + 0x18, "found LVM2_member"),
+            (b"XFSB", 0, "found xfs"),
+            (
+                b"Intel Raid ISM Cfg Sig. ",
+                size - 1024,
+                "found isw_raid_member",
+            ),
+            // An empty table of each kind. So the disk is only too small.
+            (b"\x55\xaa", 510, "found 1024 MiB"),
+            (b"EFI PART", 512, "found 1024 MiB"),
+        ] {
+            let file = empty_file(size);
+            file.as_file().write_all_at(magic, offset).unwrap();
+            let Some(device) = loop_device(file.path(), 512) else {
+                return;
+            };
+            let disks = [ChosenDisk::by_path(device.path()).unwrap()];
+            let volumes = [volume.clone()];
+            let created = create(&disks, &volumes, &permission).unwrap_err();
+            assert!(created.details.contains(expected), "{created}");
+            let checked = check(&disks, &volumes, &BTreeSet::new()).unwrap_err();
+            assert_eq!(checked.details, created.details);
+        }
     }
 
     /// sgdisk is the judge of the table.

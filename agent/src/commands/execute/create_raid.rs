@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use landfall_devices::identity::ChosenDisk;
 use landfall_devices::permission::WritePermission;
+use landfall_disk::erase::guard;
 use landfall_disk::software_raid::create::{check, create};
 use landfall_disk::software_raid::layout::Volume;
 use landfall_disk::software_raid::member::MOST_MEMBERS;
@@ -55,7 +56,7 @@ pub(super) async fn apply(
     refuse_bios(node, efi_entry::booted_by_uefi())?;
     if deletes_existing(arguments)? {
         machine.all_disks().await?;
-        check_without_arrays(node, &wanted).await?;
+        check_without_arrays(node, &wanted, erasable::is_guarded(machine, node)).await?;
         software_raid::delete(node, permission).await?;
     }
     create_volumes(machine, node, config, permission).await
@@ -77,13 +78,16 @@ fn deletes_existing(arguments: &Value) -> Result<bool> {
 
 /// Finds the faults of the creation before the arrays are deleted: too few disks or disks
 /// that are too small.
-async fn check_without_arrays(node: &Node, wanted: &RaidConfig) -> Result<()> {
+async fn check_without_arrays(node: &Node, wanted: &RaidConfig, guarded: bool) -> Result<()> {
     let (node, wanted) = (node.clone(), wanted.clone());
     blocking(move || {
         let emptied = software_raid::emptied(&node)?;
         let usable = usable_disks(&node, &emptied)?;
         let volumes = volumes(&wanted, &usable)?;
         let chosen = used_disks(&usable, &volumes)?;
+        if guarded {
+            refuse_shared(&chosen.disks)?;
+        }
         check(&chosen.disks, &chosen.volumes, &emptied)
     })
     .await
@@ -115,17 +119,30 @@ async fn create_volumes(
     };
     refuse_bios(node, efi_entry::booted_by_uefi())?;
     machine.all_disks().await?;
+    let guarded = erasable::is_guarded(machine, node);
     let node = node.clone();
     blocking(move || {
         let usable = usable_disks(&node, &BTreeSet::new())?;
         let volumes = volumes(&wanted, &usable)?;
         let chosen = used_disks(&usable, &volumes)?;
+        if guarded {
+            refuse_shared(&chosen.disks)?;
+        }
         // Loads nothing if the kernel has it.
         landfall_init::modprobe(&"md_mod".into());
         create(&chosen.disks, &chosen.volumes, &permission).map(drop)
     })
     .await?;
     Ok(config.clone())
+}
+
+/// A volume in a storage network may have a file system that other machines use. `create`
+/// refuses disks with partitions, so these need no look.
+fn refuse_shared(disks: &[ChosenDisk]) -> Result<()> {
+    let no_partitions: [PathBuf; 0] = [];
+    disks
+        .iter()
+        .try_for_each(|disk| guard::refuse_shared(&disk.path, &no_partitions))
 }
 
 /// The disks that may get volumes, in the order of their names. Arrays are made of disks
@@ -247,6 +264,9 @@ pub(super) async fn start_volumes_of(machine: &Machine, config: &RaidConfig) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use landfall_disk::fixtures::loop_device;
     use landfall_sys::sys_tree::plant;
 
     use super::*;
@@ -318,6 +338,25 @@ mod tests {
             failure.details.contains("at most 128 disks, found 129"),
             "{failure}"
         );
+    }
+
+    /// A volume in a storage network with the superblock of GFS2.
+    #[test]
+    fn a_file_system_of_other_machines_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let Some(device) = loop_device(file.path(), 512) else {
+            return;
+        };
+        let disks = [ChosenDisk::by_path(device.path()).unwrap()];
+        refuse_shared(&disks).unwrap();
+        let mut superblock = [0; 512];
+        superblock[..4].copy_from_slice(&0x0116_1970u32.to_be_bytes());
+        superblock[7] = 1;
+        superblock[24..28].copy_from_slice(&1801u32.to_be_bytes());
+        file.as_file().write_all_at(&superblock, 64 << 10).unwrap();
+        let failure = refuse_shared(&disks).unwrap_err();
+        assert_eq!(failure.class, Class::ProtectedDeviceError);
     }
 
     #[test]
