@@ -11,11 +11,13 @@ use landfall_devices::disk_sets::md_superblock::{self, MdSuperblock};
 use landfall_devices::identity::Identity;
 use landfall_devices::permission::WritePermission;
 use landfall_report::failure::{Class, Failure, Result};
+use nix::libc;
 use uuid::Uuid;
 
 use self::assembled::{Array, Assembled, stop_arrays};
 use super::{open, raid_error, system_partitions};
 use crate::device::aligned_buffer::AlignedBuffer;
+use crate::device::busy::KernelView;
 use crate::device::target::Target;
 use crate::erase::metadata::erase_metadata;
 
@@ -62,8 +64,8 @@ struct Member {
 /// `disks`, and every array that shares a disk with a kept one.
 ///
 /// # Errors
-/// `SoftwareRAIDError` if an array remains that should have been deleted. An error if
-/// the name of a disk now belongs to another one, which is left unchanged.
+/// `SoftwareRAIDError` if an array remains that should have been deleted, or, before
+/// anything is deleted, if a device to keep cannot be read. An error if the name of a disk now belongs to another one, which is left unchanged.
 pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) -> Result<()> {
     let keep = Kept::find(disks, keep)?;
     for _ in 0..PASSES {
@@ -71,6 +73,7 @@ pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) ->
         if members.is_empty() {
             return delete_left_tables(disks, &keep, permission);
         }
+        keep.refuse_unread(&members)?;
         delete_members(disks, &members, permission);
     }
     let members = doomed(find_members(disks)?, &keep);
@@ -91,14 +94,16 @@ pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) ->
 /// The disks that [`delete`] would leave without a partition table. Changes nothing.
 ///
 /// # Errors
-/// If a disk cannot be read.
+/// If a disk cannot be read, or if [`delete`] would delete nothing because of a device to
+/// keep.
 pub fn emptied(disks: &[Candidate], keep: &Keep) -> Result<BTreeSet<PathBuf>> {
     let keep = Kept::find(disks, keep)?;
     let members = find_members(disks)?;
     let left = left_tables(disks, &members, &keep);
     let left = left.into_iter().map(|candidate| candidate.disk.clone());
-    let doomed = doomed(members, &keep).into_iter();
-    let doomed = doomed.filter(|member| member.identity.is_some());
+    let doomed = doomed(members, &keep);
+    keep.refuse_unread(&doomed)?;
+    let doomed = { doomed.into_iter() }.filter(|member| member.identity.is_some());
     Ok(doomed.map(|member| member.disk).chain(left).collect())
 }
 
@@ -192,13 +197,48 @@ fn unsearched(path: &Path, error: &io::Error) -> Failure {
     raid_error(path, "cannot look for RAID superblocks", error)
 }
 
-/// The arrays that have a member on these devices. Ignores devices that cannot be
-/// read.
-fn arrays_on<'a>(devices: impl Iterator<Item = &'a PathBuf>) -> BTreeSet<Uuid> {
-    devices
-        .filter_map(|path| open(path).ok())
-        .flat_map(|(device, size)| md_superblock::find_readable(&device, size))
-        .map(|superblock| superblock.array)
+/// The arrays that have a member on devices to leave unchanged.
+#[derive(Debug, Default)]
+struct ArraysOn {
+    arrays: BTreeSet<Uuid>,
+    /// The devices that cannot be read by any of the paths given, with the reasons.
+    unread: Vec<(PathBuf, io::Error)>,
+}
+
+impl ArraysOn {
+    fn look(devices: &BTreeSet<PathBuf>, other_paths: impl Fn(&Path) -> Vec<PathBuf>) -> Self {
+        let (mut arrays, mut unread, mut read) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
+        for path in devices {
+            let (device, size) = match open(path) {
+                Ok(opened) => opened,
+                Err(error) if error.raw_os_error() == Some(libc::ENOMEDIUM) => continue,
+                Err(error) => {
+                    unread.push((path.clone(), error));
+                    continue;
+                }
+            };
+            let found = md_superblock::find_readable(&device, size);
+            arrays.extend(found.into_iter().map(|superblock| superblock.array));
+            match md_superblock::find(&device, size) {
+                Ok(_) => drop(read.insert(path)),
+                Err(error) => unread.push((path.clone(), error)),
+            }
+        }
+        // A path on standby answers no read.
+        unread.retain(|(path, _)| !other_paths(path).iter().any(|other| read.contains(other)));
+        Self { arrays, unread }
+    }
+}
+
+/// The other paths to a disk or partition (multipath).
+fn other_paths(path: &Path) -> Vec<PathBuf> {
+    let kernel = KernelView::default();
+    let others = kernel
+        .device_at(path)
+        .and_then(|it| kernel.other_paths(&it));
+    let others = others.unwrap_or_default().into_iter();
+    others
+        .map(|other| Path::new("/dev").join(other.name))
         .collect()
 }
 
@@ -206,27 +246,50 @@ fn arrays_on<'a>(devices: impl Iterator<Item = &'a PathBuf>) -> BTreeSet<Uuid> {
 #[derive(Default)]
 struct Kept<'a> {
     volumes: &'a [String],
-    arrays: BTreeSet<Uuid>,
+    on_devices: ArraysOn,
     members: BTreeSet<PathBuf>,
 }
 
 impl<'a> Kept<'a> {
     fn find(disks: &[Candidate], keep: &'a Keep) -> Result<Self> {
         let Assembled { entangled, .. } = Assembled::look(disks)?;
-        let on_entangled = entangled.iter().flat_map(|array| &array.devices);
+        let on_entangled = entangled.iter().flat_map(|array| array.devices.clone());
+        let devices = on_entangled.chain(keep.devices.iter().cloned()).collect();
         Ok(Self {
             volumes: &keep.volumes,
-            arrays: arrays_on(keep.devices.iter().chain(on_entangled)),
+            on_devices: ArraysOn::look(&devices, other_paths),
             members: { entangled.iter() }
                 .flat_map(|array| array.members.clone())
                 .collect(),
         })
     }
 
+    /// Fails if one of these members may belong to an array with a member on a device that
+    /// must not be changed and that cannot be read: this other member may be the only good
+    /// one.
+    fn refuse_unread(&self, doomed: &[Member]) -> Result<()> {
+        let Some((path, error)) = self
+            .on_devices
+            .unread
+            .first()
+            .filter(|_| !doomed.is_empty())
+        else {
+            return Ok(());
+        };
+        Err(Failure::new(
+            Class::SoftwareRaidError,
+            format!(
+                "{}: must not be changed, and cannot be read ({error}), so the agent does not know which arrays have a member on it; nothing was deleted",
+                path.display()
+            ),
+        )
+        .hint("repair this disk, or remove it from the machine; if it may be changed, remove it from skip_block_devices"))
+    }
+
     fn contains(&self, member: &Member) -> bool {
         let name = member.superblock.volume_name();
         name.is_some_and(|name| self.volumes.iter().any(|kept| kept == name))
-            || self.arrays.contains(&member.superblock.array)
+            || self.on_devices.arrays.contains(&member.superblock.array)
             || self.members.contains(&member.path)
     }
 }

@@ -5,11 +5,12 @@ use std::process::Command;
 use landfall_devices::disk_sets::md_superblock::{Version, superblock};
 use landfall_devices::identity::ChosenDisk;
 use landfall_sys::system_path::SystemPath;
+use nix::errno::Errno;
 
 use super::super::layout;
 use super::super::member::Level;
 use super::*;
-use crate::fixtures::{LoopDevice, exchange, loop_device};
+use crate::fixtures::{Answer, FaultyDisk, LoopDevice, exchange, loop_device};
 use crate::tables::gpt::{Entry, HEAD_LEN, Table};
 
 const SIZE: u64 = 16 << 20;
@@ -228,6 +229,52 @@ fn members_that_nobody_assembled() {
         let text = String::from_utf8_lossy(&examined.stderr);
         assert!(text.contains("No md superblock"), "{examined:?}");
     }
+}
+
+/// It may have the only good half of a mirror.
+#[test]
+fn a_device_to_keep_that_cannot_be_read_keeps_everything() {
+    let Some([raid, other]) = disks(Version::V1_2) else {
+        return;
+    };
+    let locked = match FaultyDisk::start(vec![0; SIZE as usize], |_| Answer::Fail(Errno::EIO)) {
+        Ok(disk) => disk,
+        Err(error) => return landfall_sys::skip::skip(error),
+    };
+    let Some(locked) = loop_device(locked.path(), 512) else {
+        return;
+    };
+    let permission = WritePermission::by_operator();
+    let keep = Keep {
+        devices: BTreeSet::from([locked.path().to_owned()]),
+        ..Keep::default()
+    };
+    let candidates = [candidate(&raid.1)];
+    for failure in [
+        delete(&candidates, &keep, &permission).unwrap_err(),
+        emptied(&candidates, &keep).unwrap_err(),
+    ] {
+        assert_eq!(failure.class, Class::SoftwareRaidError);
+        assert!(failure.details.contains("cannot be read"), "{failure}");
+    }
+    assert_eq!(superblocks(raid.1.path()).unwrap().len(), 1);
+    // There is nothing to delete.
+    delete(&[candidate(&other.1)], &keep, &permission).unwrap();
+}
+
+#[test]
+fn a_device_is_read_by_any_of_its_paths() {
+    let Some([raid, _]) = disks(Version::V1_2) else {
+        return;
+    };
+    let standby = PathBuf::from("/dev/landfall-standby");
+    let devices = BTreeSet::from([standby.clone(), raid.1.path().to_owned()]);
+    let found = ArraysOn::look(&devices, |_| Vec::new());
+    assert_eq!(found.unread.len(), 1);
+    assert_eq!(found.unread[0].0, standby);
+    let found = ArraysOn::look(&devices, |_| vec![raid.1.path().to_owned()]);
+    assert!(found.unread.is_empty());
+    assert_eq!(found.arrays.len(), 1);
 }
 
 /// As after a creation that wrote the table and failed at the superblocks.
