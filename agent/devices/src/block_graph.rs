@@ -123,7 +123,7 @@ impl BlockGraph {
     /// If sysfs cannot be read.
     pub fn partitions(&self, disk: &BlockNode) -> io::Result<Vec<BlockNode>> {
         let mut partitions = Vec::new();
-        for (_, directory) in self::partitions(&disk.directory)? {
+        for (_, directory) in self::partitions(&disk.directory).all()? {
             partitions.extend(unless_gone(BlockNode::of_link(&directory))?);
         }
         Ok(partitions)
@@ -164,20 +164,51 @@ impl BlockGraph {
     }
 }
 
-/// The partitions of the disk with this directory in sysfs: their numbers and
-/// directories, sorted by number. Empty if the disk has disappeared.
-///
-/// # Errors
-/// If sysfs cannot be read.
-pub fn partitions(disk: &SystemPath) -> io::Result<Vec<(u32, SystemPath)>> {
-    let mut partitions = Vec::new();
-    for name in unless_gone(names(disk))?.unwrap_or_default() {
-        let directory = disk.join(name);
-        let number = unless_gone(partition_number(&directory))?.flatten();
-        partitions.extend(number.map(|number| (number, directory)));
+/// The partitions of a disk: their numbers and directories, sorted by number.
+#[derive(Debug, Default)]
+pub struct Partitions {
+    /// Those that could be read.
+    pub readable: Vec<(u32, SystemPath)>,
+    /// The first error, if there may be others. Who decides what may be written must not
+    /// take it for a disk without partitions.
+    pub unread: Option<io::Error>,
+}
+
+impl Partitions {
+    /// # Errors
+    /// If there may be partitions that could not be read.
+    pub fn all(self) -> io::Result<Vec<(u32, SystemPath)>> {
+        self.unread.map_or(Ok(self.readable), Err)
     }
-    partitions.sort_by_key(|(number, _)| *number);
-    Ok(partitions)
+}
+
+/// The partitions of the disk with this directory in sysfs. None if the disk has
+/// disappeared.
+pub fn partitions(disk: &SystemPath) -> Partitions {
+    let mut partitions = Partitions::default();
+    let names = match unless_gone(names(disk)) {
+        Ok(names) => names.unwrap_or_default(),
+        Err(error) => {
+            partitions.unread = Some(error);
+            return partitions;
+        }
+    };
+    for name in names {
+        let directory = disk.join(name);
+        match unless_gone(partition_number(&directory)) {
+            Ok(number) => {
+                let number = number.flatten();
+                partitions
+                    .readable
+                    .extend(number.map(|number| (number, directory)));
+            }
+            Err(error) => {
+                partitions.unread.get_or_insert(error);
+            }
+        }
+    }
+    partitions.readable.sort_by_key(|(number, _)| *number);
+    partitions
 }
 
 /// The number of a partition; `None` if this is the directory of another device, or no
@@ -371,6 +402,28 @@ sys/dev/block/1:3 -> /sys/block/ram3
             assert_eq!(node.disk_directory(), Some(disk.directory.clone()));
         }
         assert_eq!(holders(&disks[3].directory).unwrap(), ["md0"]);
+    }
+
+    #[test]
+    fn a_partition_that_cannot_be_read_hides_no_other() {
+        let root = plant(
+            r"sys/block/sda/dev = 8:0\n
+sys/block/sda/sda1/partition = ?\n
+sys/block/sda/sda2/partition = 2\n
+sys/block/sda/sda2/dev = 8:2\n
+sys/block/sdb = a file",
+        );
+        let graph = BlockGraph::new(root.path().join("sys"));
+        let disk = root.path().join("sys/block/sda");
+        let partitions = partitions(&disk);
+        assert_eq!(partitions.readable, [(2, disk.join("sda2"))]);
+        assert!(partitions.all().is_err());
+        let disk = BlockNode::of_link(&disk).unwrap();
+        assert!(graph.partitions(&disk).is_err());
+        let no_directory = super::partitions(&root.path().join("sys/block/sdb"));
+        assert!(no_directory.all().is_err());
+        let gone = super::partitions(&root.path().join("sys/block/sdc"));
+        assert!(gone.all().unwrap().is_empty());
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub enum BootMedium {
     Labelled(String),
     /// The disk has the label of Ironic's parameters.
     Parameters,
+    /// The disk is removable, and not all of its partitions can be listed.
+    Unlisted,
 }
 
 impl fmt::Display for BootMedium {
@@ -65,6 +67,9 @@ impl fmt::Display for BootMedium {
             Self::Parameters => write!(
                 f,
                 "the medium with Ironic's parameters ({PARAMETERS_LABEL})"
+            ),
+            Self::Unlisted => f.write_str(
+                "a removable disk whose partitions cannot be listed, so it may be a boot medium",
             ),
         }
     }
@@ -165,11 +170,12 @@ impl BootMedia {
         if !removable {
             return None;
         }
-        let partitions = block_graph::partitions(block).unwrap_or_default();
-        { partitions.iter() }
+        let partitions = block_graph::partitions(block);
+        let labelled = { partitions.readable.iter() }
             .filter_map(|(_, part)| Some(medium(part)?.label().to_owned()))
             .find(|label| is_among(&PARTITION_LABELS, label))
-            .map(BootMedium::Labelled)
+            .map(BootMedium::Labelled);
+        labelled.or(partitions.unread.map(|_| BootMedium::Unlisted))
     }
 
     /// The boot medium that a write to this device would change, with the name of

@@ -58,7 +58,8 @@ pub struct DiskSets {
     /// The volume name if the disk itself is a software RAID.
     pub volume: Option<String>,
     /// True if the disk or one of its partitions has no superblock in the places that
-    /// could be read, but another such place could not be read.
+    /// could be read, but another such place could not be read, or if the kernel did not
+    /// list all partitions or all devices that are built on them.
     pub unread: bool,
 }
 
@@ -73,11 +74,17 @@ impl DiskSets {
             volume: running_volume(&block),
             ..Self::default()
         };
-        for device in with_partitions(&block) {
+        let partitions = block_graph::partitions(&block);
+        sets.unread |= partitions.unread.is_some();
+        let partitions = partitions.readable.into_iter();
+        let partitions = partitions.map(|(_, directory)| directory);
+        for device in [block].into_iter().chain(partitions) {
             sets.add_signatures(&device);
-            let holders = device.join("holders");
-            for holder in block_graph::holders(&device).unwrap_or_default() {
-                sets.add_holder(&holders.join(&holder), holder);
+            let directory = device.join("holders");
+            let holders = block_graph::holders(&device);
+            sets.unread |= holders.is_err();
+            for holder in holders.unwrap_or_default() {
+                sets.add_holder(&directory.join(&holder), holder);
             }
         }
         sets
@@ -172,12 +179,6 @@ fn running_volume(block: &SystemPath) -> Option<String> {
         let names = superblocks.iter().filter_map(|found| found.volume_name());
         names.map(str::to_owned).next()
     })
-}
-
-fn with_partitions(block: &SystemPath) -> Vec<SystemPath> {
-    let partitions = block_graph::partitions(block).unwrap_or_default();
-    let partitions = partitions.into_iter().map(|(_, directory)| directory);
-    [block.clone()].into_iter().chain(partitions).collect()
 }
 
 /// Opens a disk or partition, and determines its size in bytes.

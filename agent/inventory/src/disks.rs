@@ -127,9 +127,10 @@ fn disk(device: &Device) -> Disk {
     }
 }
 
-/// The partitions of a disk, in the order of their numbers.
+/// The partitions of a disk, in the order of their numbers. Without those that cannot be
+/// read: `obstacle.rs` of the commands and `Target` keep such a disk from being written.
 pub fn partitions(block: &SystemPath) -> Vec<PartitionNode> {
-    let partitions = block_graph::partitions(block).unwrap_or_default();
+    let partitions = block_graph::partitions(block).readable;
     { partitions.into_iter() }
         .filter_map(|(number, directory)| {
             Some(PartitionNode {

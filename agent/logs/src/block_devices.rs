@@ -20,17 +20,21 @@ fn devices(sys_block: &Path) -> Vec<Device> {
     for name in names(sys_block) {
         let path = sys_block.join(&name);
         let partitions = block_graph::partitions(&SystemPath::live().join(&path));
-        let partitions = partitions.unwrap_or_default();
         devices.push(Device {
             name,
             path,
             is_partition: false,
         });
-        devices.extend(partitions.into_iter().map(|(_, directory)| Device {
-            name: directory.name().unwrap_or_default().to_owned(),
-            path: directory.as_path().to_owned(),
-            is_partition: true,
-        }));
+        devices.extend(
+            partitions
+                .readable
+                .into_iter()
+                .map(|(_, directory)| Device {
+                    name: directory.name().unwrap_or_default().to_owned(),
+                    path: directory.as_path().to_owned(),
+                    is_partition: true,
+                }),
+        );
     }
     devices
 }

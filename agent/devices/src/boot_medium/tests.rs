@@ -61,6 +61,28 @@ fn why(root: &PlantedTree, name: &str) -> Option<String> {
 }
 
 #[test]
+fn a_partition_that_cannot_be_read_hides_no_label() {
+    let root = machine(
+        &[
+            disk(STICK, "sda"),
+            format!("sys/{STICK}/sda/sda1/partition = ?\\n\n"),
+            format!("sys/{STICK}/sda/sda2/partition = 2\\n\n"),
+            disk(STICK, "sdb"),
+            format!("sys/{STICK}/sdb/sdb1/partition = ?\\n\n"),
+            disk(SATA, "sdc"),
+            format!("sys/{SATA}/sdc/sdc1/partition = ?\\n\n"),
+        ]
+        .concat(),
+        "",
+        &[("sda2", &fat("VTOYEFI"))],
+    );
+    let why = |name: &str| why(&root, name);
+    assert!(why("sda").is_some_and(|why| why.contains("VTOYEFI")));
+    assert!(why("sdb").is_some_and(|why| why.contains("cannot be listed")));
+    assert_eq!(why("sdc"), None, "not removable");
+}
+
+#[test]
 fn labels_count_on_removable_media_alone() {
     let labelled = |label: &str| Some(format!("a boot medium (removable, label {label})"));
     for (content, on_usb) in [

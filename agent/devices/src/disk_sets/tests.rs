@@ -55,6 +55,25 @@ fn texts(root: &PlantedTree, name: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_partition_that_cannot_be_read_hides_no_member() {
+    let root = machine(
+        "sys/block/sda/sda1/partition = ?\\n\nsys/block/sda/sda2/partition = 2\\n\n\
+         sys/block/sdb/holders = a file",
+        &[
+            ("sda", vec![0; SIZE]),
+            ("sda2", member("host:data")),
+            ("sdb", vec![0; SIZE]),
+        ],
+    );
+    assert_eq!(
+        texts(&root, "sda"),
+        ["a member of the software RAID host:data"]
+    );
+    assert!(sets(&root, "sda").unread);
+    assert!(sets(&root, "sdb").unread);
+}
+
+#[test]
 fn signatures_count_where_nothing_is_assembled() {
     let root = machine(
         "sys/block/sda/\nsys/block/sdb/\nsys/block/sdc/sdc2/partition = 2\\n\n\

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use landfall_devices::block_graph;
 use landfall_devices::disk_sets::md_superblock;
 use landfall_disk::device::busy::{self, Device, KernelView, Use, UseKind};
 use landfall_inventory::block_devices::BlockDevice;
@@ -47,6 +48,8 @@ pub(super) fn find(
     disk: &Erasable,
 ) -> std::io::Result<Option<Obstacle>> {
     let in_kernel = kernel.device_at(&disk.disk)?;
+    // The list takes an error for a device that is made of nothing.
+    block_graph::parts(&in_kernel.directory)?;
     let direct = |device: &Device| -> std::io::Result<Vec<Use>> {
         let mut uses = kernel.uses(device)?;
         uses.retain(|used| !matches!(used.kind, UseKind::Holder(_)));
