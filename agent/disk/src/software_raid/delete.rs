@@ -54,6 +54,16 @@ struct Member {
     /// `None` on an assembled array: what is on it goes with it.
     identity: Option<Identity>,
     superblock: MdSuperblock,
+    /// The assembled arrays that are made of it.
+    arrays: Vec<PathBuf>,
+}
+
+impl Member {
+    /// What is lost with its array: the partition table of its disk, and the content of
+    /// the array, which may be a member of another array.
+    fn shared(&self) -> impl Iterator<Item = &PathBuf> {
+        self.arrays.iter().chain([&self.disk])
+    }
 }
 
 /// Deletes every array that has members on these disks: stops the array, zeroes the
@@ -165,11 +175,24 @@ fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
                 disk: candidate.disk.clone(),
                 identity: Some(candidate.identity),
                 superblock,
+                arrays: Vec::new(),
             }));
         }
     }
-    members.extend(members_on_arrays(&Assembled::look(disks)?.ours));
+    let Assembled { ours, entangled } = Assembled::look(disks)?;
+    members.extend(members_on_arrays(&ours));
+    name_arrays(&mut members, ours.iter().chain(&entangled));
     Ok(members)
+}
+
+fn name_arrays<'a>(members: &mut [Member], arrays: impl Iterator<Item = &'a Array>) {
+    for array in arrays {
+        for member in &mut *members {
+            if array.members.contains(&member.path) {
+                member.arrays.push(array.path.clone());
+            }
+        }
+    }
 }
 
 /// The members of arrays that are made of these arrays. Ignores what cannot be read: an
@@ -187,6 +210,7 @@ fn members_on_arrays(arrays: &[Array]) -> Vec<Member> {
                 disk: array.path.clone(),
                 identity: None,
                 superblock,
+                arrays: Vec::new(),
             }));
         }
     }
@@ -295,7 +319,7 @@ impl<'a> Kept<'a> {
 }
 
 /// The members to delete. An array that shares a disk with a kept array is kept as
-/// well. This is repeated until no further array has to be kept.
+/// well, and so are the assembled arrays that a kept one is on, and those on a kept one. This is repeated until no further array has to be kept.
 fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
     let mut kept: BTreeSet<Uuid> = members
         .iter()
@@ -306,11 +330,11 @@ fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
         let disks: BTreeSet<&PathBuf> = members
             .iter()
             .filter(|member| kept.contains(&member.superblock.array))
-            .map(|member| &member.disk)
+            .flat_map(Member::shared)
             .collect();
         let neighbours: Vec<Uuid> = members
             .iter()
-            .filter(|member| disks.contains(&member.disk))
+            .filter(|member| member.shared().any(|disk| disks.contains(disk)))
             .map(|member| member.superblock.array)
             .filter(|array| !kept.contains(array))
             .collect();
@@ -324,7 +348,7 @@ fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
         .partition(|member| kept.contains(&member.superblock.array));
     for member in kept {
         tracing::warn!(
-            "{}: left unchanged, because it belongs to {}, which is to be kept, has a member on a disk that must not be changed, or shares a disk with such an array",
+            "{}: left unchanged, because it belongs to {}, which is to be kept, has a member on a disk that must not be changed, or shares a disk or an array with such an array",
             member.path.display(),
             member
                 .superblock

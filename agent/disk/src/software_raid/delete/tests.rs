@@ -45,6 +45,7 @@ fn member(disk: &str, array: u128, name: &str) -> Member {
             name: Some(format!("host:{name}")),
             disks: 2,
         },
+        arrays: Vec::new(),
     }
 }
 
@@ -143,6 +144,34 @@ fn arrays_are_stopped_from_the_top() {
         paths_of(&entangled),
         ["/dev/md3", "/dev/md4"].map(Path::new)
     );
+}
+
+/// md0 is assembled, and "top", which is on it, is not: another member is missing or on a
+/// disk to keep.
+#[test]
+fn a_kept_array_keeps_the_arrays_that_it_is_on() {
+    let left = |keep: &[&str]| -> Vec<String> {
+        let mut members = vec![
+            member("/dev/sda", 1, "bottom"),
+            member("/dev/sdb", 1, "bottom"),
+            member("/dev/md0", 2, "top"),
+            member("/dev/sdc", 3, "old"),
+        ];
+        let md0 = array("md0", &["/dev/sda1", "/dev/sdb1"]);
+        name_arrays(&mut members, [&md0].into_iter());
+        let keep: Vec<String> = keep.iter().map(|name| (*name).to_owned()).collect();
+        let keep = Kept {
+            volumes: &keep,
+            ..Kept::default()
+        };
+        let left = doomed(members, &keep).into_iter();
+        left.map(|member| member.path.display().to_string())
+            .collect()
+    };
+    assert_eq!(left(&[]).len(), 4);
+    assert_eq!(left(&["top"]), ["/dev/sdc3"]);
+    assert_eq!(left(&["bottom"]), ["/dev/sdc3"]);
+    assert_eq!(left(&["old"]), ["/dev/sda1", "/dev/sdb1", "/dev/md02"]);
 }
 
 /// The first pass has stopped the array, and the kernel has removed its device.
@@ -344,6 +373,7 @@ fn an_array_on_a_disk_that_got_the_name_of_a_listed_disk_is_kept() {
         disk: listed.1.path().to_owned(),
         identity: Some(candidates[0].identity),
         superblock: superblocks(listed.1.path()).unwrap().remove(0),
+        arrays: Vec::new(),
     };
     delete_members(&candidates, &[member], &permission);
     assert_eq!(superblocks(listed.1.path()).unwrap().len(), 1);
