@@ -74,21 +74,23 @@ impl Member {
 /// `disks`, and every array that shares a disk with a kept one.
 ///
 /// # Errors
-/// `SoftwareRAIDError` if an array remains that should have been deleted, or, before
+/// `SoftwareRAIDError` if an array or a table remains that should have been deleted, or, before
 /// anything is deleted, if a device to keep cannot be read. An error if the name of a disk now belongs to another one, which is left unchanged.
 pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) -> Result<()> {
     let keep = Kept::find(disks, keep)?;
+    let mut tables = BTreeMap::new();
+    let mut members = doomed(find_members(disks)?, &keep);
     for _ in 0..PASSES {
-        let members = doomed(find_members(disks)?, &keep);
         if members.is_empty() {
-            return delete_left_tables(disks, &keep, permission);
+            break;
         }
         keep.refuse_unread(&members)?;
-        delete_members(disks, &members, permission);
+        delete_members(disks, &members, &mut tables, permission);
+        members = doomed(find_members(disks)?, &keep);
     }
-    let members = doomed(find_members(disks)?, &keep);
     if members.is_empty() {
-        return delete_left_tables(disks, &keep, permission);
+        delete_left_tables(disks, &keep, permission)?;
+        return no_table_is_left(&tables);
     }
     let names: Vec<String> = members
         .iter()
@@ -99,6 +101,25 @@ pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) ->
         format!("software RAID is left on {}", names.join(", ")),
     )
     .hint("see the console for the reason; unmount the file systems and deactivate the LVM volumes on these arrays first"))
+}
+
+/// Without its superblocks a disk is no member any more. But no volumes can be created on a
+/// disk with partitions.
+fn no_table_is_left(tables: &BTreeMap<PathBuf, Failure>) -> Result<()> {
+    if tables.is_empty() {
+        return Ok(());
+    }
+    let reasons: Vec<&str> = { tables.values() }
+        .map(|failure| &*failure.details)
+        .collect();
+    Err(Failure::new(
+        Class::SoftwareRaidError,
+        format!(
+            "the software RAID was deleted, but not every partition table of its disks: {}",
+            reasons.join("; ")
+        ),
+    )
+    .hint("unmount the file systems and deactivate the LVM volumes on these disks, then run the step erase_devices_metadata"))
 }
 
 /// The disks that [`delete`] would leave without a partition table. Changes nothing.
@@ -361,18 +382,23 @@ fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
 }
 
 /// Continues after failures and logs them, because [`delete`] checks afterwards
-/// what is left.
-fn delete_members(disks: &[Candidate], members: &[Member], permission: &WritePermission) {
+/// which members are left. `tables` are the disks whose table could not be removed.
+fn delete_members(
+    disks: &[Candidate],
+    members: &[Member],
+    tables: &mut BTreeMap<PathBuf, Failure>,
+    permission: &WritePermission,
+) {
     let paths: BTreeSet<&Path> = members.iter().map(|member| &*member.path).collect();
     if let Err(failure) = stop_arrays(disks, &paths, permission) {
         tracing::error!("{failure}");
     }
-    let mut tables = BTreeMap::new();
+    let mut on_disks = BTreeMap::new();
     for member in members {
         let Some(identity) = member.identity else {
             continue;
         };
-        tables.insert(&*member.disk, identity);
+        on_disks.insert(&*member.disk, identity);
         match zero_superblock(member, identity, permission) {
             Ok(()) => tracing::info!(
                 "{}: RAID superblock {:?} of {} zeroed",
@@ -387,9 +413,12 @@ fn delete_members(disks: &[Candidate], members: &[Member], permission: &WritePer
             Err(failure) => tracing::error!("{failure}"),
         }
     }
-    for (disk, identity) in tables {
+    for (disk, identity) in on_disks {
+        // The second pass may remove what the first one could not.
+        tables.remove(disk);
         if let Err(failure) = erase_table(disk, identity, permission) {
             tracing::error!("{failure}");
+            tables.insert(disk.to_owned(), failure);
         }
     }
 }

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use super::super::layout;
 use super::super::member::Level;
 use super::*;
-use crate::fixtures::{Answer, FaultyDisk, LoopDevice, exchange, loop_device};
+use crate::fixtures::{Answer, DiskRequest, FaultyDisk, LoopDevice, exchange, loop_device};
 use crate::tables::gpt::{Entry, HEAD_LEN, Table};
 
 const SIZE: u64 = 16 << 20;
@@ -192,7 +192,7 @@ fn an_array_that_disappeared_is_not_searched() {
     );
     // It is not written: the array that it is on goes away.
     let permission = WritePermission::by_operator();
-    delete_members(&[], &members, &permission);
+    delete_members(&[], &members, &mut BTreeMap::new(), &permission);
     assert_eq!(superblocks(raid.1.path()).unwrap().len(), 1);
 }
 
@@ -258,6 +258,32 @@ fn members_that_nobody_assembled() {
         let text = String::from_utf8_lossy(&examined.stderr);
         assert!(text.contains("No md superblock"), "{examined:?}");
     }
+}
+
+#[test]
+fn a_partition_table_that_is_left_is_an_error() {
+    let mut content = vec![0; SIZE as usize];
+    let bytes = superblock(Version::V1_2, SIZE, "host:root");
+    content[4096..][..bytes.len()].copy_from_slice(&bytes);
+    // The superblock can be zeroed, but not the backup table at the end.
+    let script = |request: &DiskRequest| match request {
+        DiskRequest::Write(range) if range.start >= SIZE / 2 => Answer::Fail(Errno::EIO),
+        _ => Answer::Do,
+    };
+    let disk = match FaultyDisk::start(content, script) {
+        Ok(disk) => disk,
+        Err(error) => return landfall_sys::skip::skip(error),
+    };
+    let Some(device) = loop_device(disk.path(), 512) else {
+        return;
+    };
+    let permission = WritePermission::by_operator();
+    let candidates = [candidate(&device)];
+    let failure = delete(&candidates, &Keep::default(), &permission).unwrap_err();
+    assert_eq!(superblocks(device.path()).unwrap(), []);
+    assert_eq!(failure.class, Class::SoftwareRaidError);
+    let text = "but not every partition table of its disks: ";
+    assert!(failure.details.contains(text), "{failure}");
 }
 
 /// It may have the only good half of a mirror.
@@ -375,6 +401,8 @@ fn an_array_on_a_disk_that_got_the_name_of_a_listed_disk_is_kept() {
         superblock: superblocks(listed.1.path()).unwrap().remove(0),
         arrays: Vec::new(),
     };
-    delete_members(&candidates, &[member], &permission);
+    let mut tables = BTreeMap::new();
+    delete_members(&candidates, &[member], &mut tables, &permission);
+    assert_eq!(tables.len(), 1);
     assert_eq!(superblocks(listed.1.path()).unwrap().len(), 1);
 }

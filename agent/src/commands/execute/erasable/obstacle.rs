@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use landfall_devices::block_graph;
+use landfall_devices::devices_below::devices_below;
 use landfall_devices::disk_sets::md_superblock;
 use landfall_disk::device::busy::{self, Device, KernelView, Use, UseKind};
 use landfall_inventory::block_devices::BlockDevice;
@@ -50,29 +51,47 @@ pub(super) fn find(
     let in_kernel = kernel.device_at(&disk.disk)?;
     // The list takes an error for a device that is made of nothing.
     block_graph::parts(&in_kernel.directory)?;
-    let direct = |device: &Device| -> std::io::Result<Vec<Use>> {
-        let mut uses = kernel.uses(device)?;
-        uses.retain(|used| !matches!(used.kind, UseKind::Holder(_)));
-        Ok(uses)
-    };
-    let uses = direct(&in_kernel)?;
+    let uses = direct_uses(kernel, &in_kernel)?;
     if !uses.is_empty() {
         return Ok(Some(Obstacle::InUse(busy::list(&uses))));
     }
-    if device.is_raid_member() || is_raid_member(&disk.disk, &disk.partitions)? {
+    let is_member = device.is_raid_member() || is_raid_member(&disk.disk, &disk.partitions)?;
+    if let Some(uses) = uses_above(kernel, &in_kernel, is_member)? {
+        return Ok(Some(Obstacle::InUse(uses)));
+    }
+    if is_member {
         return Ok(Some(Obstacle::RaidMember));
     }
-    for above in kernel.stack(&in_kernel)? {
-        let uses = direct(&above)?;
-        if !uses.is_empty() {
-            return Ok(Some(Obstacle::InUse(format!(
-                "it holds {}: {}",
-                kernel.label(&above),
-                busy::list(&uses)
-            ))));
+    Ok(device.disk.traits.read_only.then_some(Obstacle::ReadOnly))
+}
+
+/// The mounts and the swap on the device.
+fn direct_uses(kernel: &KernelView, device: &Device) -> std::io::Result<Vec<Use>> {
+    let mut uses = kernel.uses(device)?;
+    uses.retain(|used| !matches!(used.kind, UseKind::Holder(_)));
+    Ok(uses)
+}
+
+/// The first device on the disk that is mounted or swap. For a RAID member, what is on an
+/// array does not count: no step erases a member, and the deletion of the array fails. But
+/// the deletion of an array beside it would remove the partition table of both.
+fn uses_above(
+    kernel: &KernelView,
+    disk: &Device,
+    is_member: bool,
+) -> std::io::Result<Option<String>> {
+    let is_on_array = |device: &Device| {
+        let below = devices_below(&device.directory);
+        below.iter().any(|it| it.join("md").is_dir())
+    };
+    for above in kernel.stack(disk)? {
+        let uses = direct_uses(kernel, &above)?;
+        if !uses.is_empty() && !(is_member && is_on_array(&above)) {
+            let (label, uses) = (kernel.label(&above), busy::list(&uses));
+            return Ok(Some(format!("it holds {label}: {uses}")));
         }
     }
-    Ok(device.disk.traits.read_only.then_some(Obstacle::ReadOnly))
+    Ok(None)
 }
 
 /// A disk also counts as a member if one of its partitions is one, as in
@@ -86,4 +105,48 @@ fn is_raid_member(disk: &Path, partitions: &[PathBuf]) -> std::io::Result<bool> 
         }
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use landfall_sys::sys_tree::plant;
+
+    use super::*;
+
+    /// A member of an array beside the physical volume of LVM.
+    #[test]
+    fn a_mounted_volume_beside_an_array_is_a_use() {
+        let mounted = |number: &str| {
+            let tree = plant(&format!(
+                r"sys/block/sda/dev = 8:0\n
+sys/block/sda/sda1/dev = 8:1\n
+sys/block/sda/sda1/partition = 1\n
+sys/block/sda/sda1/holders/md0 -> ../../../md0
+sys/block/sda/sda2/dev = 8:2\n
+sys/block/sda/sda2/partition = 2\n
+sys/block/sda/sda2/holders/dm-0 -> ../../../dm-0
+sys/block/md0/dev = 9:0\n
+sys/block/md0/md/level = raid1\n
+sys/block/md0/slaves/sda1 -> ../../sda/sda1
+sys/block/dm-0/dev = 253:0\n
+sys/block/dm-0/dm/name = vg-root\n
+sys/block/dm-0/slaves/sda2 -> ../../sda/sda2
+proc/self/mountinfo = 30 1 {number} / /mnt rw - xfs x rw\n
+proc/swaps = none\n
+"
+            ));
+            let kernel = KernelView {
+                sys: tree.directory().join("sys"),
+                proc: tree.directory().join("proc"),
+            };
+            let disks = kernel.disks().unwrap();
+            let disk = disks.iter().find(|disk| disk.name == "sda").unwrap();
+            [true, false].map(|is_member| uses_above(&kernel, disk, is_member).unwrap())
+        };
+        let volume = "it holds dm-0 (vg-root): dm-0 is mounted on /mnt".to_owned();
+        assert_eq!(mounted("253:0"), [Some(volume.clone()), Some(volume)]);
+        let array = "it holds md0: md0 is mounted on /mnt".to_owned();
+        assert_eq!(mounted("9:0"), [None, Some(array)]);
+        assert_eq!(mounted("8:99"), [None, None]);
+    }
 }
