@@ -95,6 +95,8 @@ pub(crate) struct OpenPaths {
     is_out_of_patience: AtomicBool,
     /// Disks that have the name of this one.
     namesakes: Vec<PathBuf>,
+    /// Whether equal content is not enough for another path to be used.
+    needs_proof: bool,
 }
 
 impl OpenPaths {
@@ -109,7 +111,15 @@ impl OpenPaths {
             patience: next::PATIENCE,
             is_out_of_patience: AtomicBool::new(false),
             namesakes: others.namesakes,
+            needs_proof: false,
         }
+    }
+
+    /// From now on uses another path only if it shows the mark or what was written. So a
+    /// disk that fails at the first read or write is not exchanged for a clone with the
+    /// same content.
+    pub fn require_proof(&mut self) {
+        self.needs_proof = true;
     }
 
     /// Another disk of `size` bytes that has the name of this one. Nothing is ever
@@ -167,6 +177,14 @@ impl OpenPaths {
     /// Writes the mark at the start of a range of `len` bytes that is about to be
     /// overwritten, and looks for it on the other paths. Those that could not be read when
     /// they were opened are not read, because that may wait until the path is given up.
+    ///
+    /// If every path fails right after it, the mark stays on the disk. That is harmless. It
+    /// only replaces bytes that the caller was about to replace, and leaves the disk as a
+    /// power cut in the middle of the first write does: what was there is lost either way,
+    /// and the step fails and has to be repeated. The first write of an image and of an
+    /// erasure goes to the start of the disk, which cannot boot without it: the mark is
+    /// neither a boot sector nor a partition table. In a partition (a superblock of RAID, a
+    /// config drive) the disk boots as well or badly as with half of that write.
     fn mark(&self, len: usize, offset: u64) -> io::Result<()> {
         let mark = content::mark(len);
         self.begins_change(&(offset..offset.saturating_add(mark.len() as u64)));
@@ -424,6 +442,27 @@ mod tests {
         expected[8192..8196].copy_from_slice(b"data");
         assert!(std::fs::read(disk.path()).unwrap() == expected);
         assert_eq!(paths.namesake(SIZE), None);
+    }
+
+    /// An erasure reads first. The other path may be a clone, which must not be erased in
+    /// place of the disk that fails.
+    #[test]
+    fn equal_content_is_no_proof_for_an_erasure() {
+        let disk = empty_file(SIZE);
+        let (failing, calls) = (Errno::EIO as i32, std::cell::Cell::new(0));
+        let fails_once = |_: &File| match calls.replace(calls.get() + 1) {
+            0 => Err(io::Error::from_raw_os_error(failing)),
+            _ => Ok(()),
+        };
+        let paths = || OpenPaths::new(open(disk.path()), of(vec![open(disk.path())]));
+        paths().request(fails_once).unwrap();
+        calls.set(0);
+        let mut paths = paths();
+        paths.require_proof();
+        paths.request(fails_once).unwrap_err();
+        paths.write_all_at(&[7; 4096], 8192).unwrap();
+        calls.set(0);
+        paths.request(fails_once).unwrap();
     }
 
     /// Whether the disk has the mark is not known: the path failed while it was written.

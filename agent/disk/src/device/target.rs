@@ -82,6 +82,14 @@ impl Target {
         })
     }
 
+    /// For steps that erase disks: another path to the disk must prove that it leads to the
+    /// same disk before it is used, also for a read. An installation continues on a path
+    /// with the same content, because it reads little before its first write.
+    pub fn only_proven_paths(mut self) -> Self {
+        self.paths.require_proof();
+        self
+    }
+
     /// From now on rejects every write to these byte ranges.
     pub fn spare(&mut self, ranges: Vec<Range<u64>>) {
         self.spared = ranges;

@@ -424,7 +424,7 @@ fn delete_members(
 }
 
 fn erase_table(disk: &Path, identity: Identity, permission: &WritePermission) -> Result<()> {
-    let target = Target::open(disk, permission)?;
+    let target = Target::open(disk, permission)?.only_proven_paths();
     target.refuse_other(identity)?;
     erase_metadata(&target)?;
     target.reread_partitions()?;
@@ -438,7 +438,7 @@ fn zero_superblock(
     identity: Identity,
     permission: &WritePermission,
 ) -> Result<()> {
-    let target = Target::open_disk_or_partition(&member.path, permission)?;
+    let target = Target::open_disk_or_partition(&member.path, permission)?.only_proven_paths();
     target.refuse_other(identity)?;
     let zeros = AlignedBuffer::zeroed(md_superblock::LEN);
     target.write_and_compare(member.superblock.offset, &zeros)

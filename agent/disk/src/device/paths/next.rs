@@ -95,7 +95,7 @@ impl OpenPaths {
             return Verdict::Unproven("it went away");
         }
         if !self.is_changed.load(Ordering::Relaxed) {
-            return match path.is_compared {
+            return match path.is_compared && !self.needs_proof {
                 true => Verdict::SameDisk,
                 false => Verdict::Unproven("nothing proves that it leads to the same disk"),
             };

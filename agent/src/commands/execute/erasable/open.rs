@@ -40,7 +40,7 @@ impl Erasable {
         let identity = self.identity()?;
         // Do not wait for another disk that is busy.
         identity.refuse_other_name(path)?;
-        let target = open_when_free(path, permission)?;
+        let target = open_when_free(path, permission)?.only_proven_paths();
         target.refuse_other(identity)?;
         target.refuse_namesake()?;
         Ok(target)
