@@ -131,6 +131,9 @@ fn mark(marker: &Path) -> Result<()> {
 }
 
 /// Proof that destructive work is allowed here. Only this module can create it.
+///
+/// It holds nothing. What destroys data takes it as `_permission`, so that nobody can call
+/// it without the proof.
 #[derive(Debug, Clone, Copy)]
 pub struct WritePermission(());
 
