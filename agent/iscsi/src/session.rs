@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use landfall_sys::sysfs;
@@ -122,14 +123,17 @@ fn isid(initiator: &str, number: u16) -> [u8; 6] {
 }
 
 impl Session {
-    /// Connects, logs in, and lets the kernel carry on.
+    /// Connects, logs in, and lets the kernel carry on. Several threads can do so with the
+    /// same kernel: it is locked only after the login, which waits for the target.
     ///
     /// # Errors
     /// If the target cannot be reached or refuses, or if the kernel rejects the session.
     /// Nothing of it stays in the kernel then.
-    pub fn begin(kernel: &mut Kernel, way: Way) -> Result<Self, SessionError> {
+    pub fn begin(kernel: &Mutex<Kernel>, way: Way) -> Result<Self, SessionError> {
         let connected =
             connect::connect_and_log_in(way.target.portal, way.nic.as_deref(), &way.wish())?;
+        // A thread that has panicked leaves nothing half done: each request has its answer.
+        let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
         let created = kernel.create().map_err(SessionError::Kernel)?;
         let number = created.number;
         let handed_over = kernel

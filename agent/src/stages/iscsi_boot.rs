@@ -1,6 +1,7 @@
 //! The stage that logs in to the iSCSI targets of the firmware's table (iBFT), so that the
 //! disk of a host that boots from iSCSI is there before the inventory.
 
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -166,7 +167,7 @@ fn leads_out_of<'a>(state: &'a NetworkState, nic: &BootNic) -> Option<&'a NicSta
 
 /// Logs in to all targets, and leaves a thread that keeps the sessions.
 fn begin_all(system: &SystemPath, ways: Vec<Way>) {
-    let mut kernel = match Kernel::open() {
+    let kernel = match Kernel::open() {
         Ok(kernel) => kernel,
         Err(error) => {
             tracing::error!(
@@ -176,10 +177,9 @@ fn begin_all(system: &SystemPath, ways: Vec<Way>) {
             return;
         }
     };
-    let begun: Vec<Session> = ways
-        .into_iter()
-        .filter_map(|way| begin_or_say_why(&mut kernel, system, way))
-        .collect();
+    let kernel = Mutex::new(kernel);
+    let begun = all_at_once(ways, |way| begin_or_say_why(&kernel, system, way));
+    let kernel = kernel.into_inner().unwrap_or_else(PoisonError::into_inner);
     if begun.is_empty() {
         return;
     }
@@ -197,7 +197,22 @@ fn begin_all(system: &SystemPath, ways: Vec<Way>) {
     }
 }
 
-fn begin_or_say_why(kernel: &mut Kernel, system: &SystemPath, way: Way) -> Option<Session> {
+/// Calls `begin` for each in a thread of its own, so that a target without an answer does not
+/// delay the others. A table has 16 targets at most. What there is keeps its order.
+fn all_at_once<T: Send, R: Send>(all: Vec<T>, begin: impl Fn(T) -> Option<R> + Sync) -> Vec<R> {
+    let begin = &begin;
+    thread::scope(|scope| {
+        let threads: Vec<_> = { all.into_iter() }
+            .map(|each| scope.spawn(move || begin(each)))
+            .collect();
+        let threads = threads.into_iter();
+        threads
+            .filter_map(|thread| thread.join().ok().flatten())
+            .collect()
+    })
+}
+
+fn begin_or_say_why(kernel: &Mutex<Kernel>, system: &SystemPath, way: Way) -> Option<Session> {
     if let Some(session) = Session::of_earlier_run(system, &way) {
         tracing::info!("the session to {way} is there already");
         return Some(session);
@@ -218,7 +233,7 @@ fn begin_or_say_why(kernel: &mut Kernel, system: &SystemPath, way: Way) -> Optio
 }
 
 /// Retries while the target is out of reach or busy.
-fn begin(kernel: &mut Kernel, way: &Way) -> Result<Session, SessionError> {
+fn begin(kernel: &Mutex<Kernel>, way: &Way) -> Result<Session, SessionError> {
     let began = Instant::now();
     let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
     let mut said = None;
@@ -265,6 +280,25 @@ mod tests {
     use landfall_network::lab::nic;
 
     use super::*;
+
+    /// The first target answers only after the login to the last one has begun.
+    #[test]
+    fn no_target_waits_for_another_one() {
+        let (began, last) = std::sync::mpsc::channel();
+        let last = Mutex::new(last);
+        let ended = all_at_once(vec![1, 2, 3], |number| match number {
+            1 => {
+                let last = last.lock().unwrap();
+                last.recv_timeout(Duration::from_secs(20)).ok()
+            }
+            2 => None,
+            _ => {
+                began.send(1).unwrap();
+                Some(number)
+            }
+        });
+        assert_eq!(ended, [1, 3]);
+    }
 
     #[test]
     fn a_session_goes_over_the_device_above_the_nic() {
