@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use landfall_boot_params::{CommandLine, NetArgs};
+use landfall_boot_params::{CommandLine, FirmwareNic, NetArgs};
 use landfall_devices::interface_names::NamingPolicy;
 use landfall_network_plan::{Choice, Document, Embedded, EmbeddedHost, MacAddr};
 use landfall_sys::skip::skip;
@@ -210,6 +210,16 @@ impl Lab {
         self.start_with(&Embedded::default(), network_data, arguments)
     }
 
+    /// Starts the network task without kernel arguments, on a machine whose firmware has
+    /// booted over this NIC by NVMe/TCP.
+    pub fn boot_nvme(&self, nic: FirmwareNic) -> watch::Receiver<NetworkState> {
+        let line = CommandLine::parse("");
+        let mut args = NetArgs::from_command_line(&line);
+        args.firmware.nvme.push(nic);
+        self.start_args(&Embedded::default(), None, &line, &args)
+            .state
+    }
+
     fn start_with(
         &self,
         embedded: &Embedded,
@@ -218,13 +228,23 @@ impl Lab {
     ) -> Network {
         let line = CommandLine::parse(arguments);
         let args = NetArgs::from_command_line(&line);
+        self.start_args(embedded, network_data, &line, &args)
+    }
+
+    fn start_args(
+        &self,
+        embedded: &Embedded,
+        network_data: Option<&str>,
+        line: &CommandLine,
+        args: &NetArgs,
+    ) -> Network {
         let setup = Setup {
             resolv_conf: self.dir.path().join("resolv.conf"),
             hosts: self.dir.path().join("hosts"),
             state_file: StoredState::new(StateFile::new(self.dir.path(), "network.json")),
             ..Setup::in_ramdisk(
-                Choice::for_boot(embedded, network_data, &args),
-                NamingPolicy::from_command_line(&line).0,
+                Choice::for_boot(embedded, network_data, args),
+                NamingPolicy::from_command_line(line).0,
             )
         };
         start(setup).unwrap()

@@ -1,6 +1,8 @@
 //! Tests of DHCPv4, and of a lease from its start to its loss.
 
 use dhcproto::v4::MessageType;
+use landfall_boot_params::firmware_nics;
+use landfall_boot_params::{FirmwareNic, MacAddr};
 
 use super::scripted_dhcp::{Mood, ScriptedDhcp};
 use super::*;
@@ -265,5 +267,47 @@ fn an_address_that_somebody_else_has_is_declined() {
         let state = lab.until(&mut network, "another address", online).await;
         assert!(!has(&state, "eth0", "192.0.2.77/24"));
         assert!(server.log().contains("DHCPDECLINE"), "{}", server.log());
+    });
+}
+
+/// One NIC leads to Ironic, which needs the lease, and to the storage, with the address and
+/// the gateway of the firmware's table. Either gateway is only for its own packets.
+#[test]
+fn a_nic_of_the_nvme_boot_has_the_network_of_the_table_and_a_lease() {
+    on_a_machine(async |lab| {
+        plug_in(lab);
+        let server = ScriptedDhcp::start(lab, LONG, Mood::Silent);
+        let mut network = lab.boot_nvme(FirmwareNic {
+            index: Some("1".to_owned()),
+            mac: MacAddr([0x52, 0x54, 0, 0, 0, 0]),
+            vlan: None,
+            origin: firmware_nics::AddressOrigin::Static,
+            is_ipv4: true,
+            address: Some("198.51.100.15/24".parse().unwrap()),
+            gateway: Some([198, 51, 100, 1].into()),
+            dns: Vec::new(),
+            host_name: None,
+        });
+        let state = until_has(lab, &mut network, "eth0", "198.51.100.15/24").await;
+        let of_table = AddressOrigin::Plan(Source::Firmware);
+        assert!(origin(&state, "eth0", of_table).is_some(), "{state:?}");
+        let way = |text: &str| ip_output(&format!("route get {text}"));
+        const STORAGE: &str = "203.0.113.7 from 198.51.100.15";
+        // Without a lease it is the gateway for everything.
+        for target in ["203.0.113.7", STORAGE] {
+            lab.until_so("the gateway of the table", || {
+                way(target).contains("via 198.51.100.1 dev eth0")
+            })
+            .await;
+        }
+        server.script().mood = Mood::Generous;
+        until_has(lab, &mut network, "eth0", "192.0.2.100/24").await;
+        lab.until_so("the gateway of the lease", || {
+            way("203.0.113.7").contains("via 192.0.2.1 dev eth0")
+        })
+        .await;
+        assert!(way(STORAGE).contains("via 198.51.100.1 dev eth0"));
+        let near = way("198.51.100.9 from 198.51.100.15");
+        assert!(!near.contains("via"), "{near}");
     });
 }
