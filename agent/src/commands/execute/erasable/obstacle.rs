@@ -85,8 +85,11 @@ fn uses_above(
         below.iter().any(|it| it.join("md").is_dir())
     };
     for above in kernel.stack(disk)? {
+        if is_member && is_on_array(&above) {
+            continue;
+        }
         let uses = direct_uses(kernel, &above)?;
-        if !uses.is_empty() && !(is_member && is_on_array(&above)) {
+        if !uses.is_empty() {
             let (label, uses) = (kernel.label(&above), busy::list(&uses));
             return Ok(Some(format!("it holds {label}: {uses}")));
         }
