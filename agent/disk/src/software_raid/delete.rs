@@ -1,6 +1,7 @@
 //! Deletes software RAID arrays, assembled or not.
 
 mod assembled;
+mod kept;
 mod left_table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +12,11 @@ use landfall_devices::disk_sets::md_superblock::{self, MdSuperblock};
 use landfall_devices::identity::Identity;
 use landfall_devices::permission::WritePermission;
 use landfall_report::failure::{Class, Failure, Result};
-use nix::libc;
-use uuid::Uuid;
 
 use self::assembled::{Array, Assembled, stop_arrays};
+use self::kept::{Kept, doomed};
 use super::{open, raid_error, system_partitions};
 use crate::device::aligned_buffer::AlignedBuffer;
-use crate::device::busy::KernelView;
 use crate::device::target::Target;
 use crate::erase::metadata::erase_metadata;
 
@@ -240,145 +239,6 @@ fn members_on_arrays(arrays: &[Array]) -> Vec<Member> {
 
 fn unsearched(path: &Path, error: &io::Error) -> Failure {
     raid_error(path, "cannot look for RAID superblocks", error)
-}
-
-/// The arrays that have a member on devices to leave unchanged.
-#[derive(Debug, Default)]
-struct ArraysOn {
-    arrays: BTreeSet<Uuid>,
-    /// The devices that cannot be read by any of the paths given, with the reasons.
-    unread: Vec<(PathBuf, io::Error)>,
-}
-
-impl ArraysOn {
-    fn look(devices: &BTreeSet<PathBuf>, other_paths: impl Fn(&Path) -> Vec<PathBuf>) -> Self {
-        let (mut arrays, mut unread, mut read) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
-        for path in devices {
-            let (device, size) = match open(path) {
-                Ok(opened) => opened,
-                Err(error) if error.raw_os_error() == Some(libc::ENOMEDIUM) => continue,
-                Err(error) => {
-                    unread.push((path.clone(), error));
-                    continue;
-                }
-            };
-            let found = md_superblock::find_readable(&device, size);
-            arrays.extend(found.into_iter().map(|superblock| superblock.array));
-            match md_superblock::find(&device, size) {
-                Ok(_) => drop(read.insert(path)),
-                Err(error) => unread.push((path.clone(), error)),
-            }
-        }
-        // A path on standby answers no read.
-        unread.retain(|(path, _)| !other_paths(path).iter().any(|other| read.contains(other)));
-        Self { arrays, unread }
-    }
-}
-
-/// The other paths to a disk or partition (multipath).
-fn other_paths(path: &Path) -> Vec<PathBuf> {
-    let kernel = KernelView::default();
-    let others = kernel
-        .device_at(path)
-        .and_then(|it| kernel.other_paths(&it));
-    let others = others.unwrap_or_default().into_iter();
-    others
-        .map(|other| Path::new("/dev").join(other.name))
-        .collect()
-}
-
-/// What identifies the arrays to keep.
-#[derive(Default)]
-struct Kept<'a> {
-    volumes: &'a [String],
-    on_devices: ArraysOn,
-    members: BTreeSet<PathBuf>,
-}
-
-impl<'a> Kept<'a> {
-    fn find(disks: &[Candidate], keep: &'a Keep) -> Result<Self> {
-        let Assembled { entangled, .. } = Assembled::look(disks)?;
-        let on_entangled = entangled.iter().flat_map(|array| array.devices.clone());
-        let devices = on_entangled.chain(keep.devices.iter().cloned()).collect();
-        Ok(Self {
-            volumes: &keep.volumes,
-            on_devices: ArraysOn::look(&devices, other_paths),
-            members: { entangled.iter() }
-                .flat_map(|array| array.members.clone())
-                .collect(),
-        })
-    }
-
-    /// Fails if one of these members may belong to an array with a member on a device that
-    /// must not be changed and that cannot be read: this other member may be the only good
-    /// one.
-    fn refuse_unread(&self, doomed: &[Member]) -> Result<()> {
-        let Some((path, error)) = self
-            .on_devices
-            .unread
-            .first()
-            .filter(|_| !doomed.is_empty())
-        else {
-            return Ok(());
-        };
-        Err(Failure::new(
-            Class::SoftwareRaidError,
-            format!(
-                "{}: must not be changed, and cannot be read ({error}), so the agent does not know which arrays have a member on it; nothing was deleted",
-                path.display()
-            ),
-        )
-        .hint("repair this disk, or remove it from the machine; if it may be changed, remove it from skip_block_devices"))
-    }
-
-    fn contains(&self, member: &Member) -> bool {
-        let name = member.superblock.volume_name();
-        name.is_some_and(|name| self.volumes.iter().any(|kept| kept == name))
-            || self.on_devices.arrays.contains(&member.superblock.array)
-            || self.members.contains(&member.path)
-    }
-}
-
-/// The members to delete. An array that shares a disk with a kept array is kept as
-/// well, and so are the assembled arrays that a kept one is on, and those on a kept one. This is repeated until no further array has to be kept.
-fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
-    let mut kept: BTreeSet<Uuid> = members
-        .iter()
-        .filter(|member| keep.contains(member))
-        .map(|member| member.superblock.array)
-        .collect();
-    loop {
-        let disks: BTreeSet<&PathBuf> = members
-            .iter()
-            .filter(|member| kept.contains(&member.superblock.array))
-            .flat_map(Member::shared)
-            .collect();
-        let neighbours: Vec<Uuid> = members
-            .iter()
-            .filter(|member| member.shared().any(|disk| disks.contains(disk)))
-            .map(|member| member.superblock.array)
-            .filter(|array| !kept.contains(array))
-            .collect();
-        if neighbours.is_empty() {
-            break;
-        }
-        kept.extend(neighbours);
-    }
-    let (kept, doomed): (Vec<Member>, Vec<Member>) = members
-        .into_iter()
-        .partition(|member| kept.contains(&member.superblock.array));
-    for member in kept {
-        tracing::warn!(
-            "{}: left unchanged, because it belongs to {}, which is to be kept, has a member on a disk that must not be changed, or shares a disk or an array with such an array",
-            member.path.display(),
-            member
-                .superblock
-                .name
-                .as_deref()
-                .unwrap_or("an array without a name")
-        );
-    }
-    doomed
 }
 
 /// Continues after failures and logs them, because [`delete`] checks afterwards

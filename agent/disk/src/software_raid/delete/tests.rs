@@ -6,9 +6,11 @@ use landfall_devices::disk_sets::md_superblock::{Version, superblock};
 use landfall_devices::identity::ChosenDisk;
 use landfall_sys::system_path::SystemPath;
 use nix::errno::Errno;
+use uuid::Uuid;
 
 use super::super::layout;
 use super::super::member::Level;
+use super::kept::ArraysOn;
 use super::*;
 use crate::fixtures::{Answer, DiskRequest, FaultyDisk, LoopDevice, exchange, loop_device};
 use crate::tables::gpt::{Entry, HEAD_LEN, Table};
