@@ -131,7 +131,7 @@ fn a_lost_iscsi_connection_comes_back() {
         lab.journal
             .said(&["iscsi: warning: the connection to ", " is lost: "])?;
         lab.journal
-            .said(&["iscsi: the session to ", " is there again after "])?;
+            .said(&["iscsi: logged in to ", " again after "])?;
         Ok(())
     });
 }

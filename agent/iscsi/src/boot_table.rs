@@ -104,7 +104,7 @@ impl BootTable {
             Some(name) => table.initiator = name,
             None if targets.is_empty() => (),
             None => {
-                let fault = "the firmware's table (iBFT) has no valid name of this initiator";
+                let fault = "expected a name of this initiator, found none; the targets are ignored -- enter the initiator name (IQN) in the firmware's iSCSI settings";
                 table.faults.push(fault.to_owned());
                 return table;
             }

@@ -37,11 +37,13 @@ const QUEUE_DEPTH: u16 = 32;
 /// What the kernel calls the modules that carry iSCSI over TCP.
 pub const MODULE: &str = "iscsi_tcp";
 
-/// An open netlink socket.
+/// An open netlink socket, for one session.
 #[derive(Debug)]
 pub struct Kernel {
     socket: OwnedFd,
     transport: u64,
+    /// The session whose events are kept. The kernel sends those of all sessions.
+    session: Option<u32>,
     events: VecDeque<Event>,
 }
 
@@ -84,6 +86,7 @@ impl Kernel {
         Ok(Self {
             socket,
             transport,
+            session: None,
             events: VecDeque::new(),
         })
     }
@@ -99,6 +102,7 @@ impl Kernel {
             number: answer.first,
             host: answer.second,
         };
+        self.keep_events_of(session.number);
         match self.call(&Request::CreateConnection {
             session: session.number,
         }) {
@@ -110,6 +114,12 @@ impl Kernel {
                 Err(error)
             }
         }
+    }
+
+    /// Keeps the events of this session from now on, and no others.
+    pub(crate) fn keep_events_of(&mut self, session: u32) {
+        self.session = Some(session);
+        self.events.clear();
     }
 
     /// Ends the session and its host.
@@ -262,7 +272,9 @@ impl Kernel {
     }
 
     fn keep(&mut self, event: Event) {
-        if !matches!(event, Event::Other(_)) && self.events.len() < MOST_EVENTS {
+        if event.session().is_some_and(|of| Some(of) == self.session)
+            && self.events.len() < MOST_EVENTS
+        {
             self.events.push_back(event);
         }
     }
@@ -302,8 +314,8 @@ impl Kernel {
                     }
                 }
                 Err(nix::Error::EINTR | nix::Error::EAGAIN) => (),
-                // Events were lost. The kernel repeats the one that matters: a connection
-                // that has failed stays so, and the next ping says it again.
+                // Events were lost, and the kernel does not repeat them. [`crate::watch`]
+                // also looks at the state of the session.
                 Err(nix::Error::ENOBUFS) => {
                     tracing::debug!("events of the kernel's iSCSI were lost")
                 }
@@ -331,30 +343,21 @@ impl Wire for KernelWire<'_> {
             data,
         })?;
         let deadline = Instant::now() + RESPONSE_LIMIT;
-        let mut others = Vec::new();
-        let result = loop {
+        loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.kernel.next_event(left)? {
                 None => {
-                    break Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in 15 s").into());
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in 15 s").into());
                 }
-                Some(Event::Received {
-                    session: of,
-                    header,
-                    data,
-                }) if of == session => {
-                    break LoginResponse::parse(&header, &data)
+                Some(Event::Received { header, data, .. }) => {
+                    return LoginResponse::parse(&header, &data)
                         .map_err(|fault| LoginFault::from(fault).into());
                 }
-                Some(Event::ConnectionError { session: of, code }) if of == session => {
-                    break Err(io::Error::other(message::reason(code)).into());
+                Some(Event::ConnectionError { code, .. }) => {
+                    return Err(io::Error::other(message::reason(code)).into());
                 }
-                Some(other) => others.push(other),
+                Some(Event::Other(_)) => (),
             }
-        };
-        for event in others.into_iter().rev() {
-            self.kernel.events.push_front(event);
         }
-        result
     }
 }

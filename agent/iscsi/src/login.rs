@@ -11,7 +11,7 @@ use landfall_boot_params::argument_value::Secret;
 use crate::agreed::{self, Agreed, Disagreement};
 use crate::boot_table::Chap;
 use crate::chap::{self, Algorithm};
-use crate::pdu::{LoginRequest, LoginResponse, PduFault, Stage};
+use crate::pdu::{LoginRequest, LoginResponse, MOST_DATA, PduFault, Stage};
 use crate::text_keys::{self, TextFault, value};
 pub use refusal::{Cause, Refusal};
 
@@ -332,6 +332,9 @@ impl Login {
                     .iter()
                     .map(|(key, value)| (key.as_str(), value.as_str()));
                 let data = text_keys::encode(answers);
+                if data.len() > MOST_DATA {
+                    return Err(LoginFault::TooMuchText);
+                }
                 Ok(Next::Send(self.request(
                     Stage::Operational,
                     Some(Stage::FullFeature),

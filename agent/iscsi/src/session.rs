@@ -3,11 +3,11 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
+use nix::libc::{EAGAIN, EBUSY, ENOTCONN};
 use sha2::{Digest as _, Sha256};
 
 use crate::boot_table::BootTarget;
@@ -28,10 +28,13 @@ pub struct Way {
     pub initiator: String,
     /// The name of the NIC, or `None` if the routes decide.
     pub nic: Option<String>,
-    /// Other targets are paths to the same disk, as far as the table says.
+    /// The table has other targets, which are probably paths to the same disk.
     pub has_other_paths: bool,
     /// The place in the table, which makes the sessions of this machine differ.
     pub number: u16,
+    /// The login is only a trial. It gets a session of its own: by RFC 7143, 6.3.5, a target
+    /// ends the session with the same name, and that may be the one that a disk is on.
+    pub is_trial: bool,
 }
 
 /// A session that the kernel has.
@@ -58,8 +61,27 @@ impl SessionError {
             Self::Connect(ConnectFault::Login(fault)) => fault.cause().is_temporary(),
             Self::Connect(ConnectFault::Redirections(_)) => false,
             Self::Connect(_) => true,
-            Self::Kernel(_) | Self::Scan(_) => false,
+            // The target has broken the connection before the kernel had all of it, or the
+            // kernel is still busy with the end of an earlier one (ENOTCONN of
+            // iscsi_if_transport_conn, drivers/scsi/scsi_transport_iscsi.c).
+            Self::Kernel(error) => {
+                error.kind() == io::ErrorKind::TimedOut
+                    || matches!(error.raw_os_error(), Some(ENOTCONN | EAGAIN | EBUSY))
+            }
+            Self::Scan(_) => false,
         }
+    }
+
+    /// Whether a storage that is starting may answer so: its address may be there before its
+    /// targets are.
+    pub fn may_pass(&self) -> bool {
+        let is_of_start = match self {
+            Self::Connect(ConnectFault::Login(fault)) => {
+                matches!(fault.cause(), Cause::UnknownTarget | Cause::Forbidden)
+            }
+            _ => false,
+        };
+        is_of_start || self.is_temporary()
     }
 
     /// What the operator does next.
@@ -81,7 +103,7 @@ impl Way {
         Wish {
             initiator: self.initiator.clone(),
             target: self.target.name.clone(),
-            isid: isid(&self.initiator, self.number),
+            isid: isid(&self.initiator, self.number, self.is_trial),
             chap: self.target.chap.clone(),
         }
     }
@@ -114,26 +136,29 @@ impl fmt::Display for Way {
 
 /// The initiator's part of the session's name (RFC 7143, 11.12.5) in the random format: the
 /// same in each boot, so that a target drops the session of an earlier boot, and another one
-/// for each target of the table.
-fn isid(initiator: &str, number: u16) -> [u8; 6] {
+/// for each target of the table and for a trial.
+fn isid(initiator: &str, number: u16, is_trial: bool) -> [u8; 6] {
     const RANDOM: u8 = 0x80;
+    /// More than a table has targets.
+    const TRIAL: u16 = 0x8000;
     let digest = Sha256::digest(initiator.as_bytes());
+    let number = match is_trial {
+        true => number | TRIAL,
+        false => number,
+    };
     let [high, low] = number.to_be_bytes();
     [RANDOM, digest[0], digest[1], digest[2], high, low]
 }
 
 impl Session {
-    /// Connects, logs in, and lets the kernel carry on. Several threads can do so with the
-    /// same kernel: it is locked only after the login, which waits for the target.
+    /// Connects, logs in, and hands the connection over to the kernel.
     ///
     /// # Errors
     /// If the target cannot be reached or refuses, or if the kernel rejects the session.
     /// Nothing of it stays in the kernel then.
-    pub fn begin(kernel: &Mutex<Kernel>, way: Way) -> Result<Self, SessionError> {
+    pub fn begin(kernel: &mut Kernel, way: Way) -> Result<Self, SessionError> {
         let connected =
             connect::connect_and_log_in(way.target.portal, way.nic.as_deref(), &way.wish())?;
-        // A thread that has panicked leaves nothing half done: each request has its answer.
-        let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
         let created = kernel.create().map_err(SessionError::Kernel)?;
         let number = created.number;
         let handed_over = kernel
@@ -221,6 +246,7 @@ impl Session {
                     return kernel
                         .label(number, &self.way.labels())
                         .and_then(|()| kernel.agree(number, &session.agreed))
+                        .and_then(|()| kernel.expect_status(number, session.expected_status_number))
                         .and_then(|()| kernel.start(number))
                         .map_err(SessionError::Kernel);
                 }

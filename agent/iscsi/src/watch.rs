@@ -1,5 +1,5 @@
-//! What user space owes the kernel while a session exists: a new login after the connection
-//! has failed. The kernel answers and sends pings by itself.
+//! Watches an iSCSI connection, and logs in again after it has failed. The kernel answers and
+//! sends pings by itself.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,8 +17,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// After this time the agent gives up. The kernel has failed the requests to the disk long
 /// before, so what wrote to it has ended with an error.
 const GIVE_UP: Duration = Duration::from_secs(15 * 60);
-/// How long a wait without events lasts. Nothing happens after it.
-const IDLE: Duration = Duration::from_secs(3600);
+/// How often to look at the state of the session, because the kernel may lose an event. Less
+/// than the time for which the kernel keeps the requests.
+const LOOK: Duration = Duration::from_secs(30);
 
 /// The opcode of an asynchronous message (RFC 7143, 11.9), and its events after which the
 /// target ends the connection.
@@ -32,58 +33,48 @@ struct Watched {
 
 struct Lost {
     since: Instant,
-    next: Instant,
+    /// When the agent tries again. `None` if it has given up.
+    next: Option<Instant>,
     backoff: Backoff,
     last_fault: String,
 }
 
-/// Watches the sessions as long as the process lives.
+/// Watches the session as long as the process lives.
 ///
 /// # Errors
 /// If the netlink socket fails.
-pub fn watch(mut kernel: Kernel, sessions: Vec<Session>) -> io::Result<()> {
-    let mut all: Vec<Watched> = sessions
-        .into_iter()
-        .map(|session| Watched {
-            session,
-            lost: None,
-        })
-        .collect();
-    // A session of an earlier run of the agent may have lost its connection in between.
+pub fn watch(mut kernel: Kernel, session: Session) -> io::Result<()> {
     let system = SystemPath::live();
-    for watched in &mut all {
-        if !watched.session.is_connected(&system) {
-            watched.lose("it failed before the agent was there");
-        }
-    }
+    let number = session.kernel.number;
+    kernel.keep_events_of(number);
+    let mut watched = Watched {
+        session,
+        lost: None,
+    };
     loop {
-        let next = all
-            .iter()
-            .filter_map(|watched| Some(watched.lost.as_ref()?.next))
-            .min();
-        let wait = next.map_or(IDLE, |next| next.saturating_duration_since(Instant::now()));
+        // The session may also be one of an earlier run of the agent.
+        if watched.lost.is_none() && !watched.session.is_connected(&system) {
+            watched.lose("the kernel has no connection for it");
+        }
+        let next = watched.lost.as_ref().and_then(|lost| lost.next);
+        let wait = next.map_or(LOOK, |next| next.saturating_duration_since(Instant::now()));
         if let Some(event) = kernel.next_event(wait)?
-            && let Some((number, reason)) = failure(&event)
-            && let Some(watched) = all
-                .iter_mut()
-                .find(|watched| watched.session.kernel.number == number)
+            && let Some(reason) = failure(&event)
         {
             watched.lose(&reason);
         }
-        for watched in &mut all {
-            watched.try_again(&mut kernel);
-        }
+        watched.try_again(&mut kernel);
     }
 }
 
-/// The session whose connection has failed or is about to end, and why.
-fn failure(event: &Event) -> Option<(u32, String)> {
+/// Why the connection has failed or is about to end.
+fn failure(event: &Event) -> Option<String> {
     match event {
-        Event::ConnectionError { session, code } => Some((*session, message::reason(*code))),
-        Event::Received {
-            session, header, ..
-        } if header[0] & 0x3f == ASYNCHRONOUS && ENDS_CONNECTION.contains(&header[36]) => {
-            Some((*session, "the target ends the connection".to_owned()))
+        Event::ConnectionError { code, .. } => Some(message::reason(*code)),
+        Event::Received { header, .. }
+            if header[0] & 0x3f == ASYNCHRONOUS && ENDS_CONNECTION.contains(&header[36]) =>
+        {
+            Some("the target ends the connection".to_owned())
         }
         Event::Received { .. } | Event::Other(_) => None,
     }
@@ -100,7 +91,7 @@ impl Watched {
         let now = Instant::now();
         self.lost = Some(Lost {
             since: now,
-            next: now + backoff.pause(),
+            next: Some(now + backoff.pause()),
             backoff,
             last_fault: reason.to_owned(),
         });
@@ -108,32 +99,34 @@ impl Watched {
 
     fn try_again(&mut self, kernel: &mut Kernel) {
         let Some(lost) = &mut self.lost else { return };
-        let now = Instant::now();
-        if lost.next > now {
+        if lost.next.is_none_or(|next| next > Instant::now()) {
             return;
         }
         let way = &self.session.way;
         match self.session.resume(kernel) {
             Ok(()) => {
                 let seconds = lost.since.elapsed().as_secs();
-                tracing::info!("the session to {way} is there again after {seconds} s");
+                tracing::info!("logged in to {way} again after {seconds} s");
                 self.lost = None;
             }
-            Err(error) if error.is_temporary() && lost.since.elapsed() < GIVE_UP => {
+            // Any error: there was a session, so the settings are right, and what a storage
+            // answers while it starts again may be anything. open-iscsi retries all, too
+            // (iscsi_login_eh of initiator.c).
+            Err(error) if lost.since.elapsed() < GIVE_UP => {
                 let text = error.to_string();
                 // Once for each new reason, and not for each attempt.
                 if text != lost.last_fault {
                     tracing::warn!("cannot log in to {way} again, the agent retries: {text}");
                     lost.last_fault = text;
                 }
-                lost.next = Instant::now() + lost.backoff.pause();
+                lost.next = Some(Instant::now() + lost.backoff.pause());
             }
             Err(error) => {
                 let remedy = error.remedy();
                 tracing::error!(
                     "cannot log in to {way} again, and the agent does not retry: {error} -- {remedy}, then start the host again"
                 );
-                lost.next = now + Duration::from_secs(u64::from(u32::MAX));
+                lost.next = None;
             }
         }
     }
@@ -151,7 +144,7 @@ mod tests {
         };
         assert_eq!(
             failure(&error),
-            Some((4, "the target closed the connection".to_owned()))
+            Some("the target closed the connection".to_owned())
         );
         let mut header = [0; 48];
         for (opcode, event, ends) in [

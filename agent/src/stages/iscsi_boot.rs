@@ -1,10 +1,10 @@
 //! The stage that logs in to the iSCSI targets of the firmware's table (iBFT), so that the
 //! disk of a host that boots from iSCSI is there before the inventory.
 
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use landfall_devices::permission::WritePermission;
 use landfall_iscsi::kernel::{self, Kernel};
 use landfall_iscsi::session::{Session, SessionError, Way, sessions};
@@ -15,23 +15,27 @@ use landfall_report::status::begin_step;
 use landfall_sys::backoff::Backoff;
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
-use tokio::time::timeout_at;
+use tokio::sync::{oneshot, watch as watch_channel};
+use tokio::time::{timeout, timeout_at};
 
 use super::Boot;
-use crate::commands;
 
-/// How long all targets together may wait for their NICs: a switch may take 30 s to forward,
-/// and DHCP as long again.
+/// When the agent looks whether a NIC without an address is there at all: a switch may take
+/// 30 s to forward, and DHCP as long again.
 const NIC_LIMIT: Duration = Duration::from_secs(60);
-/// How long one target may be out of reach, or busy.
-const LOGIN_LIMIT: Duration = Duration::from_secs(60);
+/// How long the boot waits for all targets: [`NIC_LIMIT`], and a login after it.
+const BOOT_LIMIT: Duration = Duration::from_secs(65);
+/// How long one target may be out of reach, or busy. As for NVMe/TCP: the storage has this
+/// time to start after a power cut of the whole room.
+const LOGIN_LIMIT: Duration = Duration::from_secs(600);
 /// How long the kernel may look for the disk of a session.
 const DISK_LIMIT: Duration = Duration::from_secs(10);
 const DISK_LOOK: Duration = Duration::from_millis(100);
 
 impl Boot {
-    /// Logs in to the targets. A target that cannot be reached or refuses is a line on the
-    /// console, and the boot goes on: the disk may not be the one to install.
+    /// Logs in to the targets. If a target cannot be reached or refuses the login, the
+    /// console says so and the boot goes on: the disk may not be the one to install. The
+    /// agent tries longer than the boot waits.
     ///
     /// In a live system the initramfs or iscsid has done it.
     pub(super) async fn log_in_to_boot_targets(&self) {
@@ -45,39 +49,41 @@ impl Boot {
             return;
         };
         for fault in &table.faults {
-            tracing::warn!("the firmware's table of iSCSI targets (iBFT): {fault}");
+            tracing::warn!("the firmware's iSCSI table (iBFT): {fault}");
         }
         if table.targets.is_empty() {
             return;
         }
         begin_step("logging in to the firmware's iSCSI targets");
         landfall_init::modprobe(&kernel::MODULE.into());
-        let deadline = tokio::time::Instant::now() + NIC_LIMIT;
         let has_other_paths = table.targets.len() > 1;
-        let mut ways = Vec::new();
+        let mut begun = Vec::new();
         for (number, target) in (0..).zip(table.targets) {
             if let Some(card) = self.card_of(&system, &target) {
-                tracing::info!("{target} is left to {card}, which logs in by itself");
+                tracing::info!(
+                    "the agent does not log in to {target}: {card} has a session of its own"
+                );
                 continue;
             }
-            let nic = match &target.nic {
-                Some(nic) => self.nic_to(nic, &target, deadline).await,
-                None => None,
-            };
-            ways.push(Way {
+            let way = Way {
                 initiator: table.initiator.clone(),
                 target,
-                nic,
+                nic: None,
                 has_other_paths,
                 number,
-            });
+                is_trial: false,
+            };
+            // Each target has a task, a thread and a socket of its own, so that one without
+            // an answer does not delay the others. A table has 16 targets at most.
+            let (end, ended) = oneshot::channel();
+            tokio::spawn(log_in_over_nic(self.network.clone(), way, end));
+            begun.push(ended);
         }
-        let begin = move || {
-            begin_all(&system, ways);
-            Ok(())
-        };
-        if let Err(failure) = commands::blocking(begin).await {
-            tracing::warn!("the login to the iSCSI targets ended early: {failure}");
+        if timeout(BOOT_LIMIT, join_all(begun)).await.is_err() {
+            tracing::warn!(
+                "the boot continues without a disk of the firmware's iSCSI targets; the agent tries to log in for {} min",
+                LOGIN_LIMIT.as_secs() / 60
+            );
         }
     }
 
@@ -108,43 +114,91 @@ impl Boot {
             |name: &String| sysfs::number(&hosts.join(name).join("hwaddress")) == Some(mac);
         Some(format!("the card of {}", names.find(has_address)?))
     }
+}
 
-    /// The name of the device that leads to the target, once it has an address.
-    async fn nic_to(
-        &self,
-        nic: &BootNic,
-        target: &BootTarget,
-        deadline: tokio::time::Instant,
-    ) -> Option<String> {
-        let mut network = self.network.clone();
+/// Waits for the NIC of the target, and leaves a thread that logs in and keeps the session.
+/// `end` is dropped when the disk is there, or when the boot need not wait for it.
+async fn log_in_over_nic(
+    network: watch_channel::Receiver<NetworkState>,
+    mut way: Way,
+    end: oneshot::Sender<()>,
+) {
+    if let Some(nic) = way.target.nic.clone() {
+        match nic_to(network, &nic, &way.target).await {
+            Leaving::Over(name) => way.nic = Some(name),
+            Leaving::ByRoute => (),
+            Leaving::Never => return,
+        }
+    }
+    let keep = move || keep_session(way, end);
+    // It runs as long as the process. The kernel keeps the connection by itself when the
+    // agent is restarted.
+    if let Err(error) = thread::Builder::new().name("iscsi".to_owned()).spawn(keep) {
+        tracing::error!(
+            "cannot start the thread that logs in to an iSCSI target: {error} -- give this host more memory"
+        );
+    }
+}
+
+/// How packets to a target leave this machine.
+#[derive(Debug, PartialEq, Eq)]
+enum Leaving {
+    /// Over the device of this name.
+    Over(String),
+    /// The machine does not have the NIC of the table.
+    ByRoute,
+    /// The NIC got no address.
+    Never,
+}
+
+/// Waits until the NIC of the table, or its VLAN, has an address. A login over another NIC
+/// could reach another network, and a machine there that has the same address.
+async fn nic_to(
+    mut network: watch_channel::Receiver<NetworkState>,
+    nic: &BootNic,
+    target: &BootTarget,
+) -> Leaving {
+    let began = tokio::time::Instant::now();
+    for limit in [NIC_LIMIT, LOGIN_LIMIT] {
         let is_ready =
             |state: &NetworkState| leads_out_of(state, nic).is_some_and(NicState::is_online);
-        let ready = timeout_at(deadline, network.wait_for(is_ready)).await;
-        let ready = ready.is_ok_and(|state| state.is_ok());
-        let state = self.network.borrow();
-        let device = leads_out_of(&state, nic).map(|device| device.name.clone());
-        match device {
-            Some(name) if ready => return Some(name),
-            Some(name) => tracing::warn!(
-                "{name}, over which the firmware reaches {target}, has no address after {} s; the agent tries any NIC -- check the cable, or boot with ip=ibft for the firmware's own address",
-                NIC_LIMIT.as_secs()
-            ),
-            None => tracing::warn!(
-                "the NIC with MAC {}, over which the firmware reaches {target}, is not there after {} s; the agent tries any NIC -- look for a missing driver above",
-                nic.mac,
-                NIC_LIMIT.as_secs()
-            ),
+        if let Ok(Ok(state)) = timeout_at(began + limit, network.wait_for(is_ready)).await
+            && let Some(device) = leads_out_of(&state, nic)
+        {
+            return Leaving::Over(device.name.clone());
         }
-        None
+        let state = network.borrow();
+        let Some(known) = state.nics.iter().find(|known| has_mac(known, nic.mac)) else {
+            tracing::warn!(
+                "found no NIC with MAC {} in {} s, over which the firmware reaches {target}; the agent follows the routes instead -- look above for a NIC without a driver",
+                nic.mac,
+                limit.as_secs()
+            );
+            return Leaving::ByRoute;
+        };
+        let place = match nic.vlan {
+            Some(id) => format!("VLAN {id} on {}", known.name),
+            None => known.name.clone(),
+        };
+        let next = match limit == LOGIN_LIMIT {
+            true => "does not log in".to_owned(),
+            false => format!("waits for {} min", LOGIN_LIMIT.as_secs() / 60),
+        };
+        tracing::warn!(
+            "{place} has no address after {} s, and the firmware reaches {target} over it; the agent {next} -- check the cable, or boot with ip=ibft for the firmware's own network",
+            limit.as_secs()
+        );
     }
+    Leaving::Never
 }
 
 fn has_mac(nic: &NicState, mac: landfall_boot_params::MacAddr) -> bool {
     !nic.is_virtual && [Some(nic.mac), nic.permanent_mac].contains(&Some(mac))
 }
 
-/// The device over which this NIC's traffic goes: the VLAN of the table if the plan has it,
-/// the bond or bridge that the NIC is a port of, or the NIC itself.
+/// The device over which this NIC's traffic goes: the VLAN of the table, or else the bond or
+/// bridge that the NIC is a port of, or the NIC itself. `None` without the VLAN: untagged, the
+/// login would go to another network.
 fn leads_out_of<'a>(state: &'a NetworkState, nic: &BootNic) -> Option<&'a NicState> {
     /// A VLAN on a bond on NICs is as deep as plans go.
     const DEEPEST: usize = 4;
@@ -162,63 +216,52 @@ fn leads_out_of<'a>(state: &'a NetworkState, nic: &BootNic) -> Option<&'a NicSta
         };
         device = state.nics.iter().find(|known| known.index == controller)?;
     }
-    Some(device)
+    nic.vlan.is_none().then_some(device)
 }
 
-/// Logs in to all targets, and leaves a thread that keeps the sessions.
-fn begin_all(system: &SystemPath, ways: Vec<Way>) {
-    let kernel = match Kernel::open() {
+/// Logs in to the target, and keeps the session as long as the process lives.
+fn keep_session(way: Way, end: oneshot::Sender<()>) {
+    let mut kernel = match Kernel::open() {
         Ok(kernel) => kernel,
         Err(error) => {
             tracing::error!(
-                "the firmware has iSCSI targets, but this kernel cannot use them: expected the module {}: {error} -- use a ramdisk whose kernel has it",
+                "cannot log in to {way}: expected the kernel module {}, found none: {error} -- use a ramdisk whose kernel has it",
                 kernel::MODULE
             );
             return;
         }
     };
-    let kernel = Mutex::new(kernel);
-    let begun = all_at_once(ways, |way| begin_or_say_why(&kernel, system, way));
-    let kernel = kernel.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if begun.is_empty() {
+    let system = SystemPath::live();
+    let mut end = Some(end);
+    let Some(session) = begin_or_say_why(&mut kernel, &system, way, &mut end) else {
         return;
-    }
-    // It runs as long as the process. The kernel keeps the connections by itself when the
-    // agent is restarted.
-    let keep = move || {
-        if let Err(error) = watch::watch(kernel, begun) {
-            tracing::error!(
-                "the agent no longer hears of lost iSCSI connections: {error} -- start the host again"
-            );
-        }
     };
-    if let Err(error) = thread::Builder::new().name("iscsi".to_owned()).spawn(keep) {
-        tracing::warn!("a lost iSCSI connection will not come back: no thread: {error}");
+    drop(end);
+    if let Err(error) = watch::watch(kernel, session) {
+        tracing::error!(
+            "cannot receive the kernel's iSCSI events: {error}; the agent does not restore a lost connection -- start the host again before you write to its disks"
+        );
     }
 }
 
-/// Calls `begin` for each in a thread of its own, so that a target without an answer does not
-/// delay the others. A table has 16 targets at most. What there is keeps its order.
-fn all_at_once<T: Send, R: Send>(all: Vec<T>, begin: impl Fn(T) -> Option<R> + Sync) -> Vec<R> {
-    let begin = &begin;
-    thread::scope(|scope| {
-        let threads: Vec<_> = { all.into_iter() }
-            .map(|each| scope.spawn(move || begin(each)))
-            .collect();
-        let threads = threads.into_iter();
-        threads
-            .filter_map(|thread| thread.join().ok().flatten())
-            .collect()
-    })
-}
-
-fn begin_or_say_why(kernel: &Mutex<Kernel>, system: &SystemPath, way: Way) -> Option<Session> {
-    if let Some(session) = Session::of_earlier_run(system, &way) {
-        tracing::info!("the session to {way} is there already");
-        return Some(session);
-    }
-    match begin(kernel, &way) {
+fn begin_or_say_why(
+    kernel: &mut Kernel,
+    system: &SystemPath,
+    way: Way,
+    end: &mut Option<oneshot::Sender<()>>,
+) -> Option<Session> {
+    let result = match Session::of_earlier_run(system, &way) {
+        Some(session) => {
+            tracing::info!(
+                "the kernel still has the session to {way} of an earlier run of the agent"
+            );
+            Ok(session)
+        }
+        None => begin(kernel, &way, end),
+    };
+    match result {
         Ok(session) => {
+            // The earlier run may have ended before this. A second scan changes nothing.
             match session.scan() {
                 Ok(()) => report_disk(system, &session),
                 Err(error) => tracing::warn!("{way}: {error} -- {}", error.remedy()),
@@ -232,19 +275,29 @@ fn begin_or_say_why(kernel: &Mutex<Kernel>, system: &SystemPath, way: Way) -> Op
     }
 }
 
-/// Retries while the target is out of reach or busy.
-fn begin(kernel: &Mutex<Kernel>, way: &Way) -> Result<Session, SessionError> {
+/// Retries while the target is out of reach, or gives an answer that a storage may also give
+/// while it starts. The boot does not wait for the second kind: the answer is more often a
+/// fault of the settings.
+fn begin(
+    kernel: &mut Kernel,
+    way: &Way,
+    end: &mut Option<oneshot::Sender<()>>,
+) -> Result<Session, SessionError> {
     let began = Instant::now();
     let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
     let mut said = None;
     loop {
         match Session::begin(kernel, way.clone()) {
-            Err(error) if error.is_temporary() && began.elapsed() < LOGIN_LIMIT => {
+            Err(error) if error.may_pass() && began.elapsed() < LOGIN_LIMIT => {
+                if !error.is_temporary() {
+                    *end = None;
+                }
                 let text = error.to_string();
                 if said.as_ref() != Some(&text) {
                     tracing::warn!(
-                        "cannot log in to {way} yet, the agent retries for {} s: {text}",
-                        LOGIN_LIMIT.as_secs()
+                        "cannot log in to {way} yet, the agent tries for {} min: {text} -- {}",
+                        LOGIN_LIMIT.as_secs() / 60,
+                        error.remedy()
                     );
                     said = Some(text);
                 }
@@ -277,27 +330,42 @@ fn report_disk(system: &SystemPath, session: &Session) {
 
 #[cfg(test)]
 mod tests {
-    use landfall_network::lab::nic;
+    use landfall_iscsi::Lun;
+    use landfall_network::lab::{address, nic};
+    use landfall_network::state::AddressOrigin;
 
     use super::*;
 
-    /// The first target answers only after the login to the last one has begun.
-    #[test]
-    fn no_target_waits_for_another_one() {
-        let (began, last) = std::sync::mpsc::channel();
-        let last = Mutex::new(last);
-        let ended = all_at_once(vec![1, 2, 3], |number| match number {
-            1 => {
-                let last = last.lock().unwrap();
-                last.recv_timeout(Duration::from_secs(20)).ok()
-            }
-            2 => None,
-            _ => {
-                began.send(1).unwrap();
-                Some(number)
-            }
+    #[tokio::test(start_paused = true)]
+    async fn a_login_goes_over_the_nic_of_the_table_only() {
+        let (machine, network) = watch_channel::channel(NetworkState::default());
+        let boot_nic = BootNic {
+            record: "ethernet0".to_owned(),
+            mac: nic(2, false).mac,
+            vlan: None,
+        };
+        let target = BootTarget {
+            record: "target0".to_owned(),
+            name: "iqn.2003-01.org.example:disk".to_owned(),
+            portal: ([192, 0, 2, 1], 3260).into(),
+            lun: Lun::from_firmware("0000000000000000").unwrap(),
+            nic: Some(boot_nic.clone()),
+            chap: None,
+        };
+        let leaving = async || {
+            let began = tokio::time::Instant::now();
+            let leaving = nic_to(network.clone(), &boot_nic, &target).await;
+            (leaving, began.elapsed())
+        };
+        assert_eq!(leaving().await, (Leaving::ByRoute, NIC_LIMIT));
+        machine.send_modify(|state| state.nics = vec![nic(1, false), nic(2, false)]);
+        assert_eq!(leaving().await, (Leaving::Never, LOGIN_LIMIT));
+        machine.send_modify(|state| {
+            let lease = address("192.0.2.2/24", AddressOrigin::RouterAdvertisement);
+            state.nics[1].addresses.push(lease);
         });
-        assert_eq!(ended, [1, 3]);
+        let over = Leaving::Over("eth2".to_owned());
+        assert_eq!(leaving().await, (over, Duration::ZERO));
     }
 
     #[test]
@@ -316,7 +384,7 @@ mod tests {
         };
         let plain = [nic(1, false), nic(2, false)];
         assert_eq!(name(&plain, None).as_deref(), Some("eth2"));
-        assert_eq!(name(&plain, Some(7)).as_deref(), Some("eth2"));
+        assert_eq!(name(&plain, Some(7)), None);
         assert_eq!(name(&plain[..1], None), None);
         let mut port = nic(2, false);
         port.controller = Some(5);
@@ -331,6 +399,6 @@ mod tests {
         let stacked = [port, bond, vlan];
         assert_eq!(name(&stacked, None).as_deref(), Some("eth5"));
         assert_eq!(name(&stacked, Some(7)).as_deref(), Some("eth6"));
-        assert_eq!(name(&stacked, Some(8)).as_deref(), Some("eth5"));
+        assert_eq!(name(&stacked, Some(8)), None);
     }
 }

@@ -20,7 +20,8 @@ pub struct Arguments {
     sysfs: Option<PathBuf>,
     /// Log in to each target and end the connection
     ///
-    /// The kernel gets no session, so no disk appears.
+    /// The kernel gets no session, so no disk appears. The sessions of the agent stay as they
+    /// are.
     #[arg(long)]
     log_in: bool,
 }
@@ -81,6 +82,7 @@ fn log_in_to_all(table: BootTable) -> Result<()> {
             nic: None,
             has_other_paths,
             number,
+            is_trial: true,
         };
         match connect_and_log_in(way.target.portal, None, &way.wish()) {
             Ok(connected) => stdout::line(format!(

@@ -107,7 +107,9 @@ fn what_cannot_be_used_is_named() {
     let nameless = BootTable::parse(&[], &[record("target0", TARGET)], &[]);
     assert_eq!(
         nameless.faults,
-        ["the firmware's table (iBFT) has no valid name of this initiator"]
+        [
+            "expected a name of this initiator, found none; the targets are ignored -- enter the initiator name (IQN) in the firmware's iSCSI settings"
+        ]
     );
 }
 

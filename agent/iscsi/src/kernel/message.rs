@@ -219,6 +219,18 @@ pub(crate) enum Event {
     Other(u32),
 }
 
+impl Event {
+    /// The session that it is of.
+    pub(crate) fn session(&self) -> Option<u32> {
+        match self {
+            Self::ConnectionError { session, .. } | Self::Received { session, .. } => {
+                Some(*session)
+            }
+            Self::Other(_) => None,
+        }
+    }
+}
+
 /// Decodes one netlink message. `None` if it is too short.
 pub(crate) fn decode(message: &[u8]) -> Option<Message> {
     let word = |at: usize| {

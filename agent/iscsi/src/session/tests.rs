@@ -6,10 +6,29 @@ use super::*;
 #[test]
 fn each_target_has_a_session_of_its_own() {
     let name = "iqn.2010-04.org.example:host";
-    assert_eq!(isid(name, 0), isid(name, 0));
-    assert_ne!(isid(name, 0), isid(name, 1));
-    assert_ne!(isid(name, 0), isid("iqn.2010-04.org.example:other", 0));
-    assert_eq!(isid(name, 0)[0], 0x80);
+    let of_boot = isid(name, 0, false);
+    assert_eq!(of_boot, isid(name, 0, false));
+    assert_ne!(of_boot, isid(name, 1, false));
+    assert_ne!(of_boot, isid(name, 0, true));
+    assert_ne!(of_boot, isid("iqn.2010-04.org.example:other", 0, false));
+    assert_eq!(of_boot[0], 0x80);
+}
+
+#[test]
+fn a_broken_handover_is_tried_again() {
+    for (error, is_temporary) in [
+        (io::Error::from_raw_os_error(ENOTCONN), true),
+        (io::Error::from_raw_os_error(EAGAIN), true),
+        (io::ErrorKind::TimedOut.into(), true),
+        (io::Error::from_raw_os_error(nix::libc::EINVAL), false),
+    ] {
+        let text = error.to_string();
+        assert_eq!(
+            SessionError::Kernel(error).is_temporary(),
+            is_temporary,
+            "{text}"
+        );
+    }
 }
 
 #[test]
