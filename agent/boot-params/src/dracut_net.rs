@@ -90,6 +90,9 @@ pub struct NetArgs {
     /// `rd.nonvmf`, `rd.nvmf.nonbft`: the firmware's tables for an NVMe boot (NBFT) are
     /// ignored.
     pub ignores_nbft: bool,
+    /// `rd.iscsi.firmware=0`: the agent does not log in to the iSCSI targets of the
+    /// firmware's table (iBFT). dracut logs in only if the argument is on.
+    pub ignores_ibft_targets: bool,
     /// `ifname=nbft0:...` and the like: dracut has written the network of these tables as
     /// arguments, so it is not read from the tables again.
     pub has_nbft_names: bool,
@@ -117,6 +120,7 @@ impl Default for NetArgs {
             ip_required_timeout_ms: times.ip_required_ms,
             firmware: FirmwareNics::default(),
             ignores_nbft: false,
+            ignores_ibft_targets: false,
             has_nbft_names: false,
             warnings: Vec::new(),
         }
@@ -140,6 +144,9 @@ impl NetArgs {
             match token.key.as_str() {
                 "rd.nonvmf" | "rd.nvmf.nonbft" => {
                     args.ignores_nbft = switch::on_unless_off(token, warnings);
+                }
+                "rd.iscsi.firmware" => {
+                    args.ignores_ibft_targets = !switch::on_unless_off(token, warnings);
                 }
                 "ifname" => {
                     args.has_nbft_names |= value.starts_with("nbft");

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use landfall_boot_params::NetArgs;
 use landfall_devices::permission::WritePermission;
 use landfall_iscsi::kernel::{self, Kernel};
 use landfall_iscsi::session::{Session, SessionError, Way, sessions};
@@ -48,6 +49,12 @@ impl Boot {
         let Some(table) = BootTable::read(&system.join("sys")) else {
             return;
         };
+        if NetArgs::from_command_line(&self.settings.command_line).ignores_ibft_targets {
+            tracing::info!(
+                "rd.iscsi.firmware=0 is given, so the agent does not log in to the targets of the firmware's iSCSI table (iBFT)"
+            );
+            return;
+        }
         for fault in &table.faults {
             tracing::warn!("the firmware's iSCSI table (iBFT): {fault}");
         }

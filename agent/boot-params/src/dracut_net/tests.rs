@@ -261,3 +261,17 @@ fn reads_interfaces_that_software_makes() {
         assert_eq!(shown_virtual(text).join(" & "), expected, "{text}");
     }
 }
+
+#[test]
+fn the_login_to_the_firmwares_targets_is_on_unless_switched_off() {
+    for (line, is_off) in [
+        ("", false),
+        ("rd.iscsi.firmware", false),
+        ("rd.iscsi.firmware=1", false),
+        ("rd.iscsi.firmware=0", true),
+        ("rd.iscsi.firmware=no", true),
+        ("rd.iscsi.firmware=x", false),
+    ] {
+        assert_eq!(NetArgs::parse(line).ignores_ibft_targets, is_off, "{line}");
+    }
+}
