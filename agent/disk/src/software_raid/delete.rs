@@ -34,14 +34,21 @@ pub struct Candidate {
     pub partitions: Vec<PathBuf>,
 }
 
+impl Candidate {
+    /// The partitions and the disk.
+    fn devices(&self) -> impl Iterator<Item = &PathBuf> {
+        self.partitions.iter().chain([&self.disk])
+    }
+}
+
 /// What must not be deleted.
 #[derive(Debug, Clone, Default)]
 pub struct Keep {
     /// The names of arrays, without the host.
     pub volumes: Vec<String>,
-    /// Disks and partitions that must not be changed. If an array has a member on one
-    /// of them, its members on other disks are kept as well, because without them the
-    /// array would be lost.
+    /// Disks and partitions that must not be changed, assembled arrays and what is built
+    /// on them among them. If an array has a member on one of them, its members on other
+    /// disks are kept as well, because without them the array would be lost.
     pub devices: BTreeSet<PathBuf>,
 }
 
@@ -69,8 +76,8 @@ impl Member {
 /// superblocks, and removes the partition tables of the disks that they were on. Also
 /// removes a table that a creation has left without arrays.
 ///
-/// Keeps the arrays in `keep`, assembled arrays that also have a member outside of
-/// `disks`, and every array that shares a disk with a kept one.
+/// Keeps the arrays in `keep` and those below a device in it, assembled arrays that also
+/// have a member outside of `disks`, and every array that shares a disk with a kept one.
 ///
 /// # Errors
 /// `SoftwareRAIDError` if an array or a table remains that should have been deleted, or, before
@@ -177,8 +184,7 @@ fn delete_left_tables(
 fn find_members(disks: &[Candidate]) -> Result<Vec<Member>> {
     let mut members = Vec::new();
     for candidate in disks {
-        let devices = candidate.partitions.iter().chain([&candidate.disk]);
-        for path in devices {
+        for path in candidate.devices() {
             let (device, size) = match open(path) {
                 Ok(opened) => opened,
                 // An earlier pass has removed the partition with its table.

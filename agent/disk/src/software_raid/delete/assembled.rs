@@ -33,6 +33,8 @@ pub(super) struct Array {
     pub directory: SystemPath,
     /// The array itself and its partitions.
     pub devices: Vec<PathBuf>,
+    /// What is built on it, directly or indirectly: LVM volumes, other arrays.
+    pub above: Vec<PathBuf>,
     /// Each by the path to its disk that the deletion uses, if it uses one.
     pub members: Vec<PathBuf>,
     /// The members that the kernel has by another path to their disk (multipath), with
@@ -59,6 +61,7 @@ fn assembled_arrays(kernel: &KernelView, disks: &[Candidate]) -> io::Result<Vec<
         arrays.push(Array {
             path: node(&device),
             devices: [&device].into_iter().chain(&partitions).map(node).collect(),
+            above: kernel.stack(&device)?.iter().map(node).collect(),
             members,
             by_other_paths,
             directory: device.directory,
@@ -72,13 +75,7 @@ fn node(device: &Device) -> PathBuf {
 }
 
 fn devices_of(disks: &[Candidate]) -> BTreeSet<PathBuf> {
-    let devices = |candidate: &Candidate| {
-        let partitions = candidate.partitions.iter().cloned();
-        partitions
-            .chain([candidate.disk.clone()])
-            .collect::<Vec<_>>()
-    };
-    disks.iter().flat_map(devices).collect()
+    disks.iter().flat_map(Candidate::devices).cloned().collect()
 }
 
 /// The path to a disk or partition that is among those in use. Without multipathd each path
@@ -230,6 +227,9 @@ mod tests {
                  sys/block/md0/md/level = raid1\\n\n\
                  sys/block/md0/md0p1/dev = 259:0\\n\n\
                  sys/block/md0/md0p1/partition = 1\\n\n\
+                 sys/block/md0/md0p1/holders/dm-0 -> ../../../dm-0\n\
+                 sys/block/dm-0/dev = 253:0\\n\n\
+                 sys/block/dm-0/dm/name = vg-lv\\n\n\
                  sys/block/md0/slaves/sdb1 -> ../../sdb/sdb1\n\
                  sys/block/md0/slaves/sdc1 -> ../../sdc/sdc1\n\
                  sys/block/md1/dev = 9:1\\n\n\
@@ -255,6 +255,7 @@ mod tests {
         assert_eq!(ours.len(), 1);
         assert_eq!(ours[0].members, paths(&["/dev/sda1", "/dev/sdc1"]));
         assert_eq!(ours[0].devices, paths(&["/dev/md0", "/dev/md0p1"]));
+        assert_eq!(ours[0].above, paths(&["/dev/dm-0"]));
         let by_other_path = ("/dev/sda1".into(), "/dev/sdb1".into());
         assert_eq!(ours[0].by_other_paths, [by_other_path]);
         assert_eq!(entangled.len(), 1);

@@ -1,6 +1,6 @@
 //! What the deletion of arrays leaves unchanged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use nix::libc;
 use uuid::Uuid;
 
 use super::super::open;
-use super::assembled::Assembled;
+use super::assembled::{Array, Assembled};
 use super::{Candidate, Keep, Member};
 use crate::device::busy::KernelView;
 
@@ -67,21 +67,50 @@ fn other_paths(path: &Path) -> Vec<PathBuf> {
 pub(super) struct Kept<'a> {
     pub(super) volumes: &'a [String],
     pub(super) on_devices: ArraysOn,
-    pub(super) members: BTreeSet<PathBuf>,
+    /// The disks and partitions with a member of an assembled array to keep, each with the
+    /// reason.
+    pub(super) members: BTreeMap<PathBuf, String>,
 }
 
 impl<'a> Kept<'a> {
     pub(super) fn find(disks: &[Candidate], keep: &'a Keep) -> Result<Self> {
-        let Assembled { entangled, .. } = Assembled::look(disks)?;
+        Ok(Self::of(disks, Assembled::look(disks)?, keep))
+    }
+
+    pub(super) fn of(disks: &[Candidate], assembled: Assembled, keep: &'a Keep) -> Self {
+        let Assembled { ours, entangled } = assembled;
         let on_entangled = entangled.iter().flat_map(|array| array.devices.clone());
         let devices = on_entangled.chain(keep.devices.iter().cloned()).collect();
-        Ok(Self {
+        let mut members = BTreeMap::new();
+        let mut keep_members = |array: &Array, reason: String| {
+            let own = array.members.iter().cloned();
+            members.extend(own.map(|member| (member, reason.clone())));
+        };
+        for array in &entangled {
+            let reason = format!(
+                "{} has a member on a disk that must not be changed",
+                array.path.display()
+            );
+            keep_members(array, reason);
+        }
+        for array in &ours {
+            if let Some(reason) = why_kept(array, &devices) {
+                keep_members(array, reason);
+            }
+        }
+        // The deletion removes the partition table of a whole disk. The superblock of an
+        // array that the kernel has may not be on it any more, so it must not decide.
+        for disk in disks {
+            let reason = disk.devices().find_map(|it| members.get(it)).cloned();
+            if let Some(reason) = reason {
+                members.extend(disk.devices().map(|it| (it.clone(), reason.clone())));
+            }
+        }
+        Self {
             volumes: &keep.volumes,
             on_devices: ArraysOn::look(&devices, other_paths),
-            members: { entangled.iter() }
-                .flat_map(|array| array.members.clone())
-                .collect(),
-        })
+            members,
+        }
     }
 
     /// Fails if one of these members may belong to an array with a member on a device that
@@ -106,51 +135,74 @@ impl<'a> Kept<'a> {
         .hint("repair this disk, or remove it from the machine; if it may be changed, remove it from skip_block_devices"))
     }
 
-    fn contains(&self, member: &Member) -> bool {
+    /// Why the array of this member is kept. `None` if it is not.
+    fn reason(&self, member: &Member) -> Option<String> {
         let name = member.superblock.volume_name();
-        name.is_some_and(|name| self.volumes.iter().any(|kept| kept == name))
-            || self.on_devices.arrays.contains(&member.superblock.array)
-            || self.members.contains(&member.path)
+        if name.is_some_and(|name| self.volumes.iter().any(|kept| kept == name)) {
+            return Some("it is in skip_block_devices".to_owned());
+        }
+        if self.on_devices.arrays.contains(&member.superblock.array) {
+            return Some("it has a member on a device that must not be changed".to_owned());
+        }
+        self.members.get(&member.path).cloned()
     }
+}
+
+/// Why an assembled array must not be stopped, if it or something on it is among these
+/// devices: its end would be the end of both. An LVM volume on it may have its other half
+/// on another disk.
+fn why_kept(array: &Array, keep: &BTreeSet<PathBuf>) -> Option<String> {
+    let path = array.path.display();
+    if array.devices.iter().any(|device| keep.contains(device)) {
+        return Some(format!("{path} must not be changed"));
+    }
+    let above = { array.above.iter() }.find(|device| keep.contains(*device))?;
+    let above = above.display();
+    Some(format!("{above}, which is on {path}, must not be changed"))
 }
 
 /// The members to delete. An array that shares a disk with a kept array is kept as
 /// well, and so are the assembled arrays that a kept one is on, and those on a kept one. This is repeated until no further array has to be kept.
 pub(super) fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
-    let mut kept: BTreeSet<Uuid> = members
-        .iter()
-        .filter(|member| keep.contains(member))
-        .map(|member| member.superblock.array)
-        .collect();
+    let mut kept: BTreeMap<Uuid, String> = BTreeMap::new();
+    for member in &members {
+        if let Some(reason) = keep.reason(member) {
+            kept.entry(member.superblock.array).or_insert(reason);
+        }
+    }
     loop {
         let disks: BTreeSet<&PathBuf> = members
             .iter()
-            .filter(|member| kept.contains(&member.superblock.array))
+            .filter(|member| kept.contains_key(&member.superblock.array))
             .flat_map(Member::shared)
             .collect();
-        let neighbours: Vec<Uuid> = members
-            .iter()
-            .filter(|member| member.shared().any(|disk| disks.contains(disk)))
-            .map(|member| member.superblock.array)
-            .filter(|array| !kept.contains(array))
-            .collect();
+        let mut neighbours = BTreeMap::new();
+        for member in &members {
+            let array = member.superblock.array;
+            if let Some(disk) = member.shared().find(|disk| disks.contains(disk))
+                && !kept.contains_key(&array)
+            {
+                let disk = disk.display();
+                let reason = format!("it shares {disk} with an array that is kept");
+                neighbours.insert(array, reason);
+            }
+        }
         if neighbours.is_empty() {
             break;
         }
         kept.extend(neighbours);
     }
-    let (kept, doomed): (Vec<Member>, Vec<Member>) = members
-        .into_iter()
-        .partition(|member| kept.contains(&member.superblock.array));
-    for member in kept {
+    let mut doomed = Vec::new();
+    for member in members {
+        let Some(reason) = kept.get(&member.superblock.array) else {
+            doomed.push(member);
+            continue;
+        };
+        let name = member.superblock.name.as_deref();
         tracing::warn!(
-            "{}: left unchanged, because it belongs to {}, which is to be kept, has a member on a disk that must not be changed, or shares a disk or an array with such an array",
+            "{}: left unchanged, because it belongs to {}, which is kept: {reason}",
             member.path.display(),
-            member
-                .superblock
-                .name
-                .as_deref()
-                .unwrap_or("an array without a name")
+            name.unwrap_or("an array without a name")
         );
     }
     doomed

@@ -56,6 +56,7 @@ fn array(name: &str, members: &[&str]) -> Array {
     Array {
         directory: SystemPath::live().join("/sys/block").join(name),
         devices: vec![path.clone()],
+        above: Vec::new(),
         path,
         members: members.iter().map(PathBuf::from).collect(),
         by_other_paths: Vec::new(),
@@ -114,13 +115,51 @@ fn an_array_on_another_disk_too_is_kept() {
         member("/dev/sdb", 2, "beside it"),
         member("/dev/sdc", 3, "old"),
     ];
-    let keep = Kept {
-        members: entangled[0].members.iter().cloned().collect(),
-        ..Kept::default()
-    };
+    let keep = Keep::default();
+    let keep = Kept::of(&candidates, Assembled { ours, entangled }, &keep);
     let left = doomed(members, &keep);
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].disk, Path::new("/dev/sdc"));
+}
+
+/// A volume group is on md0 and on a disk to keep. md1 has no superblock, or an unreadable
+/// one, on a partition beside that of another array.
+#[test]
+fn an_array_that_must_not_be_changed_is_kept() {
+    let candidates = ["/dev/sda", "/dev/sdb", "/dev/sdc"].map(|disk| Candidate {
+        disk: disk.into(),
+        identity: any_identity(),
+        partitions: [1, 2, 3]
+            .map(|number| format!("{disk}{number}").into())
+            .to_vec(),
+    });
+    let left = |to_keep: &[&str]| -> Vec<String> {
+        let mut md0 = array("md0", &["/dev/sda1", "/dev/sdb1"]);
+        md0.devices.push("/dev/md0p1".into());
+        md0.above = ["/dev/dm-0", "/dev/dm-1"].map(PathBuf::from).to_vec();
+        let md1 = array("md1", &["/dev/sdc3"]);
+        let members = vec![
+            member("/dev/sda", 1, "root"),
+            member("/dev/sdb", 1, "root"),
+            member("/dev/sdc", 2, "old"),
+        ];
+        let keep = Keep {
+            devices: to_keep.iter().map(PathBuf::from).collect(),
+            ..Keep::default()
+        };
+        let assembled = Assembled::of(&candidates, vec![md0, md1]);
+        assert_eq!(assembled.ours.len(), 2);
+        let keep = Kept::of(&candidates, assembled, &keep);
+        let left = doomed(members, &keep).into_iter();
+        left.map(|member| member.path.display().to_string())
+            .collect()
+    };
+    assert_eq!(left(&[]).len(), 3);
+    for kept in ["/dev/md0", "/dev/md0p1", "/dev/dm-1"] {
+        assert_eq!(left(&[kept]), ["/dev/sdc2"], "{kept}");
+    }
+    assert_eq!(left(&["/dev/md1"]), ["/dev/sda1", "/dev/sdb1"]);
+    assert_eq!(left(&["/dev/sdz"]).len(), 3);
 }
 
 #[test]
