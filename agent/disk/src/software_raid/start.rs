@@ -15,6 +15,7 @@ use nix::sys::stat::{major, minor};
 use uuid::Uuid;
 
 use super::{open, raid_error};
+use crate::device::busy::{Device, KernelView, Use, UseKind};
 
 /// A name written here becomes an array without members (`add_named_array` of
 /// drivers/md/md.c).
@@ -154,9 +155,11 @@ struct Found {
     /// The number of members of the complete array.
     disks: u32,
     members: Vec<PathBuf>,
-    /// The directories in sysfs of what is built on the members: the array itself if the
-    /// kernel has it already.
+    /// The directories in sysfs of what is built on the members, by any path to their disks:
+    /// the array itself if the kernel has it already.
     holders: BTreeMap<String, SystemPath>,
+    /// Why there may be other holders.
+    unread: Option<io::Error>,
 }
 
 /// Starts every array with one of these volume names, unless it runs already. `devices`
@@ -170,13 +173,22 @@ pub fn start_volumes(devices: &[PathBuf], volumes: &[String]) -> Vec<PathBuf> {
     let mut started = Vec::new();
     for array in find(devices, volumes) {
         let (volume, members) = (&array.volume, array.members.len());
-        if let Some((name, directory)) = array.holders.first_key_value() {
+        let runs = |holder: &(_, &SystemPath)| passed_over(holder.1).is_none();
+        let mut holders = array.holders.iter();
+        let running = holders.clone().find(runs);
+        if let Some((name, directory)) = running.or_else(|| holders.next()) {
             match passed_over(directory) {
                 None => tracing::info!("the software RAID volume {volume} runs as /dev/{name}"),
                 Some(reason) => tracing::warn!(
                     "the software RAID volume {volume} is not started: {name} has its members, and {reason}"
                 ),
             }
+            continue;
+        }
+        if let Some(error) = &array.unread {
+            tracing::warn!(
+                "the software RAID volume {volume} is not started: cannot find out what is built on its members: {error}"
+            );
             continue;
         }
         if members < array.disks as usize {
@@ -197,6 +209,7 @@ pub fn start_volumes(devices: &[PathBuf], volumes: &[String]) -> Vec<PathBuf> {
 }
 
 fn find(devices: &[PathBuf], volumes: &[String]) -> Vec<Found> {
+    let kernel = KernelView::default();
     let mut arrays: BTreeMap<Uuid, Found> = BTreeMap::new();
     for path in devices {
         let Ok((device, size)) = open(path) else {
@@ -215,8 +228,13 @@ fn find(devices: &[PathBuf], volumes: &[String]) -> Vec<Found> {
                 disks: superblock.disks,
                 members: Vec::new(),
                 holders: BTreeMap::new(),
+                unread: None,
             });
-            array.holders.extend(holders(path));
+            let held = kernel.device_at(path);
+            match held.and_then(|member| holders(&kernel, &member)) {
+                Ok(held) => array.holders.extend(held),
+                Err(error) => array.unread = Some(error),
+            }
             if array.version == superblock.version {
                 array.members.push(path.clone());
             }
@@ -225,19 +243,17 @@ fn find(devices: &[PathBuf], volumes: &[String]) -> Vec<Found> {
     arrays.into_values().collect()
 }
 
-/// What is built on the member. If sysfs cannot be read, that is nothing: the kernel itself
-/// refuses to start an array with a member that is in use.
-fn holders(member: &Path) -> BTreeMap<String, SystemPath> {
-    let Some(directory) = devices_below::in_sysfs(member) else {
-        return BTreeMap::new();
+/// What is built on the member. Without multipathd each path to its disk is a block device
+/// of its own, and the kernel refuses a second array only on the same path: both arrays
+/// would write to one disk.
+fn holders(kernel: &KernelView, member: &Device) -> io::Result<BTreeMap<String, SystemPath>> {
+    let block = SystemPath::live().join(&kernel.sys).join("block");
+    let uses = kernel.uses(member)?.into_iter();
+    let holder = |used: Use| match used.kind {
+        UseKind::Holder(name) => Some((name.clone(), block.join(name))),
+        UseKind::Mount(_) | UseKind::Swap => None,
     };
-    let names = block_graph::holders(&directory).unwrap_or_default();
-    let block = SystemPath::live().join("sys/block");
-    let with_directory = |name: String| {
-        let directory = block.join(&name);
-        (name, directory)
-    };
-    names.into_iter().map(with_directory).collect()
+    Ok(uses.filter_map(holder).collect())
 }
 
 /// Why the device with this directory in sysfs, which has the members of a volume, is no
@@ -321,6 +337,53 @@ sys/block/dm-0/dm/name = mpatha\n
         }
     }
 
+    /// Two disks with two paths each, without multipathd. The agent uses sda and sdc, and the
+    /// array was started on the other paths.
+    #[test]
+    fn an_array_on_the_other_paths_holds_the_members() {
+        let disk = |name: &str, wwid: u32, minor: u32, holder: &str| {
+            format!(
+                "sys/block/{name}/dev = 8:{minor}\\n\n\
+                 sys/block/{name}/size = 8192\\n\n\
+                 sys/block/{name}/device/wwid = naa.60{wwid}\\n\n\
+                 sys/block/{name}/{name}2/dev = 8:{}\\n\n\
+                 sys/block/{name}/{name}2/partition = 2\\n\n\
+                 sys/block/{name}/{name}2/holders/{holder}\n",
+                minor + 2
+            )
+        };
+        let tree = landfall_sys::sys_tree::plant(
+            &[
+                disk("sda", 1, 0, ""),
+                disk("sdb", 1, 16, "md127/"),
+                disk("sdc", 2, 32, ""),
+                disk("sdd", 2, 48, "md127/"),
+                disk("sde", 3, 64, ""),
+                "sys/block/md127/md/array_state = clean\\n\n\
+                 proc/self/mountinfo = 22 1 0:5 / /proc rw - proc proc rw\\n\n"
+                    .to_owned(),
+            ]
+            .concat(),
+        );
+        let kernel = KernelView {
+            sys: tree.directory().join("sys"),
+            proc: tree.directory().join("proc"),
+        };
+        let found = |name: &str| {
+            let disks = kernel.disks().unwrap();
+            let disk = disks.iter().find(|disk| disk.name == name).unwrap();
+            let member = kernel.partitions(disk).unwrap().remove(0);
+            holders(&kernel, &member).unwrap()
+        };
+        for path in ["sda", "sdb", "sdc", "sdd"] {
+            let held = found(path);
+            let (name, directory) = held.first_key_value().unwrap();
+            assert_eq!((held.len(), &**name), (1, "md127"), "{path}");
+            assert_eq!(passed_over(directory), None);
+        }
+        assert!(found("sde").is_empty());
+    }
+
     #[test]
     fn arrays_are_found_by_the_names_of_their_volumes() {
         let new = |name: &str, array: u128| NewArray {
@@ -352,6 +415,7 @@ sys/block/dm-0/dm/name = mpatha\n
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].members, paths[..2]);
         assert_eq!((found[0].disks, found[0].holders.len()), (2, 0));
+        assert!(found[0].unread.is_none());
         // Incomplete, so nothing is asked of the kernel.
         assert_eq!(
             start_volumes(&paths, &["data".to_owned()]),
