@@ -5,6 +5,10 @@
 //! own: RAID 1 with its superblock at the end, so that firmware sees a FAT on each disk,
 //! and the installed system writes to all of them.
 
+mod copies;
+
+pub use copies::Copies;
+
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -108,11 +112,17 @@ pub fn find(disk: &Path) -> Result<Vec<SystemPartition>> {
 
 /// The GPT of a disk, and the sector size.
 pub(super) fn table(disk: &Path) -> io::Result<(Option<Table>, u64)> {
+    let (head, sector) = head(disk)?;
+    Ok((Table::parse(&head, sector).ok(), sector.into()))
+}
+
+/// The place of the table, and the sector size.
+fn head(disk: &Path) -> io::Result<(Vec<u8>, u32)> {
     let file = File::open(disk)?;
     let sector = block_ioctl::logical_sector_size(&file)?;
     let mut head = vec![0; HEAD_LEN];
     file.read_exact_at(&mut head, 0)?;
-    Ok((Table::parse(&head, sector).ok(), sector.into()))
+    Ok((head, sector))
 }
 
 /// Lets an image be written to a software RAID array: the copies on its disks are cleared

@@ -1,5 +1,7 @@
 //! The step `inject_files`: copies the operator's files into the installed system.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -9,6 +11,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use landfall_devices::permission::WritePermission;
+use landfall_disk::software_raid::system_partitions::Copies;
 use landfall_disk::tables::file_system::{self, PROBE_LEN};
 use landfall_download::fetch::{self, Request};
 use landfall_handover::injected_file::{self, InjectedFile};
@@ -32,7 +35,7 @@ pub(super) async fn execute(
     machine: &Arc<Machine>,
     node: &Node,
     arguments: &Value,
-    _permission: WritePermission,
+    permission: WritePermission,
 ) -> Result<Value> {
     let files = read(
         node.property("inject_files").unwrap_or(&Value::Null),
@@ -51,7 +54,7 @@ pub(super) async fn execute(
     };
     let (client, node) = (machine.client.clone(), node.clone());
     blocking(move || {
-        for file in &files {
+        let changes = files.iter().map(|file| {
             let content =
                 load(file, &node, &client).map_err(|failure| of_file(&file.path, failure))?;
             let change = InjectedFile {
@@ -62,12 +65,43 @@ pub(super) async fn execute(
                 owner: file.owner,
                 group: file.group,
             };
-            let place = apply(&change, &file.place, &disk)?;
-            tracing::info!("{} injected into {}", file.path.display(), place.display());
-        }
+            Ok((change, file.place.clone()))
+        });
+        let copies_of = |partition: &Path| Copies::of(partition, &disk, &permission);
+        inject(changes, &disk, &copies_of)?;
         Ok(Value::Null)
     })
     .await
+}
+
+/// Makes the changes. If one of them is to the EFI system partition of an array, makes its
+/// copies again, because firmware starts those.
+fn inject(
+    changes: impl Iterator<Item = Result<(InjectedFile, Where)>>,
+    disk: &Path,
+    copies_of: &dyn Fn(&Path) -> Result<Option<Copies>>,
+) -> Result<()> {
+    let mut changed = BTreeMap::new();
+    for change in changes {
+        let (change, place) = change?;
+        let partition = find(&place, disk)?;
+        // One partition may have several names.
+        let node = partition.canonicalize();
+        let node = node.map_err(|error| io_failure(&partition, &error))?;
+        // Copies that are in use are an error before the change.
+        if let Entry::Vacant(entry) = changed.entry(node) {
+            let copies = copies_of(entry.key())?;
+            entry.insert(copies);
+        }
+        apply(&change, &partition)?;
+        tracing::info!(
+            "{} injected into {}",
+            change.path.display(),
+            partition.display()
+        );
+    }
+    let copies = changed.into_values().flatten();
+    copies.map(Copies::update).collect()
 }
 
 fn load(file: &FileRequest, node: &Node, client: &reqwest::Client) -> Result<Option<Vec<u8>>> {
@@ -94,16 +128,18 @@ fn of_file(path: &Path, failure: Failure) -> Failure {
     }
 }
 
-/// Writes one file, and returns the partition that it changed.
-fn apply(change: &InjectedFile, place: &Where, disk: &Path) -> Result<PathBuf> {
-    let partition = match place {
-        Where::Number(number) => written_disk::node(disk, *number)?,
-        Where::Device(device) => device.clone(),
-        Where::ByDirectory(directory) => find_partition(disk, directory)?,
-    };
-    mounted(&partition, MsFlags::empty(), |root| change.apply(root))?
-        .map_err(|error| io_failure(&partition, &error))?;
-    Ok(partition)
+/// The partition that the file belongs to.
+fn find(place: &Where, disk: &Path) -> Result<PathBuf> {
+    match place {
+        Where::Number(number) => written_disk::node(disk, *number),
+        Where::Device(device) => Ok(device.clone()),
+        Where::ByDirectory(directory) => find_partition(disk, directory),
+    }
+}
+
+fn apply(change: &InjectedFile, partition: &Path) -> Result<()> {
+    mounted(partition, MsFlags::empty(), |root| change.apply(root))?
+        .map_err(|error| io_failure(partition, &error))
 }
 
 /// The first partition of the disk that has this directory in its root.
@@ -160,9 +196,94 @@ fn io_failure(partition: &Path, error: &io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
+    use landfall_disk::fixtures::{empty_file, loop_device, used_disk};
+    use landfall_disk::software_raid::system_partitions::SystemPartition;
+    use landfall_disk::tables::gpt::{self, EFI_SYSTEM, Table};
     use landfall_report::failure::Class;
+    use landfall_sys::block_partition;
+    use landfall_sys::skip::skip;
 
     use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    /// Loop devices in place of an array and of a disk of it. A loop device keeps its
+    /// partition when it is detached.
+    struct Shown(PathBuf);
+
+    impl Shown {
+        /// Shows a partition of this many MiB after the first MiB.
+        fn new(disk: &Path, len: u64) -> Self {
+            let open = File::open(disk).unwrap();
+            block_partition::add(&open, 1, 1 << 20, len << 20).unwrap();
+            Self(disk.to_owned())
+        }
+    }
+
+    impl Drop for Shown {
+        fn drop(&mut self) {
+            let _ = block_partition::delete(&File::open(&self.0).unwrap(), 1);
+        }
+    }
+
+    /// The file system is an ext4, because not every kernel has vfat.
+    #[test]
+    fn a_change_of_the_system_partition_reaches_the_copies() {
+        let files = [8, 12].map(|len| {
+            let content = used_disk(16 << 20, 512, &[(1, "ESP", EFI_SYSTEM, 1, len)]);
+            let file = empty_file(16 << 20);
+            std::fs::write(file.path(), content).unwrap();
+            file
+        });
+        let made = Command::new("/sbin/mkfs.ext4")
+            .args(["-q", "-F", "-E", "offset=1048576"])
+            .arg(files[0].path())
+            .arg("8M")
+            .output();
+        if !made.is_ok_and(|made| made.status.success()) {
+            return skip("mkfs.ext4 is missing");
+        }
+        let devices = files.each_ref().map(|file| loop_device(file.path(), 512));
+        let [Some(array), Some(member)] = devices else {
+            return;
+        };
+        let _shown = [Shown::new(array.path(), 8), Shown::new(member.path(), 12)];
+        let head = std::fs::read(files[1].path()).unwrap();
+        let table = Table::parse(&head[..gpt::HEAD_LEN], 512).unwrap();
+        let copies = [SystemPartition {
+            disk: member.path().to_owned(),
+            partition: table.partitions()[0].clone(),
+            sector: 512,
+        }];
+        let permission = WritePermission::by_operator();
+        let copies_of =
+            |partition: &Path| Copies::among(&copies, partition, array.path(), &permission);
+        let changes = ["one", "two"].map(|name| {
+            let change = InjectedFile {
+                path: name.into(),
+                content: Some(b"set default=1".to_vec()),
+                mode: None,
+                directory_mode: None,
+                owner: None,
+                group: None,
+            };
+            Ok((change, Where::Number(1)))
+        });
+        let injected = inject(changes.into_iter(), array.path(), &copies_of);
+        if let Err(failure) = &injected
+            && failure.details.contains("Operation not permitted")
+        {
+            return skip(failure);
+        }
+        injected.unwrap();
+        let [array, copy] = files.map(|file| std::fs::read(file.path()).unwrap());
+        let content = MIB..9 * MIB;
+        let has_file = |disk: &[u8]| disk.windows(13).any(|text| text == b"set default=1");
+        assert!(has_file(&array[content.clone()]));
+        assert!(array[content.clone()] == copy[content]);
+    }
 
     #[test]
     fn a_failed_download_keeps_its_class_and_hint() {
