@@ -91,7 +91,7 @@ impl Installation {
         self.check_changes()?;
         refuse_medium_of_image(&self.disk.path, &self.image.request.urls)?;
         let target = Target::open_chosen_to_check(&self.disk)?;
-        system_partitions::refuse_bios(target.path(), efi_entry::booted_by_uefi())?;
+        system_partitions::refuse_unbootable(target.path(), efi_entry::booted_by_uefi())?;
         check_image(&self.image, &self.write_options(), target, client)
     }
 

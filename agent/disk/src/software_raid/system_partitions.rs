@@ -88,26 +88,40 @@ fn of_version(superblocks: &[MdSuperblock], version: Version) -> Option<Uuid> {
 /// # Errors
 /// If a disk or sysfs cannot be read.
 pub fn find(disk: &Path) -> Result<Vec<SystemPartition>> {
+    match array_directory(disk) {
+        Some(directory) => Ok(on_disks_of(disk, &directory)?.copies),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The partitions for copies on the disks of an array.
+struct OnDisks {
+    copies: Vec<SystemPartition>,
+    /// The disks that have none.
+    without: Vec<PathBuf>,
+}
+
+fn on_disks_of(array: &Path, directory: &SystemPath) -> Result<OnDisks> {
     let unread = |path: &Path, error: io::Error| raid_error(path, "cannot read it", &error);
-    let Some(directory) = array_directory(disk) else {
-        return Ok(Vec::new());
-    };
-    let names = block_graph::disks_of_parts(&directory).map_err(|e| unread(disk, e))?;
-    let mut found = Vec::new();
+    let mut names = block_graph::disks_of_parts(directory).map_err(|e| unread(array, e))?;
+    // An array may have two partitions of one disk.
+    names.dedup();
+    let (mut copies, mut without) = (Vec::new(), Vec::new());
     for name in names {
         let path = Path::new("/dev").join(name);
         let (table, sector) = table(&path).map_err(|e| unread(&path, e))?;
-        let partitions = table.iter().flat_map(|table| table.partitions());
-        let esp = partitions
-            .filter(|it| it.kind == EFI_SYSTEM)
-            .find(|it| it.name.starts_with(ESP_NAME));
-        found.extend(esp.map(|partition| SystemPartition {
-            disk: path.clone(),
-            partition: partition.clone(),
-            sector,
-        }));
+        let mut partitions = table.iter().flat_map(|table| table.partitions());
+        let esp = partitions.find(|it| it.kind == EFI_SYSTEM && it.name.starts_with(ESP_NAME));
+        match esp {
+            Some(partition) => copies.push(SystemPartition {
+                disk: path,
+                partition: partition.clone(),
+                sector,
+            }),
+            None => without.push(path),
+        }
     }
-    Ok(found)
+    Ok(OnDisks { copies, without })
 }
 
 /// The GPT of a disk, and the sector size.
@@ -131,19 +145,14 @@ fn head(disk: &Path) -> io::Result<(Vec<u8>, u32)> {
 /// is no array.
 ///
 /// # Errors
-/// If this machine was not booted by UEFI, if a disk cannot be read, or if a copy is in
-/// use. Nothing has been written then.
+/// As for [`refuse_unbootable`], or if a copy is in use. Nothing has been written then.
 pub fn copy_with(
     target: &mut Target,
     booted_by_uefi: bool,
     permission: &WritePermission,
 ) -> Result<()> {
-    let Some(directory) = array_directory(target.path()) else {
-        return Ok(());
-    };
-    refuse_array_of_bios(target.path(), &directory, booted_by_uefi)?;
     let mut loaders = Vec::new();
-    for copy in find(target.path())? {
+    for copy in refuse_unbootable(target.path(), booted_by_uefi)? {
         let node = partition_node(&copy.disk, copy.partition.number as usize)?;
         loaders.push(Target::open_disk_or_partition(&node, permission)?);
     }
@@ -151,20 +160,78 @@ pub fn copy_with(
     Ok(())
 }
 
-/// Fails if the disk is an array, and this machine was not booted by UEFI.
-pub fn refuse_bios(disk: &Path, booted_by_uefi: bool) -> Result<()> {
+/// The partitions for copies if the disk is an array.
+///
+/// # Errors
+/// If the disk is an array from which no firmware could start an image: this machine was not
+/// booted by UEFI, or no disk of the array has a partition for a copy. Also if a disk
+/// cannot be read.
+pub fn refuse_unbootable(disk: &Path, booted_by_uefi: bool) -> Result<Vec<SystemPartition>> {
     match array_directory(disk) {
-        Some(directory) => refuse_array_of_bios(disk, &directory, booted_by_uefi),
-        None => Ok(()),
+        Some(directory) => of_bootable(disk, &directory, booted_by_uefi),
+        None => Ok(Vec::new()),
     }
 }
 
+fn of_bootable(
+    disk: &Path,
+    directory: &SystemPath,
+    booted_by_uefi: bool,
+) -> Result<Vec<SystemPartition>> {
+    refuse_array_of_bios(disk, directory, booted_by_uefi)?;
+    let OnDisks { copies, without } = on_disks_of(disk, directory)?;
+    let listed: Vec<String> = { without.iter() }
+        .map(|disk| disk.display().to_string())
+        .collect();
+    let (array, listed) = (disk.display(), listed.join(", "));
+    if !copies.is_empty() {
+        if !without.is_empty() {
+            tracing::warn!(
+                "{array}: the EFI system partition is not copied to every disk of the array: expected a partition {ESP_NAME}N on {listed}, found none; the machine cannot start from there"
+            );
+        }
+        return Ok(copies);
+    }
+    let readable = firmware_reads(directory);
+    if readable.map_err(|e| raid_error(disk, "cannot read its members in /sys", &e))? {
+        return Ok(copies);
+    }
+    let details = format!(
+        "{array}: expected EFI system partitions named {ESP_NAME}N next to the members of the array, because firmware cannot read the array and starts a copy of the image's; found none on {listed}"
+    );
+    Err(Failure::new(Class::SoftwareRaidError, details).hint(
+        "delete the array and create it by the step create_configuration, which makes these partitions, or choose a disk that is no array",
+    ))
+}
+
+/// Whether firmware can read the array without knowing that it is one: each member begins as
+/// the array does, and is a whole disk, so that the table of the image is the table of the
+/// disk. The metadata is then at the end or nowhere (`metadata_show` of drivers/md/md.c).
+/// A firmware RAID is read by its firmware.
+fn firmware_reads(directory: &SystemPath) -> io::Result<bool> {
+    let text = |name: &str| sysfs::text(&directory.join(name)).unwrap_or_default();
+    let version = text("md/metadata_version");
+    if is_firmware_raid(&version) {
+        return Ok(true);
+    }
+    let is_mirror = text("md/level") == "raid1";
+    let begins_with_data = matches!(&*version, "0.90" | "1.0" | "none");
+    let members = block_graph::part_nodes(directory)?;
+    let are_disks = { members.iter() }.all(|it| it.partition.is_none() && !it.is_array());
+    Ok(is_mirror && begins_with_data && are_disks)
+}
+
+/// The kernel leaves the metadata of such an array to a program (`external:` in
+/// `metadata_show` of drivers/md/md.c).
+fn is_firmware_raid(metadata_version: &str) -> bool {
+    metadata_version.starts_with("external:")
+}
+
 /// A BIOS starts boot code from a single disk, and the image's boot code is inside the
-/// array. A firmware RAID is an array, too, but one that its firmware reads: the kernel
-/// leaves its metadata to a program (`external:` in `metadata_show` of drivers/md/md.c).
+/// array. A firmware RAID is an array, too, but one that its firmware reads.
 fn refuse_array_of_bios(disk: &Path, directory: &SystemPath, booted_by_uefi: bool) -> Result<()> {
     let version = sysfs::text(&directory.join("md/metadata_version")).unwrap_or_default();
-    if booted_by_uefi || version.starts_with("external:") {
+    if booted_by_uefi || is_firmware_raid(&version) {
         return Ok(());
     }
     let details = format!(
@@ -284,7 +351,7 @@ mod tests {
     use landfall_sys::sys_tree::plant;
 
     use super::*;
-    use crate::fixtures::{Done, Journal, empty_file, put_mbr, used_disk};
+    use crate::fixtures::{Done, Journal, empty_file, loop_device, put_mbr, used_disk};
 
     fn open(path: &Path) -> Target {
         Target::open_file(path, 512, &WritePermission::by_operator()).unwrap()
@@ -386,5 +453,73 @@ mod tests {
         assert!(refused("md0", false));
         assert!(!refused("md0", true));
         assert!(!refused("md126", false));
+    }
+
+    /// An array that mdadm made, or whose disk was replaced, on loop devices.
+    #[test]
+    fn an_array_without_partitions_for_copies_is_refused() {
+        let holder = used_disk(16 << 20, 512, &[(1, "uefi-holder-0", EFI_SYSTEM, 1, 4)]);
+        let other = used_disk(16 << 20, 512, &[(1, "EFI", EFI_SYSTEM, 1, 4)]);
+        let files = [holder, other, vec![0; 16 << 20]].map(|content| {
+            let file = empty_file(16 << 20);
+            fs::write(file.path(), content).unwrap();
+            file
+        });
+        let devices = files.iter().map(|file| loop_device(file.path(), 512));
+        let Some(devices) = devices.collect::<Option<Vec<_>>>() else {
+            return;
+        };
+        let paths: Vec<&Path> = devices.iter().map(|device| device.path()).collect();
+        let array = |level: &str, version: &str, member: &str, members: &[usize]| {
+            let mut text = format!(
+                "sys/block/md0/md/level = {level}\\n\n\
+                 sys/block/md0/md/metadata_version = {version}\\n\n"
+            );
+            for index in members {
+                let name = paths[*index].file_name().unwrap().to_string_lossy();
+                let (place, part) = match member {
+                    "" => (name.to_string(), name.to_string()),
+                    number => (format!("{name}/{name}{number}"), format!("{name}{number}")),
+                };
+                text += &format!(
+                    "sys/block/{place}/dev = 7:{index}\\n\n\
+                     sys/block/md0/slaves/{part} -> ../../{place}\n"
+                );
+                if !member.is_empty() {
+                    text += &format!("sys/block/{place}/partition = 2\\n\n");
+                }
+            }
+            plant(&text)
+        };
+        for (level, version, member, members, copies) in [
+            ("raid1", "1.2", "p2", &[0, 1][..], Some(1)),
+            ("raid1", "1.2", "p2", &[1, 2], None),
+            ("raid1", "1.1", "", &[1, 2], None),
+            ("raid1", "1.0", "p2", &[1, 2], None),
+            ("raid0", "1.0", "", &[1, 2], None),
+            ("raid1", "1.0", "", &[1, 2], Some(0)),
+            ("raid1", "0.90", "", &[1, 2], Some(0)),
+            ("raid5", "external:/md127/0", "", &[1, 2], Some(0)),
+        ] {
+            let root = array(level, version, member, members);
+            let directory = root.path().join("sys/block/md0");
+            let found = of_bootable(Path::new("/dev/md0"), &directory, true);
+            let case = format!("{level} {version} {member} {members:?}: {found:?}");
+            assert_eq!(found.as_ref().ok().map(Vec::len), copies, "{case}");
+            if let Err(failure) = found {
+                let named = |disk: &usize| {
+                    let (_, disks) = failure.details.split_once("found none on ").unwrap();
+                    { disks.split(", ") }.any(|name| Path::new(name) == paths[*disk])
+                };
+                assert!(members.iter().all(named), "{case}");
+            }
+        }
+        let root = array("raid1", "1.2", "p2", &[0, 2]);
+        let directory = root.path().join("sys/block/md0");
+        let found = on_disks_of(Path::new("/dev/md0"), &directory).unwrap();
+        assert_eq!(
+            (found.copies.len(), found.without),
+            (1, vec![paths[2].to_owned()])
+        );
     }
 }
