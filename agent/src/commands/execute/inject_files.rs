@@ -100,8 +100,8 @@ fn inject(
             partition.display()
         );
     }
-    let copies = changed.into_values().flatten();
-    copies.map(Copies::update).collect()
+    let mut copies = changed.into_values().flatten();
+    copies.try_for_each(Copies::update)
 }
 
 fn load(file: &FileRequest, node: &Node, client: &reqwest::Client) -> Result<Option<Vec<u8>>> {
