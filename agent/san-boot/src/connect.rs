@@ -1,8 +1,9 @@
 //! Makes the connections: tries each one again until it is there or the time is over.
 //!
 //! An attempt blocks: about 3 s if nothing answers, and up to a minute if the storage
-//! accepts the connection and then stays silent. So no attempt waits for another one, and
-//! the clock runs beside all of them.
+//! accepts the connection and then stays silent. So each attempt has a thread, and the time
+//! limits do not depend on them. The kernel still makes one connection at a time
+//! (`nvmf_dev_mutex` in drivers/nvme/host/fabrics.c): a silent storage delays the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
