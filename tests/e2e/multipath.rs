@@ -46,7 +46,12 @@ fn a_path_fails_while_writing() {
         let services = site.serve(lab).await?;
         let mut guest = site.power_on(lab).await?;
         guest.console("disk: writing the image: ", BOOT).await?;
-        guest.unplug(0).await?;
+        // Linux looks at both paths at the same time, so either can be /dev/sda, which the
+        // agent uses.
+        match lab.journal.said(&["sd 0:0:0:0: [sda] "]) {
+            Ok(_) => guest.unplug(0).await?,
+            Err(_) => guest.unplug_second_path(0).await?,
+        }
         deploy_and_boot(lab, &plan, &site, &services, guest).await?;
         lab.journal.said(&[
             "/dev/sda: this path to the disk failed (",

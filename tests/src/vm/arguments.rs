@@ -152,11 +152,10 @@ fn disks(machine: &Machine, list: &mut Arguments) {
             // path reads what the other path wrote.
             Bus::TwoPaths => {
                 list.option("-device", format!("virtio-scsi-pci,id=scsi{index}"));
-                let path = |id: &str, target: u8| {
+                let path = |drive: &str, target: u8, name: &str| {
                     format!(
-                        "scsi-hd,bus=scsi{index}.0,scsi-id={target},drive=disk{index}{id},serial=disk{index},\
-                         id={}{id},wwn={WWN},share-rw=on",
-                        device_name(index)
+                        "scsi-hd,bus=scsi{index}.0,scsi-id={target},drive=disk{index}{drive},serial=disk{index},\
+                         id={name},wwn={WWN},share-rw=on"
                     )
                 };
                 list.option(
@@ -166,8 +165,8 @@ fn disks(machine: &Machine, list: &mut Arguments) {
                         drive(disk)
                     ),
                 );
-                list.option("-device", path("-second", 1));
-                path("", 0)
+                list.option("-device", path("-second", 1, &second_path_name(index)));
+                path("", 0, &device_name(index))
             }
         };
         if !disk.unplugged {
@@ -182,6 +181,11 @@ const WWN: &str = "0x5000c50015ea71ac";
 /// The ID of a disk's device in QEMU.
 pub(super) fn device_name(index: usize) -> String {
     format!("disk{index}-device")
+}
+
+/// The same for the second path to a disk with [`Bus::TwoPaths`].
+pub(super) fn second_path_name(index: usize) -> String {
+    format!("{}-second", device_name(index))
 }
 
 fn drive(disk: &Disk) -> String {

@@ -14,7 +14,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 use tokio::task::JoinHandle;
 
-use super::arguments::{LATE, SERIAL, arguments, cord_name, device_name, emulator, variables};
+use super::arguments::{
+    LATE, SERIAL, arguments, cord_name, device_name, emulator, second_path_name, variables,
+};
 use super::qmp::{self, Qmp};
 use super::{Firmware, Machine, accelerator, console};
 use crate::artifacts;
@@ -302,6 +304,17 @@ impl Guest {
         self.journal
             .record(Source::Machine, format!("disk {index} pulled out"));
         let device = json!({"id": device_name(index)});
+        self.qmp.execute("device_del", device).await.map(drop)
+    }
+
+    /// Unplugs the second path to a disk with [`super::Bus::TwoPaths`]: target 1 of its
+    /// controller. [`Self::unplug`] takes target 0 away.
+    pub async fn unplug_second_path(&mut self, index: usize) -> Result<()> {
+        self.journal.record(
+            Source::Machine,
+            format!("second path to disk {index} pulled out"),
+        );
+        let device = json!({"id": second_path_name(index)});
         self.qmp.execute("device_del", device).await.map(drop)
     }
 
