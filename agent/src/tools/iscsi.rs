@@ -20,8 +20,9 @@ pub struct Arguments {
     sysfs: Option<PathBuf>,
     /// Log in to each target and end the connection
     ///
-    /// The kernel gets no session, so no disk appears. The sessions of the agent stay as they
-    /// are.
+    /// The kernel gets no session, so no disk appears.
+    ///
+    /// The sessions of the agent stay as they are.
     #[arg(long)]
     log_in: bool,
 }
