@@ -4,6 +4,7 @@ use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
 use crate::boot_table::BootTable;
+use crate::kernel::MODULE;
 
 /// Whether one of the disks is reached over a session of `iscsi_tcp` to a target in the
 /// firmware's table. `disks` are directories in /sys.
@@ -33,7 +34,7 @@ fn target_of(system: &SystemPath, block: &SystemPath) -> Option<String> {
     let target = system.join(format!(
         "sys/class/iscsi_session/session{session}/targetname"
     ));
-    (driver.as_deref() == Some("iscsi_tcp"))
+    (driver.as_deref() == Some(MODULE))
         .then(|| sysfs::text(&target))
         .flatten()
 }

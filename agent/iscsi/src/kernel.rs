@@ -34,7 +34,7 @@ const MOST_EVENTS: usize = 1024;
 const MOST_COMMANDS: u16 = 128;
 const QUEUE_DEPTH: u16 = 32;
 
-/// What the kernel calls the modules that carry iSCSI over TCP.
+/// The kernel module for iSCSI over TCP, which is also the name of its SCSI driver.
 pub const MODULE: &str = "iscsi_tcp";
 
 /// An open netlink socket, for one session.

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::boot_table::BootTarget;
 use crate::connect::{self, ConnectFault, End, WireFault};
-use crate::kernel::{Kernel, KernelSession, KernelWire, Labels};
+use crate::kernel::{Kernel, KernelSession, KernelWire, Labels, MODULE};
 use crate::login::{Cause, Wish};
 
 /// How long the kernel keeps the requests to a disk after a lost connection, before they
@@ -312,7 +312,7 @@ fn session_named(system: &SystemPath, name: &str) -> Option<KnownSession> {
         kernel: KernelSession { number, host },
         target: sysfs::text(&directory.join("targetname"))?,
         portal,
-        is_software: driver.as_deref() == Some("iscsi_tcp"),
+        is_software: driver.as_deref() == Some(MODULE),
     })
 }
 
