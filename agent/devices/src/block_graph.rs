@@ -169,8 +169,8 @@ impl BlockGraph {
 pub struct Partitions {
     /// Those that could be read.
     pub readable: Vec<(u32, SystemPath)>,
-    /// The first error, if there may be others. Who decides what may be written must not
-    /// take it for a disk without partitions.
+    /// The first error. The list is then incomplete, so code that decides what may be
+    /// written must stop.
     pub unread: Option<io::Error>,
 }
 

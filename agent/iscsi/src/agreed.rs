@@ -47,8 +47,8 @@ pub struct Agreed {
 }
 
 impl Default for Agreed {
-    /// What holds for a key that the target does not answer: our offer, except for what
-    /// the target declares, which has the RFC's default.
+    /// The values before the target answers: our offer. `longest_sent`, which only the
+    /// target declares, has the RFC's default.
     fn default() -> Self {
         Self {
             header_digest: false,

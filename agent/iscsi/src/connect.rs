@@ -1,5 +1,5 @@
-//! The TCP connection to a target, and the login over it. All of it blocks, with one limit
-//! for everything.
+//! The TCP connection to a target, and the login over it. It blocks: at most 8 s for each
+//! connection and 15 s for each login, and a target may redirect several times.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, SocketAddrV6, TcpStream};

@@ -211,7 +211,7 @@ pub(super) struct Device {
     class: String,
     vendor: Option<String>,
     pub(super) driver: Option<String>,
-    /// No network card, or one that is switched on. An interface alone does not tell that a
+    /// No network card, or one that is switched on. An interface alone does not prove that a
     /// card works: bnx2 and e100 load their firmware when it is switched on, and without it
     /// the kernel leaves the interface off (bnx2_open, e100_up).
     is_in_use: bool,

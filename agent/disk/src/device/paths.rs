@@ -183,8 +183,8 @@ impl OpenPaths {
     /// power cut in the middle of the first write does: what was there is lost either way,
     /// and the step fails and has to be repeated. The first write of an image and of an
     /// erasure goes to the start of the disk, which cannot boot without it: the mark is
-    /// neither a boot sector nor a partition table. In a partition (a superblock of RAID, a
-    /// config drive) the disk boots as well or badly as with half of that write.
+    /// neither a boot sector nor a partition table. If the write goes to a partition (a
+    /// superblock of RAID, a config drive), the mark harms no more than half of that write.
     fn mark(&self, len: usize, offset: u64) -> io::Result<()> {
         let mark = content::mark(len);
         self.begins_change(&(offset..offset.saturating_add(mark.len() as u64)));

@@ -100,12 +100,12 @@ impl Target {
         self.loaders = loaders;
     }
 
-    /// The partitions of other disks from which firmware starts what is on this one.
+    /// The copies of the EFI system partition on the disks of this array.
     pub fn loaders(&self) -> &[Target] {
         &self.loaders
     }
 
-    /// The same, for another [`Target::set_loaders`] after this disk has been reopened.
+    /// Takes these partitions out, to give them to the same disk after it was reopened.
     pub fn take_loaders(&mut self) -> Vec<Target> {
         std::mem::take(&mut self.loaders)
     }

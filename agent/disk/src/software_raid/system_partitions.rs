@@ -160,7 +160,7 @@ pub fn copy_with(
     Ok(())
 }
 
-/// The partitions for copies if the disk is an array.
+/// The partitions for the copies of the EFI system partition. Empty if the disk is no array.
 ///
 /// # Errors
 /// If the disk is an array from which no firmware could start an image: this machine was not

@@ -21,8 +21,8 @@ const MAIN_TABLE: u32 = 254;
 /// leases and router advertisements, so it has an effect only without these.
 const LAST_METRIC: u32 = 20_000;
 
-/// Makes the gateway that of packets from the static addresses only, as long as the network
-/// offers another one. Does nothing if the family has only static addresses.
+/// Limits the gateway to packets from the static addresses, as long as DHCP or router
+/// advertisements offer another one. Does nothing if the family has only static addresses.
 pub(super) fn keep_beside_lease(ip: &mut IpPlan, rules: &mut Vec<RouteRule>) {
     if !ip.method.is_automatic() {
         return;

@@ -113,9 +113,8 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Fails if one of these members may belong to an array with a member on a device that
-    /// must not be changed and that cannot be read: this other member may be the only good
-    /// one.
+    /// Fails if a device that must not be changed cannot be read and members are to be
+    /// deleted: they may be the only good copy of an array on that device.
     pub(super) fn refuse_unread(&self, doomed: &[Member]) -> Result<()> {
         let Some((path, error)) = self
             .on_devices
