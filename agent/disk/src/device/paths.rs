@@ -21,6 +21,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use landfall_sys::block_ioctl;
@@ -29,6 +30,9 @@ use nix::libc;
 
 use content::Written;
 pub(crate) use others::{BusyPath, Others, open_others};
+
+const OPEN_TRIES: u32 = 20;
+const OPEN_PAUSE: Duration = Duration::from_millis(50);
 
 /// A block device, opened exclusively.
 #[derive(Debug)]
@@ -53,14 +57,23 @@ impl OpenPath {
     }
 
     /// Opens a block device without the kernel's cache, or fails if another program
-    /// has opened it exclusively.
+    /// has it open exclusively for longer than a second. Some do so only for a moment:
+    /// `mdadm`, which udev runs for a new device, and a child of this process between
+    /// `fork` and `exec`, which has copies of all open files.
     pub fn open(path: &Path, write: bool) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(write)
-            .custom_flags(libc::O_DIRECT | libc::O_EXCL)
-            .open(path)?;
-        Ok(Self::new(path.to_owned(), file))
+        let mut options = OpenOptions::new();
+        let flags = libc::O_DIRECT | libc::O_EXCL;
+        options.read(true).write(write).custom_flags(flags);
+        let mut tries = 0;
+        loop {
+            match options.open(path) {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries < OPEN_TRIES => {
+                    tries += 1;
+                    thread::sleep(OPEN_PAUSE);
+                }
+                opened => return Ok(Self::new(path.to_owned(), opened?)),
+            }
+        }
     }
 }
 
@@ -317,6 +330,22 @@ mod tests {
             is_compared: true,
             ..OpenPath::new(path.to_owned(), file.unwrap())
         }
+    }
+
+    #[test]
+    fn a_disk_that_is_busy_for_a_moment_is_opened() {
+        let content = empty_file(SIZE);
+        let Some(device) = loop_device(content.path(), 512) else {
+            return;
+        };
+        let held = OpenPath::open(device.path(), true).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(OPEN_PAUSE * 2);
+                drop(held);
+            });
+            OpenPath::open(device.path(), true).unwrap();
+        });
     }
 
     fn of(paths: Vec<OpenPath>) -> Others {
