@@ -1,10 +1,11 @@
-//! The graph of the kernel's block devices: disks, their partitions, and what is
-//! built on them (software RAID, LVM, other device-mapper devices).
+//! The graph of the kernel's block devices: disks, their partitions, and the devices
+//! that are built on these (software RAID, LVM, other device-mapper devices).
 //!
-//! In sysfs `holders` of a device names what is built on it, and `slaves` what it is
-//! made of. Everything that decides something by these two asks this module. It reads
-//! an edge when it is asked for it, because other threads and the kernel change the
-//! graph while the agent works, and because a server may have thousands of LUNs.
+//! In sysfs, `holders` of a device lists the devices that are built on it, and `slaves`
+//! lists the devices that it is made of. All code that decides by these lists uses this
+//! module. It keeps no copy of the graph but reads sysfs at every call, because other
+//! threads and the kernel change the graph while the agent works, and because a server
+//! may have thousands of LUNs.
 
 use std::fs;
 use std::io;
@@ -82,7 +83,7 @@ impl BlockGraph {
     /// The device with this number, as in `st_rdev`.
     ///
     /// # Errors
-    /// If there is no such block device.
+    /// If the kernel has no block device with this number.
     pub fn by_number(&self, number: dev_t) -> io::Result<BlockNode> {
         let directory = self.link(number).resolved();
         BlockNode::read(directory.ok_or(io::ErrorKind::NotFound)?, text_of(number))
@@ -91,13 +92,14 @@ impl BlockGraph {
     /// The device that a device node leads to.
     ///
     /// # Errors
-    /// If it is no block device, or the kernel does not have it.
+    /// If the node is not a block device, or if the kernel has no device with its
+    /// number.
     pub fn by_node(&self, node: &fs::Metadata) -> io::Result<BlockNode> {
         self.by_number(number_of(node).ok_or(io::ErrorKind::NotFound)?)
     }
 
-    /// The link in sysfs to the directory of the device with this number, whether
-    /// the kernel has it or not.
+    /// The path of the sysfs link to the directory of the device with this number. The
+    /// kernel need not have such a device.
     pub fn link(&self, number: dev_t) -> SystemPath {
         self.sys.join("dev/block").join(text_of(number))
     }
@@ -167,16 +169,16 @@ impl BlockGraph {
 /// The partitions of a disk: their numbers and directories, sorted by number.
 #[derive(Debug, Default)]
 pub struct Partitions {
-    /// Those that could be read.
+    /// The partitions that could be read.
     pub readable: Vec<(u32, SystemPath)>,
-    /// The first error. The list is then incomplete, so code that decides what may be
-    /// written must stop.
+    /// The first error. If there is one, `readable` is incomplete, so code that decides
+    /// what may be written must stop.
     pub unread: Option<io::Error>,
 }
 
 impl Partitions {
     /// # Errors
-    /// If there may be partitions that could not be read.
+    /// If the list may be incomplete, because a part of sysfs could not be read.
     pub fn all(self) -> io::Result<Vec<(u32, SystemPath)>> {
         self.unread.map_or(Ok(self.readable), Err)
     }
@@ -240,7 +242,7 @@ pub fn parts(device: &SystemPath) -> io::Result<Vec<String>> {
     Ok(unless_gone(names(&device.join("slaves")))?.unwrap_or_default())
 }
 
-/// Like [`parts`], but returns the devices. One that disappears meanwhile is skipped.
+/// Like [`parts`], but returns the devices. Skips a device that disappears meanwhile.
 ///
 /// # Errors
 /// If sysfs cannot be read.
@@ -256,7 +258,7 @@ pub fn part_nodes(device: &SystemPath) -> io::Result<Vec<BlockNode>> {
 /// Like [`parts`], but names the disk of a partition instead of the partition.
 ///
 /// # Errors
-/// If sysfs cannot be read, or a part disappears.
+/// If sysfs cannot be read, or if one of the devices disappears meanwhile.
 pub fn disks_of_parts(device: &SystemPath) -> io::Result<Vec<String>> {
     let slaves = device.join("slaves");
     let mut disks = Vec::new();
@@ -273,8 +275,8 @@ pub fn disks_of_parts(device: &SystemPath) -> io::Result<Vec<String>> {
     Ok(disks)
 }
 
-/// The number of the block device that a device node leads to; `None` if the node is
-/// something else. A character device may have the number of a block device.
+/// The number of the block device that a device node leads to. `None` for any other
+/// node: a character device may have the same number as a block device.
 pub fn number_of(node: &fs::Metadata) -> Option<dev_t> {
     node.file_type().is_block_device().then(|| node.rdev())
 }

@@ -2,11 +2,11 @@
 //! USB stick, an SD card, or virtual media of a BMC. The kernel treats it as a disk
 //! like any other, and often it is the smallest one. No command may write to it.
 //!
-//! Landfall's own ISO names itself on the kernel command line (`landfall.medium=`),
-//! as the live systems of CoreOS do (`coreos.liveiso=`). Media that Ironic builds
-//! can be recognised only by their labels. So these labels count only on removable
-//! media: a SATA disk to which somebody once wrote such an ISO is still a usable
-//! disk.
+//! The kernel command line of Landfall's own ISO names that ISO (`landfall.medium=`),
+//! as the command line of CoreOS's live systems does (`coreos.liveiso=`). Media that
+//! Ironic builds can be recognised only by their labels. These labels count only on
+//! removable media, because a SATA disk to which somebody once wrote such an ISO is
+//! still a usable disk.
 
 use std::fmt;
 use std::fs::File;
@@ -28,9 +28,9 @@ const BOOT_LABELS: [&str; 3] = ["landfall", "config-2", "vmedia_boot_iso"];
 const PARTITION_LABELS: [&str; 3] = ["landfall", "vmedia_boot_iso", "vtoyefi"];
 /// The label of the floppy with Ironic's parameters, which may be on any bus.
 const PARAMETERS_LABEL: &str = "ir-vfd-dev";
-/// In bytes: the same limit as for the media that the agent reads
-/// (`media/volumes.rs`). On a larger disk the label has no effect: otherwise
-/// anybody could keep a disk from being cleaned by giving it this label.
+/// In bytes: the limit that also applies to the media that the agent reads
+/// (`media/volumes.rs`). The label has no effect on a larger disk: otherwise a label
+/// would be enough to keep any disk from being cleaned.
 const PARAMETERS_LIMIT: u64 = 4 << 30;
 /// SCSI's peripheral device type of CD and DVD drives (SPC-4, table 138).
 const CD_TYPE: &str = "5";
@@ -80,13 +80,13 @@ impl fmt::Display for BootMedium {
 pub struct BootMedia {
     line: BootLine,
     /// True if the medium that the command line names is in a CD drive or a removable
-    /// drive. Then no built-in disk is the medium, and the agent need not search the
-    /// built-in disks.
+    /// drive. In that case no built-in disk is the medium, so the agent need not
+    /// search the built-in disks.
     is_in_drive: bool,
 }
 
-/// What the kernel command line says about the medium. Empty strings if it says
-/// nothing.
+/// The boot medium as the kernel command line names it. A string is empty if its
+/// argument is missing.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct BootLine {
     /// The volume's modification date, by which GRUB searches for the volume.
@@ -140,9 +140,9 @@ impl BootMedia {
         Self { line, is_in_drive }
     }
 
-    /// Why the agent must not write to this whole disk, given by its directory in
-    /// sysfs. `None` if it may. A disk that cannot be read is no boot medium, because
-    /// this host has just booted from its medium.
+    /// The reason why the agent must not write to this whole disk; `None` if it may.
+    /// `block` is the disk's directory in sysfs. A disk that cannot be read does not
+    /// count as a boot medium, because this host has just read its boot medium.
     pub fn why(&self, block: &SystemPath) -> Option<BootMedium> {
         let removable = is_removable(block);
         let sectors: u64 = sysfs::number(&block.join("size")).unwrap_or(0);
@@ -154,8 +154,8 @@ impl BootMedia {
         if let Some(medium) = medium(block) {
             let label = medium.label().to_owned();
             if let Some(argument) = self.line.named(&medium) {
-                // If the medium is in a drive, a built-in disk with the same volume
-                // is a copy, and a disk like any other.
+                // If the boot medium is in a drive, a built-in disk with the same
+                // volume is only a copy, and the agent may write to it.
                 if removable || !self.is_in_drive {
                     return Some(BootMedium::Named { argument, label });
                 }
@@ -178,8 +178,8 @@ impl BootMedia {
         labelled.or(partitions.unread.map(|_| BootMedium::Unlisted))
     }
 
-    /// The boot medium that a write to this device would change, with the name of
-    /// its disk: the device itself, the disk of a partition, or a disk that the
+    /// The boot medium that a write to this device would change, with the name of its
+    /// disk. This is the device itself, the disk of a partition, or a disk that the
     /// device is made of (a multipath set, an array, a logical volume).
     pub fn below(&self, device: &SystemPath) -> Option<(String, BootMedium)> {
         let mut below = devices_below(device).into_iter();
@@ -210,8 +210,8 @@ fn is_removable(block: &SystemPath) -> bool {
         || sysfs::flag(&place.join("removable"))
 }
 
-/// The file system on a disk or partition, if it is one that boot media have (ISO
-/// 9660 or FAT).
+/// The file system on a disk or partition. `None` if it is neither ISO 9660 nor FAT,
+/// the file systems of boot media.
 fn medium(directory: &SystemPath) -> Option<Medium<File>> {
     let node = directory.join("/dev").join(directory.name()?).on_disk()?;
     let file = File::open(node).ok()?;

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 /// When the devices got their drivers; `None` before that.
 pub type DevicesSettled = watch::Receiver<Option<Instant>>;
 
-/// Watches the agent's standard input. Its end means that the devices have
-/// their drivers (see `supervise` in landfall-init).
+/// Watches the agent's standard input. Init closes it when the devices have their
+/// drivers (see `supervise` in landfall-init).
 pub fn devices_settled() -> DevicesSettled {
     let (settled, receiver) = watch::channel(None);
     std::thread::spawn(move || {
@@ -20,13 +20,14 @@ pub fn devices_settled() -> DevicesSettled {
     receiver
 }
 
-/// Waits until the devices have their drivers, up to `limit`, and returns when that
-/// was. There is a limit because a controller that does not answer keeps its driver
-/// loading forever, and the disk may be on another controller.
+/// Waits up to `limit` until the devices have their drivers. Returns the time when
+/// they had them, or the current time after the limit. There is a limit because a
+/// controller that does not answer keeps its driver loading forever, and the disk may
+/// be on another controller.
 pub async fn wait(mut settled: DevicesSettled, limit: Duration) -> Instant {
     match tokio::time::timeout(limit, settled.wait_for(Option::is_some)).await {
         Ok(Ok(since)) => since.unwrap_or_else(Instant::now),
-        // Fails only if the sender is gone, so nothing more will settle.
+        // Fails only if the sender was dropped, so the value cannot change any more.
         Ok(Err(_)) => Instant::now(),
         Err(_) => {
             tracing::warn!(

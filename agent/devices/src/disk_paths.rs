@@ -1,8 +1,8 @@
 //! Multipath: finds out whether two block devices are paths to the same disk.
 //!
 //! The ramdisk has no multipathd, which groups paths by a database of vendors. Any
-//! active path can read and write the disk. The agent uses one of them, and must
-//! not mistake the others for further disks.
+//! active path can read and write the disk. The agent uses one of the paths, and must
+//! not count the others as further disks.
 
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
@@ -13,15 +13,16 @@ pub struct SharedIdentity {
     /// The logical unit's world-wide name as the kernel reports it:
     /// `naa.6001405...`
     pub wwid: String,
-    /// In units of 512 bytes. The size, the model and the serial number count as
-    /// well, because some bridges give the same name to every disk behind them.
+    /// In units of 512 bytes. Two paths lead to one disk only if the size, the model
+    /// and the serial number are equal as well, because some bridges give the same
+    /// name to every disk behind them.
     size: u64,
     model: Option<String>,
     serial: Option<Vec<u8>>,
 }
 
-/// The identity of the disk behind a block device, by its directory in
-/// /sys/devices.
+/// The identity of the disk behind a block device. `block` is the device's directory
+/// in /sys/devices.
 ///
 /// `None` if the disk has no reliable name. Some USB bridges report their own name,
 /// and some cheap SATA disks report a name that a whole series shares. A SATA disk
@@ -31,8 +32,8 @@ pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
         return None;
     }
     let text = |attribute: &str| sysfs::text(&block.join(attribute));
-    // The vendor of a SATA disk, as libata and the translation in a SAS controller
-    // report it (SAT, 10.3.2).
+    // libata, and the translation in a SAS controller, report this vendor for a SATA
+    // disk (SAT, 10.3.2).
     if text("device/vendor").is_some_and(|vendor| vendor == "ATA") {
         return None;
     }
@@ -46,7 +47,7 @@ pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
         size: sysfs::number(&block.join("size")).filter(|&size| size > 0)?,
         model: text("device/model"),
         // The first attribute is the serial number of a SCSI unit, which is equal on
-        // every path (SPC-4, 7.8.18). The second is NVMe's.
+        // every path (SPC-4, 7.8.18). The second is the serial number of an NVMe disk.
         serial: sysfs::bytes(&block.join("device/vpd_pg80"))
             .or_else(|| text("device/serial").map(String::into_bytes)),
     })

@@ -24,8 +24,8 @@ use crate::block_graph;
 pub enum Membership {
     /// A software RAID, running or not.
     Array {
-        /// The array's name as mdadm writes it; else the kernel's name, or the
-        /// array's UUID.
+        /// The array's name as mdadm writes it. If there is none: the array's UUID, or
+        /// the kernel's name of the array.
         name: String,
         /// The array's name without the host, to compare with `volume_name` in the
         /// node's properties.
@@ -57,9 +57,9 @@ pub struct DiskSets {
     pub member_of: Vec<Membership>,
     /// The volume name if the disk itself is a software RAID.
     pub volume: Option<String>,
-    /// True if the disk or one of its partitions has no superblock in the places that
-    /// could be read, but another such place could not be read, or if the kernel did not
-    /// list all partitions or all devices that are built on them.
+    /// True if memberships may be missing: a device without a superblock has a place for
+    /// superblocks that could not be read, or the kernel did not list all partitions or
+    /// all devices that are built on them.
     pub unread: bool,
 }
 

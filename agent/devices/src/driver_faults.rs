@@ -133,8 +133,8 @@ fn reason(devices: &[Device], log: &[String], purpose: Purpose) -> Reason {
     }
 }
 
-/// The last missing firmware file of a device. The last one counts, because drivers try
-/// older files before they give up.
+/// The last missing firmware file of a device. The earlier ones do not matter, because a
+/// driver tries older files before it gives up.
 fn missing_firmware<'a>(address: &str, log: impl Iterator<Item = &'a str>) -> Option<String> {
     let last = firmware_requests(address, log).pop()?;
     Some(last.file)
@@ -148,9 +148,9 @@ struct FirmwareRequest {
 
 /// Finds the missing firmware files of a device, each once, in kernel messages such as
 /// `bnx2x 0000:03:00.0: Direct firmware load for bnx2x/x.fw failed with error -2`
-/// (`fw_get_filesystem_firmware` in drivers/base/firmware_loader/main.c). The kernel sends
-/// no event for it: uevents of firmware are for a helper program, which no current
-/// distribution has.
+/// (`fw_get_filesystem_firmware` in drivers/base/firmware_loader/main.c). The kernel
+/// sends no event for a missing file: its firmware uevents are for a helper program that
+/// no current distribution has.
 fn firmware_requests<'a>(
     address: &str,
     log: impl Iterator<Item = &'a str>,

@@ -5,22 +5,22 @@
 //! controller or an expander is reset in this time, `/dev/sda` may be another disk
 //! than the one that the agent chose.
 //!
-//! The kernel's disk sequence tells them apart (Linux 5.15). It belongs to the
-//! `struct gendisk`: `__alloc_disk_node` of block/genhd.c takes a new number, and so
-//! do a change of the medium (`disk_check_events` of block/disk-events.c) and a loop
-//! device with a new file. A reset does not, so a disk keeps its number through ATA
-//! SECURITY ERASE UNIT, NVMe Format and the resets after them: libata compares model
-//! and serial number after a reset (`ata_dev_same_device` of
-//! drivers/ata/libata-core.c) and keeps the device. Only a disk that the kernel has
-//! removed, because it stayed away longer than the error handler waits, gets a new
-//! number when it returns. The agent must choose again then: it has no proof that it
-//! is the same disk.
+//! The kernel's disk sequence number distinguishes the two disks (Linux 5.15). The
+//! number belongs to the `struct gendisk`. A disk gets a new number when the kernel
+//! creates it (`__alloc_disk_node` of block/genhd.c), when its medium changes
+//! (`disk_check_events` of block/disk-events.c), and when a loop device gets a new
+//! file. A reset does not change the number, so a disk keeps it through ATA SECURITY
+//! ERASE UNIT, NVMe Format and the resets after them: after a reset libata compares
+//! model and serial number (`ata_dev_same_device` of drivers/ata/libata-core.c) and
+//! keeps the device. If a disk stays away longer than the error handler waits, the
+//! kernel removes it, and it has a new number when it returns. The agent must then
+//! choose a disk again, because nothing proves that this is the same disk.
 //!
-//! The kernel notices a changed medium when somebody opens the disk. It opens each
-//! new disk itself, to read its partitions (`device_add_disk`), so the agent's own
-//! open does not change the number. Only the first open of an md array does
-//! (`mddev->changed` of drivers/md/md.c); udev does that in a live system, and the
-//! agent itself with each array that it starts.
+//! The kernel notices a changed medium when a program opens the disk. The kernel itself
+//! opens each new disk to read its partitions (`device_add_disk`), so the agent's own
+//! open does not change the number. An md array is the exception: its first open
+//! changes the number (`mddev->changed` of drivers/md/md.c). In a live system udev
+//! makes this first open. For an array that the agent starts, the agent makes it.
 
 use std::fmt;
 use std::fs::File;
@@ -49,7 +49,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads the identity of an open disk; for a partition, that of its disk. A
+    /// Reads the identity of an open disk, or of the disk of an open partition. A
     /// regular file has no disk sequence.
     pub fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
@@ -61,8 +61,8 @@ impl Identity {
                 sequence: None,
             });
         }
-        // The ioctl asks the open disk. The directory may already be that of
-        // another one.
+        // The ioctl asks the open disk itself. The directory in sysfs may already
+        // belong to another disk.
         let sequence = block_ioctl::disk_sequence(file)?;
         let directory = BlockGraph::live().link(number).resolved();
         match directory.filter(|directory| directory.join("partition").exists()) {
@@ -83,8 +83,8 @@ impl Identity {
     /// device, so it does not wait for a disk that hangs. `None` if the kernel does not
     /// give the device number and the size.
     pub fn in_sysfs(disk: &SystemPath) -> Option<Self> {
-        // The sequence is first: if the disk is exchanged in between, the identity
-        // is that of no disk.
+        // Reads the sequence first: if the disk is exchanged between the reads, the
+        // result matches no disk.
         let sequence = sysfs::number(&disk.join("diskseq"));
         Some(Self {
             number: sysfs::device_number(disk)?,
@@ -93,8 +93,8 @@ impl Identity {
         })
     }
 
-    /// Fails if `file` is not the disk with this identity, or a partition of it.
-    /// `path` is for the error text.
+    /// Fails unless `file` is the disk with this identity, or a partition of it. `path`
+    /// is for the error text.
     ///
     /// # Errors
     /// If `file` is another disk, or if the kernel does not return its identity.
@@ -103,7 +103,7 @@ impl Identity {
     }
 
     /// Like [`Self::refuse_other`], for the disk or partition that `path` names now.
-    /// Opens nothing. The caller must check again what it opens.
+    /// Opens nothing, so the caller must check the file again after it has opened it.
     ///
     /// # Errors
     /// As [`Self::refuse_other`], or if there is no such disk.
@@ -177,8 +177,8 @@ impl ChosenDisk {
     /// Fails if the path now names another disk. Opens nothing.
     ///
     /// # Errors
-    /// As [`Identity::refuse_other_name`], with the class for a missing disk: the
-    /// chosen one is missing, so it makes sense to choose again.
+    /// As for [`Identity::refuse_other_name`], but with the class `DeviceNotFound`: the
+    /// chosen disk is missing, so the client can choose again.
     pub fn refuse_other_name(&self) -> Result<()> {
         let judged = self.identity.refuse_other_name(&self.path);
         judged.map_err(nothing_written)

@@ -1,8 +1,8 @@
 //! Computes the names that the installed system will give its network interfaces.
 //!
-//! Hosts are described by those names (`enp2s0`, `ens3f0np0`), and the ramdisk has
-//! no udev. So this module follows the rules of udev's net_id and 99-default.link,
-//! with /sys as its only source.
+//! Configuration refers to interfaces by those names (`enp2s0`, `ens3f0np0`), but the
+//! ramdisk has no udev. So this module follows the rules of udev's net_id and
+//! 99-default.link, and reads only /sys.
 
 mod candidates;
 mod other_buses;
@@ -110,8 +110,9 @@ pub fn names(root: &SystemPath, policy: &NamingPolicy) -> Vec<InterfaceName> {
     named
 }
 
-/// The names of one interface with this permanent address, if the interfaces before
-/// it are already named. `None` if it has neither a candidate nor a given name.
+/// The names of one interface, whose permanent address is `mac`. The interfaces
+/// before it must already have their names. `None` if it has neither a candidate nor
+/// a given name.
 pub fn name_of(
     root: &SystemPath,
     kernel_name: &str,
@@ -152,8 +153,8 @@ fn name_where(
             .filter(|name| !stays && is_free(name))
             .unwrap_or_else(|| kernel_name.to_owned()),
     };
-    // udev adds the MAC name as an alternative name from systemd v257 on. With an
-    // earlier release it does no harm.
+    // From systemd v257 on, udev adds the MAC name as an alternative name. With an
+    // earlier release the additional name does no harm.
     found.extend(candidates.mac);
     let mut alternatives: Vec<String> = Vec::new();
     for candidate in found {

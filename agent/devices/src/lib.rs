@@ -1,7 +1,6 @@
-//! What this machine's devices are called, what they belong to, and who may write
-//! to them: names of NICs and paths of disks, the graph of block devices, the sets
-//! that disks are members of, the medium that the machine booted from, drivers that
-//! failed, what identifies a disk, and the permission to write.
+//! The devices of this machine: names of NICs and paths of disks, the graph of block
+//! devices, the sets that disks are members of, the medium that the machine booted
+//! from, drivers that failed, the identity of a disk, and the permission to write.
 
 pub mod block_graph;
 pub mod boot_medium;

@@ -3,11 +3,10 @@
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
-/// Whether a disk is at the other end of an NVMe/TCP connection. `block` is its directory
-/// in /sys.
+/// Whether a disk is attached by NVMe/TCP. `block` is its directory in /sys.
 ///
-/// A disk with multipath belongs to a subsystem, which has a link for each of its
-/// controllers. Without multipath it belongs to its one controller.
+/// With native multipath a disk belongs to a subsystem, whose directory has a link for
+/// each controller. Without multipath the disk belongs to a single controller.
 pub fn is_nvme_tcp(block: &SystemPath) -> bool {
     let device = block.join("device");
     let is_tcp = |controller: &SystemPath| {

@@ -1,11 +1,11 @@
 //! Decides whether this process may destroy data on this machine.
 //!
-//! All code that writes to a disk or to firmware variables needs a
-//! [`WritePermission`]. There are exactly four ways to get one: run in the ramdisk
-//! that our init set up, be a service of a live system (`permission/live_system.rs`
-//! has the conditions), be OpenShift's agent container in its live CoreOS
-//! (`permission/agent_container.rs`), or use `--allow-this-machine`. So nobody can
-//! wipe a laptop by trying the agent on it.
+//! All code that writes to a disk or to firmware variables needs a [`WritePermission`]. A
+//! process gets one in exactly four cases: it runs in the ramdisk that our init has set
+//! up; it is a service of a live system (conditions in `permission/live_system.rs`); it
+//! is OpenShift's agent container in its live CoreOS (`permission/agent_container.rs`);
+//! or the operator gives `--allow-this-machine`. So nobody can wipe a laptop by trying
+//! the agent on it.
 
 mod agent_container;
 mod live_system;
@@ -41,15 +41,15 @@ pub enum Home {
     /// A live system, as a service of its systemd.
     LiveSystem,
     /// A live system, in OpenShift's agent container. After [`Home::enter`] the process
-    /// has the root of the host, but a PID namespace of its own: it cannot end the boot by
-    /// itself.
+    /// has the root of the host, but still its own PID namespace, so it cannot reboot the
+    /// machine by itself.
     AgentContainer,
 }
 
 impl Home {
     /// Determines the kind of this system, checks that the agent may write to its disks,
-    /// and marks a live system for [`WritePermission::by_boot`]. `said` means that the
-    /// operator declares it to be a live system, for systems without CoreOS's marker.
+    /// and marks a live system for [`WritePermission::by_boot`]. `said` is true if the
+    /// operator declares this a live system, for systems without CoreOS's marker.
     ///
     /// # Errors
     /// On any other machine. The error names the missing condition.
@@ -90,8 +90,8 @@ impl Home {
         })
     }
 
-    /// In the agent container, makes the host's root the root of this process: from then
-    /// on every path means what it means for a service of the host, and the container's
+    /// In the agent container, makes the host's root the root of this process. From then
+    /// on a path means the same file as for a service of the host, and the container's
     /// own files are out of reach. Changes nothing in the other systems.
     pub fn enter(self) -> Result<()> {
         if self != Self::AgentContainer {
@@ -110,7 +110,7 @@ impl Home {
     }
 }
 
-/// Writes the marker. Only init may call this, because only init knows that this is
+/// Writes the marker. Only init may call this, because only init can be sure that this is
 /// the ramdisk.
 pub fn mark_as_ramdisk() -> Result<()> {
     mark(Path::new(RAMDISK_MARKER))
@@ -132,8 +132,8 @@ fn mark(marker: &Path) -> Result<()> {
 
 /// Proof that destructive work is allowed here. Only this module can create it.
 ///
-/// It holds nothing. What destroys data takes it as `_permission`, so that nobody can call
-/// it without the proof.
+/// The value is empty. Every function that destroys data takes it as `_permission`, so
+/// that nobody can call the function without the proof.
 #[derive(Debug, Clone, Copy)]
 pub struct WritePermission(());
 
@@ -159,7 +159,7 @@ impl WritePermission {
     /// either the operator gives this option, or [`Self::by_boot`] permits the write.
     ///
     /// # Errors
-    /// If the option is not given and the machine does not run the ramdisk.
+    /// If the option is not given and [`Self::by_boot`] fails.
     pub fn by_boot_or_operator(allow_this_machine: bool) -> Result<Self> {
         if allow_this_machine {
             return Ok(Self(()));

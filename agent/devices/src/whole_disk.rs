@@ -1,10 +1,10 @@
-//! A disk with all paths to it, which everything that lists or writes disks uses.
+//! A disk with all paths to it, for all code that lists or writes disks.
 
 use landfall_sys::system_path::SystemPath;
 
 use crate::disk_paths::{self, SharedIdentity};
 
-/// One disk. `T` is what the caller knows of each block device that leads to it.
+/// One disk. `T` is the caller's data for each block device that leads to the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeDisk<T> {
     /// The path that is used: the first active one, or else the first one.
@@ -13,7 +13,7 @@ pub struct WholeDisk<T> {
     pub other_paths: Vec<T>,
 }
 
-/// Paths to one disk, each with whether it is active.
+/// Paths to one disk. The flag is true if the path is active.
 type Paths<T> = Vec<(bool, T)>;
 
 impl<T> WholeDisk<T> {

@@ -1,14 +1,14 @@
-//! Recognises members of a firmware RAID by their metadata: Intel's (RST, VROC) and
-//! that of the DDF standard. mdadm assembles no other kinds.
+//! Recognises members of a firmware RAID by their metadata: the formats of Intel
+//! (RST, VROC) and of the DDF standard. mdadm assembles no other kinds.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-/// The name, the magic bytes, and how many bytes before the end of the disk they
-/// are, for sectors of 512 and of 4096 bytes. The places are those of libblkid.
-/// Intel's is `struct imsm_super` of mdadm, in the last sector but one. DDF's
-/// anchor header is in the last sector, or in front of data that some controllers
-/// keep there.
+/// The name, the magic bytes, and the distances of the magic bytes from the end of
+/// the disk in bytes, for sectors of 512 and of 4096 bytes. libblkid looks in the
+/// same places. Intel's metadata is `struct imsm_super` of mdadm, in the second to
+/// last sector. The anchor header of DDF is in the last sector, or in front of data
+/// that some controllers keep there.
 const SIGNATURES: [(&str, &[u8], [u64; 3]); 2] = [
     (
         "Intel, IMSM",
@@ -19,7 +19,7 @@ const SIGNATURES: [(&str, &[u8], [u64; 3]); 2] = [
 ];
 
 /// The kind of RAID that a disk of `size` bytes is a member of. A place that cannot
-/// be read counts as one without a signature.
+/// be read counts as a place without a signature.
 pub fn find(device: &File, size: u64) -> Option<&'static str> {
     let found = SIGNATURES.iter().find(|(_, magic, places)| {
         places.iter().any(|before_end| {

@@ -113,7 +113,8 @@ pub fn metadata_areas(head: &[u8]) -> Option<Vec<Place>> {
 }
 
 /// The place of the newest metadata, relative to the start of the area, from the
-/// area's header. `None` if this is no area, or if it is still empty.
+/// area's header. `None` if the header is not that of an area, or if the area is
+/// still empty.
 pub fn text_in_area(header: &[u8]) -> Option<Place> {
     if header.get(4..20) != Some(AREA_MAGIC) {
         return None;

@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use self::version_1::{NAME_LEN, SECTOR, at};
 
-/// The number of bytes that [`MdSuperblock::parse`] uses at most. The kernel writes
-/// no more than this, except for a bitmap.
+/// The most bytes that [`MdSuperblock::parse`] uses. The kernel writes no longer
+/// superblock, not counting a bitmap.
 pub const LEN: usize = 4096;
 
 /// `MD_SB_MAGIC`.
@@ -66,8 +66,8 @@ pub struct MdSuperblock {
 }
 
 impl MdSuperblock {
-    /// Parses the bytes that are at the offset of this version on a device of
-    /// `size` bytes. `None` if they are no superblock of this device.
+    /// Parses the bytes at the place of a superblock of this version, on a device of
+    /// `size` bytes. `None` if they are not a superblock of this device.
     pub fn parse(bytes: &[u8], version: Version, size: u64) -> Option<Self> {
         let offset = version.offset(size)?;
         if bytes.len() < 256 {
@@ -82,17 +82,17 @@ impl MdSuperblock {
             if word(0) != Some(MAGIC) || word(4) != Some(0) {
                 return None;
             }
-            // A larger value means that the superblock belongs to a longer device that
-            // ends at the same place: for example to the whole disk, if this device is
-            // its last partition.
+            // If this size is larger, the superblock belongs to a longer device that ends
+            // at the same place: for example to the whole disk, if this device is its
+            // last partition.
             let used = u64::from(word(32)?) << 10;
             if used > offset {
                 return None;
             }
             let mut array = [0; 16];
             for (part, at) in array.chunks_exact_mut(4).zip([20, 52, 56, 60]) {
-                // mdadm prints four numbers here (`swapuuid` of super0.c is 0), and for
-                // version 1 the bytes as they are.
+                // Big-endian, because mdadm prints this UUID as four numbers (`swapuuid`
+                // of super0.c is 0). It prints a UUID of version 1 byte by byte.
                 part.copy_from_slice(&word(at)?.to_be_bytes());
             }
             return Some(Self {
@@ -121,8 +121,8 @@ impl MdSuperblock {
         })
     }
 
-    /// The name without the host that made the array, to compare with `volume_name`
-    /// in the node's properties.
+    /// The array's name without the name of the host that made it, to compare with
+    /// `volume_name` in the node's properties.
     pub fn volume_name(&self) -> Option<&str> {
         let name = self.name.as_deref()?;
         Some(name.split_once(':').map_or(name, |(_, name)| name))
@@ -158,8 +158,8 @@ fn find_version(device: &File, size: u64, version: Version) -> io::Result<Option
     Ok(MdSuperblock::parse(&bytes, version, size))
 }
 
-/// A superblock of this version, as mdadm writes it. The offsets are numbers here, so that a
-/// wrong one in [`version_1::at`] fails the tests.
+/// A superblock of this version, as mdadm writes it. The offsets are literal numbers, so
+/// that a wrong offset in [`version_1::at`] fails the tests.
 #[cfg(any(test, feature = "fixtures"))]
 #[allow(clippy::unwrap_used, reason = "only tests call it")]
 pub fn superblock(version: Version, size: u64, name: &str) -> Vec<u8> {
@@ -180,8 +180,8 @@ pub fn superblock(version: Version, size: u64, name: &str) -> Vec<u8> {
     put(16, &[7; 16]);
     put(32, name.as_bytes());
     put(144, &(version.offset(size).unwrap() / 512).to_le_bytes());
-    // `max_dev` is 0, so there are no roles. That the checksum is right is in the tests of
-    // what writes superblocks, with mdadm as the judge.
+    // `max_dev` is 0, so there are no roles. The tests of the code that writes
+    // superblocks check the checksum with mdadm.
     let sum = version_1::checksum(&bytes[..256]);
     bytes[216..220].copy_from_slice(&sum.to_le_bytes());
     bytes

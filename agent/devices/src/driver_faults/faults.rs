@@ -144,8 +144,9 @@ impl DriverFault {
         }
     }
 
-    /// Whether an operator should look at it. A virtual machine may well have a
-    /// controller that a kernel for clouds does not know, next to the disk that it uses.
+    /// Whether an operator should look at the fault. A missing driver may be harmless: a
+    /// virtual machine may have a controller that a cloud kernel has no driver for, in
+    /// addition to the controller that it uses.
     pub fn is_serious(&self) -> bool {
         match &self.lack {
             Lack::Firmware { effect, .. } => *effect != Effect::Works,
@@ -154,14 +155,15 @@ impl DriverFault {
         }
     }
 
-    /// Whether the device may work in a moment: its driver still tries other files.
+    /// Whether the fault may disappear in a moment, because the driver still tries other
+    /// files.
     pub fn may_pass(&self) -> bool {
         matches!(&self.lack, Lack::Firmware { effect, .. } if *effect == Effect::Off)
     }
 }
 
-/// All faults of this machine so far. A driver may request its firmware only when the NIC is
-/// switched on.
+/// All faults of this machine so far. More may follow, because a driver may request its
+/// firmware only when the NIC is switched on.
 pub fn all(root: &SystemPath) -> Vec<DriverFault> {
     with_log(root, &log_of(root))
 }
@@ -173,7 +175,8 @@ pub(super) fn with_log(root: &SystemPath, log: &[String]) -> Vec<DriverFault> {
     let faults = devices.into_iter().filter_map(|device| {
         let requests = firmware_requests(&device.address, log.iter().map(String::as_str));
         let lack = match (requests.first(), device.driver) {
-            // Some drivers give the device up without their firmware, so it may have none.
+            // Some drivers release a device whose firmware is missing, so it may have no
+            // driver.
             (Some(request), driver) => Lack::Firmware {
                 effect: match &driver {
                     Some(_) if device.is_in_use => Effect::Works,
@@ -211,9 +214,10 @@ pub(super) struct Device {
     class: String,
     vendor: Option<String>,
     pub(super) driver: Option<String>,
-    /// No network card, or one that is switched on. An interface alone does not prove that a
-    /// card works: bnx2 and e100 load their firmware when it is switched on, and without it
-    /// the kernel leaves the interface off (bnx2_open, e100_up).
+    /// True if this is not a network card, or if its interface is switched on. An
+    /// interface alone does not prove that a card works: bnx2 and e100 load their
+    /// firmware when the interface is switched on, and without the firmware the kernel
+    /// leaves it off (bnx2_open, e100_up).
     is_in_use: bool,
     modalias: String,
 }
@@ -260,8 +264,8 @@ pub(super) fn pci_devices(root: &SystemPath) -> Vec<Device> {
     devices.collect()
 }
 
-/// The interfaces of USB devices that are network cards or disks: by their class, or
-/// because a module for such devices claims them.
+/// The interfaces of USB devices that are network cards or disks. They are recognised by
+/// their class, or by a module for such devices that claims them.
 fn usb_interfaces(root: &SystemPath, lists: &Lists) -> Vec<Device> {
     let bus = root.join("sys/bus/usb/devices");
     let interfaces = sysfs::names(&bus).into_iter().filter_map(|address| {

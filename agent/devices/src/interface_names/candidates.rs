@@ -185,8 +185,8 @@ fn representor(name: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// The PCI device that an interface is named after, and the virtual function of the
-/// interface.
+/// The PCI device that an interface is named after, and the part of the name for a
+/// virtual function (empty for a physical function).
 struct Place {
     device: PciLocation,
     virtual_function: String,
@@ -200,8 +200,8 @@ impl Place {
         }
     }
 
-    /// The PCI device that is the interface's parent. Virtio devices in between are
-    /// skipped.
+    /// The PCI device that is the interface's parent. Skips virtio devices between the
+    /// two.
     fn behind_virtio(device: &SystemPath, scheme: &Scheme) -> Option<Self> {
         let directory = device.ancestors().find(|directory| {
             sysfs::link_name(&directory.join("subsystem")).as_deref() != Some("virtio")
@@ -284,14 +284,14 @@ impl Place {
         })
     }
 
-    /// The number of the slot that holds this device or a bridge above it, and the
-    /// text of its domain.
+    /// The number of the slot that holds this device or a bridge above it, and the part
+    /// of the name for the PCI domain.
     fn hotplug_slot(&self, root: &SystemPath, scheme: &Scheme) -> Option<(u32, String)> {
         let slots = slots(root);
         for device in self.device.and_above() {
             if let Some(function) = function_id(root, &device).filter(|_| scheme.function_id) {
-                // The kernel makes this number unique in all PCI domains, so the name needs no
-                // domain.
+                // The kernel makes this number unique in all PCI domains, so the name
+                // needs no domain.
                 return Some((function, String::new()));
             }
             let Some(name) = device.directory.name() else {
@@ -328,9 +328,9 @@ fn function_id(root: &SystemPath, device: &PciLocation) -> Option<u32> {
     (id > 0 && slot.is_dir()).then_some(id)
 }
 
-/// The slots that have a number, with the address prefix of their devices. Leaves
-/// out names such as `0-1` and `1-2`, which the kernel makes up if numbers are
-/// missing or used twice.
+/// The slots that have a number, with the address prefix of their devices. Skips names
+/// such as `0-1` and `1-2`, which the kernel invents if numbers are missing or used
+/// twice.
 fn slots(root: &SystemPath) -> Vec<(u32, String)> {
     let directory = root.join("sys/bus/pci/slots");
     sysfs::names(&directory)

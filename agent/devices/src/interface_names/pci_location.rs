@@ -5,8 +5,8 @@ use landfall_sys::system_path::SystemPath;
 
 /// The base and sub-class of a PCI-to-PCI bridge.
 const BRIDGE_CLASS: &str = "0x0604";
-/// Offset of the header type in the configuration space, and its bit for several
-/// functions (PCI 3.0, 6.2.1).
+/// Offset of the header type in the configuration space, and the bit in it for
+/// several functions (PCI 3.0, 6.2.1).
 const HEADER_TYPE: usize = 0x0e;
 const MULTI_FUNCTION: u8 = 0x80;
 
@@ -40,7 +40,7 @@ impl PciLocation {
         parts.next().is_none().then_some(location)
     }
 
-    /// The bridges above this device, and the device itself, from the device to the
+    /// This device and the bridges above it, in the order from the device to the
     /// root.
     pub fn and_above(&self) -> impl Iterator<Item = Self> {
         self.directory

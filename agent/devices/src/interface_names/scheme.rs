@@ -1,10 +1,10 @@
 //! Naming schemes: which rules a release of systemd or RHEL follows.
 //!
-//! The sources are systemd.net-naming-scheme(7) and the table in RHEL's own fork.
-//! Each scheme is defined as an earlier one with rules added or removed.
+//! The sources are systemd.net-naming-scheme(7) and the table in RHEL's own fork of
+//! systemd. Each scheme is defined as an earlier scheme with rules added or removed.
 
-/// RHEL CoreOS and CentOS Stream CoreOS are RHEL 9, which compiles in this scheme
-/// for all minor releases.
+/// The default scheme: RHEL CoreOS and CentOS Stream CoreOS are RHEL 9, whose systemd
+/// has this scheme built in for all minor releases.
 pub const DEFAULT: &str = "rhel-9.0";
 
 /// What to do with a slot number that belongs to a bridge above the NIC.
@@ -134,8 +134,8 @@ const RHEL_9_5: Scheme = Scheme {
     ..RHEL_9_3
 };
 
-/// Releases share a scheme here if they name hardware interfaces in the same way. They
-/// may differ in other things (containers, addresses of virtual devices).
+/// Releases are in one line if they name hardware interfaces in the same way. They may
+/// differ in other things (containers, addresses of virtual devices).
 const SCHEMES: [(&[&str], Scheme); 17] = [
     (&["v238"], V238),
     (

@@ -2,11 +2,11 @@
 //! OpenShift starts in its live CoreOS.
 //!
 //! image-customization-controller writes the unit `ironic-agent.service`
-//! (`pkg/ignition/service_config.go`). It runs podman with `--privileged`, the host's
-//! network, IPC and UTS namespaces, and the host's root at [`HOST`], but with a PID
-//! namespace of the container's own. So the rule of `live_system.rs` that systemd has
-//! started this process cannot hold: podman passes no `INVOCATION_ID`. All conditions
-//! here must hold instead, and then those of `live_system.rs` for the host.
+//! (`pkg/ignition/service_config.go`). The unit runs podman with `--privileged`, the
+//! host's network, IPC and UTS namespaces, and the host's root at [`HOST`], but with a
+//! PID namespace of the container's own. Conditions 1 and 2 of `live_system.rs` cannot
+//! hold here: podman passes no `INVOCATION_ID`, and this is a container. Instead all
+//! conditions of this module must hold, and conditions 3 to 5 for the host.
 //!
 //! If a fact cannot be read, its condition does not hold.
 
@@ -99,9 +99,9 @@ impl Facts {
         self.check_podman()
     }
 
-    /// This process must be PID 1 of a namespace directly below the host's: the unit
-    /// does not use `--pid=host`. A program that `podman exec` starts is not PID 1, and
-    /// a container in the container is further below.
+    /// This process must be PID 1 of a namespace directly below the host's, because the
+    /// unit does not use `--pid=host`. A program that `podman exec` starts is not PID 1,
+    /// and a container inside the container has a deeper namespace.
     fn check_pid_namespace(&self) -> Result<(), String> {
         let own = self.namespaces.first().map_or("", String::as_str);
         if own.is_empty() || own == FIRST_PID_NAMESPACE {

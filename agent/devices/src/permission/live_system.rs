@@ -14,7 +14,7 @@
 //!    9660 file system that is mounted read-only, such as the live medium on a USB
 //!    stick.
 //!
-//! Conditions 4 and 5 must also hold for PID 1. A container without its own PID
+//! Conditions 4 and 5 must also hold for PID 1, because a container without its own PID
 //! namespace (`podman run --pid=host`), or a service with its own root (`RootImage=`),
 //! does not see the mounts of the machine.
 
@@ -36,28 +36,28 @@ const NO_DISKS: [&str; 4] = ["loop", "ram", "zram", "sr"];
 /// The condition that does not hold, so that this is no live system.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoLiveSystem {
-    /// The agent runs in a container, whose view of the disks may be incomplete, and writes to
-    /// none. Start it in the live system itself.
+    /// The agent runs in a container, where it may not see all uses of the disks, so it
+    /// writes to no disk. Start it in the live system itself.
     #[error("expected the PID namespace {FIRST_PID_NAMESPACE}, found {}: a container", .0.display())]
     Container(PathBuf),
-    /// The system is no CoreOS live system, so its disks may hold data. Boot a live system; if
-    /// this is one, start the agent with `run --live-system`.
+    /// The system is no CoreOS live system, so its disks may hold data. Boot a live
+    /// system. If this is a live system, start the agent with `run --live-system`.
     #[error("/{COREOS_MARKER} is missing and run was not given --live-system")]
     NoMarker,
     /// The kernel does not show the mounts of the system, so the agent cannot know whether its
     /// disks are in use. It writes nothing.
     #[error("cannot read /{file}: {error}")]
     Unreadable { file: String, error: io::Error },
-    /// The list of mounts has no root, as inside of a broken container. The agent writes to no
-    /// disk; start it in the live system itself.
+    /// The list of mounts has no entry for `/`, as in a broken container. The agent
+    /// writes to no disk; start it in the live system itself.
     #[error("expected a mount on / in mountinfo, found none")]
     NoRoot,
     /// The root of this system is on a disk, so the agent does not write to disks. Boot a live
     /// system, which runs from memory.
     #[error("expected / on one of {}, found {kind} on {source_name}", ROOT_KINDS.join(", "))]
     Root { kind: String, source_name: String },
-    /// A file system of a disk is mounted, so the machine is in use. Unmount it, or boot a live
-    /// system again.
+    /// A file system on a disk is mounted, so the machine is in use. Unmount it, or boot
+    /// a live system again.
     #[error("expected no disk in use, found {disk} mounted on {place}")]
     Disk { disk: String, place: String },
 }

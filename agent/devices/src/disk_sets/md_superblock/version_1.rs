@@ -1,6 +1,6 @@
-//! The format of the superblocks of version 1 (`struct mdp_superblock_1` of
-//! include/uapi/linux/raid/md_p.h), for what reads them and what writes them. All numbers
-//! in them are little-endian.
+//! The format of superblocks of version 1 (`struct mdp_superblock_1` of
+//! include/uapi/linux/raid/md_p.h), for the code that reads them and the code that writes
+//! them. All their numbers are little-endian.
 
 /// The unit of offsets and sizes, in bytes.
 pub const SECTOR: u64 = 512;
@@ -33,8 +33,8 @@ pub mod at {
     pub const DEV_ROLES: usize = 256;
 }
 
-/// `calc_sb_1_csum` of drivers/md/md.c: over all bytes up to the last role. The field of
-/// the checksum itself must be zero.
+/// The checksum of `calc_sb_1_csum` in drivers/md/md.c, over all bytes up to the last
+/// role. The checksum field itself must be zero.
 pub fn checksum(bytes: &[u8]) -> u32 {
     let words = bytes.chunks_exact(4);
     let sum: u64 = words

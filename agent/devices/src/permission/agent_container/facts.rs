@@ -11,8 +11,8 @@ use super::CONTAINER_FILE;
 /// The kinds of namespaces that the check compares.
 pub(super) const NAMESPACES: [&str; 5] = ["pid", "user", "net", "ipc", "uts"];
 
-/// What the check looks at. An empty text or `None` stands for a fact that could not be
-/// read.
+/// The facts that the check uses. An empty text or `None` stands for a fact that could
+/// not be read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts {
     pub(super) pid: u32,
