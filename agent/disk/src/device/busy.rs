@@ -1,8 +1,8 @@
 //! Finds out what uses a disk: mounts, swap, and devices that are built on it
 //! (RAID, LVM, other device-mapper devices).
 //!
-//! An exclusive open only reports "busy". This module names the users, for the disk
-//! and all its partitions at once.
+//! An exclusive open only reports "busy". This module names the users of the disk and of
+//! all its partitions.
 
 use std::fmt;
 use std::fs;
@@ -75,7 +75,7 @@ impl KernelView {
     /// See [`BlockGraph::by_node`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`BlockGraph::by_node`].
     pub fn device(&self, node: &fs::Metadata) -> io::Result<Device> {
         self.graph().by_node(node)
     }
@@ -83,7 +83,7 @@ impl KernelView {
     /// The device that a path names now.
     ///
     /// # Errors
-    /// As for [`Self::device`], or if nothing is there.
+    /// As for [`Self::device`], or if the path does not exist.
     pub fn device_at(&self, path: &Path) -> io::Result<Device> {
         self.device(&fs::metadata(path)?)
     }
@@ -91,7 +91,7 @@ impl KernelView {
     /// See [`BlockGraph::disks`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`BlockGraph::disks`].
     pub fn disks(&self) -> io::Result<Vec<Device>> {
         self.graph().disks()
     }
@@ -99,13 +99,13 @@ impl KernelView {
     /// See [`BlockGraph::partitions`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`BlockGraph::partitions`].
     pub fn partitions(&self, disk: &Device) -> io::Result<Vec<Device>> {
         self.graph().partitions(disk)
     }
 
     /// The other block devices that are paths to the same disk (multipath). For a
-    /// partition, those of its number on the other paths of its disk.
+    /// partition, the partitions with its number on the other paths of its disk.
     ///
     /// # Errors
     /// If sysfs cannot be read.
@@ -122,7 +122,7 @@ impl KernelView {
         Ok(partitions)
     }
 
-    /// The other paths to the disk that this is, or is a partition of.
+    /// The other paths to this disk, or to the disk of this partition.
     fn other_disks(&self, device: &Device) -> io::Result<Vec<Device>> {
         let directory = device.disk_directory();
         let Some(own) = directory.as_ref().and_then(disk_paths::identity) else {
@@ -139,7 +139,7 @@ impl KernelView {
     /// See [`BlockGraph::above`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`BlockGraph::above`].
     pub fn stack(&self, disk: &Device) -> io::Result<Vec<Device>> {
         self.graph().above(disk)
     }
@@ -154,9 +154,9 @@ impl KernelView {
     }
 
     /// Every use of the disk and of its partitions, on all its paths (multipath). For a
-    /// partition, the uses of the partition on all paths, and of the other paths as whole
-    /// disks. (The kernel itself opens no partition exclusively while its whole disk is
-    /// held.)
+    /// partition: its uses on all paths, and the uses of the other paths as whole disks.
+    /// (On the partition's own path, the kernel allows no exclusive open of the partition
+    /// while the whole disk is held.)
     ///
     /// # Errors
     /// If /sys or /proc cannot be read. The caller must then not treat the disk as
@@ -204,7 +204,7 @@ fn mount_points<'a>(mountinfo: &'a str, device: &Device) -> Vec<&'a str> {
             let mut fields = left.split(' ');
             let number = fields.nth(2)?;
             let place = fields.nth(1)?;
-            // A btrfs mount has an anonymous device number; `source` names the
+            // A btrfs mount has an anonymous device number, but its `source` names the
             // device.
             let from = right.split(' ').nth(1)?;
             (number == device.number || from == source).then_some(place)

@@ -1,14 +1,16 @@
-//! The open paths to one disk. If one of them fails, a request is repeated on the next.
+//! The open paths to one disk. If a path fails, the agent repeats the request on the
+//! next.
 //!
-//! The ramdisk has no multipathd: every path is a block device of its own. The agent
-//! writes with O_DIRECT, and one request after the other, so a repeated request writes
-//! the same bytes to the same place before any later one. What earlier requests have
-//! left in the disk's own cache is flushed by a flush on any path (SBC-4, 5.28).
+//! The ramdisk has no multipathd, so every path is a separate block device. The agent
+//! writes with O_DIRECT, and one request after the other. So a repeated request writes
+//! the same bytes to the same place before any later request. Data of earlier requests
+//! may still be in the disk's own cache; a flush on any path writes it (SBC-4, 5.28).
 //!
-//! Before a path is used, it must prove that it leads to the same disk: it shows a mark
-//! with random bytes, which stands where the first write goes until this write replaces it.
-//! A path that could not be read then has to show the writes, see `paths/content.rs`. A path
-//! on standby has to become readable first, see `paths/next.rs`.
+//! Before the agent uses another path, the path must prove that it leads to the same
+//! disk: it must show a mark of random bytes. The agent writes the mark to the place of
+//! the first write, which then replaces it. A path that could not be read at that time
+//! must show the agent's writes instead, see `paths/content.rs`. A path on standby must
+//! become readable first, see `paths/next.rs`.
 
 mod content;
 mod next;
@@ -41,8 +43,8 @@ pub(crate) struct OpenPath {
     pub file: File,
     /// Whether it showed the same content as the first path when it was opened.
     is_compared: bool,
-    /// Whether it showed the mark that was written by the path in use. Not set if it was not
-    /// read then.
+    /// Whether this path showed the mark that the agent wrote on the path in use. Not set
+    /// if this path was not read at that time.
     shows_mark: OnceLock<bool>,
 }
 
@@ -77,10 +79,10 @@ impl OpenPath {
     }
 }
 
-/// Whether two paths that others may have open show the same content.
+/// Whether two paths show the same content. Other programs may have them open.
 ///
 /// # Errors
-/// If one of them cannot be read.
+/// If one of the paths cannot be read.
 pub(crate) fn show_the_same(one: &Path, other: &Path) -> io::Result<bool> {
     let open = |path: &Path| {
         let mut options = OpenOptions::new();
@@ -102,13 +104,14 @@ pub(crate) struct OpenPaths {
     is_changed: AtomicBool,
     is_marked: AtomicBool,
     written: Written,
-    /// How long to wait for a path that cannot be read.
+    /// How long the agent waits for a path that cannot be read.
     patience: Duration,
-    /// Whether this time has passed once. A failed step makes further requests.
+    /// Whether the agent has waited this long once. It does not wait again, because a
+    /// failed step makes further requests.
     is_out_of_patience: AtomicBool,
-    /// Disks that have the name of this one.
+    /// Other disks that have the same world-wide name as this disk.
     namesakes: Vec<PathBuf>,
-    /// Whether equal content is not enough for another path to be used.
+    /// True if equal content does not prove that another path leads to the same disk.
     needs_proof: bool,
 }
 
@@ -128,18 +131,19 @@ impl OpenPaths {
         }
     }
 
-    /// From now on uses another path only if it shows the mark or what was written. So a
-    /// disk that fails at the first read or write is not exchanged for a clone with the
-    /// same content.
+    /// From now on, uses another path only if it shows the mark or the agent's writes. So
+    /// if a disk fails at the first read or write, the agent does not continue on a clone
+    /// with the same content.
     pub fn require_proof(&mut self) {
         self.needs_proof = true;
     }
 
-    /// Another disk of `size` bytes that has the name of this one. Nothing is ever
-    /// written to it.
+    /// Another disk of `size` bytes that has the same world-wide name as this disk.
+    /// Nothing is ever written to it.
     pub fn namesake(&self, size: u64) -> Option<&Path> {
         let used = self.used();
-        // The disk may have changed itself since it was opened (NVMe Format).
+        // Compares again, because the disk may have changed its content itself (NVMe
+        // Format).
         let differs = |path: &&OpenPath| {
             path.is_compared
                 && (path.shows_mark.get() == Some(&false)
@@ -169,7 +173,7 @@ impl OpenPaths {
         other.unwrap_or(&self.first)
     }
 
-    /// Writes by [`Self::request`].
+    /// Writes through [`Self::request`]. Writes the mark before the first write.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if self.others.is_empty() {
             return self.first.file.write_all_at(bytes, offset);
@@ -188,16 +192,18 @@ impl OpenPaths {
     }
 
     /// Writes the mark at the start of a range of `len` bytes that is about to be
-    /// overwritten, and looks for it on the other paths. Those that could not be read when
-    /// they were opened are not read, because that may wait until the path is given up.
+    /// overwritten, and searches for the mark on the other paths. Skips paths that could
+    /// not be read when they were opened, because such a read may take until the kernel
+    /// gives up the path.
     ///
-    /// If every path fails right after it, the mark stays on the disk. That is harmless. It
-    /// only replaces bytes that the caller was about to replace, and leaves the disk as a
-    /// power cut in the middle of the first write does: what was there is lost either way,
-    /// and the step fails and has to be repeated. The first write of an image and of an
-    /// erasure goes to the start of the disk, which cannot boot without it: the mark is
-    /// neither a boot sector nor a partition table. If the write goes to a partition (a
-    /// superblock of RAID, a config drive), the mark harms no more than half of that write.
+    /// If every path fails right after this, the mark stays on the disk. That is
+    /// harmless, because the mark only replaces bytes that the caller was about to
+    /// replace. The disk is then in the same state as after a power cut in the middle of
+    /// the first write: the old content is lost, and the step fails and must be repeated.
+    /// The first write of an image and of an erasure goes to the start of the disk, which
+    /// cannot boot without it: the mark is neither a boot sector nor a partition table.
+    /// If the write goes to a partition (a RAID superblock, a config drive), the mark
+    /// does no more harm than half of that write.
     fn mark(&self, len: usize, offset: u64) -> io::Result<()> {
         let mark = content::mark(len);
         self.begins_change(&(offset..offset.saturating_add(mark.len() as u64)));
@@ -226,18 +232,18 @@ impl OpenPaths {
         Ok(())
     }
 
-    /// To call before a request that changes these bytes of the disk.
+    /// Call this before a request that changes these bytes of the disk.
     pub fn begins_change(&self, changed: &Range<u64>) {
         self.is_changed.store(true, Ordering::Relaxed);
         self.written.begins(changed);
     }
 
-    /// Makes a request on the path in use, and if this path fails, on each other path
+    /// Sends a request on the path in use. If this path fails, tries each other path
     /// once. `request` may be called several times.
     ///
     /// # Errors
-    /// If the disk rejects the request, or if no path is left. Then the error is that
-    /// of the last path that was used.
+    /// If the disk rejects the request, or if no path is left. In the second case this is
+    /// the error of the last path.
     pub fn request<T>(&self, mut request: impl FnMut(&File) -> io::Result<T>) -> io::Result<T> {
         let count = self.others.len() + 1;
         let began = self.used.load(Ordering::Relaxed);
@@ -264,16 +270,16 @@ impl OpenPaths {
 }
 
 /// If a disk disappears, the kernel sets the size of its block device to 0. Writes then
-/// report that no space is left, and reads the end of the file.
+/// report that no space is left, and reads report the end of the file.
 fn is_gone(file: &File) -> bool {
     !block_ioctl::size_bytes(file).is_ok_and(|size| size > 0)
 }
 
-/// Whether another path may have success. The kernel judges the same way for
-/// device-mapper's multipath target (`blk_path_error` of include/linux/blk_types.h).
-/// `errors` of block/blk-core.c turns its states into these numbers.
+/// Whether the request may succeed on another path. The kernel's multipath target of
+/// device-mapper decides in the same way (`blk_path_error` of include/linux/blk_types.h).
+/// `errors` of block/blk-core.c maps the kernel's states to these error numbers.
 fn is_fault_of_path(error: &io::Error) -> bool {
-    // Without a number the error is not the kernel's: the end of a file.
+    // An error without a number does not come from the kernel: it is the end of a file.
     let number = error.raw_os_error().map(Errno::from_raw);
     number.is_some_and(|number| {
         !matches!(

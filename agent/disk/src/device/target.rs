@@ -32,11 +32,12 @@ use crate::tables::gpt::Partition;
 const REREAD_TRIES: u32 = 100;
 const REREAD_PAUSE: Duration = Duration::from_millis(100);
 
-/// In bytes: a FAT has its boot sector and the copy of it here.
+/// In bytes: the boot sector of a FAT and its copy are in this range.
 const LOADER_START: u64 = 1 << 20;
 
-/// A disk that the agent has open exclusively, on all its paths, for writing unless
-/// [`Target::open_chosen_to_check`] was used. If a path fails, it uses the next one.
+/// A disk that the agent has opened exclusively, on all its paths, and for writing
+/// (read-only after [`Target::open_chosen_to_check`]). If a path fails, requests continue
+/// on the next path.
 #[derive(Debug)]
 pub struct Target {
     paths: OpenPaths,
@@ -46,10 +47,10 @@ pub struct Target {
     slow_answer: SlowAnswer,
     /// The byte ranges in which nothing may be written.
     spared: Vec<Range<u64>>,
-    /// Partitions of other disks from which firmware starts what is on this one.
+    /// Partitions on other disks from which firmware starts the system on this disk.
     loaders: Vec<Target>,
-    /// The checksums of everything that was written. `None` unless it is to be read
-    /// back.
+    /// The checksums of everything that was written. `None` unless the writes are to be
+    /// read back.
     extents: Option<Mutex<WrittenExtents>>,
     #[cfg(test)]
     journal: Option<crate::fixtures::Journal>,
@@ -82,9 +83,9 @@ impl Target {
         })
     }
 
-    /// For steps that erase disks: another path to the disk must prove that it leads to the
-    /// same disk before it is used, also for a read. An installation continues on a path
-    /// with the same content, because it reads little before its first write.
+    /// For steps that erase disks: another path is used only after it has proven that it
+    /// leads to the same disk, even for a read. An installation may continue on a path
+    /// that only shows the same content, because it reads little before its first write.
     pub fn only_proven_paths(mut self) -> Self {
         self.paths.require_proof();
         self
@@ -105,12 +106,14 @@ impl Target {
         &self.loaders
     }
 
-    /// Takes these partitions out, to give them to the same disk after it was reopened.
+    /// Removes these partitions from this target, to give them to it again after the disk
+    /// was reopened.
     pub fn take_loaders(&mut self) -> Vec<Target> {
         std::mem::take(&mut self.loaders)
     }
 
-    /// Zeroes the start of the partitions from which firmware starts what is on this disk.
+    /// Zeroes the start of the partitions from which firmware starts the system on this
+    /// disk.
     ///
     /// # Errors
     /// As for [`Target::write_at`].
@@ -141,14 +144,13 @@ impl Target {
         self.journal = Some(journal);
     }
 
-    /// Behaves as if a program kept a partition open.
+    /// Behaves in the same way as while a program has a partition open.
     #[cfg(test)]
     pub fn refuse_reread(&mut self) {
         self.refuses_reread = true;
     }
 
-    /// What identifies the disk, so that another one under the same path can be
-    /// detected.
+    /// The identity of the disk, to detect another disk under the same path.
     pub fn identity(&self) -> Result<Identity> {
         Identity::of(self.device()).map_err(|e| {
             block_device_error(
@@ -163,8 +165,9 @@ impl Target {
         expected.refuse_other(self.path(), self.device())
     }
 
-    /// Fails if another disk has the name of this one. For steps that erase all disks: the
-    /// inventory takes the two for one disk, and only one of them is open.
+    /// Fails if another disk has the same world-wide name as this disk. For steps that
+    /// erase all disks: the inventory lists both as one disk, and only one of them is
+    /// open.
     ///
     /// # Errors
     /// If there is such a disk: the error names both.
@@ -184,7 +187,7 @@ impl Target {
         &self.paths.used().file
     }
 
-    /// The path by which the disk was opened, or the path that is in use because that
+    /// The path in use: the path by which the disk was opened, or another path if that
     /// one failed.
     pub fn path(&self) -> &Path {
         &self.paths.used().path
@@ -206,7 +209,7 @@ impl Target {
     }
 
     /// Writes whole sectors. The slice must begin in an [`AlignedBuffer`] at a multiple
-    /// of the sector size, and `offset` must also be a multiple of it.
+    /// of the sector size. `offset` must be a multiple of the sector size, too.
     ///
     /// # Errors
     /// If the range is beyond the end of the disk or is spared, or if the kernel
@@ -292,8 +295,8 @@ impl Target {
             .hint("replace the disk, its cable or its controller, or choose another root disk"))
     }
 
-    /// Makes a range read as zeros without writing it. Returns `false` if the
-    /// device cannot do that.
+    /// Makes a range read as zeros without sending zeros. Returns `false` if the device
+    /// cannot do that.
     ///
     /// # Errors
     /// If the kernel reports any other error.
@@ -351,8 +354,9 @@ impl Target {
                     tries += 1;
                     thread::sleep(REREAD_PAUSE);
                 }
-                // A loop device without partition scanning. That is no error here: a
-                // caller that needs the node of a partition reports the missing node.
+                // The device is a loop device without partition scanning. That is no
+                // error here: a caller that needs the node of a partition reports the
+                // missing node.
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
                     tracing::warn!("{} has no partition scanning", self.path().display());
                     return Ok(());
@@ -367,8 +371,8 @@ impl Target {
         }
     }
 
-    /// Fails if the kernel never creates partitions on this device. For callers that
-    /// need the partitions of the image once it is written.
+    /// Fails if the kernel never creates partitions on this device. For callers that need
+    /// device nodes of the image's partitions after the write.
     ///
     /// # Errors
     /// If the kernel creates none (device-mapper: a multipath disk of a live system),
@@ -395,8 +399,9 @@ impl Target {
         }
     }
 
-    /// Makes the kernel forget what it has cached of the disk on its other paths.
-    /// Only logs errors, because the disk is written in any case.
+    /// Makes the kernel drop its caches of the other paths to the disk, and read the
+    /// partition table there again. Only logs errors, because the disk is already
+    /// written.
     pub fn refresh_other_paths(&self) {
         if !self.is_device {
             return;
@@ -418,7 +423,7 @@ impl Target {
             block_ioctl::flush_buffers(file)?;
             block_ioctl::reread_partition_table(file)
         };
-        // The kernel reads the table only by the file that is open exclusively
+        // The kernel rereads the table only through the file that is open exclusively
         // (`disk_scan_partitions` of block/genhd.c).
         for other in self.paths.unused() {
             report(&other.path.to_string_lossy(), refresh(&other.file));
@@ -448,9 +453,9 @@ impl Target {
         self.slow_answer.during(Request { what, offset, len }, work)
     }
 
-    /// The error for a failed request. If a disk disappears, the kernel sets its size
-    /// to 0 and reports that no space is left. So this checks the size, to report the
-    /// real cause.
+    /// The error for a failed request. If a disk disappears, the kernel sets its size to
+    /// 0 and reports that no space is left. So this function checks the size and reports
+    /// the real cause.
     fn refused(&self, request: &str, error: &io::Error) -> Failure {
         let size = block_ioctl::size_bytes(self.device());
         if self.is_device && !size.is_ok_and(|size| size >= self.size) {
@@ -466,9 +471,9 @@ impl Target {
     }
 }
 
-/// Names the kind of the device, if the kernel never creates partitions on it,
-/// whatever its content. `ext_range` in sysfs is the number of minor numbers that
-/// the device may have.
+/// Names the kind of the device if the kernel never creates partitions on it. This is the
+/// case if `ext_range` in sysfs, the number of minor numbers that the device may have, is
+/// 1.
 fn without_partitions(directory: &Path) -> Option<String> {
     let text = |name: &str| fs::read_to_string(directory.join(name)).ok();
     if text("ext_range")?.trim() != "1" {

@@ -1,5 +1,5 @@
-//! Remembers the checksums of what was sent to a disk, so that it can be read back
-//! and compared.
+//! Remembers the checksums of the bytes that were sent to a disk, so that the agent
+//! can read the disk back and compare.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -50,8 +50,8 @@ impl WrittenExtents {
 
     /// Records that a range was zeroed, and forgets the earlier writes that it
     /// overlaps. A write that it overlaps only in part is forgotten as a whole,
-    /// because a checksum cannot be split. The rest of such a write must not be
-    /// compared any more.
+    /// because a checksum cannot be split. The rest of that write is then not compared
+    /// any more.
     pub fn record_zeros(&mut self, range: Range<u64>) {
         let overlapping: Vec<u64> = self
             .by_offset

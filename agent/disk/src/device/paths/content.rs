@@ -1,6 +1,6 @@
-//! Whether two paths show the same content. Equal names do not prove that they lead to one
+//! Compares the content of two paths. Equal names do not prove that the paths lead to one
 //! disk: cloned virtual disks and faulty enclosures give the same world-wide name, serial
-//! number and size to several disks. A write by such a path would destroy another disk.
+//! number and size to several disks. A write on such a path would destroy another disk.
 
 use std::fs::File;
 use std::io;
@@ -14,8 +14,8 @@ use crate::device::aligned_buffer::AlignedBuffer;
 
 /// In bytes: how much is compared at one place. A multiple of both sector sizes.
 const SAMPLE: usize = 4096;
-/// How many places are compared when a path is opened: from the start of the disk, with
-/// the GUID of a GPT, to its end.
+/// How many places are compared when a path is opened. They are spread from the start of
+/// the disk, with the GUID of a GPT, to its end.
 const PLACES: u64 = 16;
 
 /// Whether two open paths show the same bytes at several places of a disk of `size` bytes.
@@ -39,10 +39,10 @@ fn read(path: &File, offset: u64, len: usize) -> io::Result<AlignedBuffer> {
     Ok(bytes)
 }
 
-/// A sector with random bytes, which no other disk can have. It stands for a moment where
-/// the first write goes.
+/// The mark: a sector with random bytes, which no other disk can have. The agent writes
+/// it to the place of the first write, which then replaces it.
 ///
-/// Content alone proves nothing: an image that is written again is on its clones already.
+/// Equal content proves nothing: if an image is written again, clones already have it.
 pub(super) fn mark(len: usize) -> AlignedBuffer {
     let mut mark = AlignedBuffer::zeroed(len.min(SAMPLE));
     let text = [
@@ -59,20 +59,20 @@ pub(super) fn mark(len: usize) -> AlignedBuffer {
 /// Whether the path shows these bytes.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the path cannot be read.
 pub(super) fn shows(path: &File, offset: u64, bytes: &[u8]) -> io::Result<bool> {
     Ok(read(path, offset, bytes.len())?[..] == *bytes)
 }
 
-/// The beginnings of the first and of the last write, by which a path that could not show
-/// the mark can prove that it leads to the disk that is being written.
+/// The beginnings of the first and of the last write. A path that could not be read when
+/// the mark was on the disk must show these to prove that it leads to the same disk.
 #[derive(Debug, Default)]
 pub(super) struct Written(Mutex<Samples>);
 
 #[derive(Debug, Default, Clone)]
 struct Samples {
-    /// The mark, then what replaced it. On a clone with the same image, a partition table
-    /// is where this disk was cleared.
+    /// The mark, then the bytes that replaced it. If these are zeros that clear a
+    /// partition table, a clone with the same image still shows the table.
     first: Option<Sample>,
     last: Option<Sample>,
 }
@@ -94,12 +94,12 @@ impl Sample {
     }
 }
 
-/// What a path shows of the writes.
+/// The result of looking for the written samples on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// All samples, one of which another disk is not likely to have.
+    /// All samples, and at least one of them is unlikely to be on another disk.
     Proof,
-    /// All samples, but another disk may have them too: zeros.
+    /// All samples, but they are only zeros, which another disk may have too.
     Nothing,
     OtherContent,
 }
@@ -121,8 +121,8 @@ impl Written {
         self.lock().first = Some(Sample::of(offset, bytes));
     }
 
-    /// Remembers a write that is done. Zeros replace no other bytes, because they prove
-    /// less.
+    /// Remembers a write that is done. Zeros do not replace an earlier sample, because
+    /// they prove less.
     pub(super) fn done(&self, offset: u64, bytes: &[u8]) {
         let sample = Sample::of(offset, bytes);
         if !sample.is_zeros() {
@@ -130,8 +130,8 @@ impl Written {
         }
     }
 
-    /// What the path shows of the writes. An error says nothing about the content: a path
-    /// on standby cannot be read.
+    /// Looks for the samples on the path. An error says nothing about the content,
+    /// because a path on standby cannot be read.
     pub(super) fn shown_on(&self, path: &File) -> io::Result<Shown> {
         let samples = self.lock().clone();
         let mut shown = Shown::Nothing;

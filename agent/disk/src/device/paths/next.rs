@@ -1,9 +1,10 @@
-//! Finds the path on which to continue when one fails.
+//! Finds another path on which to continue when a path fails.
 //!
 //! An array with asymmetric access (ALUA, SPC-4, 5.15.2) may answer reads and writes on
-//! the ports of one controller only. If this controller fails, the array makes the ports of
-//! the other one active by itself, which takes seconds. Until then each request there
-//! fails. The agent does not tell an array to do so (SET TARGET PORT GROUPS).
+//! the ports of one controller only. If this controller fails, the array by itself makes
+//! the ports of the other controller active, which takes seconds. Until then each request
+//! on those ports fails. The agent does not send the command for this change (SET TARGET
+//! PORT GROUPS).
 
 use std::fs;
 use std::io;
@@ -17,25 +18,26 @@ use landfall_sys::block_ioctl;
 use super::content::Shown;
 use super::{OpenPath, OpenPaths};
 
-/// How long to wait for paths that cannot be read. `ALUA_FAILOVER_TIMEOUT` of the kernel
-/// (drivers/scsi/device_handler/scsi_dh_alua.c) is as long.
+/// How long the agent waits for paths that cannot be read. The kernel's
+/// `ALUA_FAILOVER_TIMEOUT` (drivers/scsi/device_handler/scsi_dh_alua.c) has the same
+/// value.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// How often they are read in this time.
+/// How many times the agent reads the paths in this time.
 const TRIES: u32 = 60;
 
-/// What is known of a path.
+/// The result of checking a path.
 enum Verdict {
     SameDisk,
-    /// It must not be used, for this reason.
+    /// The path must not be used, for this reason.
     Unproven(&'static str),
-    /// It may become readable.
+    /// The path may become readable.
     Unreadable(io::Error),
 }
 
 impl OpenPaths {
-    /// The first of the untried paths that leads to the disk. Removes it from the list, and
-    /// the paths before it that do not. Waits for paths that cannot be read, but only once:
-    /// then the disk is lost.
+    /// Returns the first untried path that leads to the disk. Removes it from the list,
+    /// together with the paths before it that must not be used. Waits for paths that
+    /// cannot be read, but only once; after that the disk counts as lost.
     pub(super) fn next(
         &self,
         untried: &mut Vec<usize>,
@@ -90,7 +92,8 @@ impl OpenPaths {
     }
 
     fn judge(&self, path: &OpenPath) -> Verdict {
-        // The kernel sets the size of a removed disk to 0. It never comes back to this file.
+        // The kernel sets the size of a removed disk to 0. This open file cannot be used
+        // again, even if the disk returns.
         if matches!(block_ioctl::size_bytes(&path.file), Ok(0)) {
             return Verdict::Unproven("it went away");
         }
@@ -116,8 +119,8 @@ impl OpenPaths {
     }
 }
 
-/// Makes the kernel ask for the state of a SCSI path again. Otherwise `alua_prep_fn` of
-/// scsi_dh_alua.c rejects each read of a path that was on standby, and nobody asks.
+/// Makes the kernel query the state of a SCSI path again. Nothing else does so, and
+/// `alua_prep_fn` of scsi_dh_alua.c rejects each read of a path that was on standby.
 fn ask_for_state(path: &Path) {
     if let Some(name) = path.file_name() {
         let block = Path::new("/sys/class/block").join(name);
@@ -126,7 +129,8 @@ fn ask_for_state(path: &Path) {
             true => "../device/rescan",
             false => "device/rescan",
         };
-        // Other disks have no such file. The next read says whether the path works.
+        // Disks that are not SCSI have no such file. The next read shows whether the path
+        // works.
         let _ = fs::write(block.join(rescan), "1");
     }
 }

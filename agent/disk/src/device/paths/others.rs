@@ -14,7 +14,7 @@ use crate::device::busy::{Device, KernelView};
 #[derive(Debug)]
 pub(crate) struct BusyPath(pub PathBuf);
 
-/// What has the name of a disk, besides the device that was opened first.
+/// The block devices with the name of a disk, except the device that was opened first.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
     /// The other paths, the active ones first.
@@ -23,11 +23,11 @@ pub(crate) struct Others {
     pub namesakes: Vec<PathBuf>,
 }
 
-/// Opens the other paths to a disk of `size` bytes. A path that cannot be opened is left
-/// out: the disk is written without it.
+/// Opens the other paths to a disk of `size` bytes. If a path cannot be opened, the agent
+/// logs this and continues without it.
 ///
 /// # Errors
-/// If another program uses the disk by one of the paths.
+/// If another program has one of the paths open exclusively.
 pub(crate) fn open_others(
     kernel: &KernelView,
     disk: &Device,
@@ -72,8 +72,9 @@ fn is_active(device: &Device) -> bool {
     disk.is_none_or(|disk| disk_paths::is_active(&disk))
 }
 
-/// `None` if the path shows other content than the first one. A path that is not active
-/// is not read, because the read may wait until the path is given up.
+/// Compares the path with the first one. Returns `None` if their content differs. Does
+/// not read a path that is not active, because the read may take until the kernel gives
+/// up the path.
 fn compared(path: OpenPath, device: &Device, first: &OpenPath, size: u64) -> Option<OpenPath> {
     if !is_active(device) {
         return Some(path);
@@ -108,7 +109,7 @@ fn open_other(
     write: bool,
 ) -> io::Result<OpenPath> {
     let opened = OpenPath::open(path, write)?;
-    // The name may have changed its disk since. The number cannot while it is open.
+    // The name may belong to another disk by now. The number of an open device is fixed.
     let found = kernel.device(&opened.file.metadata()?)?;
     let own = identity(disk);
     if own.is_some() && own == identity(&found) && extent(disk) == extent(&found) {
@@ -121,7 +122,8 @@ fn identity(device: &Device) -> Option<SharedIdentity> {
     disk_paths::identity(&device.disk_directory()?)
 }
 
-/// Where a partition is on its disk. The kernel may have an old table on one of the paths.
+/// The place of a partition on its disk. It is compared because the kernel may have an
+/// old partition table on one of the paths.
 fn extent(device: &Device) -> [Option<u64>; 2] {
     ["start", "size"].map(|attribute| {
         let is_partition = device.partition.is_some();

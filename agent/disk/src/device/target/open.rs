@@ -31,7 +31,7 @@ impl Target {
         Self::open_device(path, false, Access::Write(permission))
     }
 
-    /// Like [`Target::open`], but rejects another disk than the chosen one.
+    /// Like [`Target::open`], but rejects any disk except the chosen one.
     ///
     /// # Errors
     /// As for [`Target::open`]. If the name now belongs to another disk, the class is
@@ -47,10 +47,11 @@ impl Target {
     }
 
     fn of_chosen(disk: &ChosenDisk, access: Access<'_>) -> Result<Self> {
-        // Another disk may be in use. The error must then say that it is another one.
+        // If the path now names another disk, the error must say so, even if that disk
+        // is in use.
         disk.refuse_other_name()?;
         let target = Self::open_device(&disk.path, false, access)?;
-        // The name may have changed its disk since.
+        // The name may have moved to another disk since the check.
         disk.refuse_other(target.device())?;
         Ok(target)
     }
@@ -106,8 +107,8 @@ impl Target {
         Self::new(OpenPaths::new(first, others), size, sector, true)
     }
 
-    /// Opens an existing regular file as if it were a disk of its size: the disk of
-    /// a virtual machine, or of a test that runs without root.
+    /// Opens an existing regular file in place of a disk of its size: the disk of a
+    /// virtual machine, or of a test that runs without root.
     ///
     /// # Errors
     /// If the file is not a regular file or cannot be opened for writing.
@@ -134,9 +135,9 @@ enum Access<'a> {
     Check,
 }
 
-/// The last check before a write: steps, boot arguments, cleaning and subcommands
-/// all call it. The code that chooses the disk should already have skipped a boot
-/// medium.
+/// The last check before a write. Steps, boot arguments, cleaning and sub-commands all
+/// call it, although the code that chooses the disk should already have skipped boot
+/// media.
 ///
 /// # Errors
 /// If a write to this disk or partition would change a boot medium.
@@ -149,9 +150,9 @@ pub fn refuse_boot_medium(device: &SystemPath) -> Result<()> {
     Err(block_device_error(&disk, &text).hint(boot_medium::HINT))
 }
 
-/// Like [`refuse_boot_medium`], for the medium that an image is read from: a USB
-/// stick may well be the smallest disk of the machine. Opens nothing, so callers
-/// check this before they open the disk.
+/// Like [`refuse_boot_medium`], but for the medium that an image is read from: a USB
+/// stick with the image may be the smallest disk of the machine. Opens no device, so
+/// callers call this before they open the disk.
 ///
 /// # Errors
 /// If one of these URLs of the image names a file on this disk or on a part of it.
