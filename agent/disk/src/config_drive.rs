@@ -31,11 +31,12 @@ const LABEL: &str = "config-2";
 /// agent adds for it.
 const SIZE: u64 = 64 << 20;
 const PIECE: usize = 1 << 20;
-/// In bytes per cluster of VFAT.
+/// The size of a VFAT cluster in bytes.
 const CLUSTER: usize = 4096;
-/// In bytes: below this size a file system gets clusters of one sector. FAT16 has at
-/// least 4085 clusters, which take 16 MiB if each has [`CLUSTER`] bytes, and 2 MiB if
-/// each has 512; with its at most 65524 clusters of 512 bytes it is smaller than this.
+/// In bytes: a smaller file system gets clusters of one sector. FAT16 has at least
+/// 4085 clusters, which take 16 MiB with [`CLUSTER`] bytes each and 2 MiB with
+/// 512 bytes each. FAT16 has at most 65524 clusters, which with 512 bytes each stay
+/// below this size.
 const SMALL: u64 = 32 << 20;
 
 /// A config drive in the form in which Ironic sends it.
@@ -76,10 +77,11 @@ impl ConfigDrive {
     /// size.
     ///
     /// An ISO 9660 image becomes files for a VFAT file system if the sectors are too
-    /// large for ISO 9660, or if `rebuild` (`config_drive_rebuild`) is set. This is
-    /// done here, so that an image that cannot be converted is an error before
-    /// anything is written to the disk. Only the size of a partition that the image
-    /// brings for it is not known here.
+    /// large for ISO 9660, or if `rebuild` (`config_drive_rebuild`) is set. This
+    /// function does the conversion, so that an image that cannot be converted is an
+    /// error before anything is written to the disk. It does not know the size of a
+    /// `config-2` partition in the disk image, so the files may still be too large for
+    /// that partition.
     ///
     /// # Errors
     /// If the download fails, if the text or the image is malformed, if the image is
@@ -94,8 +96,8 @@ impl ConfigDrive {
             }
             Self::Url(url) => {
                 let request = Request::new([url]);
-                // The base64 text gets the same limit as the image, although it is
-                // longer: no real config drive comes near 64 MiB.
+                // The limit of the image also applies to the base64 text, although the
+                // text is longer: no real config drive comes near 64 MiB.
                 let body = fetch::small_file(request, client.clone(), SIZE as usize)?;
                 match decode_base64(&body) {
                     Ok(image) => unpack(image),
@@ -190,9 +192,9 @@ impl PartitionTable for mbr::Table {
     }
 }
 
-/// Writes the config drive into the partition `config-2` of a disk with this table.
-/// If there is none, adds one to `table` at the end of the disk. The caller writes
-/// `table`, once everything that it names is on the disk.
+/// Writes the config drive into the partition `config-2` of a disk with this table. If
+/// the table has no such partition, adds one at the end of the disk. The caller writes
+/// `table` when the content of all its partitions is on the disk.
 ///
 /// # Errors
 /// If there is no room, if several partitions are config drives, or if the disk
@@ -242,7 +244,7 @@ pub fn write_config_drive(
 }
 
 /// The only partition whose name or file system label is `config-2`, ignoring case.
-/// Kept partitions do not count.
+/// Skips kept partitions.
 fn existing(target: &Target, table: &impl PartitionTable) -> Result<Option<Partition>> {
     let mut found: Option<Partition> = None;
     let of_image = |partition: &&Partition| !target.spares(partition);
@@ -275,8 +277,9 @@ fn label(target: &Target, partition: &Partition) -> Result<String> {
 /// The files of an ISO 9660 image, with their paths.
 ///
 /// # Errors
-/// If the image is malformed, or if its files have more than 64 MiB. Many records of
-/// an image can share one content, so the files can be larger than the image.
+/// If the image is malformed, or if its files have more than 64 MiB in total. The
+/// files can be larger than the image, because many records of an image can share one
+/// content.
 pub fn files_of_iso(image: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
     let reading = |reason: String| error(format!("cannot read the ISO 9660 image: {reason}"));
     let files = Iso::open(Cursor::new(image)).and_then(|mut iso| iso.all_files());

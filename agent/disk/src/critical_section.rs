@@ -1,7 +1,7 @@
-//! Work that must not be interrupted. The end of the boot waits for it.
+//! Work that must not be interrupted. A shutdown or reboot waits for it.
 //!
 //! The disk stays consistent even if power fails at any moment (ARCHITECTURE.md,
-//! invariants). An orderly shutdown must do better: a commit that has begun is
+//! invariants). An orderly shutdown guarantees more: a commit that has begun is
 //! completed, together with the firmware's boot entry for it, and no new commit
 //! begins.
 
@@ -15,8 +15,8 @@ pub fn enter() -> CriticalSection {
     OF_THIS_PROCESS.enter()
 }
 
-/// Waits until no critical section is open, and lets no new one begin. Calls
-/// `waits` first if it has to wait.
+/// Waits until no critical section is open, and prevents new ones. Calls `waits` first
+/// if a section is open.
 pub fn close(waits: impl FnOnce()) {
     OF_THIS_PROCESS.close(waits);
 }
@@ -76,8 +76,8 @@ impl Sections {
         if state.open > 0 {
             waits();
         }
-        // A panic in another thread poisons the lock, but does not end the wait early:
-        // in either case no section is open afterwards.
+        // If another thread has panicked, the lock is poisoned. This does not end the
+        // wait early: in either case no section is open afterwards.
         drop(
             self.changed
                 .wait_while(state, |state| state.open > 0)

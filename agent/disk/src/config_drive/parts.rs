@@ -1,6 +1,6 @@
-//! A config drive that Ironic sends as separate parts. Makes the same files from
-//! them as `configdrive.populate_directory` of openstacksdk, which a conductor uses
-//! to render a config drive. Does no I/O.
+//! A config drive that Ironic sends as separate parts. This module makes the same
+//! files from the parts as `configdrive.populate_directory` of openstacksdk, which a
+//! conductor uses to render a config drive. Does no I/O.
 
 use serde_json::{Map, Value, json};
 
@@ -40,8 +40,8 @@ impl Parts {
         Ok(Self(parts.clone()))
     }
 
-    /// Adds a metadata entry unless it already exists, for the node's name and host
-    /// name.
+    /// Adds an entry to the metadata unless it already exists. Used for the node's
+    /// name and host name.
     pub fn default_meta_data(&mut self, name: &str, value: &str) {
         let meta_data = self.0.entry("meta_data").or_insert_with(|| json!({}));
         if meta_data.is_null() {
