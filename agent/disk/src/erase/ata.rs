@@ -17,12 +17,12 @@ const SECURITY_ERASE_PREPARE: u8 = 0xf3;
 const SECURITY_ERASE_UNIT: u8 = 0xf4;
 const SECURITY_DISABLE_PASSWORD: u8 = 0xf6;
 const SHORT: Duration = Duration::from_secs(30);
-/// Time limit if the disk does not report how long an erase takes; the value of
-/// hdparm.
+/// Time limit if the disk does not report how long an erase takes. hdparm has the same
+/// limit.
 const LONGEST_ERASE: Duration = Duration::from_secs(12 * 3600);
 
-/// Passwords that hdparm may have set for the argument `NULL`: an empty one, or
-/// with old versions the text itself.
+/// Passwords that hdparm may have set for its argument `NULL`: an empty password or, in
+/// old versions, the text `NULL` itself.
 const PASSWORDS: [&[u8]; 2] = [b"", b"NULL"];
 
 /// Security state of a disk (IDENTIFY DEVICE).
@@ -34,8 +34,8 @@ pub struct Security {
     pub enabled: bool,
     /// The disk returns no data until it is unlocked.
     pub locked: bool,
-    /// The firmware has frozen the state: the disk rejects all these commands until
-    /// the next power cycle.
+    /// The firmware has frozen the security state, so the disk rejects all security
+    /// commands until the next power cycle.
     pub frozen: bool,
     /// The disk supports the enhanced erase, which includes reallocated sectors.
     pub enhanced: bool,
@@ -66,8 +66,8 @@ impl Security {
         let bit = |number: usize, bit: u16| word(number) & 1 << bit != 0;
         let duration = |number: usize| {
             // In units of two minutes. If bit 15 is set, the count has 15 bits,
-            // else 8. 0 means that the duration is not reported, and the largest count
-            // that it is too long for the field.
+            // otherwise it has 8 bits. 0 means that the duration is not reported. The
+            // largest count means that the duration is too long for the field.
             let (count, longest) = match word(number) {
                 value if value & 1 << 15 != 0 => (value & 0x7fff, 0x7fff),
                 value => (value & 0xff, 0xff),
@@ -100,8 +100,8 @@ impl Security {
 
     fn limit(&self) -> Duration {
         // Disks may take some minutes longer than they report. So the limit is the
-        // reported time, a quarter of it and 10 minutes. A limit that is too long does
-        // no harm.
+        // reported time plus a quarter of it plus 10 minutes. A limit that is too long
+        // does no harm.
         self.durations[usize::from(self.enhanced)].map_or(LONGEST_ERASE, |time| {
             time + time / 4 + Duration::from_secs(600)
         })
@@ -157,8 +157,8 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
         }
     }
     if let Err(error) = erased {
-        // While the disk is locked, it cannot be overwritten either. With a password it
-        // would be locked again after the next power cycle.
+        // A locked disk cannot be overwritten either. If the password stayed set, the
+        // disk would be locked again after the next power cycle.
         if let Err(second) = remove_password(disk) {
             tracing::error!(
                 "cannot remove the password of the disk after its erase failed: {second}; \
@@ -176,7 +176,7 @@ pub fn erase(disk: &impl AtaCommands) -> io::Result<bool> {
 }
 
 /// Unlocks a disk that an interrupted erase left locked, and removes its password.
-/// Returns `false` if it was not locked.
+/// Returns `false` if the disk was not locked.
 ///
 /// # Errors
 /// If the disk is locked with another password, is frozen, or does not answer.
@@ -220,8 +220,8 @@ fn wrong_password() -> io::Error {
     io::Error::other("it is locked with a password")
 }
 
-/// In the first word, bit 1 requests the enhanced erase. Bit 0 stays 0, for the
-/// user password.
+/// Bit 1 of the first word requests the enhanced erase. Bit 0 stays 0, which selects
+/// the user password.
 fn erase_unit(disk: &impl AtaCommands, security: &Security, text: &[u8]) -> io::Result<()> {
     disk.execute(SECURITY_ERASE_PREPARE, AtaData::None, SHORT)?;
     let parameters = password(text, u16::from(security.enhanced) << 1);

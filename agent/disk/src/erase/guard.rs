@@ -18,8 +18,8 @@ const VMFS: &str = "aa31e02a-400f-11db-9590-000c2911d1b8";
 const VMFS_MBR: u8 = 0xfb;
 /// Extended partitions, which contain a chain of further tables.
 const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
-/// Limit of logical partitions, as in libblkid. The links of a damaged chain may form
-/// a loop.
+/// How many logical partitions are read at most, as in libblkid. There is a limit
+/// because the links of a damaged chain may form a loop.
 const LONGEST_CHAIN: usize = 100;
 /// In bytes: enough for a table of 128 partitions with sectors of 4096 bytes.
 const HEAD: u64 = 64 << 10;
@@ -27,7 +27,7 @@ const HEAD: u64 = 64 << 10;
 /// Fails if the disk or one of its partitions holds a cluster file system.
 ///
 /// # Errors
-/// If there is one, or if the disk cannot be read.
+/// If a cluster file system is found, or if the disk cannot be read.
 pub fn refuse_shared(disk: &Path, partitions: &[impl AsRef<Path>]) -> Result<()> {
     let check = || -> io::Result<Option<&'static str>> {
         let device = File::open(disk)?;
@@ -95,9 +95,10 @@ fn in_tables(device: &File, size: u64, sector: u32) -> io::Result<Option<&'stati
     Ok(has_vmfs_type(read_sector)?.then_some("VMware VMFS partition"))
 }
 
-/// The disk's GPT. If its primary table is missing or damaged, the other machines may
-/// still use the backup, so that counts as well. It is old if the first sector has
-/// partitions of an MBR: another system has been written to the disk since.
+/// The disk's GPT. If the primary table is missing or damaged, the backup counts as
+/// well, because the other machines may still use it. The backup is too old and
+/// ignored if the MBR in the first sector has ordinary partitions: another system was
+/// then written to the disk later.
 fn gpt_of(device: &File, size: u64, sector: u32) -> io::Result<Option<Table>> {
     let mut bytes = vec![0; HEAD.min(size) as usize];
     device.read_exact_at(&mut bytes, 0)?;
@@ -150,8 +151,8 @@ fn has_vmfs_type(read_sector: impl Fn(u64) -> io::Result<Vec<u8>>) -> io::Result
 }
 
 /// Whether the superblock of GFS2 is on the device (`struct gfs2_sb` in
-/// linux/gfs2_ondisk.h): at 64 KiB, big-endian. The older GFS has the same
-/// magic and another format number.
+/// linux/gfs2_ondisk.h): at 64 KiB, big-endian. The older GFS has the same magic, but
+/// another format number.
 fn is_gfs2(device: &File, size: u64) -> io::Result<bool> {
     const PLACE: u64 = 64 << 10;
     if size < PLACE + 32 {

@@ -1,6 +1,6 @@
-//! Erases all metadata by which software recognises the content of a disk or
-//! partition: finds signatures, zeroes them, and searches again. The data in
-//! between stay.
+//! Erases all metadata by which software recognises the content of a disk or partition:
+//! finds signatures, zeroes them, and searches again. The data between the signatures
+//! stay unchanged.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,9 @@ use super::signatures::SIGNATURES;
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::target::Target;
 
-/// Bytes that are always zeroed at both ends. That is more than the partition
-/// tables that ironic-python-agent zeroes (33 sectors of 512 bytes or 5 of 4096
-/// bytes), because boot code and vendor metadata without a known signature are
-/// there as well.
+/// In bytes: this much is always zeroed at both ends, because boot code and vendor
+/// metadata without a known signature are there. ironic-python-agent zeroes only the
+/// partition tables (33 sectors of 512 bytes or 5 of 4096 bytes).
 const ENDS: u64 = 1 << 20;
 /// Bytes that are read at once at both ends. Nearly all signatures lie in this range.
 const WINDOW: u64 = (2 << 20) + (64 << 10);
@@ -47,7 +46,8 @@ pub fn erase_metadata(target: &Target) -> Result<Vec<&'static str>> {
     .hint("replace the disk, its cable or its controller, or stop the other machine that writes to it"))
 }
 
-/// The kinds of metadata on a disk or a partition, like [`erase_metadata`], which are left.
+/// The kinds of metadata on a disk or a partition, as in [`erase_metadata`]. Changes
+/// nothing.
 ///
 /// # Errors
 /// If the device cannot be read.
@@ -95,8 +95,8 @@ struct Windows {
 impl Windows {
     fn read(target: &Target) -> Result<Self> {
         let length = WINDOW.min(target.size());
-        // `tail_start` is a whole number of sectors, because the size of the disk is
-        // one, and the window is a multiple of both sector sizes.
+        // `tail_start` is a multiple of the sector size, because the size of the disk and
+        // the window are multiples of it.
         let tail_start = target.size() - length;
         Ok(Self {
             head: target.read_at(0, length as usize)?,

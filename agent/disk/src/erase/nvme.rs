@@ -28,8 +28,8 @@ pub enum SecureErase {
     Cryptographic = 2,
 }
 
-/// The best method of this controller, according to its Identify data. `None` if it
-/// cannot format.
+/// The best erase method of this controller, according to its Identify data. `None`
+/// if the controller cannot format.
 pub fn method(controller: &[u8]) -> Option<SecureErase> {
     // OACS, bytes 256 and 257, bit 1; FNA, byte 524, bit 2.
     let can_format = controller.get(256)? & 1 << 1 != 0;
@@ -41,8 +41,8 @@ pub fn method(controller: &[u8]) -> Option<SecureErase> {
     })
 }
 
-/// Whether erasing one namespace erases all of them: FNA, byte 524, bit 0 for every
-/// format, bit 1 for every secure erase. True if the data are too short.
+/// Whether an erase of one namespace erases all namespaces: FNA, byte 524, bit 0 for
+/// every format, bit 1 for every secure erase. True if the data are too short.
 pub fn erases_all_namespaces(controller: &[u8]) -> bool {
     controller.get(524).is_none_or(|fna| fna & 0b11 != 0)
 }
@@ -58,11 +58,11 @@ fn most_namespaces(controller: &[u8]) -> usize {
     u32_at(controller, 516).map_or(usize::MAX, |number| number as usize)
 }
 
-/// Dword 10 of a Format NVM command that keeps the current format, which comes from
-/// the Identify data of the namespace. `None` if the data are too short.
+/// Dword 10 of a Format NVM command that keeps the current format. The format comes
+/// from the Identify data of the namespace. `None` if the data are too short.
 pub fn format_dword(namespace: &[u8], method: SecureErase) -> Option<u32> {
-    // FLBAS: format in bits 3..0 and 6..5, in-line metadata in bit 4. DPS: type of
-    // protection in bits 2..0, its position in bit 3.
+    // FLBAS: number of the format in bits 3..0 and 6..5; bit 4: metadata is in-line.
+    // DPS: type of protection in bits 2..0; bit 3: position of the protection.
     let flbas = u32::from(*namespace.get(26)?);
     let dps = u32::from(*namespace.get(29)?);
     Some(
@@ -76,8 +76,8 @@ pub fn format_dword(namespace: &[u8], method: SecureErase) -> Option<u32> {
 }
 
 /// Erases the namespace of this device. Returns `Ok(None)` if its controller cannot
-/// format. `erasable`: how many namespaces of the controller the caller may erase.
-/// This matters if the controller can only erase all of them together.
+/// format. `erasable` is how many namespaces of the controller the caller may erase.
+/// It matters only if the controller erases all its namespaces together.
 ///
 /// # Errors
 /// If the controller fails, or if it would erase more than `erasable` namespaces.

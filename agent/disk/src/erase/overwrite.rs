@@ -101,8 +101,8 @@ impl Random {
         result
     }
 
-    /// Fills every byte: a chunk is a whole number of sectors, so it is also a whole
-    /// number of words.
+    /// Fills every byte, because the length is a multiple of 8: a chunk is a whole
+    /// number of sectors.
     fn fill(&mut self, bytes: &mut [u8]) {
         for word in bytes.as_chunks_mut::<8>().0 {
             *word = self.next().to_le_bytes();

@@ -1,5 +1,5 @@
-//! The signatures by which the kernel, boot loaders and libblkid recognise what is
-//! on a disk: file systems, RAID members, volumes, partition tables.
+//! The signatures by which the kernel, boot loaders and libblkid recognise the
+//! content of a disk: file systems, RAID members, volumes, partition tables.
 //!
 //! Positions and bytes come from the specifications of the formats and were
 //! compared with the probes of libblkid (util-linux 2.38 to 2.42). Checksums that
@@ -26,8 +26,8 @@ pub enum Place {
         step: u64,
         count: u64,
     },
-    /// Relative to the end: the size, rounded down to a multiple of `align`, minus
-    /// `back`, plus `plus`.
+    /// Relative to the end: the offset is the size, rounded down to a multiple of
+    /// `align`, minus `back`, plus `plus`.
     End {
         /// A power of two.
         align: u64,
@@ -93,8 +93,8 @@ const fn end(
     }
 }
 
-/// `plus` bytes behind the start of the sector that lies `sectors` sectors of 512
-/// bytes before the end.
+/// A signature near the end. It is `plus` bytes behind the start of the last
+/// `sectors` sectors of 512 bytes.
 const fn last(kind: &'static str, magic: &'static [u8], sectors: u64, plus: u64) -> Signature {
     end(kind, magic, 512, sectors * 512, plus)
 }
