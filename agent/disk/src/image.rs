@@ -1,5 +1,5 @@
-//! An image on its way to the disk: decodes and hashes it, checks its first
-//! MiB, writes it, reads it back, and makes it visible to firmware.
+//! Moves an image to the disk: decodes and hashes it, checks its first MiB, writes
+//! it, reads it back, and makes it visible to firmware.
 
 pub mod decode;
 pub mod ends;

@@ -16,8 +16,8 @@ pub use packing::Packing;
 use lz4::Lz4Reader;
 use xz::{Limits, XzReader};
 
-/// The largest zstd window is 2^27 bytes. `zstd --ultra -22` uses these 128 MiB,
-/// the default limit of the format; `--long=31` needs 2 GiB and is rejected.
+/// The largest accepted zstd window is 2^27 bytes (128 MiB), the default limit of the
+/// format. `zstd --ultra -22` uses it. `zstd --long=31` needs 2 GiB and is rejected.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 type Input<R> = Chain<Cursor<Vec<u8>>, R>;
@@ -39,9 +39,9 @@ enum Unpack<R: BufRead> {
 }
 
 impl<R: BufRead> Decoder<R> {
-    /// Creates the decoder that the first bytes of the stream call for. Also
-    /// returns the unpacked size if the stream's first header states one. That is a
-    /// lower bound, because more frames may follow.
+    /// Detects the packing from the first bytes of the stream and creates the decoder
+    /// for it. Also returns the unpacked size if the stream's first header states it.
+    /// This is a lower bound, because more frames may follow.
     ///
     /// # Errors
     /// If the stream cannot be read, or the header is malformed.
@@ -57,8 +57,9 @@ impl<R: BufRead> Decoder<R> {
         let packing = Packing::by_content(&start);
         let promised = match packing {
             Packing::Zstd => zstd_content_size(&start),
-            // gzip stores its length modulo 4 GiB and at the very end. xz has its
-            // index at the end, too. Few programs that write lz4 know the size.
+            // No other header states the size. gzip stores it at the very end and
+            // modulo 4 GiB, and the index of xz is at the end, too. Few programs that
+            // write lz4 know the size.
             _ => None,
         };
         let input = Cursor::new(start).chain(input);
@@ -95,8 +96,8 @@ impl<R: BufRead> Decoder<R> {
         .1
     }
 
-    /// Fills the buffer and returns the number of bytes. It is smaller than the
-    /// buffer only at the end of the stream.
+    /// Fills the buffer and returns the number of bytes. The number is smaller than
+    /// the buffer only at the end of the stream.
     ///
     /// # Errors
     /// If the input cannot be read or decoded.

@@ -1,8 +1,8 @@
-//! The first and the last MiB of the disk until the commit: zeros, or a partition
-//! table with only the kept partitions. Either way firmware finds nothing to boot.
+//! The first and the last MiB of the disk until the commit: zeros, or a partition table
+//! with only the kept partitions. In both cases firmware finds nothing to boot.
 //!
-//! If partitions are kept, the disk has a complete table that names them at every
-//! moment: the good copy stays until the other one is written and flushed.
+//! If partitions are kept, the disk has at every moment a complete table that names
+//! them: the good copy stays until the other copy is written and flushed.
 
 use std::fmt;
 use std::fs;
@@ -34,8 +34,8 @@ pub struct Ends {
     kept: Option<KeptPartitions>,
     /// After a failure the agent leaves the disk as it is.
     preserve_on_error: bool,
-    /// A file with the table of the kept partitions. With `preserve_on_error` a
-    /// failure may leave the disk in any state; the operator can then restore the
+    /// A file with the table of the kept partitions, which exists only if
+    /// `preserve_on_error` is set. After a failure the operator can restore the
     /// partitions from this file.
     file: Option<PathBuf>,
     /// From [`Ends::clear`] on, until the disk is complete or the attempt has failed.
@@ -85,8 +85,9 @@ impl Ends {
         }
     }
 
-    /// Wipes both ends of the disk, and what firmware starts for it on other disks. If
-    /// partitions are kept, the table with only these replaces the old one.
+    /// Wipes both ends of the disk and, if the disk is an array, the copies of its EFI
+    /// system partition. If partitions are kept, a table with only these replaces the
+    /// old table.
     ///
     /// # Errors
     /// If a write fails, or if the file for `preserve_on_error` cannot be created.
@@ -99,11 +100,12 @@ impl Ends {
         clear(target, self.kept.as_ref())
     }
 
-    /// Cleans up after a failure: leaves both ends, and what firmware starts on other
-    /// disks, as [`Ends::clear`] does, unless `preserve_on_error` is set.
+    /// Cleans up after a failure: wipes the same places as [`Ends::clear`], unless
+    /// `preserve_on_error` is set.
     pub fn after(&self, failure: &Failure, target: &Target) {
-        // Logs before the cleanup, which may fail or hang on a dying disk. The level is
-        // only a warning, because the caller reports the failure as an error.
+        // Logs the failure before the cleanup, because the cleanup may fail or hang on
+        // a dying disk. The level is only a warning, because the caller reports the
+        // failure as an error.
         tracing::warn!("{failure}");
         if self.preserve_on_error {
             tracing::warn!(
@@ -204,9 +206,9 @@ fn clear(target: &Target, kept: Option<&KeptPartitions>) -> Result<()> {
     target.sync()
 }
 
-/// Continues after errors, because the disk may be failing, and logs them instead
-/// of returning them. After a sector that cannot be written, the other sectors are
-/// wiped nevertheless.
+/// Wipes the same places as `clear`, after a failure. Logs errors instead of returning
+/// them, because the disk may be failing. If a sector cannot be written, the other
+/// sectors are still wiped.
 fn reset(target: &Target, kept: Option<&KeptPartitions>) {
     let mut refusals = Refusals::default();
     let flushed = match kept {
@@ -279,9 +281,9 @@ impl Refusals {
     }
 }
 
-/// Both copies of the kept partitions' table with their offsets, in the order in
-/// which to write them: the copy that the table was read from comes last, because it
-/// may be the only good one.
+/// Both copies of the kept partitions' table with their offsets, in the order of
+/// writing. The copy from which the table was read comes last, because it may be the
+/// only good one.
 fn copies(target: &Target, kept: &KeptPartitions) -> [(AlignedBuffer, u64); 2] {
     let mut head = AlignedBuffer::zeroed(HEAD_LEN);
     kept.bare().write_primary_alone(&mut head);

@@ -1,9 +1,9 @@
 //! Decides which image formats may be written, and whether an image has the format
 //! that was declared for it.
 //!
-//! If a program reads an image in the wrong format, the image can refer to files of
-//! the machine on which the program runs. The agent never opens such files, but it
-//! still enforces what Ironic's operator forbids.
+//! If a program reads an image in the wrong format, the image can make it open files
+//! of the machine on which the program runs. The agent never opens such files, but it
+//! still rejects the formats that Ironic's operator forbids.
 
 use std::fmt;
 
@@ -23,8 +23,8 @@ impl Format {
     /// Detects the format from the first bytes of an unpacked image.
     ///
     /// # Errors
-    /// If the agent cannot write this format, or if the bytes match another format
-    /// as well: the next program that reads the image may choose that one.
+    /// If the agent cannot write this format, or if the bytes also match another
+    /// format: the next program that reads the image may read it in that format.
     pub fn of(start: &[u8]) -> Result<Self> {
         if !start.starts_with(MAGIC) {
             return image_head::refuse_foreign(start).map(|()| Self::Raw);
@@ -70,8 +70,8 @@ impl FormatPolicy {
             ))
             .hint("set the image's disk_format to its real format"));
         }
-        // The list does not apply to an image that was declared raw and is raw,
-        // because such an image cannot refer to other files.
+        // The list of permitted formats does not apply to an image that was declared
+        // raw and is raw, because such an image cannot refer to other files.
         let called_raw = found == Format::Raw && declared != UNKNOWN;
         let listed = self
             .permitted

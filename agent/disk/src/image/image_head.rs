@@ -1,6 +1,5 @@
-//! Checks the first MiB of an unpacked image: whether it is a disk image, and
-//! whether the disk can take it. No I/O. Runs before anything is written to the
-//! disk.
+//! Checks the first MiB of an unpacked image before anything is written to the disk:
+//! whether it is a disk image, and whether it suits the disk. No I/O.
 
 use std::ops::Range;
 
@@ -20,7 +19,8 @@ pub struct Geometry {
     pub sector: u32,
 }
 
-/// What is known about the image's size before it is unpacked, in bytes.
+/// The size of the image in bytes, as far as it is known before the image is
+/// unpacked.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Promise {
     /// The exact size: the length of a download that is not compressed, or the size
@@ -132,7 +132,7 @@ pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
 /// Fails if UEFI firmware would find nothing to boot in the image.
 ///
 /// # Errors
-/// If its table has no EFI system partition.
+/// If the image's table has no EFI system partition.
 pub fn refuse_without_efi(head: &[u8], image: &Image) -> Result<()> {
     let has_partition = match &image.gpt {
         Some(table) => table
@@ -166,8 +166,8 @@ pub fn refuse_without_partitions(image: &Image) -> Result<()> {
         )
         .hint("use a CoreOS image; for other images leave out Ignition config, kernel arguments and network settings (Ironic: use write_image and a config drive)"));
     };
-    // Many images have the BIOS boot partition in the first MiB. The agent changes
-    // nothing in it.
+    // Many images have the BIOS boot partition in the first MiB. That is allowed,
+    // because the agent changes nothing in it.
     let mut shown = table.partitions().iter();
     shown
         .try_for_each(|partition| match partition.kind {
@@ -177,7 +177,8 @@ pub fn refuse_without_partitions(image: &Image) -> Result<()> {
         .map_err(|reason| Failure::invalid_image(reason.to_string()))
 }
 
-/// A second format that the bytes match, besides the one that they start with.
+/// A second format that the bytes match, in addition to the format that they start
+/// with.
 pub fn second_format(head: &[u8]) -> Option<&'static str> {
     let foreign = FOREIGN.iter().find(|(offset, magic, ..)| {
         *offset > 0
@@ -187,8 +188,9 @@ pub fn second_format(head: &[u8]) -> Option<&'static str> {
     });
     match foreign {
         Some((_, _, name, _)) => Some(name),
-        // No program reads a GPT without an MBR. In a qcow2 file with small
-        // clusters, the GPT of the disk inside may happen to be at this place.
+        // A GPT counts only if there is an MBR, because no program reads a GPT
+        // without an MBR. In a qcow2 file with small clusters, the GPT of the disk
+        // inside may happen to be at this place.
         None if mbr::entries(head).is_some()
             && [512, 4096]
                 .iter()
@@ -200,8 +202,8 @@ pub fn second_format(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The failure for an image that is larger than the disk, in bytes. The agent may
-/// find this out only while it writes.
+/// The failure if the image is larger than the disk. Both sizes are in bytes. The
+/// agent may find this out only while it writes.
 pub fn too_large(image: u64, disk: u64) -> Failure {
     Failure::image_write(format!(
         "the image is larger than the disk: image at least {image} bytes, disk {disk} bytes"
@@ -209,12 +211,12 @@ pub fn too_large(image: u64, disk: u64) -> Failure {
     .hint("choose a larger root disk (root device hints) or a smaller image")
 }
 
-/// Finds the header of a backup GPT that a piece of the image would put into the
-/// disk's last sector. `offset` is the place of the piece on the disk; the result
-/// is a range in `bytes`.
+/// Finds the header of an old backup GPT in a piece of the image, if it would be
+/// written to the disk's last sector. `offset` is the place of the piece on the disk.
+/// The result is a range in `bytes`.
 ///
-/// The commit writes the backup of the image's own GPT. So this header is left over
-/// from a table that the image had before its MBR. Some firmware uses a backup if
+/// Such a header is left over from a table that the image had before its MBR: the
+/// backup of a current GPT is written by the commit. Some firmware uses a backup if
 /// it finds no other table (UEFI 2.10, 5.3.2), which is the case while the image is
 /// being written.
 pub fn stale_backup(bytes: &[u8], offset: u64, disk: Geometry) -> Option<Range<usize>> {
@@ -250,8 +252,8 @@ pub fn refuse_foreign(head: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The GPT for this sector size. A GPT for the other size is an error, because the
-/// image is made for another kind of disk.
+/// The GPT for this sector size. A GPT for the other sector size is an error, because
+/// the image is made for another kind of disk.
 fn find_gpt(head: &[u8], sector: u32) -> Result<Option<Table>> {
     let other = if sector == 512 { 4096 } else { 512 };
     if gpt::has_signature(head, sector) {

@@ -27,21 +27,21 @@ const UNITS: usize = 4;
 /// their memory.
 const HASH_QUEUE: usize = 8;
 /// In bytes. After a decoder error the agent reads the rest of the download for its
-/// digest, to distinguish a damaged transfer from a damaged image. It does not do
-/// so if the rest is longer than this.
+/// digest, to distinguish a damaged transfer from a damaged image. If the rest is
+/// longer than this, the agent does not read it.
 const REST_LIMIT: u64 = 64 << 20;
 
 /// In bytes. A compressed stream can continue forever without producing any data
-/// (empty gzip members, skippable zstd frames). So the agent downloads no more than
-/// this before the first unit, and later no more than this plus the size of the disk,
-/// or plus what was unpacked if that is more: a qcow2 file may be longer than the
-/// disk. The consumer of the units limits what is unpacked.
+/// (empty gzip members, skippable zstd frames), so the download has a limit. Before
+/// the first unit the limit is this number. Later it is this number plus the size of
+/// the disk, or plus the unpacked size if that is larger, because a qcow2 file may be
+/// longer than the disk. The consumer of the units limits the unpacked size.
 const PACKED_SLACK: u64 = 64 << 20;
 /// How long to wait for a step before reporting [`Step::Wait`].
 const TICK: Duration = Duration::from_secs(5);
 
-/// What the pipeline delivers, in this order: one `Begin`, units, one `End`. A
-/// `Wait` may come between any two of them.
+/// The messages of the pipeline, in this order: one `Begin`, units, one `End`. A
+/// `Wait` may come between any two messages.
 #[derive(Debug)]
 pub enum Step {
     /// The download and the decoder have started.
@@ -51,8 +51,8 @@ pub enum Step {
     Unit(AlignedBuffer, usize),
     /// Nothing has arrived for a while.
     Wait,
-    /// The image is complete and decoded without an error. Its digest is not yet
-    /// compared.
+    /// The image is complete and was decoded without an error. Its digest has not
+    /// been compared yet.
     End,
 }
 
@@ -94,7 +94,7 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Starts the stages that process this download. It is an image for a disk of
+    /// Starts the stages for this download, which is an image for a disk of
     /// `disk_size` bytes.
     ///
     /// # Errors
@@ -174,8 +174,9 @@ impl Pipeline {
     /// # Errors
     /// If the hashing thread has panicked.
     pub fn digest(self) -> Result<Computed> {
-        // Ends a decoder that waits for a buffer, or for room in the queue of
-        // steps. That also closes the queue of the hashing thread.
+        // Dropping these ends a decoder that waits for a buffer, or for room in the
+        // queue of steps. The end of the decoder also closes the queue of the hashing
+        // thread.
         drop((self.steps, self.free));
         self.hasher
             .join()
@@ -311,8 +312,8 @@ fn decode(
             }
         };
         unpacked += filled as u64;
-        // Data that cannot be compressed gets a little longer: in gzip by 0.03 %, in
-        // LZ4 by 0.4 %.
+        // Packing makes data that cannot be compressed a little longer: gzip by
+        // 0.03 %, LZ4 by 0.4 %.
         let expected = disk_size.max(unpacked + unpacked / 64);
         limit.store(expected.saturating_add(PACKED_SLACK), Ordering::Relaxed);
         if filled > 0 && steps.send(Ok(Step::Unit(buffer, filled))).is_err() {
@@ -335,7 +336,7 @@ fn carries_failure(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Failure>())
 }
 
-/// Returns a failure of the download as it is. Adds the URL and the number of
+/// Returns a failure of the download unchanged. Adds the URL and the number of
 /// downloaded bytes to an error of the decoder itself.
 fn explain(error: io::Error, packing: Packing, url: &str, downloaded: u64) -> Failure {
     match error.downcast::<Failure>() {

@@ -1,9 +1,9 @@
 //! An image that is on the disk and verified, but that no firmware can see yet.
 //!
 //! The first MiB of the image, with boot code and partition table, is still in memory.
-//! The agent first adds what else the installed system needs (a config drive, an
-//! Ignition config). Then [`ProvenImage::commit`] makes everything visible at once. If
-//! the power fails at any moment before that, the disk does not boot.
+//! The agent first adds the other data that the installed system needs (a config drive,
+//! an Ignition config). Then [`ProvenImage::commit`] makes everything visible at once.
+//! If the power fails at any moment before that, the disk does not boot.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -41,8 +41,8 @@ const HIDE_PAUSE: Duration = Duration::from_millis(100);
 /// The result of writing an image.
 #[derive(Debug, Clone)]
 pub struct WrittenImage {
-    /// The path to the disk that was in use at the end. It may be another one than the
-    /// chosen path, if the disk has several.
+    /// The path to the disk that was in use at the end. If the disk has several paths,
+    /// this may not be the chosen one.
     pub disk: PathBuf,
     /// The URL that delivered the image, without secrets.
     pub url: String,
@@ -166,7 +166,8 @@ impl ProvenImage {
         let mut of_image = table.partitions().to_vec();
         of_image.retain(|partition| !self.target.spares(partition));
         for partition in &of_image {
-            // A BIOS boot partition may begin there, because `work` does not use it.
+            // A BIOS boot partition may begin in the first MiB, because `work` does not
+            // use it.
             if partition.kind != BIOS_BOOT {
                 let path = self.target.path().display();
                 partition
@@ -177,8 +178,8 @@ impl ProvenImage {
         let identity = self.target.identity()?;
         // Makes the kernel forget the partitions of the disk's former table.
         self.target.reread_partitions()?;
-        // A partition cannot be mounted while the agent has the whole disk open
-        // exclusively.
+        // The disk is closed below, because a partition cannot be mounted while the
+        // agent has the whole disk open exclusively.
         let path = self.target.path().to_owned();
         let _lock = DeviceLock::take(&path).map_err(|error| {
             let details = format!("{}: cannot lock it against udev: {error}", path.display());
@@ -210,9 +211,9 @@ impl ProvenImage {
         self.target.refuse_reread();
     }
 
-    /// Writes the first MiB, and what firmware starts for this disk on other ones. From
-    /// here on the disk boots. If the kernel cannot read the new table, that is no
-    /// failure: the image is verified and complete.
+    /// Writes the first MiB and, if the disk is an array, the copies of its EFI system
+    /// partition. From here on the disk boots. If the kernel cannot read the new table,
+    /// that is no failure, because the image is verified and complete.
     ///
     /// # Errors
     /// If the disk reports an error. It does not boot then, see [`Ends::after`].
@@ -220,11 +221,10 @@ impl ProvenImage {
         self.commit_within(&critical_section::enter())
     }
 
-    /// [`Self::commit`] as a part of a critical section that the caller has
-    /// entered.
+    /// Like [`Self::commit`], in a critical section that the caller has entered.
     ///
     /// # Errors
-    /// As [`Self::commit`].
+    /// As for [`Self::commit`].
     pub fn commit_within(mut self, _section: &CriticalSection) -> Result<WrittenImage> {
         let written = self.write_table();
         match written.and_then(|()| self.copy_system_partition()) {
@@ -251,11 +251,11 @@ impl ProvenImage {
         }
     }
 
-    /// Writes the first sector last, in a write of its own. Without this sector
-    /// firmware looks no further: it is the boot code, and UEFI requires its
-    /// protective MBR before any GPT (UEFI 2.10, 5.2.3). A single sector is written
-    /// completely or not at all. If the power failed during a write of several
-    /// sectors, the disk could have boot code without a table.
+    /// Writes the first sector last, in a separate write. Without this sector firmware
+    /// boots nothing: a BIOS needs its boot code, and UEFI requires its protective MBR
+    /// before any GPT (UEFI 2.10, 5.2.3). A single sector is written completely or not
+    /// at all. If the power failed during a write of several sectors, the disk could
+    /// have boot code without a table.
     fn write_table(&mut self) -> Result<()> {
         if let Some(table) = &self.table {
             table.write_primary(&mut self.head);
@@ -271,8 +271,9 @@ impl ProvenImage {
         self.target.write_and_compare(0, first)
     }
 
-    /// Firmware reads no software RAID, so what it starts is copied to the disks of the
-    /// array. The array is complete before: a loader in a copy finds its system.
+    /// Firmware cannot read software RAID, so the EFI system partition is copied to the
+    /// disks of the array. The array is complete before the copy, so a loader in a copy
+    /// finds its system.
     fn copy_system_partition(&self) -> Result<()> {
         let copies = self.target.loaders();
         if copies.is_empty() {
@@ -296,9 +297,9 @@ struct ShownPartitions {
 }
 
 impl ShownPartitions {
-    /// `known`: the numbers of the partitions that the kernel has read from the
-    /// disk's own table. They are removed first, because the image may use the same
-    /// numbers.
+    /// Adds the partitions to the kernel. `known` has the numbers of the partitions
+    /// that the kernel has read from the disk's own table. Removes these first, because
+    /// the image may use the same numbers.
     fn show(
         path: &Path,
         identity: Identity,
@@ -350,8 +351,8 @@ impl ShownPartitions {
 impl Drop for ShownPartitions {
     fn drop(&mut self) {
         for number in &self.numbers {
-            // A partition that stays makes the disk busy. Opening the disk again
-            // then fails and says so.
+            // If a partition stays, the disk is busy. The next open of the disk then
+            // fails and reports that.
             if let Err(error) = hide(&self.disk, *number) {
                 tracing::warn!("cannot remove partition {number} from the kernel: {error}");
             }

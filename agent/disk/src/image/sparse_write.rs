@@ -1,11 +1,11 @@
 //! Writes an image without sending its zeros, to a disk that may hold old data.
 //!
-//! The writer never just skips zeros, because the file system in the image may rely
-//! on them. If the device can zero ranges by itself, it zeroes the range ahead of
-//! the writer, and after that the writer leaves out granules of zeros. If the
-//! device cannot, the writer sends the zeros. In both cases everything before the
-//! furthest byte that was written is either data or zeros, in whatever order the
-//! data arrives.
+//! Where the image has zeros, the writer never leaves old data, because the file
+//! system in the image may rely on the zeros. If the device can zero ranges by
+//! itself, it zeroes a range before the writer reaches it, and the writer then skips
+//! granules of zeros. If the device cannot, the writer sends the zeros. In both cases
+//! everything before the furthest byte that was written is either data or zeros, even
+//! if the data arrives out of order.
 
 use std::ops::Range;
 
@@ -15,13 +15,14 @@ use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::target::Target;
 use crate::device::zeros::all_zero;
 
-/// In bytes: how much the device zeroes in one call. The call must return before
-/// the next progress line is due, but must not be noticeable in the total time.
+/// In bytes: how much the device zeroes in one call. A call must be short enough to
+/// return before the next progress line is due, and there must be so few calls that
+/// they do not affect the total time.
 const ZERO_STEP: u64 = 256 << 20;
 /// In bytes: the length of a write of zeros, if the device cannot zero by itself.
 const ZERO_WRITE: usize = 1 << 20;
-/// In bytes: the unit in which zeros are left out. Finding them costs 0.01 to 0.05
-/// s/GiB.
+/// In bytes: zeros are skipped in units of this length. Finding them costs 0.01 to
+/// 0.05 s/GiB.
 const GRANULE: usize = 64 << 10;
 
 /// The totals of a writer.
@@ -49,8 +50,8 @@ pub struct SparseWriter<'a> {
 }
 
 impl<'a> SparseWriter<'a> {
-    /// A writer that starts at `range.start`. Up to `range.end` it may zero in
-    /// large steps, beyond it only as far as it writes.
+    /// A writer that starts at `range.start`. Up to `range.end` it may zero in large
+    /// steps, beyond that only as far as it writes.
     pub fn new(target: &'a Target, range: Range<u64>) -> Self {
         Self {
             target,
@@ -130,9 +131,9 @@ impl<'a> SparseWriter<'a> {
         Ok(())
     }
 
-    /// Whether a range that the device has zeroed begins with zeros. If firmware
-    /// acknowledges write-zeroes and does nothing, old data would get into the new
-    /// file system. Reading one granule per step costs nothing.
+    /// Whether a range that the device has zeroed begins with zeros. Some firmware
+    /// may acknowledge write-zeroes and do nothing; old data would then get into the
+    /// new file system. Reading one granule per step takes no noticeable time.
     fn is_zero(&self, offset: u64, len: u64) -> Result<bool> {
         // The cast is lossless: at most GRANULE.
         let len = len.min(GRANULE as u64) as usize;

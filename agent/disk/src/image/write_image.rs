@@ -79,12 +79,12 @@ pub struct WriteOptions {
     pub saved: Vec<PartitionFilter>,
     /// After a failure the agent leaves the disk as it is.
     pub preserve_on_error: bool,
-    /// The agent reads back everything that it has written before the image becomes
-    /// visible.
+    /// Before the image becomes visible, the agent reads back everything that it has
+    /// written.
     pub verify: bool,
     /// The agent rejects an image that UEFI cannot boot.
     pub needs_efi: bool,
-    /// The agent rejects an image without a GPT, or whose partitions cannot be used
+    /// The agent rejects an image that has no GPT, or whose partitions cannot be used
     /// before the commit. For callers that change something in these partitions.
     pub needs_partitions: bool,
 }
@@ -143,7 +143,8 @@ pub fn write_image_with(
 /// digest. The target may be open for reading only.
 ///
 /// # Errors
-/// As [`write_image_with`], as far as the image and the size of the disk show them.
+/// As for [`write_image_with`], except the errors that only a write to the disk can
+/// cause.
 pub fn check_image(
     source: &ImageSource,
     options: &WriteOptions,
@@ -376,8 +377,8 @@ impl Work<'_> {
     fn place(&self, stream: &Stream, pipeline: Pipeline, plan: &Plan) -> Result<Placed> {
         self.announce(stream);
         self.wipe()?;
-        // Nothing of the image is written to the place of the backup GPT, which the
-        // commit writes.
+        // The image's data stops before the place of the backup GPT, which the commit
+        // writes.
         let data_end = plan.data_end;
         let mut writer =
             SparseWriter::new(self.target, HEAD_LEN as u64..plan.image.end.min(data_end));
@@ -425,8 +426,8 @@ impl Work<'_> {
         })
     }
 
-    /// The place of a stale backup GPT header in this piece, which must not get
-    /// onto the disk. Logs a warning if there is one.
+    /// The place of an old backup GPT header in this piece, which must not get onto the
+    /// disk. Logs a warning if there is such a header.
     fn stale_backup(&self, piece: &[u8], offset: u64) -> Option<Range<usize>> {
         let header = image_head::stale_backup(piece, offset, self.disk)?;
         tracing::warn!(
@@ -453,8 +454,9 @@ impl Work<'_> {
         )))
     }
 
-    /// Chooses the better of two explanations: if the digest of the whole download
-    /// is wrong, that is why it could not be unpacked.
+    /// If the digest of the whole download is wrong, returns that failure instead of the
+    /// decoder's, because the wrong digest explains why the download could not be
+    /// unpacked.
     fn diagnose(&self, stream: Option<&Stream>, broken: Broken, pipeline: Pipeline) -> Failure {
         let Some(stream) = stream.filter(|_| broken.digest_complete) else {
             return broken.failure;

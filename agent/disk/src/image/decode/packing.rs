@@ -20,8 +20,7 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// Detects the packing. Everything unknown is `Raw`; its content is checked
-    /// later.
+    /// Detects the packing. Unknown content counts as `Raw` and is checked later.
     pub fn by_content(start: &[u8]) -> Self {
         match start {
             // RFC 1952, 2.3.1: the only compression method is 8.
@@ -30,12 +29,12 @@ impl Packing {
             // by pzstd begin with a skippable frame.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
-            // A frame, or a frame of the legacy format, which the decoder rejects
-            // with an error that names the format.
+            // A frame, or a frame of the legacy format. The decoder rejects the
+            // legacy format with an error that names it.
             [0x04, 0x22, 0x4d, 0x18, ..] | [0x02, 0x21, 0x4c, 0x18, ..] => Self::Lz4,
-            // "BZh", the block size, and the magic number of the first block or, in
-            // an empty stream, of the end of the stream. "BZh" alone is in too many
-            // texts.
+            // "BZh", the block size, and the magic number of the first block (of the
+            // end of the stream if the stream is empty). "BZh" alone is not enough,
+            // because texts may begin with it.
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, ..]
             | [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, ..] => Self::Bzip2,
             _ => Self::Raw,

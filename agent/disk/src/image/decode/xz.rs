@@ -10,15 +10,16 @@ use std::thread;
 
 use liblzma::stream::{Action, MtStreamBuilder, Status, Stream};
 
-/// In bytes. `xz -9` has a dictionary of 64 MiB, so this much is always allowed. If
-/// a stream needs more than the limit, liblzma returns an error, so that the OOM
-/// killer does not end the agent.
+/// The lowest memory limit, in bytes. `xz -9` has a dictionary of 64 MiB, so this
+/// much is always allowed. If a stream needs more than the limit, liblzma returns an
+/// error. Without a limit, the OOM killer could end the agent.
 const LEAST_MEMORY: u64 = 80 << 20;
-/// In bytes: enough for five threads on a file of `xz -9 -T0`, which has blocks of
-/// 192 MiB, or for 35 threads on a file of the default preset.
+/// The highest memory limit, in bytes: enough for five threads on a file of `xz -9
+/// -T0`, which has blocks of 192 MiB, or for 35 threads on a file of the default
+/// preset.
 const MOST_MEMORY: u64 = 2 << 30;
-/// Unpacking may use the available memory divided by this number. Everything else in
-/// the ramdisk needs the rest.
+/// Unpacking may use the available memory divided by this number, because everything
+/// else in the ramdisk needs the rest.
 const SHARE: u64 = 4;
 
 /// Resources that unpacking may use.

@@ -1,6 +1,6 @@
-//! Assembles the disk inside a qcow2 file from pieces of the file. Each pass
-//! delivers pieces in ascending order; there are as many passes as needed. This
-//! module does not know where the pieces come from or where the disk is.
+//! Assembles the disk inside a qcow2 file from pieces of the file. Each pass delivers
+//! pieces in ascending order; there are as many passes as needed. Does no I/O: the
+//! caller reads the pieces, and a [`Sink`] writes the disk.
 
 mod read_tables;
 mod write_out;
@@ -19,20 +19,20 @@ use crate::image::qcow2::unpack_threads::UnpackThreads;
 use crate::image::qcow2::window::{Fingerprint, PIECE, Piece, Window, fingerprint};
 use crate::tables::gpt::HEAD_LEN;
 
-/// Limit of noted extents; they take 12 MiB. A table that needs more is read in a
-/// later pass.
+/// How many extents are kept in memory at most; they take 12 MiB. If a table needs
+/// more, a later pass reads the rest of it.
 const MOST_EXTENTS: usize = 1 << 18;
-/// Each pass makes progress, but a hostile file could require one pass for each of
-/// its tables.
+/// The limit of passes. Each pass makes progress, but a hostile file could require
+/// one pass for each of its tables.
 const MOST_PASSES: u32 = 100;
 const HEAD_END: u64 = HEAD_LEN as u64;
 
 /// Receives the bytes of the disk inside.
 pub trait Sink {
     /// Takes bytes for offset `guest` of the disk, always behind its first MiB.
-    /// They start at a multiple of the allocation unit of the file, or of 1 MiB if
-    /// that is smaller, in an [`AlignedBuffer`]. They are whole sectors of 512
-    /// bytes, except at the end of a file that ends early.
+    /// `guest` is a multiple of the allocation unit of the file, or of 1 MiB if that
+    /// is smaller. The bytes are in an [`AlignedBuffer`], and are whole sectors of
+    /// 512 bytes, except at the end of a file that is cut off.
     fn put(&mut self, guest: u64, bytes: &[u8]) -> Result<()>;
 }
 
@@ -184,9 +184,9 @@ impl Assembly {
         Ok(true)
     }
 
-    /// Returns what to read next in a pass after the first. `writing`: whether the
-    /// caller already calls [`Assembly::write`]. If not, only tables and the first
-    /// MiB of the disk are needed.
+    /// Returns what to read next in a pass after the first. `writing` is true if the
+    /// caller already calls [`Assembly::write`]. Otherwise only tables and the
+    /// first MiB of the disk are needed.
     pub fn next(&self, writing: bool) -> Next {
         let bulk = writing.then(|| self.bulk.first_from(0)).flatten();
         let first = [self.urgent.first_from(0), bulk].into_iter().flatten();
@@ -207,8 +207,8 @@ impl Assembly {
         }
     }
 
-    /// The first extent in the window that can be processed: one that is complete,
-    /// or one that may be processed in parts.
+    /// The first extent in the window that can be processed: a complete extent, or an
+    /// extent that may be processed in parts.
     fn due(&self, extents: &Extents) -> Option<Extent> {
         let (start, end) = (self.window.start()?, self.window.end()?);
         let at_end = self.file_len == Some(end);
@@ -287,8 +287,8 @@ impl Assembly {
         Ok(())
     }
 
-    /// Only the rest of the last data cluster may lie behind the end of the file: it
-    /// reads as zeros. A table or another cluster there is an error.
+    /// Only the rest of the last data cluster may lie behind the end of the file;
+    /// this rest reads as zeros. A table or another cluster there is an error.
     fn check_tail(&self, rest: &Extent, len: u64) -> Result<()> {
         let is_data = matches!(rest.role, Role::Data | Role::HeadData);
         let cluster_end = len.next_multiple_of(self.header.cluster_size());

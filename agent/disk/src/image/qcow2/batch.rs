@@ -5,9 +5,9 @@ use crate::device::aligned_buffer::AlignedBuffer;
 use crate::image::qcow2::extents::Extent;
 use crate::image::qcow2::unpack::{UnpackError, Unpacker};
 
-/// Unpacked size of a batch in bytes, unless a cluster is larger. With 1 MiB, an
-/// installation took up to 36 MiB of memory with two threads and up to 23 MiB
-/// without threads.
+/// Unpacked size of a batch in bytes, unless a cluster is larger. With batches of 1 MiB,
+/// an installation took up to 36 MiB of memory with two threads and up to 23 MiB without
+/// threads.
 pub const BATCH: usize = 512 << 10;
 
 /// Why a batch is not unpacked.
@@ -23,8 +23,8 @@ pub enum BatchError {
         guest: u64,
         reason: UnpackError,
     },
-    /// A thread of the agent has crashed. A defect of Landfall: report it with the log
-    /// archive.
+    /// A thread of the agent has crashed. This is a defect of Landfall: report it with
+    /// the log archive.
     #[error("the thread that unpacks it is gone")]
     ThreadGone,
 }

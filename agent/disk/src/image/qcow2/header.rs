@@ -27,8 +27,8 @@ mod incompatible {
     pub(super) const DATA_FILE: u64 = 1 << 2;
     pub(super) const COMPRESSION: u64 = 1 << 3;
     pub(super) const EXTENDED_L2: u64 = 1 << 4;
-    /// Features that this module supports, or that do not affect how clusters are
-    /// found.
+    /// Features that this module supports, or that do not change where clusters are in
+    /// the file.
     pub(super) const READ: u64 = DIRTY | CORRUPT | COMPRESSION | EXTENDED_L2;
 }
 
@@ -41,7 +41,7 @@ pub enum Compression {
     Zstd,
 }
 
-/// Why the disk inside of a qcow2 file cannot be read, by its header.
+/// The reason in the header of a qcow2 file why the disk inside cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The file is cut off. Copy it to the server again.
@@ -77,8 +77,8 @@ pub enum HeaderError {
     /// A newer program made the qcow2 image. Convert it with `qemu-img convert -O qcow2`.
     #[error("it has incompatible features that are not known here (bits {0:#x})")]
     Features(u64),
-    /// The header of the qcow2 image is longer or shorter than its version has. The file is
-    /// damaged, or a newer program made it.
+    /// The header of the qcow2 image is shorter than version 3 requires, so the file is
+    /// damaged. Compare its digest, and make it again.
     #[error("its header has {0} bytes, expected 104")]
     HeaderLength(usize),
     /// The agent unpacks deflate and zstd only. Convert the image with `qemu-img convert`.
@@ -122,7 +122,7 @@ pub struct RefcountTable {
 
 impl Header {
     /// # Errors
-    /// If part of the disk inside is in another file, if it is encrypted, or if its
+    /// If part of the disk inside is in another file, if the file is encrypted, or if its
     /// layout is unknown.
     pub fn parse(start: &[u8]) -> Result<Self, HeaderError> {
         let word = |at: usize| u32_at(start, at);

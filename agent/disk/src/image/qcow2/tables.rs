@@ -35,8 +35,8 @@ pub enum Cluster {
     },
 }
 
-/// Why an entry of a table has no meaning. The file is damaged: check it with
-/// `qemu-img check`.
+/// Why an entry of a table is invalid. The file is damaged: check it with `qemu-img
+/// check`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
     /// The qcow2 image is damaged. Compare its digest, and check it with `qemu-img check`.
@@ -48,8 +48,8 @@ pub enum EntryError {
     /// The qcow2 image is damaged. Compare its digest, and check it with `qemu-img check`.
     #[error("a cluster has the invalid offset {0}")]
     ClusterOffset(u64),
-    /// The qcow2 image says that it has version 2, and uses a feature of version 3. It is
-    /// damaged; check it with `qemu-img check`.
+    /// The qcow2 image has version 2, but uses a feature of version 3. It is damaged;
+    /// check it with `qemu-img check`.
     #[error("a cluster is marked as zeros, which version 2 does not have")]
     ZerosInVersion2,
     /// The qcow2 image is damaged. Compare its digest, and check it with `qemu-img check`.
@@ -109,8 +109,8 @@ pub fn l2_entry(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, Ent
     Ok(Cluster::Plain { host, present })
 }
 
-/// The low bits hold the file offset; the bits above them hold the number of 512
-/// byte sectors after the first. A compressed cluster can thus be as long as two
+/// The low bits hold the file offset; the bits above them hold the number of 512 byte
+/// sectors after the first sector. So a compressed cluster can be as long as two
 /// clusters.
 fn compressed(header: &Header, entry: u64) -> Cluster {
     let count_bits = header.cluster_bits - 8;

@@ -66,8 +66,8 @@ impl fmt::Debug for Unpacker {
     }
 }
 
-/// Unpacks frame by frame. `DCtx::decompress` needs no window of its own, but must not
-/// be given bytes that follow the last frame.
+/// Unpacks frame by frame, because `DCtx::decompress` accepts no bytes after the last
+/// frame. It is used because it needs no window of its own.
 fn zstd_frames(
     decoder: &mut DCtx<'_>,
     packed: &[u8],

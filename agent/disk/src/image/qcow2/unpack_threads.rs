@@ -54,7 +54,7 @@ impl UnpackThreads {
     pub fn new(header: &Header, threads: usize) -> Self {
         let threads = threads.min(MOST_THREADS);
         let batch = 2 * header.cluster_size().max(BATCH as u64);
-        // Two more than there are threads: one batch that is being written and one
+        // Two more batches than threads: one batch that is being written, and one
         // that waits for a thread.
         let most_pending = (threads + 2).min((MOST_MEMORY / batch) as usize);
         let (sender, receiver) = sync_channel::<Job>(most_pending);

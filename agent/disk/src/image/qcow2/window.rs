@@ -1,6 +1,6 @@
-//! The part of a file that is in memory: the last few MiB. If a table refers to
-//! bytes that came before it (an L2 table that lies behind its first clusters),
-//! they are usually still here.
+//! The part of a file that is in memory: the last few MiB. If a table refers to bytes
+//! before the table (an L2 table behind its first clusters), these bytes are usually
+//! still in the window.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,8 +14,8 @@ use crate::image::pipeline::UNIT;
 /// file may be shorter.
 pub const PIECE: u64 = UNIT as u64;
 
-/// The first 16 bytes of a SHA-256: nobody can find other bytes with the same
-/// fingerprint.
+/// The first 16 bytes of a SHA-256. That is long enough that nobody can find
+/// other bytes with the same fingerprint.
 pub type Fingerprint = [u8; 16];
 
 pub fn fingerprint(bytes: &[u8]) -> Fingerprint {
@@ -72,8 +72,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window that can hold `longest` consecutive bytes, wherever in its first
-    /// piece they begin.
+    /// A window that can hold `longest` consecutive bytes, wherever they begin in its
+    /// first piece.
     pub fn new(longest: u64) -> Self {
         // One extra piece, for tables that come after their data.
         let capacity = longest.div_ceil(PIECE).max(2) + 1;

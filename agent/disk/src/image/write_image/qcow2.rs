@@ -22,9 +22,9 @@ use crate::image::qcow2::window::{Piece, fingerprint};
 use crate::image::sparse_write::SparseWriter;
 use crate::tables::gpt::HEAD_LEN;
 
-/// A qcow2 file with snapshots holds former states of the disk. If nobody knows its
-/// length, it may be this many times as long as the disk: a stream without an end must
-/// not keep the agent busy forever.
+/// A qcow2 file of unknown length may be at most this many times as long as the disk.
+/// It may be longer than the disk, because snapshots hold former states of the disk. A
+/// stream without an end must not keep the agent busy forever.
 const MOST_STATES: u64 = 32;
 
 impl Work<'_> {
@@ -53,8 +53,8 @@ impl Work<'_> {
         Ok((plan, placed))
     }
 
-    /// Does everything except writing: reads the file to its end, and as often as the
-    /// first MiB of the disk inside needs.
+    /// Does everything except writing: reads the file to its end, and reads it again
+    /// as often as the first MiB of the disk inside requires.
     pub(super) fn check_qcow2(
         &self,
         stream: &Stream,
@@ -70,8 +70,8 @@ impl Work<'_> {
         }
     }
 
-    /// Reads the file until `inner` needs nothing more. Returns the digest of the
-    /// file, which is the expected one.
+    /// Reads the file until `inner` needs no more data. Returns the digest of the
+    /// file. Fails if this is not the expected digest.
     fn all_passes(
         &self,
         stream: &Stream,
@@ -139,8 +139,8 @@ impl Work<'_> {
                 self.refuse_endless(stream, offset + len as u64)?;
                 let done = inner.take(Piece::new(offset, buffer, len))?;
                 offset += len as u64;
-                // The assembly may keep a buffer; the pipeline then gets a new one
-                // in its place.
+                // If the assembly keeps a buffer, the pipeline gets a new one in its
+                // place.
                 pipeline.give_back(done.unwrap_or_else(|| AlignedBuffer::zeroed(UNIT)));
             }
             match pipeline.next() {
@@ -167,8 +167,8 @@ impl Work<'_> {
         .hint("remove its snapshots: qemu-img convert -O qcow2 IMAGE image.qcow2"))
     }
 
-    /// Reads the whole file again, for pieces that have no fingerprint. Fails
-    /// unless the digest is the same as in the first pass.
+    /// Reads the whole file again, for pieces that have no fingerprint. Fails if the
+    /// digest differs from that of the first pass.
     fn file_again(&self, stream: &Stream, inner: &mut Inner<'_>, first: &Computed) -> Result<()> {
         tracing::info!("{}: reading the image once more", stream.url);
         let (request, client) = (self.source.request.clone(), self.client.clone());
@@ -302,8 +302,8 @@ impl<'a> Inner<'a> {
         }
     }
 
-    /// Once the first MiB is known, checks it. To write, also wipes both ends of the
-    /// target.
+    /// Checks the first MiB as soon as it is known. If the image is to be written,
+    /// also wipes both ends of the target.
     fn begin(&mut self) -> Result<()> {
         let Some((head, len)) = self.assembly.head() else {
             return Ok(());

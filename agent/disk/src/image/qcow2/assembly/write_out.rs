@@ -7,9 +7,9 @@ use crate::image::qcow2::extents::{Extent, Role};
 
 impl Assembly {
     /// Writes the extents that are in the window. The caller must have taken the
-    /// head before. During the first pass, compressed clusters may wait for a later
-    /// call. At the end of the file and in later passes, every call writes all of
-    /// them.
+    /// first MiB of the disk before. During the first pass, compressed clusters may
+    /// wait for a later call. At the end of the file and in later passes, every call
+    /// writes all compressed clusters.
     ///
     /// # Errors
     /// If the sink fails or a cluster cannot be unpacked.
