@@ -1,11 +1,12 @@
-//! Linux software RAID on the disks of the node: volumes are created ([`create`]),
-//! started again after a boot ([`start`]) and deleted ([`delete`]).
+//! Linux software RAID on the disks of the node: creates volumes ([`create`]), starts
+//! them again after a boot ([`start`]) and deletes them ([`delete`]).
 //!
 //! The agent finds the members of an array by the superblocks on disks and partitions.
 //! So it does not matter whether the kernel has assembled the array, or whether all
-//! members are present. [`layout`] says where the members of new arrays are, and
-//! [`member`] what their superblocks contain. Firmware cannot read arrays, so
-//! [`system_partitions`] copies the image's EFI system partition next to them.
+//! members are present. [`layout`] computes the places of the members of new arrays,
+//! and [`member`] makes their superblocks. Firmware cannot read arrays, so
+//! [`system_partitions`] copies the image's EFI system partition to the disks of an
+//! array.
 
 pub mod create;
 pub mod delete;

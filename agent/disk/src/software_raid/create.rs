@@ -20,17 +20,18 @@ use crate::device::target::Target;
 use crate::erase::metadata::{self, erase_metadata};
 use crate::tables::gpt::{Entry, HEAD_LEN, Partition, Table};
 
-/// How much of each new partition is zeroed before the partition exists, in bytes. A FAT
-/// has its boot sector and the copy of it there.
+/// In bytes: how much of each new partition is zeroed before the partition exists. The
+/// boot sector of a FAT and its copy are in this range.
 const CLEARED: u64 = 1 << 20;
 
 /// Creates the volumes on these disks and starts them. Returns the paths of the arrays, in
 /// the order of the volumes. The module `md_mod` must be loaded.
 ///
 /// # Errors
-/// If a disk has partitions, a file system or other content, is a member of an array or of
-/// another set of disks, is in use or is too small: then nothing has been changed. Otherwise if a disk or the kernel fails; `delete` removes what
-/// was created by then.
+/// If a disk has partitions, a file system or other content, is a member of an array or
+/// of another set of disks, is in use or is too small; in these cases nothing has been
+/// changed. Also if a disk or the kernel fails; [`delete`](super::delete::delete) removes
+/// what was created until then.
 pub fn create(
     disks: &[ChosenDisk],
     volumes: &[Volume],
@@ -59,7 +60,7 @@ pub fn create(
             let number = before.count() + 2;
             let member = partition_node(&disks[*disk].path, number)?;
             let target = Target::open_disk_or_partition(&member, permission)?;
-            // The name may have changed its disk since.
+            // The path may lead to another disk by now.
             target.refuse_other(disks[*disk].identity)?;
             members.push(member);
             targets.push(target);
@@ -79,11 +80,12 @@ pub fn create(
     Ok(arrays)
 }
 
-/// Fails where [`create`] would fail before it changes anything, if the arrays on the disks
-/// `emptied` were deleted first.
+/// Fails where [`create`] would fail before it changes anything. Assumes that the arrays
+/// on the disks in `emptied` are deleted first.
 ///
 /// # Errors
-/// If another disk has content or is in use, if a disk is too small, or cannot be read.
+/// If a disk that is not in `emptied` has content or is in use, or if any disk is too
+/// small or cannot be read.
 pub fn check(disks: &[ChosenDisk], volumes: &[Volume], emptied: &BTreeSet<PathBuf>) -> Result<()> {
     let mut sizes = Vec::new();
     for disk in disks {
@@ -111,7 +113,8 @@ fn partitions(disk: &Path) -> Result<Vec<Device>> {
     { kernel.partitions(&device) }.map_err(|e| raid_error(disk, "cannot list its partitions", &e))
 }
 
-/// As Ironic's agent, this never deletes partitions.
+/// Fails if the disk has partitions or superblocks. Like Ironic's agent, `create` never
+/// deletes partitions.
 fn refuse_used(disk: &Path) -> Result<()> {
     let partitions = partitions(disk)?;
     let (device, size) = open(disk).map_err(|e| raid_error(disk, "cannot open it", &e))?;
@@ -132,11 +135,12 @@ fn not_empty(disk: &Path, found: &str) -> Failure {
     )
 }
 
-/// A disk without partitions may have a file system, or be a member of a volume group, of a
-/// firmware RAID or of another set, with data that another disk or machine needs.
+/// Fails if the disk has other content. Without partitions it may have a file system, or
+/// be a member of a volume group, of a firmware RAID or of another set, with data that
+/// another disk or machine needs.
 fn refuse_content(target: &Target) -> Result<()> {
     let mut kinds = metadata::kinds(target)?;
-    // A partition table without partitions.
+    // The signature of a partition table without partitions is no content.
     kinds.retain(|kind| !matches!(*kind, "dos" | "gpt"));
     if kinds.is_empty() {
         return Ok(());

@@ -23,12 +23,12 @@ use crate::erase::metadata::erase_metadata;
 /// How many times to look for superblocks, because one may hide another one.
 const PASSES: u32 = 2;
 
-/// A disk that may be changed, with its partitions. Not an array: [`delete`] finds those
-/// that are assembled, and they disappear when it stops them.
+/// A disk that may be changed, with its partitions. Arrays are not listed as candidates:
+/// [`delete`] itself finds the assembled arrays, and they disappear when it stops them.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     pub disk: PathBuf,
-    /// What the disk was when it was listed.
+    /// The identity of the disk when it was listed.
     pub identity: Identity,
     /// In the order in which the agent works on them.
     pub partitions: Vec<PathBuf>,
@@ -46,9 +46,10 @@ impl Candidate {
 pub struct Keep {
     /// The names of arrays, without the host.
     pub volumes: Vec<String>,
-    /// Disks and partitions that must not be changed, assembled arrays and what is built
-    /// on them among them. If an array has a member on one of them, its members on other
-    /// disks are kept as well, because without them the array would be lost.
+    /// Disks and partitions that must not be changed. They may include assembled arrays
+    /// and devices that are built on arrays. If an array has a member on one of these
+    /// devices, its members on other disks are kept as well, because without them the
+    /// array would be lost.
     pub devices: BTreeSet<PathBuf>,
 }
 
@@ -57,7 +58,8 @@ pub struct Keep {
 struct Member {
     path: PathBuf,
     disk: PathBuf,
-    /// `None` on an assembled array: what is on it goes with it.
+    /// `None` if this member is on an assembled array: its superblock disappears with
+    /// that array.
     identity: Option<Identity>,
     superblock: MdSuperblock,
     /// The assembled arrays that are made of it.
@@ -65,23 +67,26 @@ struct Member {
 }
 
 impl Member {
-    /// What is lost with its array: the partition table of its disk, and the content of
-    /// the array, which may be a member of another array.
+    /// The devices whose content is lost when the array is deleted: the disk of the
+    /// member, which loses its partition table, and the array itself, which may be a
+    /// member of another array.
     fn shared(&self) -> impl Iterator<Item = &PathBuf> {
         self.arrays.iter().chain([&self.disk])
     }
 }
 
 /// Deletes every array that has members on these disks: stops the array, zeroes the
-/// superblocks, and removes the partition tables of the disks that they were on. Also
-/// removes a table that a creation has left without arrays.
+/// superblocks, and removes the partition tables of the members' disks. Also removes a
+/// partition table that a failed creation has left without arrays.
 ///
-/// Keeps the arrays in `keep` and those below a device in it, assembled arrays that also
-/// have a member outside of `disks`, and every array that shares a disk with a kept one.
+/// Keeps the arrays in `keep`, the arrays below a device in `keep`, assembled arrays that
+/// also have a member outside of `disks`, and every array that shares a disk with a kept
+/// array.
 ///
 /// # Errors
-/// `SoftwareRAIDError` if an array or a table remains that should have been deleted, or, before
-/// anything is deleted, if a device to keep cannot be read. An error if the name of a disk now belongs to another one, which is left unchanged.
+/// `SoftwareRAIDError` if an array or a table remains that should have been deleted. The
+/// same error, before anything is deleted, if a device to keep cannot be read. Another
+/// error if the path of a disk now leads to another disk, which is left unchanged.
 pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) -> Result<()> {
     let keep = Kept::find(disks, keep)?;
     let mut tables = BTreeMap::new();
@@ -109,8 +114,8 @@ pub fn delete(disks: &[Candidate], keep: &Keep, permission: &WritePermission) ->
     .hint("see the console for the reason; unmount the file systems and deactivate the LVM volumes on these arrays first"))
 }
 
-/// Without its superblocks a disk is no member any more. But no volumes can be created on a
-/// disk with partitions.
+/// Fails if a partition table could not be removed. Without its superblocks the disk is
+/// no member any more, but no volumes can be created on a disk with partitions.
 fn no_table_is_left(tables: &BTreeMap<PathBuf, Failure>) -> Result<()> {
     if tables.is_empty() {
         return Ok(());
@@ -131,8 +136,8 @@ fn no_table_is_left(tables: &BTreeMap<PathBuf, Failure>) -> Result<()> {
 /// The disks that [`delete`] would leave without a partition table. Changes nothing.
 ///
 /// # Errors
-/// If a disk cannot be read, or if [`delete`] would delete nothing because of a device to
-/// keep.
+/// If a disk cannot be read, or if [`delete`] would delete nothing because a device to
+/// keep cannot be read.
 pub fn emptied(disks: &[Candidate], keep: &Keep) -> Result<BTreeSet<PathBuf>> {
     let keep = Kept::find(disks, keep)?;
     let members = find_members(disks)?;
@@ -145,7 +150,7 @@ pub fn emptied(disks: &[Candidate], keep: &Keep) -> Result<BTreeSet<PathBuf>> {
 }
 
 /// The disks with a table of `create` and without a superblock. A creation that was
-/// interrupted, or that failed, leaves them.
+/// interrupted or failed leaves such disks.
 fn left_tables<'a>(
     disks: &'a [Candidate],
     members: &[Member],
@@ -156,11 +161,13 @@ fn left_tables<'a>(
         if members.iter().any(|member| member.disk == candidate.disk) {
             continue;
         }
-        // A disk that cannot be read here, or is too small, has no table of `create`.
+        // A disk that cannot be read here, or that is too small, has no table of
+        // `create`.
         let Ok((Some(table), _)) = system_partitions::table(&candidate.disk) else {
             continue;
         };
-        // Superblocks were looked for on the partitions that the kernel shows.
+        // `members` comes only from the partitions that the kernel shows, so these must
+        // be all partitions of the table.
         let partitions = table.partitions();
         let all_searched = partitions.len() == candidate.partitions.len();
         if all_searched && left_table::is_left(partitions, keep.volumes) {
@@ -221,8 +228,9 @@ fn name_arrays<'a>(members: &mut [Member], arrays: impl Iterator<Item = &'a Arra
     }
 }
 
-/// The members of arrays that are made of these arrays. Ignores what cannot be read: an
-/// array without enough members fails every read, and a stopped one has disappeared.
+/// The members of arrays that are built on these arrays. Skips devices that cannot be
+/// read: an array without enough members fails every read, and a stopped array has
+/// disappeared.
 fn members_on_arrays(arrays: &[Array]) -> Vec<Member> {
     let mut members = Vec::new();
     for array in arrays {
@@ -247,8 +255,8 @@ fn unsearched(path: &Path, error: &io::Error) -> Failure {
     raid_error(path, "cannot look for RAID superblocks", error)
 }
 
-/// Continues after failures and logs them, because [`delete`] checks afterwards
-/// which members are left. `tables` are the disks whose table could not be removed.
+/// Continues after failures and logs them, because [`delete`] checks afterwards which
+/// members are left. `tables` gets the disks whose table could not be removed.
 fn delete_members(
     disks: &[Candidate],
     members: &[Member],
@@ -280,7 +288,7 @@ fn delete_members(
         }
     }
     for (disk, identity) in on_disks {
-        // The second pass may remove what the first one could not.
+        // The second pass may remove a table that the first pass could not remove.
         tables.remove(disk);
         if let Err(failure) = erase_table(disk, identity, permission) {
             tracing::error!("{failure}");

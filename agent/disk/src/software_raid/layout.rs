@@ -9,11 +9,11 @@ use crate::tables::gpt::{EFI_SYSTEM, Partition};
 const MIB: u64 = 1 << 20;
 /// The EFI system partition on each disk, in MiB. Ironic's agent reserves as much.
 const ESP_MIB: u64 = 550;
-/// The space at the end of a disk that no partition takes, in MiB: for the backup of the
-/// partition table.
+/// In MiB: the space at the end of a disk that no partition uses, because the backup of
+/// the partition table is there.
 const END_MIB: u64 = 1;
-/// The beginning of the name of an EFI system partition on a member's disk, as Ironic's
-/// agent names it. A number follows.
+/// The beginning of the name of an EFI system partition on a member's disk; a number
+/// follows. Ironic's agent uses the same name.
 pub const ESP_NAME: &str = "uefi-holder-";
 /// "Linux RAID".
 pub(super) const LINUX_RAID: Uuid = Uuid::from_u128(0xa19d_880f_05fc_4d3b_a006_743f_0f84_911e);
@@ -54,8 +54,9 @@ pub struct TooSmall {
     pub found: u64,
 }
 
-/// The partitions of each disk. Number 1 is the EFI system partition, and the next ones
-/// are for the volumes in their order. `disks` has the path and the size of each disk.
+/// The partitions of each disk. Partition 1 is the EFI system partition, and the next
+/// ones are for the volumes in their order. `disks` has the path and the size of each
+/// disk.
 ///
 /// # Errors
 /// If a disk is too small.

@@ -7,17 +7,19 @@ use landfall_devices::disk_sets::md_superblock::version_1::{NAME_LEN, SECTOR, at
 use landfall_devices::disk_sets::md_superblock::{LEN, MAGIC, Version};
 use uuid::Uuid;
 
-/// Where the data of a member with version 1.2 begin, in bytes. The space before it
-/// has room for the bitmap and the bad-block log that mdadm may add later.
+/// In bytes: the place where the data of a member with version 1.2 begin. The space
+/// before the data has room for the bitmap and the bad-block log that mdadm may add
+/// later.
 const DATA_OFFSET: u64 = 8 << 20;
 /// mdadm's default, in bytes. Levels without stripes have no chunks.
 const CHUNK: u64 = 512 << 10;
-/// The largest number of members: the superblock has a role for each. mdadm reserves as
-/// many.
+/// The largest number of members. The superblock has a role for each, and mdadm reserves
+/// space for the same number.
 pub const MOST_MEMBERS: usize = 128;
 /// In bytes.
 const ROLES_LEN: usize = MOST_MEMBERS * 2;
-/// The place up to which the members are in sync: all of them (`MaxSector`).
+/// The offset up to which the members are in sync, if they are in sync completely
+/// (`MaxSector`).
 const IN_SYNC: u64 = u64::MAX;
 
 /// A RAID level that Ironic offers for software RAID.
@@ -121,7 +123,7 @@ impl NewArray {
     }
 
     /// The superblock of a member and its place in bytes. `None` if there is no such
-    /// member, one of them is too small, or there are too many.
+    /// member, if one of the members is too small, or if there are too many members.
     pub fn superblock(&self, index: usize, device: Uuid) -> Option<(u64, Vec<u8>)> {
         if self.members.len() > MOST_MEMBERS {
             return None;
@@ -129,7 +131,7 @@ impl NewArray {
         let size = *self.members.get(index)?;
         let place = self.version.offset(size)?;
         let data = self.data(size)?;
-        // What is used of each member. RAID 0 uses all of every member.
+        // How much of each member is used. RAID 0 uses all of every member.
         let used = { self.members.iter() }
             .map(|size| self.data(*size).map(|data| data.len))
             .collect::<Option<Vec<u64>>>()?;
@@ -137,8 +139,9 @@ impl NewArray {
             Level::Raid0 => 0,
             _ => used.into_iter().min()?,
         };
-        // The kernel makes the members the same. Also the copies of an EFI system partition
-        // differ: what is behind the copied bytes is old data.
+        // At all levels except RAID 0, the kernel makes the members equal after the
+        // start. This includes the copies of an EFI system partition, because they have
+        // different old data behind the copied bytes.
         let in_sync = self.level == Level::Raid0;
         let mut bytes = vec![0; LEN];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);

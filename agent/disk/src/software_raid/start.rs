@@ -17,8 +17,8 @@ use uuid::Uuid;
 use super::{open, raid_error};
 use crate::device::busy::{Device, KernelView, Use, UseKind};
 
-/// A name written here becomes an array without members (`add_named_array` of
-/// drivers/md/md.c).
+/// If a name is written to this file, the kernel makes an array without members that has
+/// this name (`add_named_array` of drivers/md/md.c).
 const NEW_ARRAY: &str = "/sys/module/md_mod/parameters/new_array";
 /// How many arrays the agent makes at most. Ironic has two volumes on a node.
 const MOST_ARRAYS: u32 = 128;
@@ -59,8 +59,8 @@ pub(super) fn start(version: Version, members: &[PathBuf]) -> Result<PathBuf> {
         }
         return Err(raid_error(&path, "cannot start the array", &error));
     }
-    // The kernel leaves out a member whose superblock is older than those of the others, and
-    // runs without it (`analyze_sbs` of drivers/md/md.c).
+    // The kernel skips a member whose superblock is older than those of the others, and
+    // runs the array without it (`analyze_sbs` of drivers/md/md.c).
     let complete = devices_below::in_sysfs(&path)
         .ok_or_else(|| {
             raid_error(
@@ -77,8 +77,8 @@ pub(super) fn start(version: Version, members: &[PathBuf]) -> Result<PathBuf> {
         return Err(failure);
     }
     drop(array);
-    // The first open changes the array's disk sequence, see devices/identity.rs: it must
-    // not happen after the disk was chosen.
+    // The first open changes the array's disk sequence, see devices/identity.rs. It must
+    // happen here, before the agent chooses the array as a disk.
     File::open(&path).map_err(|e| raid_error(&path, "cannot open the array", &e))?;
     let members: Vec<String> = { members.iter() }
         .map(|member| member.display().to_string())
@@ -91,11 +91,11 @@ pub(super) fn start(version: Version, members: &[PathBuf]) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Fails if a running array lacks a member: what is written to it would be missing on the
-/// member that comes back. Accepts a disk that is no array.
+/// Fails if a running array lacks a member, because new data would be missing on that
+/// member when it comes back. Accepts a disk that is no array.
 ///
 /// # Errors
-/// If the array lacks a member, or if sysfs does not say so.
+/// If the array lacks a member, or if sysfs does not show its state.
 pub fn refuse_degraded(array: &Path) -> Result<()> {
     match devices_below::in_sysfs(array) {
         Some(directory) if directory.join("md").is_dir() => {
@@ -105,14 +105,14 @@ pub fn refuse_degraded(array: &Path) -> Result<()> {
     }
 }
 
-/// `directory` is the array's in sysfs, `members` the number of members that it was made
-/// of if that is known.
+/// `directory` is the array's directory in sysfs. `members` is the number of members that
+/// the array was made of, if that is known.
 fn refuse_incomplete(array: &Path, directory: &SystemPath, members: Option<usize>) -> Result<()> {
     let md = directory.join("md");
     let level = sysfs::text(&md.join("level")).unwrap_or_default();
     let degraded = match &*level {
-        // These levels have no such file (`md_redundancy_group` of drivers/md/md.c): the
-        // kernel runs them with all members only.
+        // Arrays of these levels have no such file (`md_redundancy_group` of
+        // drivers/md/md.c), because the kernel runs them with all members only.
         "raid0" | "linear" => "0".to_owned(),
         _ => sysfs::text(&md.join("degraded")).unwrap_or_else(|| "unknown".to_owned()),
     };
@@ -155,20 +155,22 @@ struct Found {
     /// The number of members of the complete array.
     disks: u32,
     members: Vec<PathBuf>,
-    /// The directories in sysfs of what is built on the members, by any path to their disks:
-    /// the array itself if the kernel has it already.
+    /// The devices that are built on the members, on any path to their disks, with their
+    /// directories in sysfs. If the kernel has already assembled the array, it is among
+    /// them.
     holders: BTreeMap<String, SystemPath>,
-    /// Why there may be other holders.
+    /// The error if the list of holders may be incomplete.
     unread: Option<io::Error>,
 }
 
-/// Starts every array with one of these volume names, unless it runs already. `devices`
-/// are the disks and partitions to look on. Returns the paths of the arrays that were
-/// started. An array that is incomplete or cannot be started is only a warning: another
-/// disk may be the root disk, and the choice of the disk says what is missing.
+/// Starts every array with one of these volume names, unless it already runs. `devices`
+/// are the disks and partitions to search. Returns the paths of the arrays that were
+/// started. If an array is incomplete or cannot be started, the agent only logs a
+/// warning: another disk may be the root disk, and if not, the choice of the root disk
+/// reports what is missing.
 ///
-/// An incomplete array is not started, because what is written to it would be missing on
-/// the member that comes back.
+/// An incomplete array is not started, because new data would be missing on the absent
+/// member when it comes back.
 pub fn start_volumes(devices: &[PathBuf], volumes: &[String]) -> Vec<PathBuf> {
     let mut started = Vec::new();
     for array in find(devices, volumes) {
@@ -243,9 +245,9 @@ fn find(devices: &[PathBuf], volumes: &[String]) -> Vec<Found> {
     arrays.into_values().collect()
 }
 
-/// What is built on the member. Without multipathd each path to its disk is a block device
-/// of its own, and the kernel refuses a second array only on the same path: both arrays
-/// would write to one disk.
+/// The devices that are built on the member, on all paths to its disk. Without multipathd
+/// each path is a separate block device, and the kernel rejects a second array only on
+/// the same path: two arrays on two paths would write to one disk.
 fn holders(kernel: &KernelView, member: &Device) -> io::Result<BTreeMap<String, SystemPath>> {
     let block = SystemPath::live().join(&kernel.sys).join("block");
     let uses = kernel.uses(member)?.into_iter();
@@ -256,8 +258,8 @@ fn holders(kernel: &KernelView, member: &Device) -> io::Result<BTreeMap<String, 
     Ok(uses.filter_map(holder).collect())
 }
 
-/// Why the device with this directory in sysfs, which has the members of a volume, is no
-/// running array. `None` if it is one.
+/// Why this device, which has the members of a volume, is no running array. `directory`
+/// is its directory in sysfs. `None` if it is a running array.
 fn passed_over(directory: &SystemPath) -> Option<String> {
     if !directory.join("md").is_dir() {
         return Some("it is no array".to_owned());

@@ -1,9 +1,9 @@
-//! The EFI system partitions on the disks of an array. Firmware cannot read the one in
-//! the image, because it is inside the array.
+//! The EFI system partitions on the disks of an array. Firmware cannot read the EFI
+//! system partition of the image, because it is inside the array.
 //!
-//! As with Ironic's agent, each disk gets a copy, and the copies are an array of their
-//! own: RAID 1 with its superblock at the end, so that firmware sees a FAT on each disk,
-//! and the installed system writes to all of them.
+//! As with Ironic's agent, each disk gets a copy, and the copies form a separate array:
+//! RAID 1 with its superblock at the end. So firmware sees a FAT on each disk, and the
+//! installed system writes to all copies.
 
 mod copies;
 
@@ -53,8 +53,8 @@ fn array_directory(disk: &Path) -> Option<SystemPath> {
     directory.join("md").is_dir().then_some(directory)
 }
 
-/// The UUID of the array, as its members have it. `None` if this is no software RAID with
-/// superblocks.
+/// The UUID of the array, from the superblocks of its members. `None` if this is no
+/// software RAID with superblocks.
 pub fn array_uuid(disk: &Path) -> Option<Uuid> {
     let directory = array_directory(disk)?;
     let version = running_version(&directory)?;
@@ -65,8 +65,9 @@ pub fn array_uuid(disk: &Path) -> Option<Uuid> {
     })
 }
 
-/// The version of the superblocks that the kernel uses. A member may have another one of
-/// an older array (`metadata_show` of drivers/md/md.c).
+/// The version of the superblocks that the kernel uses (`metadata_show` of
+/// drivers/md/md.c). A member may have a second superblock, of an older array and another
+/// version.
 fn running_version(directory: &SystemPath) -> Option<Version> {
     match &*sysfs::text(&directory.join("md/metadata_version"))? {
         "0.90" => Some(Version::V0_90),
@@ -83,7 +84,8 @@ fn of_version(superblocks: &[MdSuperblock], version: Version) -> Option<Uuid> {
 }
 
 /// The partitions for copies on the disks of this array, in the order of the disks'
-/// names. Empty if `disk` is no array, or none that this agent or Ironic's has made.
+/// names. Empty if `disk` is no array, or if neither this agent nor Ironic's agent has
+/// made the array.
 ///
 /// # Errors
 /// If a disk or sysfs cannot be read.
@@ -97,7 +99,7 @@ pub fn find(disk: &Path) -> Result<Vec<SystemPartition>> {
 /// The partitions for copies on the disks of an array.
 struct OnDisks {
     copies: Vec<SystemPartition>,
-    /// The disks that have none.
+    /// The disks that have no such partition.
     without: Vec<PathBuf>,
 }
 
@@ -130,7 +132,7 @@ pub(super) fn table(disk: &Path) -> io::Result<(Option<Table>, u64)> {
     Ok((Table::parse(&head, sector).ok(), sector.into()))
 }
 
-/// The place of the table, and the sector size.
+/// The start of a disk, where the table is, and the sector size.
 fn head(disk: &Path) -> io::Result<(Vec<u8>, u32)> {
     let file = File::open(disk)?;
     let sector = block_ioctl::logical_sector_size(&file)?;
@@ -139,10 +141,10 @@ fn head(disk: &Path) -> io::Result<(Vec<u8>, u32)> {
     Ok((head, sector))
 }
 
-/// Lets an image be written to a software RAID array: the copies on its disks are cleared
-/// with the ends of the array, and made again by the commit. Else the loader of an earlier
-/// installation could start while the new image is incomplete. Does nothing if the target
-/// is no array.
+/// Prepares a target for an image if the target is a software RAID array: wiping the ends
+/// of the array then also wipes the copies on its disks, and the commit makes them again.
+/// Otherwise the loader of an earlier installation could start while the new image is
+/// incomplete. Does nothing if the target is no array.
 ///
 /// # Errors
 /// As for [`refuse_unbootable`], or if a copy is in use. Nothing has been written then.
@@ -163,9 +165,9 @@ pub fn copy_with(
 /// The partitions for the copies of the EFI system partition. Empty if the disk is no array.
 ///
 /// # Errors
-/// If the disk is an array from which no firmware could start an image: this machine was not
-/// booted by UEFI, or no disk of the array has a partition for a copy. Also if a disk
-/// cannot be read.
+/// If the disk is an array from which firmware could not start an image: this machine was
+/// not booted by UEFI, or firmware cannot read the array and no disk of it has a
+/// partition for a copy. Also if a disk cannot be read.
 pub fn refuse_unbootable(disk: &Path, booted_by_uefi: bool) -> Result<Vec<SystemPartition>> {
     match array_directory(disk) {
         Some(directory) => of_bootable(disk, &directory, booted_by_uefi),
@@ -204,10 +206,10 @@ fn of_bootable(
     ))
 }
 
-/// Whether firmware can read the array without knowing that it is one: each member begins as
-/// the array does, and is a whole disk, so that the table of the image is the table of the
-/// disk. The metadata is then at the end or nowhere (`metadata_show` of drivers/md/md.c).
-/// A firmware RAID is read by its firmware.
+/// Whether firmware can read the array as an ordinary disk: each member is a whole disk
+/// and begins in the same way as the array, so the image's partition table is also the
+/// table of each disk. The metadata is then at the end or does not exist (`metadata_show`
+/// of drivers/md/md.c). A firmware RAID is read by its own firmware.
 fn firmware_reads(directory: &SystemPath) -> io::Result<bool> {
     let text = |name: &str| sysfs::text(&directory.join(name)).unwrap_or_default();
     let version = text("md/metadata_version");
@@ -221,14 +223,15 @@ fn firmware_reads(directory: &SystemPath) -> io::Result<bool> {
     Ok(is_mirror && begins_with_data && are_disks)
 }
 
-/// The kernel leaves the metadata of such an array to a program (`external:` in
+/// A firmware RAID: the kernel leaves its metadata to a program (`external:` in
 /// `metadata_show` of drivers/md/md.c).
 fn is_firmware_raid(metadata_version: &str) -> bool {
     metadata_version.starts_with("external:")
 }
 
-/// A BIOS starts boot code from a single disk, and the image's boot code is inside the
-/// array. A firmware RAID is an array, too, but one that its firmware reads.
+/// Fails if a BIOS would have to boot from the array. A BIOS starts boot code from a
+/// single disk, and the image's boot code is inside the array. Accepts a firmware RAID,
+/// because its firmware can read it.
 fn refuse_array_of_bios(disk: &Path, directory: &SystemPath, booted_by_uefi: bool) -> Result<()> {
     let version = sysfs::text(&directory.join("md/metadata_version")).unwrap_or_default();
     if booted_by_uefi || is_firmware_raid(&version) {
@@ -245,10 +248,10 @@ fn refuse_array_of_bios(disk: &Path, directory: &SystemPath, booted_by_uefi: boo
 
 /// The place of the EFI system partition that comes with an image, in bytes. `table` is
 /// the image's GPT if it has one, `head` its first sector. `kept` has the numbers of the
-/// kept partitions, whose loader boots another system.
+/// kept partitions. These are skipped, because a loader on them boots another system.
 ///
 /// # Errors
-/// If the image has none. Firmware finds nothing to start then.
+/// If the image has no EFI system partition. Firmware then finds nothing to start.
 pub(crate) fn of_image(
     table: Option<&Table>,
     head: &[u8],
@@ -292,8 +295,8 @@ pub(crate) fn refuse_small(copies: &[Target], system_partition: &Range<u64>) -> 
 
 /// Copies these bytes of the array to these partitions, and makes them an array.
 ///
-/// The boot sectors are written last. Firmware sees no file system without them, so copies
-/// that are cut off do not start.
+/// The boot sectors are written last. Without them firmware sees no file system, so it
+/// starts nothing from copies that are incomplete.
 ///
 /// # Errors
 /// If a partition is too small, or if a disk fails.

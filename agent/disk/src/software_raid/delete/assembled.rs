@@ -1,4 +1,4 @@
-//! The arrays that the kernel has assembled: what they are made of, and how they end.
+//! The arrays that the kernel has assembled: their members, and how to stop them.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -33,12 +33,14 @@ pub(super) struct Array {
     pub directory: SystemPath,
     /// The array itself and its partitions.
     pub devices: Vec<PathBuf>,
-    /// What is built on it, directly or indirectly: LVM volumes, other arrays.
+    /// The devices that are built on it, directly or indirectly: LVM volumes, other
+    /// arrays.
     pub above: Vec<PathBuf>,
-    /// Each by the path to its disk that the deletion uses, if it uses one.
+    /// The members, each by the path that the deletion uses for its disk, if there is
+    /// one.
     pub members: Vec<PathBuf>,
-    /// The members that the kernel has by another path to their disk (multipath), with
-    /// that path.
+    /// The members for which the kernel uses another path to their disk (multipath), with
+    /// the path that the kernel uses.
     pub by_other_paths: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -78,8 +80,9 @@ fn devices_of(disks: &[Candidate]) -> BTreeSet<PathBuf> {
     disks.iter().flat_map(Candidate::devices).cloned().collect()
 }
 
-/// The path to a disk or partition that is among those in use. Without multipathd each path
-/// to a disk is a block device of its own, and an array has whichever came first.
+/// The path to this disk or partition that is in `used`; if there is none, its own path.
+/// Without multipathd each path to a disk is a separate block device, and an array uses
+/// the path that appeared first.
 fn used_path(
     kernel: &KernelView,
     device: &Device,
@@ -94,13 +97,13 @@ fn used_path(
     Ok(found.unwrap_or(own))
 }
 
-/// The assembled arrays, from the top: an array that is a member of another one comes
-/// after it.
+/// The assembled arrays, in the order in which they are stopped: an array comes before
+/// the arrays that are its members.
 pub(super) struct Assembled {
-    /// Those that are made of the disks and of nothing else.
+    /// The arrays whose members are all on the disks.
     pub ours: Vec<Array>,
-    /// Those with a member elsewhere. A write to such an array would change that member,
-    /// too.
+    /// The arrays that also have a member elsewhere. A write to such an array would
+    /// change that member, too.
     pub entangled: Vec<Array>,
 }
 
@@ -126,7 +129,7 @@ impl Assembled {
             devices.extend(found.iter().flat_map(|array| array.devices.clone()));
             ours.extend(found);
         }
-        // An array was found after those that it is made of.
+        // Each array was found after the arrays that are its members.
         ours.reverse();
         Self { ours, entangled }
     }
@@ -149,8 +152,8 @@ pub(super) fn stop_arrays(
     Ok(())
 }
 
-/// Equal names do not prove that two paths lead to one disk. An array on the other one of
-/// two disks must not be stopped and erased.
+/// Fails if two paths show different content. Equal names do not prove that two paths
+/// lead to one disk, and an array on a different disk must not be stopped and erased.
 fn refuse_clones(by_other_paths: &[(PathBuf, PathBuf)]) -> Result<()> {
     for (used, other) in by_other_paths {
         let same = show_the_same(used, other)

@@ -1,4 +1,4 @@
-//! What the deletion of arrays leaves unchanged.
+//! Determines what the deletion of arrays must leave unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,11 +14,11 @@ use super::assembled::{Array, Assembled};
 use super::{Candidate, Keep, Member};
 use crate::device::busy::KernelView;
 
-/// The arrays that have a member on devices to leave unchanged.
+/// The arrays that have a member on devices that must be left unchanged.
 #[derive(Debug, Default)]
 pub(super) struct ArraysOn {
     pub(super) arrays: BTreeSet<Uuid>,
-    /// The devices that cannot be read by any of the paths given, with the reasons.
+    /// The devices that cannot be read on any of the given paths, with the reasons.
     pub(super) unread: Vec<(PathBuf, io::Error)>,
 }
 
@@ -44,7 +44,8 @@ impl ArraysOn {
                 Err(error) => unread.push((path.clone(), error)),
             }
         }
-        // A path on standby answers no read.
+        // A path on standby cannot be read. It is enough if another path to the device
+        // was read.
         unread.retain(|(path, _)| !other_paths(path).iter().any(|other| read.contains(other)));
         Self { arrays, unread }
     }
@@ -62,7 +63,7 @@ fn other_paths(path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What identifies the arrays to keep.
+/// The data by which the deletion recognises the arrays to keep.
 #[derive(Default)]
 pub(super) struct Kept<'a> {
     pub(super) volumes: &'a [String],
@@ -98,8 +99,9 @@ impl<'a> Kept<'a> {
                 keep_members(array, reason);
             }
         }
-        // The deletion removes the partition table of a whole disk. The superblock of an
-        // array that the kernel has may not be on it any more, so it must not decide.
+        // If a member is kept, its whole disk is kept, because the deletion removes
+        // partition tables. Superblocks do not decide this, because an assembled array
+        // may not have its superblock on the disk any more.
         for disk in disks {
             let reason = disk.devices().find_map(|it| members.get(it)).cloned();
             if let Some(reason) = reason {
@@ -113,8 +115,8 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Fails if a device that must not be changed cannot be read and members are to be
-    /// deleted: they may be the only good copy of an array on that device.
+    /// Fails if members are to be deleted while a device that must not be changed cannot
+    /// be read: the members may be the only good copy of an array on that device.
     pub(super) fn refuse_unread(&self, doomed: &[Member]) -> Result<()> {
         let Some((path, error)) = self
             .on_devices
@@ -147,9 +149,9 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// Why an assembled array must not be stopped, if it or something on it is among these
-/// devices: its end would be the end of both. An LVM volume on it may have its other half
-/// on another disk.
+/// Why an assembled array must not be stopped: the array, or a device that is built on
+/// it, is among the devices to keep. Stopping the array would destroy both. An LVM volume
+/// on it may also have a part on another disk.
 fn why_kept(array: &Array, keep: &BTreeSet<PathBuf>) -> Option<String> {
     let path = array.path.display();
     if array.devices.iter().any(|device| keep.contains(device)) {
@@ -160,8 +162,9 @@ fn why_kept(array: &Array, keep: &BTreeSet<PathBuf>) -> Option<String> {
     Some(format!("{above}, which is on {path}, must not be changed"))
 }
 
-/// The members to delete. An array that shares a disk with a kept array is kept as
-/// well, and so are the assembled arrays that a kept one is on, and those on a kept one. This is repeated until no further array has to be kept.
+/// The members to delete. An array is kept if it shares a disk with a kept array, if a
+/// kept array is built on it, or if it is built on a kept array. This is repeated until
+/// no further array has to be kept.
 pub(super) fn doomed(members: Vec<Member>, keep: &Kept<'_>) -> Vec<Member> {
     let mut kept: BTreeMap<Uuid, String> = BTreeMap::new();
     for member in &members {

@@ -3,14 +3,14 @@
 use super::super::layout::{ESP_NAME, LINUX_RAID};
 use crate::tables::gpt::{EFI_SYSTEM, Partition};
 
-/// Whether the partitions are those of new volumes and nothing else, and none of them is
-/// for a volume to keep.
+/// Whether the partitions are exactly those of new volumes, and none of them is for a
+/// volume to keep.
 pub(super) fn is_left(partitions: &[Partition], keep: &[String]) -> bool {
     let is_esp = |it: &Partition| {
         let number = it.name.strip_prefix(ESP_NAME);
         it.kind == EFI_SYSTEM && number.is_some_and(|it| it.parse::<usize>().is_ok())
     };
-    // The name is that of the volume and the number of the disk, see `layout`.
+    // The name consists of the volume's name and the number of the disk, see `layout`.
     let is_kept = |it: &Partition| {
         let volume = it.name.rsplit_once('-').map(|(volume, _)| volume);
         volume.is_some_and(|volume| keep.iter().any(|kept| kept == volume))

@@ -30,9 +30,9 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// The copies of this partition. `None` if it is no partition of `disk`, not the EFI
-    /// system partition that comes with the image, or if `disk` is no array with copies.
-    /// Call this before the partition is changed.
+    /// The copies of this partition. `None` if it is no partition of `disk`, if it is not
+    /// the EFI system partition that comes with the image, or if `disk` is no array with
+    /// copies. Call this before the partition is changed.
     ///
     /// # Errors
     /// If a disk cannot be read, or if a copy is in use.
@@ -40,10 +40,10 @@ impl Copies {
         Self::among(&find(disk)?, partition, disk, permission)
     }
 
-    /// [`Self::of`] for an array that has these partitions for copies on its disks.
+    /// Like [`Self::of`], for an array whose partitions for copies are already known.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Self::of`].
     pub fn among(
         copies: &[SystemPartition],
         partition: &Path,
@@ -57,14 +57,15 @@ impl Copies {
             return Ok(None);
         };
         let array = ChosenDisk::by_path(disk)?;
-        // What the kernel cached before the image was written may still be there.
+        // Drops the kernel's cache, which may hold data from before the image was
+        // written.
         let head = { File::open(disk) }
             .and_then(|array| block_ioctl::flush_buffers(&array))
             .and_then(|()| head(disk));
         let (head, sector) = head.map_err(|e| raid_error(disk, "cannot read it", &e))?;
         let table = Table::parse(&head, sector).ok();
-        // No command of Ironic keeps partitions. Without a system partition in the image
-        // nothing has been copied.
+        // The list of kept partitions is empty, because no command of Ironic keeps
+        // partitions. If the image has no EFI system partition, nothing has been copied.
         let place = of_image(table.as_ref(), &head, sector, &[]);
         let Some(place) = place.ok().filter(|place| place.start == start) else {
             return Ok(None);
@@ -83,8 +84,8 @@ impl Copies {
     /// Copies the partition again. Nothing may use the array.
     ///
     /// # Errors
-    /// If the array is in use or another one, or if a disk fails. The copies do not start
-    /// then, or have the earlier content.
+    /// If the array is in use or is another array, or if a disk fails. The copies then do
+    /// not start, or have their earlier content.
     pub fn update(self) -> Result<()> {
         let array = Target::open_chosen_to_check(&self.array);
         array
