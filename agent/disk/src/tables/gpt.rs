@@ -2,7 +2,7 @@
 //! its backup to the end of the disk, adds partitions. Works on the bytes of the
 //! first MiB, which the caller reads and writes.
 //!
-//! The `gpt` crate reads and checks the table. It does not write it, because its
+//! The `gpt` crate reads and checks the table, but this module writes it: the crate's
 //! writer packs the entries (partition 4 becomes 3 if 2 is free), re-encodes names
 //! from lossy UTF-16 and keeps the `last_usable` of a smaller disk. This module
 //! changes only the fields that must change; every other byte stays as it is in the
@@ -20,13 +20,13 @@ use super::table_error::{InHead, MOST_ENTRIES, TableError};
 use checks::{partition, read_with_crate, refuse_overlaps};
 pub use entries::Entry;
 
-/// In bytes: this much of the image is inspected, held back and written last. It
+/// In bytes: this much of the image is checked, kept in memory and written last. It
 /// contains the MBR, the GPT and the BIOS boot code.
 ///
-/// Firmware needs it to start anything. A BIOS runs the first sector, UEFI accepts
-/// no partition without an MBR in it (UEFI 2.10, 5.2), and the volume descriptors
-/// of ISO 9660 and UDF are at byte 32768. Only the backup of a GPT is elsewhere:
-/// see `image/image_head.rs`, `stale_backup`.
+/// Firmware needs this part to start anything. A BIOS runs the first sector, UEFI
+/// accepts no partition without an MBR in it (UEFI 2.10, 5.2), and the volume
+/// descriptors of ISO 9660 and UDF are at byte 32768. Only the backup of a GPT is
+/// elsewhere: see `image/image_head.rs`, `stale_backup`.
 pub const HEAD_LEN: usize = 1 << 20;
 
 /// The first bytes of a header.
@@ -75,7 +75,7 @@ impl Partition {
     /// last, and would overwrite what it wrote into the partition earlier.
     ///
     /// # Errors
-    /// With the number and the place of the partition.
+    /// If the partition begins there. The error has its number and its place.
     pub fn refuse_in_head(&self) -> Result<(), InHead> {
         if self.offset >= HEAD_LEN as u64 {
             return Ok(());
@@ -126,8 +126,8 @@ impl Table {
         let header_len = get_u32(&header, 12);
         let entries_lba = get_u64(&header, field::ENTRIES_LBA);
         let (count, entry_len) = (get_u32(&header, 80), get_u32(&header, 84));
-        // Checked here, because with wrong values the crate panics or allocates too
-        // much memory.
+        // These values are checked here, because with wrong values the crate panics
+        // or allocates too much memory.
         if header_len as usize != HEADER_LEN || u64::from(entry_len) != ENTRY_LEN {
             return Err(TableError::Lengths {
                 header: header_len,
@@ -192,8 +192,8 @@ impl Table {
             .unwrap_or(0)
     }
 
-    /// Adapts the table to a disk of `disk_size` bytes: the backup is at the end,
-    /// and all space between is usable. GUIDs and partitions stay as they are.
+    /// Adapts the table to a disk of `disk_size` bytes: the backup is at the end, and
+    /// all space before it is usable. GUIDs and partitions stay as they are.
     ///
     /// # Errors
     /// If a partition would overlap the backup table, or the disk is too small for
@@ -265,7 +265,7 @@ impl Table {
     }
 
     /// Writes the primary table into `head`, the first bytes of the disk, and makes
-    /// the protective MBR there cover the disk.
+    /// the protective MBR in `head` cover the whole disk.
     pub fn write_primary(&self, head: &mut [u8]) {
         let sector = self.sector as usize;
         head[sector..2 * sector].copy_from_slice(&self.header);
@@ -302,9 +302,9 @@ impl Table {
 }
 
 /// Makes the entry of type EE cover the disk, as far as 32 bits allow (UEFI 2.10,
-/// 5.2.3). Its end as cylinder, head and sector depends on an unknown geometry, so
-/// it gets the value for addresses that this form cannot express. A hybrid MBR,
-/// which has other entries as well, stays unchanged.
+/// 5.2.3). The end of the entry as cylinder, head and sector depends on an unknown
+/// geometry, so it gets the value for addresses that do not fit into this form. A
+/// hybrid MBR, which has other entries as well, stays unchanged.
 fn protect(entries: &mut [u8], last_lba: u64) {
     let used = entries.chunks_exact(16).filter(|e| e[4] != 0).count();
     if let Some(entry) = entries.chunks_exact_mut(16).find(|e| e[4] == 0xee)

@@ -13,10 +13,10 @@ use crate::tables::mbr;
 use crate::tables::saved_partitions::PartitionFilter;
 use crate::tables::table_error::TableError;
 
-/// The type of a kept EFI system partition until the commit. With its real type,
-/// firmware would boot the old system from a disk that is half overwritten. This is
-/// a type of Landfall's own: if the installation is interrupted, the next one
-/// recognises it and restores the real type.
+/// The type of a kept EFI system partition until the commit. With its real type, firmware
+/// would boot the old system from a disk that is half overwritten. Only Landfall uses
+/// this type: if the installation is interrupted, the next installation recognises it and
+/// restores the real type.
 pub const HIDDEN_EFI_SYSTEM: Uuid = Uuid::from_u128(0x6c61_6e64_6661_4c6c_a5ef_1e5b_0071_6865);
 
 /// The first and the last bytes of a disk.
@@ -34,11 +34,11 @@ pub struct DiskEnds<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptPartitions {
     partitions: Vec<(Partition, Entry)>,
-    /// The temporary table, which is on the disk until the commit. It has only
-    /// these partitions.
+    /// The temporary table, which is on the disk until the commit. It has only the kept
+    /// partitions.
     bare: Table,
-    /// Whether the partitions were read from the backup GPT, because the primary one
-    /// is damaged.
+    /// Whether the partitions were read from the backup GPT, because the primary GPT is
+    /// damaged.
     from_backup: bool,
 }
 
@@ -106,7 +106,7 @@ impl KeptPartitions {
             .collect()
     }
 
-    /// The temporary table, with only these partitions. Firmware boots nothing from
+    /// The temporary table, with only these partitions. Firmware finds nothing to boot in
     /// it.
     pub fn bare(&self) -> &Table {
         &self.bare
@@ -123,11 +123,11 @@ impl KeptPartitions {
         self.partitions().filter(|p| p.kind == EFI_SYSTEM)
     }
 
-    /// Fails if an image of `image_end` bytes or more would overlap one of the partitions,
-    /// or if the head would, which is written for every image.
+    /// Fails if one of the partitions would be overwritten by an image of
+    /// `image_end` bytes or more, or by the head, which is written for every image.
     ///
     /// # Errors
-    /// In the words of coreos-installer, because people search for them.
+    /// The message has the words of coreos-installer, because people search for them.
     pub fn refuse_collision(&self, image_end: u64) -> Result<()> {
         let end = image_end.max(HEAD_LEN as u64);
         match self.partitions().min_by_key(|partition| partition.offset) {

@@ -149,7 +149,7 @@ impl Table {
         let Some(index) = entries.position(|entry| entry[4] == 0) else {
             return Err(TableError::MbrFull);
         };
-        // ironic-python-agent chooses the same place, even on a disk that is too large
+        // The place that ironic-python-agent chooses, even on a disk that is too large
         // for an MBR.
         let end = if self.disk_size > REACH {
             REACH - MIB

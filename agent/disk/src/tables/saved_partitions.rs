@@ -1,6 +1,6 @@
-//! Which partitions an installation keeps: the filters of coreos-installer's
-//! `--save-partlabel` and `--save-partindex`. No I/O. `kept_partitions.rs` keeps
-//! the partitions.
+//! The filters that select the partitions to keep in an installation:
+//! `--save-partlabel` and `--save-partindex` of coreos-installer. No I/O. The module
+//! `kept_partitions.rs` keeps the partitions.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ const LONGEST_PATTERN: usize = 256;
 pub enum PartitionFilter {
     /// The GPT name matches a shell pattern: `*`, `?`, `[a-z]`, `[!a-z]`.
     Label(Glob),
-    /// The number is at least the first value and at most the second. `None` is no
-    /// limit.
+    /// The number is at least the first value and at most the second value. `None`
+    /// means that there is no limit.
     Index(Option<u32>, Option<u32>),
 }
 
@@ -150,8 +150,8 @@ impl Glob {
         })
     }
 
-    /// The time is at most proportional to the product of both lengths, because
-    /// only the last `*` is ever extended.
+    /// The time is at most proportional to the product of the lengths of pattern and
+    /// label, because only the last `*` is ever extended.
     fn matches(&self, label: &str) -> bool {
         let label: Vec<char> = label.chars().collect();
         let (mut at, mut part) = (0, 0);

@@ -53,8 +53,8 @@ impl Table {
         if crc32(entries) != get_u32(&header, field::ENTRIES_CRC) {
             return Err(TableError::BackupEntriesChecksum);
         }
-        // Makes it the header of the primary table, which has the same content
-        // otherwise (UEFI 2.10, 5.3.2).
+        // Turns the header into that of the primary table, which otherwise has the
+        // same content (UEFI 2.10, 5.3.2).
         put_u64(&mut header, field::MY_LBA, 1);
         put_u64(&mut header, super::field::ALTERNATE_LBA, last);
         put_u64(&mut header, field::ENTRIES_LBA, 2);

@@ -8,8 +8,8 @@ use super::Partition;
 use crate::tables::table_error::TableError;
 
 /// Reads the entries of the primary table and checks both checksums. Does not use
-/// `GptConfig::open`, which falls back to anything that looks like a backup header;
-/// this module would not have checked the fields of that header.
+/// `GptConfig::open`, because it falls back to anything that looks like a backup
+/// header, and this module has not checked the fields of that header.
 pub(super) fn read_with_crate(
     head: &[u8],
     sector: u64,

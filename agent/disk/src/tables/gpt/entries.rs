@@ -148,8 +148,8 @@ impl Table {
     pub fn write_primary_alone(&self, head: &mut [u8]) {
         head.fill(0);
         // The entry starts at sector 1 and has type EE. Its end in cylinders, heads
-        // and sectors has the value for disks that are too large. `write_primary`
-        // sets its length.
+        // and sectors has the value for disks that are too large for this form.
+        // `write_primary` sets its length.
         head[446..458].copy_from_slice(&[0, 0, 2, 0, 0xee, 0xff, 0xff, 0xff, 1, 0, 0, 0]);
         head[510..512].copy_from_slice(&[0x55, 0xaa]);
         self.write_primary(head);
