@@ -22,8 +22,8 @@ impl Backoff {
         }
     }
 
-    /// The next pause: a random time between half of the current step and all of
-    /// it.
+    /// The next pause: a random time between half of the current step and the whole
+    /// step.
     pub fn pause(&mut self) -> Duration {
         let step = self.next;
         self.next = (step * 2).min(self.longest);

@@ -37,10 +37,10 @@ pub fn logical_sector_size(device: &File) -> io::Result<u32> {
     u32::try_from(size).map_err(io::Error::other)
 }
 
-/// A number that the kernel gives to a disk and does not reuse until the next boot.
-/// It distinguishes a device from a later one with the same name. `None` for
-/// kernels before 5.15, which have no such number, and for QEMU's user mode, which does
-/// not know this call.
+/// A number that the kernel gives to a disk and does not use for another disk until the
+/// next boot. It distinguishes a device from a later device with the same name. `None`
+/// for kernels before 5.15, which have no such number, and for QEMU's user mode, which
+/// does not support this call.
 pub fn disk_sequence(device: &File) -> io::Result<Option<u64>> {
     let mut number = 0;
     // SAFETY: the descriptor is open for the whole call and BLKGETDISKSEQ

@@ -1,8 +1,9 @@
-//! Takes everything from this process that a parser of foreign bytes does not need: files,
-//! sockets, other processes, privileges, and memory and processor time beyond a limit.
+//! Takes all rights from this process that a parser of untrusted bytes does not need:
+//! files, sockets, other processes, privileges, and memory and processor time beyond a
+//! limit.
 //!
-//! The layers do not depend on each other. Where the kernel or a container lacks one, the
-//! others still hold.
+//! The layers do not depend on each other. If the kernel or a container lacks one layer,
+//! the other layers still work.
 
 mod system_calls;
 
@@ -33,8 +34,8 @@ pub struct Limits {
     pub processor_time: Duration,
 }
 
-/// Closes everything but standard input, output and error: a library may have opened a file
-/// without `O_CLOEXEC`.
+/// Closes all files except standard input, output and error, because a library may have
+/// opened a file without `O_CLOEXEC`.
 pub fn close_inherited() -> io::Result<()> {
     // SAFETY: takes numbers only. The caller has just been started, so nothing in this
     // process owns a file descriptor of 3 or more.
@@ -42,10 +43,11 @@ pub fn close_inherited() -> io::Result<()> {
     Errno::result(result).map(drop).map_err(io::Error::from)
 }
 
-/// Confines this process, for good. Call it with one thread. Afterwards the process can read
-/// and write what is open, use memory, and end; any other system call ends it.
+/// Confines this process permanently. Call this while the process has one thread.
+/// Afterwards the process can read and write its open files, use memory, and end; any
+/// other system call ends it.
 ///
-/// Returns what could not be taken away and why, one line each.
+/// Returns the layers that could not be applied and the reasons, one line each.
 pub fn enter(limits: &Limits) -> Vec<String> {
     let mut missing = Vec::new();
     let mut note = |what: &str, outcome: Result<(), String>| {

@@ -30,15 +30,14 @@ pub struct Request {
     data: [u8; 7],
 }
 
-/// Removes the device with this number. The devices below it are free afterwards
+/// Removes the device with this number. The devices below it are then no longer in use
 /// and keep their data. `control` is `/dev/mapper/control`.
 ///
 /// # Errors
 /// `EBUSY` while a program has it open, `ENXIO` if there is no such device.
 pub fn remove(control: &File, major: u64, minor: u64) -> io::Result<()> {
     let mut request = Request {
-        // The oldest version that has this request, because every later kernel accepts
-        // it.
+        // The oldest version that has this request. Every later kernel accepts it.
         version: [4, 0, 0],
         data_size: size_of::<Request>() as u32,
         data_start: 0,

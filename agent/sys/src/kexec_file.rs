@@ -12,8 +12,8 @@ use nix::libc;
 /// running kernel checks the new kernel's signature if its policy requires this.
 ///
 /// # Errors
-/// If the kernel rejects the call: `EPERM` if it is locked down, `ENOSYS` if it
-/// was built without CONFIG_KEXEC_FILE.
+/// If the kernel rejects the call: `EPERM` if the kernel is locked down, `ENOSYS` if
+/// it was built without CONFIG_KEXEC_FILE.
 pub fn load(kernel: &File, initrd: &File, command_line: &CStr) -> io::Result<()> {
     let length = command_line.to_bytes_with_nul().len();
     // SAFETY: both descriptors are open and the text lives for the whole call. As

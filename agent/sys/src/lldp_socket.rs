@@ -22,11 +22,12 @@ pub struct LldpSocket {
 /// Which frames the NICs let through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filter {
-    /// All frames: LLDP uses three group addresses, and some drivers filter groups
-    /// wrongly while a link comes up.
+    /// All frames, because LLDP uses three group addresses, and some drivers filter
+    /// groups wrongly while a link comes up.
     Promiscuous,
-    /// Frames to the nearest bridge (IEEE 802.1AB 7.1), the address that switches use.
-    /// For a socket that stays open while other programs use the network.
+    /// Frames to the group address of the nearest bridge (IEEE 802.1AB 7.1), which
+    /// switches use. For a socket that stays open while other programs use the
+    /// network.
     NearestBridge,
 }
 
@@ -79,9 +80,9 @@ impl LldpSocket {
         Ok(Self { fd })
     }
 
-    /// Waits for the next frame. Returns the index of its interface and its length
-    /// in `buffer`, where a longer frame is truncated. Skips frames that this host
-    /// sends.
+    /// Waits for the next frame and puts it into `buffer`. Returns the index of its
+    /// interface and its length. Truncates a frame that is longer than the buffer.
+    /// Skips frames that this host sends.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<(u32, usize)> {
         loop {
             let (address, length) = self

@@ -32,12 +32,12 @@ pub struct DiskInfo {
 }
 
 /// Starts an array whose members have superblocks of version 1.`minor_version`. `array`
-/// is a device that is no array yet, open for writing; `members` are the numbers of the
-/// members, major and minor.
+/// is a device that is no array yet, open for writing. `members` are the device numbers
+/// of the members, major and minor.
 ///
 /// # Errors
-/// If the kernel rejects a member, or cannot start the array. The device has members
-/// then; [`stop_array`] frees them.
+/// If the kernel rejects a member, or cannot start the array. The device may then have
+/// members; [`stop_array`] frees them.
 pub fn start_array(array: &File, minor_version: u8, members: &[(u64, u64)]) -> io::Result<()> {
     let mut info = ArrayInfo([0; 18]);
     info.0[0] = 1;

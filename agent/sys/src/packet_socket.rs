@@ -1,9 +1,9 @@
 //! Sends and receives IP and ARP packets on one interface, even without an address
 //! on it.
 //!
-//! Once any interface has an address, a UDP socket cannot send from 0.0.0.0,
-//! because the kernel fills in that address. Nor can a UDP socket receive packets
-//! for an address that is not configured yet. DHCP needs both.
+//! Once any interface has an address, a UDP socket cannot send from 0.0.0.0, because
+//! the kernel fills in the address of the interface. A UDP socket also cannot receive
+//! packets for an address that is not configured yet. DHCP needs both.
 
 use std::io;
 use std::mem;

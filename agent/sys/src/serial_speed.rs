@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 
 use nix::libc;
 
-/// The calls for any speed. Those of termios(3) know only some numbers.
+/// These calls accept any speed. The calls of termios(3) accept only certain speeds.
 mod raw {
     nix::ioctl_read_bad!(get_mode, nix::libc::TCGETS2, nix::libc::termios2);
     nix::ioctl_write_ptr_bad!(set_mode, nix::libc::TCSETS2, nix::libc::termios2);

@@ -19,10 +19,10 @@ pub struct ServiceNotify {
 }
 
 impl ServiceNotify {
-    /// Connects to the service manager. Returns `None` if it expects no messages.
+    /// Connects to the service manager. Returns `None` if NOTIFY_SOCKET is not set.
     ///
     /// # Errors
-    /// If its socket is unusable.
+    /// If the socket of the service manager is unusable.
     pub fn from_environment() -> io::Result<Option<Self>> {
         match std::env::var_os("NOTIFY_SOCKET") {
             Some(path) => Self::to(&path).map(Some),

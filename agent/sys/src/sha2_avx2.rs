@@ -1,23 +1,23 @@
 //! The compression functions of SHA-2 for x86-64 processors without SHA instructions.
 //!
-//! The servers in question are Intel's from Haswell (2013) to Cascade Lake, and all
-//! x86-64 servers for SHA-384 and SHA-512. They have AVX2 and BMI2, and OpenSSL uses
-//! both there. The libraries do not: `sha2` has no such code for SHA-256, and `ring`
-//! switches that of its assembly off (`$avx = 1` in its sha512-x86_64.pl, which says
-//! that this costs 13 to 16 %).
+//! For SHA-256 these are Intel servers from Haswell (2013) to Cascade Lake, for SHA-384
+//! and SHA-512 all x86-64 servers. They have AVX2 and BMI2, and OpenSSL uses both there.
+//! The Rust libraries do not: `sha2` has no such code for SHA-256, and `ring` disables
+//! the AVX2 code in its assembly (`$avx = 1` in its sha512-x86_64.pl, which says that
+//! this costs 13 to 16 %).
 //!
-//! Both functions are built alike. The message schedule of two consecutive blocks
-//! grows in the two halves of the 256-bit registers, between the rounds of the first
-//! block. The rounds of the second block then only read it.
+//! Both functions have the same structure. The message schedule of two consecutive
+//! blocks is computed in the two halves of the 256-bit registers, between the rounds of
+//! the first block. The rounds of the second block then only read the schedule.
 
 use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::{__m128i, __m256i, _mm_loadu_si128, _mm256_storeu_si256};
 use std::ptr;
 
-/// One round (FIPS 180-4, 6.2.2 and 6.4.2). It gives new values to `d` and `h` only; the
-/// next round has the eight names in another order.
+/// One round (FIPS 180-4, 6.2.2 and 6.4.2). It changes only `d` and `h`. The next round
+/// gets the eight variables in another order.
 ///
-/// `b ^ c` is the `a ^ b` of the round before, so the compiler computes it once.
+/// `b ^ c` is the `a ^ b` of the previous round, so the compiler computes it once.
 macro_rules! round {
     ($a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident, $word:expr) => {
         $h = $h

@@ -1,9 +1,9 @@
 //! State that must survive a crash of the agent, but not a reboot: small private
-//! files below /run/landfall. Each is replaced as a whole.
+//! files below /run/landfall. A write replaces a whole file.
 //!
-//! Ironic issues a token only once, pins the agent's certificate, and treats an
-//! empty command list as a fresh boot. After a restart the agent could not continue
-//! without any of the three.
+//! Ironic issues a token only once, pins the agent's certificate, and treats an empty
+//! command list as a fresh boot. So after a restart the agent needs its token,
+//! certificate and command list to continue.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -14,8 +14,8 @@ use crate::private_file;
 /// The directory of the ramdisk's state, on a tmpfs.
 pub const STATE_DIRECTORY: &str = "/run/landfall";
 
-/// The largest size of a state file that is read back, in bytes. The largest real
-/// one is a command list that includes a config drive.
+/// The largest size of a state file that the agent reads back, in bytes. The largest
+/// real file is a command list that includes a config drive.
 const SIZE_LIMIT: u64 = 256 << 20;
 
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ impl StateFile {
     /// The content that was stored last, or `None` if there is none.
     ///
     /// # Errors
-    /// If the file exists but cannot be read, or is larger than any state.
+    /// If the file exists but cannot be read, or is larger than any real state.
     pub fn load(&self) -> io::Result<Option<Vec<u8>>> {
         let Some(path) = &self.0 else {
             return Ok(None);
@@ -57,8 +57,8 @@ impl StateFile {
         Ok(Some(bytes))
     }
 
-    /// Replaces the content. Only root can read it. A crash in the middle leaves
-    /// the old content.
+    /// Replaces the content. Only root can read the file. A crash during the write
+    /// leaves the old content.
     pub fn store(&self, bytes: &[u8]) -> io::Result<()> {
         let Some(path) = &self.0 else {
             return Ok(());

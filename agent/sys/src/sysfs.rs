@@ -1,7 +1,7 @@
 //! Reads attributes of /sys and /proc: small files with one value each.
 //!
-//! A missing attribute and an unreadable one give the same result. Callers need no
-//! distinction: drivers omit attributes or fail reads with EIO as they please.
+//! A missing attribute and an unreadable attribute give the same result. Callers cannot
+//! use the difference: some drivers omit an attribute, others fail its read with EIO.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -66,10 +66,10 @@ pub fn block_size(device: &SystemPath) -> Option<u64> {
     number::<u64>(&device.join("size"))?.checked_mul(UNIT)
 }
 
-/// Whether the path to a device in /sys/devices leads over USB: through a root hub,
-/// which the kernel names `usb` and its number (`usb_alloc_dev` of
-/// drivers/usb/core/usb.c). A port of it is not on the path to a device, and has
-/// another name (`usb1-port1`).
+/// Whether a device is attached by USB. `device` is its path in /sys/devices. The path
+/// then contains a root hub, which the kernel names `usb` and a number (`usb_alloc_dev`
+/// of drivers/usb/core/usb.c). USB ports have other names (`usb1-port1`), and are not on
+/// the path to a device.
 pub fn is_on_usb(device: &Path) -> bool {
     device.iter().any(|part| {
         let bus = part.to_str().and_then(|part| part.strip_prefix("usb"));

@@ -1,7 +1,8 @@
 //! Paths below the root of the inspected machine: `/`, or a captured tree.
 //!
-//! Every read of the inventory goes through this type. It follows the links in a
-//! captured tree as the captured machine would, and no link leads out of the tree.
+//! Every read of the inventory goes through this type. In a captured tree, a link
+//! leads to the same file as on the captured machine, and no link leads out of the
+//! tree.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -94,7 +95,7 @@ impl SystemPath {
         resolved.exists().then_some(resolved)
     }
 
-    /// The target of a link as it is written there, or `None` if this is not a
+    /// The target of a link as it is stored in the link, or `None` if this is not a
     /// link.
     pub fn link_target(&self) -> Option<PathBuf> {
         let name = self.path.file_name()?;
@@ -123,8 +124,8 @@ fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Follows every link as if `root` were `/`. Returns `None` if there are too many
-/// links.
+/// Follows every link with `root` in the place of `/`. Returns `None` if there are
+/// too many links.
 fn resolve(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut resolved = PathBuf::from("/");
     let mut ahead: VecDeque<OsString> = names(path).collect();

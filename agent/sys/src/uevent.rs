@@ -1,8 +1,9 @@
 //! Receives the kernel's messages about devices that are added, changed or removed.
 //!
-//! The socket is a `NETLINK_KOBJECT_UEVENT` socket in multicast group 1, the
-//! kernel's own. (Group 2 belongs to udevd, which does not run here.) The format of
-//! a message is that of `kobject_uevent_env()` in linux/lib/kobject_uevent.c.
+//! The socket is a `NETLINK_KOBJECT_UEVENT` socket in multicast group 1, to which the
+//! kernel sends. (Group 2 belongs to udevd, which does not run here.)
+//! `kobject_uevent_env()` in linux/lib/kobject_uevent.c defines the format of a
+//! message.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -15,8 +16,8 @@ use nix::sys::socket::{
     socket, sockopt,
 };
 
-/// `UEVENT_BUFFER_SIZE` (2048) for the variables, plus a header `ACTION@DEVPATH`
-/// whose path is at most `PATH_MAX` (4096).
+/// In bytes: at least `UEVENT_BUFFER_SIZE` (2048) for the variables, plus a header
+/// `ACTION@DEVPATH` whose path is at most `PATH_MAX` (4096).
 const MESSAGE_LIMIT: usize = 8192;
 /// `UEVENT_NUM_ENVP` in linux/include/linux/kobject.h.
 const PROPERTY_LIMIT: usize = 64;
@@ -26,8 +27,8 @@ const PROPERTY_LIMIT: usize = 64;
 const QUEUE_BYTES: usize = 16 << 20;
 const KERNEL_GROUP: u32 = 1;
 
-/// The socket receives every event after [`UeventSocket::open`]. To miss no device,
-/// open it first and scan /sys afterwards.
+/// The socket receives every event after [`UeventSocket::open`]. Open it first and
+/// scan /sys afterwards, so that no device is missed.
 #[derive(Debug)]
 pub struct UeventSocket(OwnedFd);
 
@@ -58,8 +59,9 @@ impl UeventSocket {
             SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
             SockProtocol::NetlinkKObjectUEvent,
         )?;
-        // Only CAP_NET_ADMIN may exceed the system-wide limit. With the usual size of
-        // 208 KiB a loss is more likely, but it is still reported.
+        // Only a process with CAP_NET_ADMIN may exceed the system-wide limit. With
+        // the usual limit of 208 KiB the loss of events is more likely, but it is
+        // still reported.
         let _ = setsockopt(&fd, sockopt::RcvBufForce, &bytes);
         bind(fd.as_raw_fd(), &NetlinkAddr::new(0, KERNEL_GROUP))?;
         Ok(Self(fd))
@@ -103,7 +105,7 @@ impl UeventSocket {
                 Err(error) => return Err(error.into()),
             };
             // Port 0 is the kernel. Any other sender is a privileged program that
-            // imitates it.
+            // sends such messages itself.
             if sender.is_none_or(|sender| sender.pid() != 0) {
                 continue;
             }
@@ -125,7 +127,7 @@ impl AsFd for UeventSocket {
 
 /// poll(2) counts in milliseconds. The value is rounded up, because rounding down
 /// would cause a busy loop in the last millisecond. A value that is too large for
-/// poll(2) is cut, and the caller's loop polls again.
+/// poll(2) is reduced to the largest one, and the caller's loop polls again.
 fn poll_timeout(left: Option<Duration>) -> PollTimeout {
     let Some(left) = left else {
         return PollTimeout::NONE;

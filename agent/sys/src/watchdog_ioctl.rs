@@ -9,9 +9,9 @@ mod raw {
     nix::ioctl_readwrite!(set_timeout, b'W', 6, nix::libc::c_int);
 }
 
-/// Sets the time in seconds after which the watchdog resets the machine unless it
-/// is fed. Returns the time that the driver chose, the nearest that the hardware
-/// supports.
+/// Sets the time in seconds after which the watchdog resets the machine unless a
+/// program writes to it. Returns the time that the driver chose, the nearest that the
+/// hardware supports.
 ///
 /// # Errors
 /// `EINVAL` if the hardware does not support the time, `EOPNOTSUPP` if its time is

@@ -7,12 +7,12 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 
 /// Makes a range of a block device or file read as zeros without sending the zeros.
-/// Returns `Ok(false)` if the device does not support this. The caller must then
-/// write them.
+/// Returns `Ok(false)` if the device does not support this. The caller must then write
+/// the zeros.
 ///
-/// On a block device PUNCH_HOLE is either a write-zeroes command or EOPNOTSUPP.
-/// Unlike BLKZEROOUT it never falls back to writing pages, and unlike BLKDISCARD it
-/// guarantees zeros (block/fops.c, `blkdev_fallocate`).
+/// On a block device PUNCH_HOLE is either a write-zeroes command or fails with
+/// EOPNOTSUPP. Unlike BLKZEROOUT it never falls back to writing pages, and unlike
+/// BLKDISCARD it guarantees zeros (block/fops.c, `blkdev_fallocate`).
 ///
 /// # Errors
 /// If the kernel reports any error except "not supported".

@@ -9,8 +9,8 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-/// What a parser needs: to read and write open files, to allocate, and to end, also by a
-/// panic. HashMap needs random numbers.
+/// The system calls that a parser needs: to read and write open files, to allocate, and
+/// to end, also by a panic. HashMap needs random numbers.
 const ALLOWED: [i64; 20] = [
     libc::SYS_brk,
     libc::SYS_clock_gettime,

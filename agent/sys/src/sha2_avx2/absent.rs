@@ -1,5 +1,5 @@
 //! Takes the place of `sha2_avx2.rs` on other architectures: a type without values, so
-//! no other code needs a condition.
+//! that no other code needs a `cfg`.
 
 /// No processor of this architecture has AVX2.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,8 @@ use std::arch::x86_64::{
 
 use super::{load, read, store};
 
-/// Words of the schedule plus constants, for four rounds of the first and of the second
-/// block.
+/// Words of the schedule with the round constants added, for four rounds of the first
+/// block and of the second block.
 type Group = [[u32; 4]; 2];
 
 /// The words for all rounds, in parts of sixteen rounds.
@@ -131,8 +131,8 @@ fn sigma0(x: __m256i) -> __m256i {
     _mm256_xor_si256(_mm256_xor_si256(by_7, by_18), _mm256_srli_epi32::<3>(x))
 }
 
-/// Of 64 bits that contain a word twice: a shift of all 64 rotates the lower word. The
-/// upper words of the result have no meaning.
+/// Each 64 bits of `doubled` contain a 32-bit word twice, so a shift of all 64 bits
+/// rotates the word in the lower half. The upper halves of the result have no meaning.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn sigma1(doubled: __m256i) -> __m256i {

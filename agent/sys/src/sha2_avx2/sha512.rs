@@ -8,8 +8,8 @@ use std::arch::x86_64::{
 
 use super::{load, read, store};
 
-/// Words of the schedule plus constants, for two rounds of the first and of the second
-/// block.
+/// Words of the schedule with the round constants added, for two rounds of the first
+/// block and of the second block.
 type Group = [[u64; 2]; 2];
 
 /// The words for all rounds, in parts of sixteen rounds.
@@ -124,8 +124,8 @@ fn words_of(first: &[u8; 128], second: &[u8; 128]) -> [__m256i; 8] {
     x
 }
 
-/// The next two words after sixteen (FIPS 180-4, 6.4.2), from the pairs that contain
-/// the words 0 to 3, 8 to 11, and 14 and 15.
+/// The two words of the schedule that follow sixteen words (FIPS 180-4, 6.4.2),
+/// computed from the pairs that contain the words 0 to 3, 8 to 11, and 14 and 15.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn extended(x0: __m256i, x1: __m256i, x4: __m256i, x5: __m256i, x7: __m256i) -> __m256i {
