@@ -39,7 +39,7 @@ const CD_TYPE: &str = "5";
 pub const HINT: &str = "choose another disk; to reuse an old boot medium as a disk, wipe it on \
     another machine (wipefs --all), or boot this host over the network or from a newer medium";
 
-/// Why a disk counts as a boot medium. As text it continues "it is ...".
+/// Why a disk counts as a boot medium. The text continues a sentence that begins "it is".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BootMedium {
     /// An argument of the kernel command line names the volume.

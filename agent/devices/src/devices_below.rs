@@ -40,7 +40,8 @@ fn add(device: &SystemPath, found: &mut Vec<SystemPath>, seen: &mut BTreeSet<Pat
         return;
     }
     found.push(device.clone());
-    // A loop device has no slaves. Its file counts if it is a device of this machine.
+    // A loop device has no slaves. Its file is below it if the file is a device of this
+    // machine.
     if device.is_live()
         && let Some(file) = sysfs::text(&device.join("loop/backing_file"))
         && let Some(below) = in_sysfs(Path::new(&file))

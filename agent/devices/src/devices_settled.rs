@@ -1,4 +1,4 @@
-//! Learns from init when the devices present at boot have their drivers.
+//! Waits until init reports that the devices present at boot have their drivers.
 
 use std::io::Read as _;
 use std::time::{Duration, Instant};

@@ -19,7 +19,7 @@ use landfall_sys::system_path::SystemPath;
 
 use crate::block_graph;
 
-/// What a disk belongs to. As text it continues "it is ...".
+/// A set that a disk belongs to. The text continues a sentence that begins "it is".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Membership {
     /// A software RAID, running or not.

@@ -133,7 +133,7 @@ impl Identity {
         }
     }
 
-    /// A kernel without disk sequences can only compare the rest.
+    /// Compares only number and size if the kernel has no disk sequences.
     fn is_same(self, other: Self) -> bool {
         let sequences = self.sequence.zip(other.sequence);
         (self.number, self.size) == (other.number, other.size)

@@ -220,7 +220,8 @@ pub fn write_config_drive(
         Content::Files(files) => Cow::Owned(vfat_of(
             files,
             target.sector_size() as usize,
-            // `load` has checked that the files fit into `SIZE`, which FAT16 can have.
+            // `load` has checked that the files fit into `SIZE`, which is a valid size of
+            // FAT16.
             partition.len.min(SIZE),
         )?),
     };

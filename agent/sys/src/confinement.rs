@@ -19,18 +19,18 @@ use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
 
-/// The user and group "nobody", in Linux the ones without any rights of their own.
+/// The user and group "nobody", which in Linux have no rights of their own.
 const NOBODY: u32 = 65534;
 
 /// The first word of the line about the filter of system calls, the strongest layer.
 pub const SYSTEM_CALLS: &str = "seccomp";
 
-/// What the process may use up.
+/// The resources that the process may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Address space in bytes. Beyond it an allocation fails, which ends the process.
     pub memory: u64,
-    /// Beyond it the kernel ends the process.
+    /// After this much processor time the kernel ends the process.
     pub processor_time: Duration,
 }
 
@@ -58,17 +58,17 @@ pub fn enter(limits: &Limits) -> Vec<String> {
     for (what, outcome) in set_limits(limits) {
         note(what, outcome.map_err(text));
     }
-    // Without privileges nothing can be given up, and nothing needs to be.
+    // A process that is not root has nothing to give up here.
     if geteuid().is_root() {
         note("bounding set", drop_bounding_set().map_err(text));
         note("user", become_nobody().map_err(text));
     }
     note("capabilities", drop_capabilities().map_err(text));
     note("no_new_privs", prctl::set_no_new_privs().map_err(text));
-    // After the change of the user, which sets it.
+    // Must follow the change of the user, which sets this flag.
     note("dumpable", prctl::set_dumpable(false).map_err(text));
     note("landlock", deny_files());
-    // After Landlock, which needs a file descriptor.
+    // Must follow Landlock, which needs a file descriptor.
     note(
         "open files",
         setrlimit(Resource::RLIMIT_NOFILE, 0, 0).map_err(text),
@@ -81,7 +81,7 @@ fn text(error: impl ToString) -> String {
     error.to_string()
 }
 
-/// Sets each limit by itself, and returns how that went.
+/// Sets each limit separately, and returns each result.
 fn set_limits(limits: &Limits) -> [(&'static str, nix::Result<()>); 7] {
     let seconds = limits.processor_time.as_secs().max(1);
     [
@@ -96,7 +96,7 @@ fn set_limits(limits: &Limits) -> [(&'static str, nix::Result<()>); 7] {
     .map(|(what, resource, limit)| (what, set_limit(resource, limit)))
 }
 
-/// Only a privileged process may raise a limit that its starter has set lower.
+/// Keeps a hard limit that is already lower: only a privileged process may raise it.
 fn set_limit(resource: Resource, limit: u64) -> nix::Result<()> {
     let (_, hard) = getrlimit(resource)?;
     let limit = limit.min(hard);
@@ -139,9 +139,9 @@ fn drop_capabilities() -> nix::Result<()> {
     Errno::result(result).map(drop)
 }
 
-/// No file can be opened, and from ABI 4 on no port. Debian 12's kernel has ABI 2.
+/// Denies opening files and, from ABI 4 on, ports. Debian 12's kernel has ABI 2.
 fn deny_files() -> Result<(), String> {
-    // The crate leaves out what the kernel does not know.
+    // The crate skips the rights that the kernel does not support.
     const NEWEST: ABI = ABI::V6;
     let ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))

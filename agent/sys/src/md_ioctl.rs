@@ -10,7 +10,8 @@ mod raw {
     // <linux/raid/md_u.h>: the group is MD_MAJOR, 9.
     nix::ioctl_write_ptr!(add_new_disk, 9, 0x21, DiskInfo);
     nix::ioctl_write_ptr!(set_array_info, 9, 0x23, ArrayInfo);
-    // RUN_ARRAY has the size of `mdu_param_t`, 12 bytes, but reads none of them.
+    // The number of this request contains the size of `mdu_param_t`, 12 bytes, but the
+    // kernel reads no argument.
     nix::ioctl_none_bad!(run_array, 0x400c_0930);
     // STOP_ARRAY is _IO(MD_MAJOR, 0x32).
     nix::ioctl_none_bad!(stop_array, 0x0932);

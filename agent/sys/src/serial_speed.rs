@@ -21,7 +21,7 @@ pub fn set_serial_speed(terminal: &File, speed: u32) -> io::Result<()> {
     let mut mode = mode(terminal)?;
     let cleared = libc::CBAUD | libc::CIBAUD | libc::CSIZE | libc::PARENB | libc::CSTOPB;
     mode.c_cflag &= !cleared;
-    // The speed is in the numbers; that of the input is the same (CIBAUD is 0).
+    // The numeric fields hold the speed. The input has the same speed (CIBAUD is 0).
     mode.c_cflag |= libc::BOTHER | libc::CS8 | libc::CLOCAL | libc::CREAD;
     (mode.c_ispeed, mode.c_ospeed) = (speed, speed);
     // SAFETY: the mode is valid for the whole call, which only reads it.

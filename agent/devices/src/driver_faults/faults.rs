@@ -44,14 +44,15 @@ pub enum Lack {
     },
 }
 
-/// What a missing firmware file does to its device.
+/// The effect of a missing firmware file on its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// The device works: its driver took an older file, or that in the flash of the card.
+    /// The device works: its driver uses an older file, or the firmware in the card's
+    /// flash.
     Works,
-    /// The network card is off. Perhaps it is about to be switched on, with other firmware.
+    /// The network card is off. Its driver may still switch it on with other firmware.
     Off,
-    /// The driver gave the device up.
+    /// The driver released the device.
     GivenUp,
 }
 
@@ -134,7 +135,7 @@ impl fmt::Display for DriverFault {
 }
 
 impl DriverFault {
-    /// What an operator can do about it.
+    /// The remedy for the operator.
     pub fn remedy(&self) -> &'static str {
         match &self.lack {
             Lack::Driver(Modules::LeftOut(_)) => remedies::ADD_MODULE,

@@ -2,7 +2,7 @@
 
 /// The driver requested a file that is not in the ramdisk.
 pub(super) const ADD_FIRMWARE: &str = "build the ramdisk with --firmware debian";
-/// The kernel has the driver, and the ramdisk does not.
+/// The kernel has the driver, but the ramdisk does not.
 pub(super) const ADD_MODULE: &str =
     "build the ramdisk with --module-set server, or with a file that names the module";
 /// The kernel has no driver.
@@ -13,10 +13,10 @@ pub(super) const ADD_MODULE_OR_OTHER_KERNEL: &str = "build the ramdisk with --mo
 /// The module did not accept the device.
 pub(super) const READ_MESSAGES_OF_MODULE: &str =
     "look for messages of the module in the kernel log";
-/// The driver accepted the device, and made nothing of it.
+/// The driver accepted the device, but created no disk or NIC for it.
 pub(super) const READ_MESSAGES_OF_DRIVER: &str =
     "look for messages of its driver in the kernel log";
 /// The bus does not show a device.
 pub(super) const CHECK_FIRMWARE_SETUP: &str = "check that the firmware setup does not disable it";
-/// The controller has a driver, and shows no disk.
+/// The controller has a driver, but shows no disk.
 pub(super) const CHECK_DISKS: &str = "check the cables, the backplane, the controller's mode in the firmware setup (AHCI or HBA instead of RAID or VMD), and for a SAN its zones and LUNs";

@@ -19,7 +19,7 @@ use facts::{Facts, NAMESPACES, assignment, field};
 use super::FIRST_PID_NAMESPACE;
 use super::live_system::{self, COREOS_MARKER, Mount, NoLiveSystem};
 
-/// Where the unit mounts the root of the host.
+/// The directory where the unit mounts the root of the host.
 pub const HOST: &str = "/mnt/coreos";
 
 /// Podman writes this file into each of its containers (`containerenv` in its

@@ -106,7 +106,7 @@ pub(super) fn block_device_names(root: &Path) -> impl Fn(&str) -> Option<String>
     }
 }
 
-/// Checks the conditions 4 and 5. `name_of` is that of [`block_device_names`].
+/// Checks the conditions 4 and 5. [`block_device_names`] makes `name_of`.
 pub(super) fn check_mounts(
     mountinfo: &str,
     name_of: impl Fn(&str) -> Option<String>,

@@ -1,7 +1,8 @@
 //! Removes device-mapper devices that are built on a disk: LVM volumes, opened LUKS
 //! containers, partitions of a multipath disk.
 //!
-//! The ramdisk creates none, but a live system activates the volumes that it finds.
+//! The ramdisk creates no such devices, but a live system activates the volumes that it
+//! finds.
 
 use std::fs::File;
 use std::io;

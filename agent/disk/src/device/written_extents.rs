@@ -13,7 +13,7 @@ use crate::device::zeros::all_zero;
 /// this long, or as long as one write.
 pub const LONGEST: u64 = 1 << 20;
 
-/// The checksums of what was sent to the disk, by offset.
+/// The checksums of the bytes that were sent to the disk, by offset.
 #[derive(Debug, Default)]
 pub struct WrittenExtents {
     by_offset: BTreeMap<u64, Extent>,

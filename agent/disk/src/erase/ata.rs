@@ -49,7 +49,7 @@ pub struct Security {
 pub enum Plan {
     /// The disk cannot erase itself.
     Unsupported,
-    /// The disk refuses, because its state is frozen.
+    /// The disk rejects an erase, because its security state is frozen.
     Frozen,
     /// Unlock the disk first.
     Unlock,
@@ -195,7 +195,7 @@ pub fn unlock(disk: &impl AtaCommands) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Unlocks the disk and removes its password, if it is one of ours.
+/// Unlocks the disk and removes its password, if it is one of [`PASSWORDS`].
 fn remove_password(disk: &impl AtaCommands) -> io::Result<()> {
     if try_passwords(disk)?.locked {
         return Err(wrong_password());

@@ -38,7 +38,7 @@ pub struct Ends {
     /// `preserve_on_error` is set. After a failure the operator can restore the
     /// partitions from this file.
     file: Option<PathBuf>,
-    /// From [`Ends::clear`] on, until the disk is complete or the attempt has failed.
+    /// Set from [`Ends::clear`] on, until the disk is complete or the attempt has failed.
     change: Option<DiskChange>,
 }
 

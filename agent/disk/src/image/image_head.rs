@@ -107,7 +107,7 @@ pub fn inspect(head: &[u8], disk: Geometry, promise: Promise) -> Result<Image> {
         .as_ref()
         .is_some_and(|table| table.partitions().is_empty())
     {
-        // In these words, because people search for them.
+        // The wording stays fixed, because people search for it.
         return Err(Failure::deployment(
             "No partitions found on the device: the image's GPT has none",
         ));
@@ -262,7 +262,7 @@ fn find_gpt(head: &[u8], sector: u32) -> Result<Option<Table>> {
             .map_err(|reason| Failure::invalid_image(format!("the image's GPT: {reason}")));
     }
     if gpt::has_signature(head, other) {
-        // In coreos-installer's words, because people search for them.
+        // The words of coreos-installer, because people search for them.
         return Err(Failure::invalid_image(format!(
             "source has sector size {other} but destination has sector size {sector}"
         ))

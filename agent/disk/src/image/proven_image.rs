@@ -51,7 +51,7 @@ pub struct WrittenImage {
     pub format: Format,
     /// The digest and the length of the download.
     pub digest: Computed,
-    /// Whether a proof was given. If so, the image matches it.
+    /// Whether a digest or a signature was given. If it was, the image matches it.
     pub verified: bool,
     /// The length of the unpacked image in bytes.
     pub image_bytes: u64,

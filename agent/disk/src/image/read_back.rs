@@ -1,4 +1,4 @@
-//! Reads back what was written, before it becomes visible.
+//! Reads the written image back and compares it, before it becomes visible.
 //!
 //! While the agent writes, it computes checksums of everything that it sends to the
 //! disk. The bytes are then still in the processor's cache, so this costs only 0.02 to

@@ -55,7 +55,7 @@ pub fn create(
     for (index, volume) in volumes.iter().enumerate() {
         let (mut members, mut targets) = (Vec::new(), Vec::new());
         for disk in &volume.disks {
-            // The EFI system partition is the first one.
+            // Partition 1 is the EFI system partition.
             let before = volumes[..index].iter().filter(|it| it.disks.contains(disk));
             let number = before.count() + 2;
             let member = partition_node(&disks[*disk].path, number)?;

@@ -20,7 +20,7 @@ use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::target::Target;
 use crate::erase::metadata::erase_metadata;
 
-/// How many times to look for superblocks, because one may hide another one.
+/// How often the agent searches for superblocks, because a superblock may hide another.
 const PASSES: u32 = 2;
 
 /// A disk that may be changed, with its partitions. Arrays are not listed as candidates:
@@ -62,7 +62,7 @@ struct Member {
     /// that array.
     identity: Option<Identity>,
     superblock: MdSuperblock,
-    /// The assembled arrays that are made of it.
+    /// The assembled arrays that have it as a member.
     arrays: Vec<PathBuf>,
 }
 

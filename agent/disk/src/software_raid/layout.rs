@@ -7,7 +7,7 @@ use super::member::Level;
 use crate::tables::gpt::{EFI_SYSTEM, Partition};
 
 const MIB: u64 = 1 << 20;
-/// The EFI system partition on each disk, in MiB. Ironic's agent reserves as much.
+/// The size of the EFI system partition on each disk, in MiB, as with Ironic's agent.
 const ESP_MIB: u64 = 550;
 /// In MiB: the space at the end of a disk that no partition uses, because the backup of
 /// the partition table is there.
@@ -23,7 +23,7 @@ pub(super) const LINUX_RAID: Uuid = Uuid::from_u128(0xa19d_880f_05fc_4d3b_a006_7
 pub enum Share {
     /// In bytes.
     Fixed(u64),
-    /// What the other volumes leave, on the disk that has the least.
+    /// The space that the other volumes leave, on the disk with the least such space.
     Rest,
 }
 
@@ -70,7 +70,8 @@ pub(super) fn partitions(
         let fixed: u64 = of_disk(index).map(|volume| mib(volume.share)).sum();
         let takes_rest = of_disk(index).any(|volume| volume.share == Share::Rest);
         let found = size / MIB;
-        // The table is in the first MiB. A volume of 64 MiB at least.
+        // The table takes the first MiB. A volume that takes the rest gets at least 64
+        // MiB.
         let others = 1 + ESP_MIB + fixed + END_MIB;
         let needed = others + if takes_rest { 64 } else { 0 };
         if needed > found {

@@ -20,7 +20,7 @@ use crate::device::busy::{Device, KernelView, Use, UseKind};
 /// If a name is written to this file, the kernel makes an array without members that has
 /// this name (`add_named_array` of drivers/md/md.c).
 const NEW_ARRAY: &str = "/sys/module/md_mod/parameters/new_array";
-/// How many arrays the agent makes at most. Ironic has two volumes on a node.
+/// The most arrays that the agent makes. Ironic allows two volumes on a node.
 const MOST_ARRAYS: u32 = 128;
 
 /// Starts an array of these members. Returns its path. The module `md_mod` must be

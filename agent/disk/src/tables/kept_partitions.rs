@@ -235,7 +235,7 @@ fn read_table(disk: &DiskEnds<'_>, filters: &[PartitionFilter]) -> Result<Option
         .iter()
         .any(|filter| matches!(filter, PartitionFilter::Index(..)));
     if has_mbr && by_index {
-        // In coreos-installer's words, because people search for them.
+        // The words of coreos-installer, because people search for them.
         return Err(unfit(
             "saving partitions from an MBR disk is not yet supported: the disk has no GPT"
                 .to_owned(),

@@ -10,7 +10,7 @@ use crate::tables::gpt::Partition;
 /// mistake.
 const LONGEST_PATTERN: usize = 256;
 
-/// A condition. The agent keeps a partition that meets at least one.
+/// A condition. The agent keeps every partition that meets at least one condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionFilter {
     /// The GPT name matches a shell pattern: `*`, `?`, `[a-z]`, `[!a-z]`.
@@ -132,7 +132,7 @@ impl Glob {
         while let Some(char) = rest.next() {
             parts.push(match char {
                 '?' => Part::Any,
-                // Two in a row mean the same as one.
+                // Two `*` in a row mean the same as one `*`.
                 '*' if parts.last() == Some(&Part::AnyRun) => continue,
                 '*' => Part::AnyRun,
                 '[' => {

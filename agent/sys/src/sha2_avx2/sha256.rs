@@ -49,7 +49,7 @@ macro_rules! sixteen_rounds {
     };
 }
 
-/// Makes the schedule of both blocks, and adds the first one to the state.
+/// Makes the schedule of both blocks, and adds the first block to the state.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 fn first_block(state: &mut [u32; 8], first: &[u8; 64], second: &[u8; 64], schedule: &mut Schedule) {
     let mut x = words_of(first, second);

@@ -51,7 +51,7 @@ macro_rules! sixteen_rounds {
     };
 }
 
-/// Makes the schedule of both blocks, and adds the first one to the state.
+/// Makes the schedule of both blocks, and adds the first block to the state.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 fn first_block(
     state: &mut [u64; 8],

@@ -1,4 +1,4 @@
-//! Reads from /proc and from podman what the check of the agent container looks at.
+//! Reads the facts for the check of the agent container from /proc and from podman.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -33,7 +33,8 @@ pub(super) struct Facts {
     pub(super) namespaces: Vec<String>,
     /// The namespaces of the host's PID 1, in the same order.
     pub(super) namespaces_of_init: Vec<String>,
-    /// Device and inode of what the unit mounts, in the container and on the host.
+    /// Device and inode of the files that the unit mounts, in the container and on the
+    /// host.
     pub(super) shared: Vec<Shared>,
     /// The content of [`CONTAINER_FILE`].
     pub(super) container_file: String,

@@ -124,7 +124,7 @@ impl OpenPaths {
 fn ask_for_state(path: &Path) {
     if let Some(name) = path.file_name() {
         let block = Path::new("/sys/class/block").join(name);
-        // The directory of a partition is in that of its disk.
+        // The directory of a partition is in the directory of its disk.
         let rescan = match block.join("partition").exists() {
             true => "../device/rescan",
             false => "device/rescan",

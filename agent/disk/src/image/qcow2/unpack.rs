@@ -10,7 +10,7 @@ use crate::image::qcow2::header::Compression;
 /// Why a compressed cluster cannot be unpacked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnpackError {
-    /// In the words of the decoder.
+    /// The decoder reports this fault. The image is damaged; compare its digest.
     #[error("{0}")]
     Damaged(String),
     /// A compressed part of the qcow2 image has another length than the image says. It is

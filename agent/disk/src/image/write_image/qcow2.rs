@@ -220,7 +220,7 @@ fn no_first_mib(stream: &Stream) -> Failure {
     Failure::image_write(format!("{}: the first MiB was not found", stream.url))
 }
 
-/// What the file is read for.
+/// The purpose of reading the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Write,
@@ -229,7 +229,7 @@ enum Purpose {
 }
 
 impl Purpose {
-    /// For the progress on the console.
+    /// The text for the progress on the console.
     fn words(self) -> &'static str {
         match self {
             Self::Write => "writing the image",

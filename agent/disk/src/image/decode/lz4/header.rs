@@ -16,13 +16,14 @@ pub(super) enum Magic {
     Skippable,
 }
 
-/// Bytes that begin no frame of a kind that can be unpacked.
+/// The reason why a frame with this beginning cannot be unpacked.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnknownFrame {
     /// Old versions of lz4 and the Linux kernel use this format, which has no checksums.
     #[error("the file has the legacy lz4 format: compress it without the option -l of lz4")]
     Legacy,
-    /// The file begins like an lz4 file and is none. Compare its digest, and make it again.
+    /// The file begins like an lz4 file, but is none. Compare its digest, and make it
+    /// again.
     #[error("expected a frame, found {0:#010x}")]
     Other(u32),
 }
