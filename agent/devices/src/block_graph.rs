@@ -135,9 +135,9 @@ impl BlockGraph {
     /// indirectly. A device comes before the devices that it is built on, so the
     /// caller can remove them in this order.
     ///
-    /// The agent cleans several disks in parallel. If a device is built on two of
-    /// them, the thread of either disk may remove it first. So a device that
-    /// disappears meanwhile is skipped.
+    /// The agent cleans several disks in parallel. If a device is built on two disks,
+    /// the thread of either disk may remove it first. So this function skips a device
+    /// that disappears meanwhile.
     ///
     /// # Errors
     /// If sysfs cannot be read.
@@ -184,7 +184,7 @@ impl Partitions {
     }
 }
 
-/// The partitions of the disk with this directory in sysfs. None if the disk has
+/// The partitions of the disk with this directory in sysfs. Empty if the disk has
 /// disappeared.
 pub fn partitions(disk: &SystemPath) -> Partitions {
     let mut partitions = Partitions::default();
@@ -224,8 +224,8 @@ fn partition_number(directory: &SystemPath) -> io::Result<Option<u32>> {
     }
 }
 
-/// The kernel's names of the devices that are built on this one, sorted. Empty if the
-/// device has disappeared.
+/// The kernel's names of the devices that are built on this device, sorted. Empty if
+/// the device has disappeared.
 ///
 /// # Errors
 /// If sysfs cannot be read.
@@ -297,8 +297,8 @@ fn unless_gone<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Unlike `sysfs::names` this reports errors. A disk whose holders cannot be read must
-/// not count as free.
+/// Unlike `sysfs::names` this reports errors, because a disk whose holders cannot be
+/// read must not count as free.
 fn names(directory: &SystemPath) -> io::Result<Vec<String>> {
     let directory = directory.on_disk().ok_or(io::ErrorKind::NotFound)?;
     let mut names = Vec::new();

@@ -1,6 +1,6 @@
-//! Recognises the medium that this host booted from, or that has its settings: a
-//! USB stick, an SD card, or virtual media of a BMC. The kernel treats it as a disk
-//! like any other, and often it is the smallest one. No command may write to it.
+//! Recognises the medium that this host booted from, or that holds its settings: a USB
+//! stick, an SD card, or virtual media of a BMC. The kernel treats this medium as an
+//! ordinary disk, and often it is the smallest disk. No command may write to it.
 //!
 //! The kernel command line of Landfall's own ISO names that ISO (`landfall.medium=`),
 //! as the command line of CoreOS's live systems does (`coreos.liveiso=`). Media that

@@ -24,9 +24,9 @@ pub struct SharedIdentity {
 /// The identity of the disk behind a block device. `block` is the device's directory
 /// in /sys/devices.
 ///
-/// `None` if the disk has no reliable name. Some USB bridges report their own name,
-/// and some cheap SATA disks report a name that a whole series shares. A SATA disk
-/// has only one port anyway.
+/// `None` if the disk has no reliable name. Some USB bridges report their own name, and
+/// some cheap SATA disks report a name that a whole series shares. A SATA disk also has
+/// only one port, so it never has several paths.
 pub fn identity(block: &SystemPath) -> Option<SharedIdentity> {
     if sysfs::is_on_usb(block.as_path()) {
         return None;

@@ -1,6 +1,6 @@
-//! Finds the disks that belong together: the members of a software RAID, of a
-//! firmware RAID, of an LVM volume group or of a multipath set. A write to one of
-//! them destroys the whole set, and may destroy data that is still needed.
+//! Finds the disks that belong together: the members of a software RAID, of a firmware
+//! RAID, of an LVM volume group or of a multipath set. A write to one member destroys
+//! the whole set, and may destroy data that is still needed.
 //!
 //! The ramdisk assembles none of these sets, except for the volumes of the node's RAID
 //! configuration, so the kernel does not list them all. This module also reads the

@@ -106,7 +106,7 @@ impl Identity {
     /// Opens nothing, so the caller must check the file again after it has opened it.
     ///
     /// # Errors
-    /// As [`Self::refuse_other`], or if there is no such disk.
+    /// As for [`Self::refuse_other`], or if there is no such disk.
     pub fn refuse_other_name(self, path: &Path) -> Result<()> {
         let found = devices_below::in_sysfs(path)
             .and_then(|directory| directory.resolved())
@@ -187,7 +187,7 @@ impl ChosenDisk {
     /// Fails if `file`, which was opened by the path, is another disk.
     ///
     /// # Errors
-    /// As [`Self::refuse_other_name`].
+    /// As for [`Self::refuse_other_name`].
     pub fn refuse_other(&self, file: &File) -> Result<()> {
         let judged = self.identity.refuse_other(&self.path, file);
         judged.map_err(nothing_written)

@@ -45,9 +45,9 @@ pub struct InterfaceName {
 }
 
 impl NamingPolicy {
-    /// Reads `ifname=`, `net.ifnames=` and `net.naming_scheme=`. Returns a warning
-    /// for an unknown scheme. (Warnings about `ifname=` come from the network
-    /// arguments.)
+    /// Reads `ifname=`, `net.ifnames=` and `net.naming_scheme=`. Returns a warning for
+    /// an unknown scheme. (The parser of the network arguments returns the warnings
+    /// about `ifname=`.)
     pub fn from_command_line(line: &CommandLine) -> (Self, Vec<String>) {
         let mut policy = Self {
             given: NetArgs::from_command_line(line).names,

@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 static OF_THIS_PROCESS: Sections = Sections::new();
 
-/// Begins a critical section. After [`close`] it blocks forever, because the
+/// Begins a critical section. After [`close`] this call blocks forever, because the
 /// process is about to end. Sections do not nest.
 pub fn enter() -> CriticalSection {
     OF_THIS_PROCESS.enter()

@@ -45,8 +45,8 @@ impl Drop for FreedMemoryKept {
 
 /// Makes all threads allocate from one arena. Call it before any thread is started.
 ///
-/// malloc_trim does not return the end of the other arenas. After a download, 7 MiB
-/// stayed resident without use.
+/// malloc_trim does not return the free memory at the end of the other arenas. After a
+/// download, 7 MiB stayed resident without use.
 pub fn in_one_arena() {
     // SAFETY: as in set_thresholds.
     unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };

@@ -2,8 +2,8 @@
 //! this crate.
 //!
 //! This crate uses no other crate of the agent. A few modules without `unsafe` are here
-//! because several crates need them: /sys and /proc, state files, dates, pauses between
-//! attempts.
+//! because several crates need them: readers of /sys and /proc, state files, dates,
+//! pauses between attempts.
 
 #![allow(unsafe_code)]
 

@@ -53,8 +53,8 @@ impl<'a> Mounted<'a> {
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
         if self.active {
-            // This runs only after another error, which is the one to report. MNT_DETACH
-            // unmounts even if a file is still open.
+            // This runs only after another error, and the caller reports that error.
+            // MNT_DETACH unmounts even if a file is still open.
             let _ = umount2(self.target, MntFlags::MNT_DETACH);
         }
     }

@@ -5,7 +5,7 @@
 //! live system, even if someone copies a systemd unit to it:
 //!
 //! 1. systemd has started this process as a service;
-//! 2. this is the machine itself and not a container: the first PID namespace;
+//! 2. this process is in the first PID namespace, so it is not in a container;
 //! 3. CoreOS has made `/run/ostree-live` (by the generator of its live
 //!    initramfs), or the operator uses `--live-system`;
 //! 4. the root file system is of a kind that needs no disk (an installed CoreOS
@@ -62,8 +62,8 @@ pub(super) enum NoLiveSystem {
     Disk { disk: String, place: String },
 }
 
-/// Whether systemd has started this process as a service (`sd_booted(3)`, and
-/// systemd.exec(5) for the variable).
+/// Whether systemd has started this process as a service (see sd_booted(3), and
+/// systemd.exec(5) for `INVOCATION_ID`).
 pub(super) fn is_service() -> bool {
     std::env::var_os("INVOCATION_ID").is_some() && Path::new("/run/systemd/system").is_dir()
 }

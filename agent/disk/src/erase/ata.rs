@@ -1,6 +1,7 @@
 //! Erases an ATA disk with its own security feature set (ACS-4, section 4.18). The
 //! agent sets a password and sends it with the erase command. A successful erase
-//! removes the password. A failed one leaves the disk locked, so the agent unlocks it.
+//! removes the password. A failed erase leaves the disk locked, so the agent unlocks
+//! it.
 
 use std::fs::File;
 use std::io;

@@ -205,8 +205,8 @@ struct Tee {
     current: Bytes,
     to_hash: SyncSender<Bytes>,
     downloaded: Arc<AtomicU64>,
-    /// How many bytes may be downloaded. `decode` raises it while the decoder owns
-    /// this `Tee`, so it is shared.
+    /// How many bytes may be downloaded. The number is shared, because `decode` raises
+    /// it while the decoder owns this `Tee`.
     limit: Arc<AtomicU64>,
     ended: bool,
 }

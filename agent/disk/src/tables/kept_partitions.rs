@@ -141,9 +141,9 @@ impl KeptPartitions {
         }
     }
 
-    /// Adds the partitions to the image's table. A partition keeps its number if
-    /// that is larger than all numbers in the table; otherwise it gets the next
-    /// free one. Returns pairs of old and new number.
+    /// Adds the partitions to the image's table. A partition keeps its number if that
+    /// is larger than all numbers in the table; otherwise it gets the next free number.
+    /// Returns pairs of old and new number.
     ///
     /// # Errors
     /// If the table has no free entry or no room for one of the partitions, or already

@@ -87,7 +87,7 @@ pub struct Table {
 
 impl Table {
     /// Reads the table from the first bytes of a disk of `disk_size` bytes. Ignores
-    /// logical partitions, because they are inside the extended one.
+    /// logical partitions, because they are inside the extended partition.
     ///
     /// # Errors
     /// If there is no MBR, if it belongs to a GPT, or if a partition is empty or

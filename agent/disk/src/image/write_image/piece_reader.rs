@@ -10,7 +10,7 @@ use crate::image::pipeline::Stream;
 use crate::image::qcow2::window::{PIECE, Piece};
 
 /// In bytes. The reader downloads and discards a gap up to this size, because a new
-/// connection costs as much.
+/// connection takes as much time.
 const SHORT_GAP: u64 = 4 << 20;
 
 /// Reads pieces of the file in ascending order over as few connections as possible.
