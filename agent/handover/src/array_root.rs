@@ -8,8 +8,8 @@ use crate::install_coreos::CoreosChanges;
 /// dracut assembles no arrays unless one of these says so (dracut.cmdline(7), "MD RAID").
 const DECISIONS: [&str; 2] = ["rd.md.uuid", "rd.auto"];
 
-/// These changes and the argument by which the initramfs assembles the array. They stay as
-/// they are if they have or delete such an argument themselves.
+/// Returns these changes plus the argument with which the initramfs assembles the array.
+/// Returns them unchanged if they already add or delete such an argument.
 pub fn for_array(changes: &CoreosChanges, array: Uuid) -> CoreosChanges {
     let given = GivenKargs::of(changes);
     let mut all = given.appended.iter().chain(&given.deleted);

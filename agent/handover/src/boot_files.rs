@@ -11,8 +11,8 @@ use landfall_report::failure::{Failure, Result};
 
 use crate::file_in_boot::{self, inside};
 
-/// Access to the files of a boot partition. All paths are relative to its root. No
-/// path leads out of the partition, whatever links the image contains.
+/// Access to the files of a boot partition. All paths are relative to its root. No path
+/// leads out of the partition, whatever symbolic links the image contains.
 pub trait BootFiles {
     /// The failure of an operation on this path.
     fn problem(&self, path: &Path, reason: &dyn Display) -> Failure;
@@ -20,7 +20,8 @@ pub trait BootFiles {
     /// The text of a file; `None` if there is no such file. Follows links.
     ///
     /// # Errors
-    /// If this is not a regular file, not UTF-8, or longer than `limit` bytes.
+    /// If the path is not a regular file, or the file is not UTF-8 or longer than `limit`
+    /// bytes.
     fn read_if_there(&self, path: &Path, limit: u64) -> Result<Option<String>>;
 
     /// The names in a directory, in any order. Follows links.
@@ -35,15 +36,15 @@ pub trait BootFiles {
     /// If the partition cannot be read.
     fn exists(&self, path: &Path) -> Result<bool>;
 
-    /// Fails if this is not a regular file. Does not follow a link in the last
-    /// component.
+    /// Fails if the path is not a regular file. Does not follow a symbolic link in the
+    /// last component.
     ///
     /// # Errors
-    /// If there is no such file, or it is something else.
+    /// If the path does not exist or is not a regular file.
     fn require_file(&self, path: &Path) -> Result<()>;
 
     /// Replaces the content of a file and keeps its mode, owner and SELinux label.
-    /// Follows links.
+    /// Follows symbolic links.
     ///
     /// # Errors
     /// If the file system rejects a change. The file then has either its old or its
@@ -56,23 +57,24 @@ pub trait BootFiles {
     /// If there is no such file, or the file system rejects the change.
     fn append(&self, path: &Path, content: &[u8]) -> Result<()>;
 
-    /// Fails if something other than a directory has this name. Does not follow a
-    /// link in the last component.
+    /// Fails if the path exists and is not a directory. Does not follow a symbolic link
+    /// in the last component.
     ///
     /// # Errors
-    /// In that case, or if the partition cannot be read.
+    /// If the path is not a directory, or if the partition cannot be read.
     fn check_directory(&self, path: &Path) -> Result<()>;
 
     /// Creates a directory with this mode, or accepts an existing directory as it is.
     ///
     /// # Errors
-    /// If the file system rejects it, or something else has the name.
+    /// If the file system rejects the directory, or the path exists and is not a
+    /// directory.
     fn make_directory(&self, path: &Path, mode: u32) -> Result<()>;
 
     /// Creates a file that only root can read.
     ///
     /// # Errors
-    /// If something has the name already, or the file system rejects it.
+    /// If the path already exists, or the file system rejects the file.
     fn create(&self, path: &Path, content: &[u8]) -> Result<()>;
 }
 

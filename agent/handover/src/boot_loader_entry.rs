@@ -32,12 +32,12 @@ pub struct Edit {
 /// Edits the arguments of the entry whose name sorts last. GRUB lists the entries in
 /// reverse order and boots the first one by default. Writes nothing.
 ///
-/// The options can also name variables of GRUB's environment, for example
-/// `$kernelopts` on RHEL 8. Deletions and the platform change those variables too.
+/// The options can also name variables of GRUB's environment, for example `$kernelopts`
+/// on RHEL 8. Deletions and a new platform also change the values of those variables.
 ///
 /// # Errors
-/// If there is no entry, it has no or several `options` lines, a step fails, or the
-/// environment that it needs cannot be edited.
+/// If there is no entry, if it does not have exactly one `options` line, if a step fails,
+/// or if the options name a variable and the environment block cannot be edited.
 pub fn prepare(boot: &(impl BootFiles + ?Sized), steps: &[Step]) -> Result<Edit> {
     let (path, old) = last_text(boot)?;
     let failed = |reason: &dyn std::fmt::Display| boot.problem(&path, reason);
@@ -123,11 +123,11 @@ fn last_text(boot: &(impl BootFiles + ?Sized)) -> Result<(PathBuf, String)> {
     }
 }
 
-/// The kernel arguments of the entry that boots by default, with the names of GRUB's
-/// variables in them.
+/// The kernel arguments of the entry that boots by default. The names of GRUB's variables
+/// are not replaced by their values.
 ///
 /// # Errors
-/// If there is no entry, or it has no or several `options` lines.
+/// If there is no entry, or it does not have exactly one `options` line.
 pub fn options(boot: &(impl BootFiles + ?Sized)) -> Result<String> {
     let (path, text) = last_text(boot)?;
     match Entry::parse(&text) {
@@ -136,8 +136,8 @@ pub fn options(boot: &(impl BootFiles + ?Sized)) -> Result<String> {
     }
 }
 
-/// The environment block of the boot partition. `None` if the image has no such
-/// file; GRUB then gets the variables from elsewhere.
+/// The environment block of the boot partition. `None` if the image has no such file;
+/// GRUB then reads the variables from another place.
 pub(super) fn read_environment(boot: &(impl BootFiles + ?Sized)) -> Result<Option<Environment>> {
     let path = Path::new(ENVIRONMENT);
     let found = boot.read_if_there(path, SIZE_LIMIT).map_err(|failure| {

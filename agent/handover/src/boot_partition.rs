@@ -26,7 +26,7 @@ pub struct BootPartition {
 /// The partition of this disk or image file whose file system has the label `boot`.
 ///
 /// # Errors
-/// If there is none or more than one.
+/// If there is no boot partition, or more than one.
 pub fn find(disk: &Path, table: &Table) -> Result<BootPartition> {
     let name = disk.display();
     let file = File::open(disk).map_err(|e| Failure::deployment(format!("{name}: {e}")))?;
@@ -35,11 +35,11 @@ pub fn find(disk: &Path, table: &Table) -> Result<BootPartition> {
     })
 }
 
-/// As [`find`], but reads the disk through `read`, which fills a buffer from a byte
-/// offset. `disk` is the name of the disk in errors.
+/// Like [`find`], but reads the disk through `read`, which fills a buffer from an offset
+/// in bytes. Errors name the disk as `disk`.
 ///
 /// # Errors
-/// As [`find`].
+/// See [`find`].
 pub fn find_in(
     disk: &dyn Display,
     table: &Table,

@@ -19,7 +19,7 @@ pub fn to_text(path: &[u8]) -> String {
         };
         rest = next;
         match (kind, subtype) {
-            // Subtype 0x01 ends one path of several; any other subtype ends the whole
+            // Subtype 0x01 ends one of several paths; any other subtype ends the whole
             // list.
             (0x7f, 0x01) => separator = ",",
             (0x7f, _) => break,

@@ -109,8 +109,7 @@ pub fn make_boot_entry(
         })
 }
 
-/// The partitions from which the firmware starts the loader, each with the end of its
-/// label.
+/// The partitions that get a boot entry, each with a suffix for the label of its entry.
 fn places(disk: &Path, esp: EfiSystemPartition) -> Result<Vec<(EfiSystemPartition, String)>> {
     let copies = system_partitions::find(disk)?;
     if copies.is_empty() {
@@ -142,8 +141,8 @@ fn make_known(variables: &Variables, loader: &Loader, path: &LoaderPath) -> Resu
     Ok(entry)
 }
 
-/// The loader, or the reason why there is none, and whether firmware finds a loader
-/// without an entry.
+/// The loader, or the reason why there is none. The bool says whether the partition has
+/// the fallback loader, which firmware starts without an entry.
 fn look_for_loader(
     disk: &Path,
     esp: &EfiSystemPartition,
@@ -166,10 +165,10 @@ fn look_for_loader(
     Ok(loaders)
 }
 
-/// Reuses the first entry with that label, or takes the first free number. Then
-/// sets the order, then removes the other entries with the label. In this sequence
-/// the order never names a missing entry, and a redeployment needs no more space in
-/// the variable store than before.
+/// Reuses the first entry that has the label, or takes the first free number. Then sets
+/// the order, then removes the other entries with the label. In this sequence the order
+/// never names a missing entry, and a redeployment needs no more space in the variable
+/// store than before.
 fn put_first(variables: &Variables, label: &str, path: &LoaderPath) -> Result<Entry> {
     let entries = variables.entries()?;
     let mut same = entries.iter().filter(|entry| entry.label == label);

@@ -17,8 +17,8 @@ pub enum PartitionId {
     DiskSignature(u32),
 }
 
-/// The place of a loader. The firmware finds it even if the order of the disks
-/// changes.
+/// The path of a loader on a partition. The partition is identified by its GUID or
+/// signature, so the firmware finds the loader even if the order of the disks changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoaderPath {
     /// Partition number.
@@ -73,7 +73,7 @@ fn node(kind: u8, subtype: u8, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The length never comes near 64 KiB: labels and file names come from a FAT file
+/// The length always stays far below 64 KiB: labels and file names come from a FAT file
 /// system, whose names have at most 255 characters.
 fn length(len: usize) -> [u8; 2] {
     u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes()

@@ -1,5 +1,5 @@
-//! Chooses the program of an EFI system partition to boot: the one in the
-//! distribution's CSV file, or else a loader with a standard name.
+//! Chooses the program of an EFI system partition to boot: the one that the
+//! distribution's CSV file names, or else a loader with a standard name.
 //!
 //! Ironic's agent makes an entry for every such loader, even for other
 //! architectures. This module chooses one loader that this firmware can start.
@@ -82,7 +82,7 @@ pub struct Loader {
 }
 
 /// The EFI system partition of the image has no loader for this machine's processor, so
-/// it would not boot. Use the image for this architecture.
+/// the image would not boot. Use the image for this architecture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected an EFI loader for this machine, as {loader} or named by {csv}, found {found}")]
 pub struct NoLoader {
@@ -97,12 +97,12 @@ pub struct NoLoader {
 /// The loader of a mounted EFI system partition, or the reason why there is
 /// none.
 ///
-/// shim's own fallback program makes its entries from the same CSV, so the label is
-/// the one that the installed system expects.
+/// The label comes from the CSV file from which shim's own fallback program makes its
+/// entries. So it is the label that the installed system expects.
 ///
 /// # Errors
-/// If the root directory of the partition cannot be read. Faults below it are only
-/// logged, because the loader may be elsewhere.
+/// If the root directory of the partition cannot be read. Errors in other directories are
+/// only logged, because the loader may be elsewhere.
 pub fn find(esp: &Path, machine: Machine) -> io::Result<Result<Loader, NoLoader>> {
     let files = files(esp)?;
     let of_name = |wanted: &'static str| {
@@ -117,8 +117,8 @@ pub fn find(esp: &Path, machine: Machine) -> io::Result<Result<Loader, NoLoader>
         }
     }
     for name in machine.loaders() {
-        // If there are several, the loader in `\EFI\BOOT`, where firmware searches,
-        // comes first.
+        // If several files have this name, the loader in `\EFI\BOOT`, where firmware
+        // searches, takes precedence.
         let found = of_name(name).min_by_key(|file| !is_in_efi_boot(esp, file));
         if let Some(file) = found {
             return Ok(Ok(Loader {
@@ -150,7 +150,7 @@ pub fn find(esp: &Path, machine: Machine) -> io::Result<Result<Loader, NoLoader>
 /// a disk without a boot entry (UEFI 2.10, 3.5.1.1).
 ///
 /// # Errors
-/// As [`find`].
+/// See [`find`].
 pub fn has_fallback(esp: &Path, machine: Machine) -> io::Result<bool> {
     let name = machine.loaders()[0];
     let files = files(esp)?;

@@ -29,8 +29,8 @@ pub enum NoSystemPartition {
     /// the node's boot mode to BIOS.
     #[error("no EFI system partition")]
     Missing,
-    /// The image has no partition of its own that UEFI firmware boots from. Use an image for
-    /// UEFI.
+    /// The only partition that UEFI firmware could boot from is a kept one, which is not
+    /// part of the image. Use an image for UEFI.
     #[error(
         "no EFI system partition except number {0}, which is a kept partition and boots another system"
     )]
@@ -40,8 +40,8 @@ pub enum NoSystemPartition {
     NoTable(TableError),
 }
 
-/// The first EFI system partition that came with the image, or the reason why there
-/// is none. `kept` has the numbers of the kept partitions.
+/// The first EFI system partition of the image, or the reason why there is none. `kept`
+/// has the numbers of the kept partitions, which are not part of the image.
 ///
 /// # Errors
 /// If the disk cannot be read.
@@ -74,7 +74,7 @@ fn in_gpt(
     })
 }
 
-/// Only a GPT can have kept partitions, so every partition here came with the
+/// Only a GPT can have kept partitions, so every partition of an MBR is part of the
 /// image.
 fn in_mbr(head: &[u8]) -> Option<EfiSystemPartition> {
     let (number, esp) = { (1..).zip(mbr::entries(head)?) }

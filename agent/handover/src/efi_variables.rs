@@ -13,8 +13,8 @@ use nix::sys::statfs::{FsType, statfs};
 
 use crate::efi_load_option;
 
-/// The mount point of efivarfs. Without the mount it is an empty directory of
-/// sysfs.
+/// The mount point of efivarfs, an empty directory of sysfs while efivarfs is not
+/// mounted.
 const MOUNT_POINT: &str = "/sys/firmware/efi/efivars";
 /// `EFIVARFS_MAGIC` of <linux/magic.h>, which nix does not define.
 const EFIVARFS: FsType = FsType(0xde5e_81e4);
@@ -164,8 +164,8 @@ impl Variables {
         read_file(&self.path(name)).map_err(|e| error(name, &e))
     }
 
-    /// efivarfs expects attributes and value in one write(2). It would treat
-    /// several writes as several values.
+    /// efivarfs expects the attributes and the value in one write(2). It would treat each
+    /// of several writes as a complete value.
     fn write(&self, name: &str, value: &[u8]) -> Result<()> {
         let path = self.path(name);
         let mut bytes = ATTRIBUTES.to_le_bytes().to_vec();

@@ -13,8 +13,8 @@ use nix::libc;
 
 /// Resolves all links of a path inside the partition.
 ///
-/// The links of the image are made for a system with another root. An absolute link
-/// would lead into the ramdisk.
+/// The symbolic links of the image are made for a system with another root: an absolute
+/// link would lead into the ramdisk.
 ///
 /// # Errors
 /// If the path does not exist or leads out of the partition.
@@ -32,9 +32,9 @@ pub fn inside(boot: &Path, relative: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Opens a regular file of the image. Links are not followed, because they may lead
-/// out of the partition. Other kinds of files must not block the agent: opening a
-/// FIFO waits for its other end.
+/// Opens a regular file of the image. Does not follow a symbolic link, because it may
+/// lead out of the partition. Does not block on other kinds of files: opening a FIFO
+/// would wait for a process at its other end.
 ///
 /// # Errors
 /// If the path is not a regular file or cannot be opened.
@@ -74,7 +74,8 @@ pub fn read_if_there(
 /// The text of a file of the image.
 ///
 /// # Errors
-/// If it is not a regular file, not UTF-8, or longer than `limit` bytes.
+/// If the path is not a regular file, or the file is not UTF-8 or longer than `limit`
+/// bytes.
 pub fn read(path: &Path, limit: u64) -> Result<String> {
     let mut text = String::new();
     open(path, OpenOptions::new().read(true))
@@ -93,9 +94,9 @@ pub fn read(path: &Path, limit: u64) -> Result<String> {
 /// If the file system rejects a change. The file then has either its old or its new
 /// content.
 pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
-    // The scratch file is in the same directory, because the parent directory may
-    // be outside the partition. Boot loaders ignore it: in `entries` they read only
-    // *.conf (Boot Loader Specification, "Type #1").
+    // The scratch file is in the same directory, because the parent directory may be
+    // outside the partition. Boot loaders ignore the scratch file: in `entries` they read
+    // only *.conf (Boot Loader Specification, "Type #1").
     let directory = path.parent().unwrap_or(path);
     let scratch = directory.join(".landfall-new");
     // A crash may have left the scratch file there.
@@ -126,7 +127,7 @@ fn write_like(model: &Path, new: &Path, content: &[u8]) -> io::Result<()> {
 /// Creates a directory with this mode, or accepts an existing directory as it is.
 ///
 /// # Errors
-/// If the file system rejects it, or something other than a directory has the name.
+/// If the file system rejects the directory, or the path exists and is not a directory.
 pub fn make_directory(path: &Path, mode: u32) -> Result<()> {
     match fs::DirBuilder::new().mode(mode).create(path) {
         Ok(()) => {
@@ -139,11 +140,11 @@ pub fn make_directory(path: &Path, mode: u32) -> Result<()> {
     }
 }
 
-/// Fails if something other than a directory has this name. A link counts as
-/// something else.
+/// Fails if the path exists and is not a directory. A symbolic link is not a directory,
+/// even if it points to one.
 ///
 /// # Errors
-/// In that case, or if the file system cannot be read.
+/// If the path is not a directory, or if the file system cannot be read.
 pub fn check_directory(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(()),

@@ -62,8 +62,8 @@ pub fn check(files: &[(String, Vec<u8>)]) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the partition already has one of these files, or if something other than a
-/// directory has the name of their directory.
+/// Fails if the partition already has one of these files, or if the path of their
+/// directory exists and is not a directory.
 pub fn check_absent(boot: &(impl BootFiles + ?Sized), files: &[(String, Vec<u8>)]) -> Result<()> {
     let directory = Path::new(DIRECTORY);
     boot.check_directory(directory)?;

@@ -1,5 +1,5 @@
-//! Sets kernel arguments for the first boot only, mostly for the network. It adds a
-//! line to `ignition.firstboot`, which the grub.cfg of the image sources.
+//! Sets kernel arguments for the first boot only, mostly for the network. It adds a line
+//! to `ignition.firstboot`, a script that the image's grub.cfg runs.
 
 use std::path::Path;
 
@@ -39,8 +39,8 @@ pub fn line(arguments: &str) -> Result<String> {
     Ok(format!("set ignition_network_kcmdline=\"{arguments}\"\n"))
 }
 
-/// Fails if the file does not exist or is not a regular file: then the image has no
-/// first boot that could use the arguments.
+/// Fails if `ignition.firstboot` does not exist or is not a regular file, because then
+/// the image has no first boot that could use the arguments.
 pub fn check(boot: &(impl BootFiles + ?Sized)) -> Result<()> {
     let found = boot.require_file(Path::new(FILE));
     found.map_err(|failure| failure.hint("use a CoreOS image: its boot partition holds that file"))

@@ -1,5 +1,5 @@
-//! The kernel arguments that an operator gave for the installed system. Arguments that the
-//! agent adds itself, because of the kind of the disk, give way to them.
+//! The kernel arguments that an operator gave for the installed system. They take
+//! precedence over the arguments that the agent adds because of the kind of the disk.
 
 use crate::install_coreos::CoreosChanges;
 

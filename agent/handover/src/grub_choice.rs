@@ -2,11 +2,11 @@
 //! kernel, the initrd and the arguments of the default entry, including the arguments
 //! of the first boot.
 //!
-//! This is no interpreter of GRUB's language. It follows only the decisions in
-//! the grub.cfg of CoreOS (coreos-assembler, `src/grub.cfg`): the last entry
-//! boots. If `ignition.firstboot` exists, `$ignition_firstboot` has the network
-//! arguments of that file, or else the default ones. Anything beyond that is an
-//! error; the machine then boots through firmware and GRUB.
+//! This module does not interpret GRUB's language. It only follows the decisions in the
+//! grub.cfg of CoreOS (coreos-assembler, `src/grub.cfg`): the last entry boots. If
+//! `ignition.firstboot` exists, `$ignition_firstboot` has the network arguments of that
+//! file, or else the default ones. Anything else is an error; the machine then boots
+//! through firmware and GRUB.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub struct NextBoot {
 /// Reads the default entry of a mounted boot partition.
 ///
 /// # Errors
-/// If a part is missing, or only GRUB can interpret it.
+/// If a part of the entry is missing, or if only GRUB can interpret it.
 pub fn read(boot: &Path) -> Result<NextBoot> {
     let path = inside(boot, &last_entry(boot)?)?;
     let text = file_in_boot::read(&path, LIMIT)?;
@@ -123,8 +123,8 @@ impl Entry {
     }
 }
 
-/// The network arguments that `ignition.firstboot` sets; `None` if it sets none.
-/// The file is a GRUB script, and any other command in it is an error.
+/// The network arguments that `ignition.firstboot` sets; `None` if it sets none. The file
+/// is a GRUB script, and a command that sets anything else is an error.
 pub fn of_marker(text: &str) -> std::result::Result<Option<String>, ChoiceError> {
     let mut set = None;
     for line in text.lines().map(str::trim) {
@@ -139,8 +139,8 @@ pub fn of_marker(text: &str) -> std::result::Result<Option<String>, ChoiceError>
     Ok(set)
 }
 
-/// The default network arguments in grub.cfg. If it sets several, the last one
-/// takes effect, as in GRUB.
+/// The default network arguments in grub.cfg. If grub.cfg sets them several times, the
+/// last assignment takes effect, as in GRUB.
 pub fn default_of(text: &str) -> std::result::Result<String, ChoiceError> {
     let mut values = text
         .lines()
@@ -167,7 +167,7 @@ fn unquoted(value: &str) -> std::result::Result<String, ChoiceError> {
 /// The words of a line, with the values of GRUB's variables inserted.
 ///
 /// # Errors
-/// If a variable is unknown, or the line has other syntax of a script.
+/// If a variable is unknown, or the line contains other script syntax.
 pub fn expand<'a>(
     text: &str,
     value_of: impl Fn(&str) -> Option<&'a str>,

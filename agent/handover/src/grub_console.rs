@@ -24,7 +24,7 @@ pub struct Edit {
 /// Puts these commands into the block of the configuration. Writes nothing.
 ///
 /// # Errors
-/// If the image has no such file, or the file has no such block.
+/// If the image has no GRUB configuration, or the configuration has no such block.
 pub fn prepare(boot: &(impl BootFiles + ?Sized), commands: &[String]) -> Result<Edit> {
     for path in FILES.map(Path::new) {
         if let Some(text) = boot.read_if_there(path, SIZE_LIMIT)? {
@@ -52,8 +52,8 @@ impl Edit {
 /// Why the configuration has no block for the commands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// The most frequent error by far. It uses coreos-installer's words, because
-    /// people search for them.
+    /// By far the most frequent of these errors. The text uses coreos-installer's words,
+    /// because people search for them.
     #[error("missing substitution marker: expected the lines {START} and {END}")]
     Missing,
     #[error("expected the lines {START} and {END} once, found several")]

@@ -104,7 +104,7 @@ impl Environment {
     /// The block, with its original size.
     ///
     /// # Errors
-    /// If the variables no longer fit into it.
+    /// If the variables no longer fit into the block.
     pub fn to_bytes(&self) -> Result<Vec<u8>, EnvironmentError> {
         let mut block = SIGNATURE.to_owned();
         for line in &self.lines {
@@ -130,7 +130,7 @@ impl Environment {
     }
 }
 
-/// The text before the first unescaped line break, and the rest. Comments have no
+/// The text before the first unescaped line break, and the rest. A comment has no
 /// escapes.
 fn first_line(text: &str) -> Option<(&str, &str)> {
     if text.starts_with('#') {

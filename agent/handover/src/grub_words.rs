@@ -30,12 +30,12 @@ pub enum WordError {
     WithinQuotes(char),
 }
 
-/// Rejects text that would not reach the kernel as the same words. A broken script
-/// does not boot, and a script with another meaning boots something else. Spaces
-/// separate words; both kinds of quotes protect spaces and operators.
+/// Rejects text whose words would not reach the kernel unchanged: GRUB could reject the
+/// script and not boot, or run it with another meaning. Spaces separate words; both kinds
+/// of quotes protect spaces and operators.
 ///
 /// # Errors
-/// The first fault.
+/// The first fault in the text.
 pub fn check(text: &str) -> Result<(), WordError> {
     let mut rest = text;
     let mut at_start = true;
@@ -56,8 +56,8 @@ pub fn check(text: &str) -> Result<(), WordError> {
     Ok(())
 }
 
-/// The text after a variable. A variable is accepted only as a whole word, like
-/// `$tuned_params`, because such a word cannot mean anything else.
+/// Returns the text after a variable. A variable must be a whole word, like
+/// `$tuned_params`: within a longer word, GRUB could read the name differently.
 fn variable(text: &str) -> Result<&str, WordError> {
     let end = text.find(' ').unwrap_or(text.len());
     let (name, rest) = text.split_at(end);

@@ -22,9 +22,9 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// The config is not of spec 3. A warning only, because an old image accepts spec 2. With
-/// a current image the installation succeeds, and the installed system does not come up:
-/// Ignition stops its first boot. Write the config in spec 3.
+/// The config is not of spec 3. This is only a warning, because an old image accepts spec
+/// 2. With a current image the installation succeeds, but Ignition stops the first boot
+/// of the installed system. Write the config in spec 3.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "Ignition config: {0}; only images from before OpenShift 4.6 accept spec 2, in any other image Ignition stops the first boot (unsupported config version) -- write the config in spec 3"
@@ -68,8 +68,8 @@ pub fn check(config: &[u8]) -> Result<Spec> {
     Ok(Spec(version))
 }
 
-/// Fails if the partition already has a config, because two deployments must not
-/// mix, or if something other than a directory has the name of its directory.
+/// Fails if the partition already has a config, because two deployments must not mix.
+/// Also fails if the path of the config's directory exists and is not a directory.
 pub fn check_absent(boot: &(impl BootFiles + ?Sized)) -> Result<()> {
     boot.check_directory(Path::new(DIRECTORY))?;
     let path = Path::new(FILE);
@@ -85,16 +85,15 @@ pub fn write(boot: &(impl BootFiles + ?Sized), config: &[u8]) -> Result<()> {
     boot.create(Path::new(FILE), config)
 }
 
-/// Adds a file `/etc/hostname` to the config, as ironic-agent-image does if the
-/// ramdisk has a host name. The config keeps its bytes if nothing is added: without
-/// a host name, or if the config sets one itself (Ignition rejects two entries for
-/// one path).
+/// Adds a file `/etc/hostname` to the config, as ironic-agent-image does if the ramdisk
+/// has a host name. Returns the config unchanged if there is no host name, or if the
+/// config already has this file (Ignition rejects two entries for one path).
 ///
 /// Returns `None` if there is neither a config nor a host name.
 ///
 /// # Errors
-/// If the config is not a JSON object, `storage.files` is not a list, or the host
-/// name is not a single word. The file /etc/hostname holds one word on one line.
+/// If the config is not a JSON object, if `storage.files` is not a list, or if the host
+/// name is not a single word, because /etc/hostname holds one word on one line.
 pub fn with_hostname(config: Option<&[u8]>, hostname: Option<&str>) -> Result<Option<Vec<u8>>> {
     let Some(hostname) = hostname.filter(|name| !name.is_empty()) else {
         return match config {

@@ -1,7 +1,6 @@
-//! Writes a file that the operator specified into the installed system. It
-//! never writes outside the mounted file system: the links in the image are
-//! made for another root, and openat2(2) resolves them as if the mount point
-//! were that root.
+//! Writes a file that the operator specified into the installed system. It never writes
+//! outside the mounted file system. The links in the image are made for another root, so
+//! openat2(2) resolves them relative to the mount point.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -19,8 +18,8 @@ pub struct InjectedFile {
     pub path: PathBuf,
     /// The new content; `None` deletes the file.
     pub content: Option<Vec<u8>>,
-    /// Permission bits. With `None` an existing file keeps its bits, except set-uid
-    /// and set-gid if its owner changes, and a new file gets 0644.
+    /// Permission bits. With `None` a new file gets 0644. An existing file keeps its
+    /// bits, but a change of its owner clears set-uid and set-gid.
     pub mode: Option<u32>,
     /// Permission bits of the file's directory, if it must be created.
     pub directory_mode: Option<u32>,
@@ -48,8 +47,8 @@ impl InjectedFile {
         }
         file.set_len(0)?;
         (&file).write_all(content)?;
-        // The owner first, because Linux clears set-uid and set-gid when it changes
-        // (chown(2)).
+        // Set the owner before the mode, because Linux clears set-uid and set-gid when
+        // the owner changes (chown(2)).
         if self.owner.is_some() || self.group.is_some() {
             let (owner, group) = (self.owner.map(Uid::from_raw), self.group.map(Gid::from_raw));
             fchown(&file, owner, group)?;

@@ -29,8 +29,8 @@ pub struct CoreosChanges {
     pub ignition: Option<Vec<u8>>,
     /// Permanent kernel arguments to add at the end.
     pub append_kargs: Vec<String>,
-    /// Permanent kernel arguments to delete. They are deleted before others are
-    /// added.
+    /// Permanent kernel arguments to delete. The agent deletes them before it adds
+    /// others.
     pub delete_kargs: Vec<String>,
     /// Kernel arguments of the first boot only.
     pub firstboot_args: Option<String>,
@@ -38,8 +38,8 @@ pub struct CoreosChanges {
     pub network_keyfiles: Vec<(String, Vec<u8>)>,
     /// The Ignition platform to set instead of `metal`, with its consoles.
     pub platform: Option<String>,
-    /// The consoles, instead of those of the platform. The last one becomes the
-    /// kernel's `/dev/console`.
+    /// The consoles that replace those of the platform. The last one becomes the kernel's
+    /// `/dev/console`.
     pub consoles: Vec<Console>,
 }
 
@@ -48,9 +48,9 @@ impl CoreosChanges {
         *self == Self::default()
     }
 
-    /// Rejects changes that cannot be made. Needs no disk, so it can run before the
-    /// image is fetched. The error names the first fault. Returns the version of the
-    /// Ignition config, which the image may reject.
+    /// Rejects changes that cannot be made. Needs no disk, so it can run before the image
+    /// is fetched. The error names the first fault. Returns the spec version of the
+    /// Ignition config, because an image may not support that version.
     pub fn check(&self) -> Result<Option<Spec>> {
         let spec = match &self.ignition {
             Some(config) => Some(ignition_file::check(config)?),
@@ -68,9 +68,9 @@ impl CoreosChanges {
         Ok(spec)
     }
 
-    /// The steps on the kernel arguments, in coreos-installer's order: the
-    /// platform; the named consoles, or else those of the platform; then the
-    /// arguments that were named.
+    /// The steps on the kernel arguments, in coreos-installer's order: first the
+    /// platform, then the consoles (`consoles`, or else those of the platform), then the
+    /// arguments to delete and to append.
     fn steps(&self, table: &PlatformTable) -> Vec<Step> {
         let mut steps = Vec::new();
         let other_platform = self.platform.as_deref().filter(|name| *name != METAL);
@@ -105,8 +105,7 @@ impl CoreosChanges {
     }
 }
 
-/// Makes the changes in the boot partition of this disk. They are flushed to the disk
-/// when this returns.
+/// Makes the changes in the boot partition of this disk and flushes them to the disk.
 ///
 /// # Errors
 /// If the disk has no boot partition, or a change cannot be made.
@@ -156,10 +155,10 @@ fn change_mounted(
         .map_err(|e| problem(node, &format!("cannot unmount it: {e}")))
 }
 
-/// Makes the changes in a boot file system. Everything that can be rejected
-/// is checked before the first write. The Ignition config is written last: if this
-/// is interrupted, the system comes up without its config, and the operator notices
-/// that. A system with its config but without its network could pass unnoticed.
+/// Makes the changes in a boot file system. Everything that can be rejected is checked
+/// before the first write. The Ignition config is written last: after an interruption the
+/// system comes up without its config, and the operator notices that. Nobody might notice
+/// a system that has its config but not its network.
 ///
 /// The changes must have passed [`CoreosChanges::check`].
 ///

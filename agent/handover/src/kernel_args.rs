@@ -1,10 +1,10 @@
 //! Edits the permanent kernel arguments, which are the `options` of a boot loader
 //! entry.
 //!
-//! The result equals that of coreos-installer (`src/io/bls.rs`) byte for byte, so
-//! that the tools of the installed system find what they expect. The edit works on
-//! `" " + options + " "`. Each deletion replaces every `" x "` with one space; then
-//! the new arguments are appended, even if they are there already.
+//! The result equals that of coreos-installer (`src/io/bls.rs`) byte for byte, so that
+//! the tools of the installed system find what they expect. The edit works on `" " +
+//! options + " "`. Each deletion replaces every `" x "` with one space; then the new
+//! arguments are appended, even if the options already have them.
 
 use landfall_report::failure::{Failure, Result};
 
@@ -29,7 +29,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The part of the step that applies to the value of a variable in the options:
+    /// The part of the step that also applies to the variables that the options name:
     /// everything except appending.
     fn within_variable(&self) -> Self {
         match self {
@@ -65,8 +65,8 @@ impl Step {
     }
 }
 
-/// Rejects arguments to delete that cannot be in the line: empty ones, and those
-/// with a line break or another control character.
+/// Rejects arguments that cannot be deleted, because the options never contain them:
+/// empty ones, and those with a line break or another control character.
 pub fn check_deleted(arguments: &[String]) -> Result<()> {
     for argument in arguments {
         if argument.trim().is_empty() || argument.contains(|c: char| c.is_control()) {
@@ -78,12 +78,12 @@ pub fn check_deleted(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Rejects arguments to add that would not reach the kernel, because GRUB parses
+/// Rejects arguments that GRUB would not pass to the kernel unchanged, because it parses
 /// the options as a part of a script.
 ///
 /// # Errors
-/// If an argument is empty, or if [`grub_words::check`] rejects it: GRUB would not
-/// pass it to the kernel unchanged.
+/// If an argument is empty or has a control character, or if [`grub_words::check`]
+/// rejects it.
 pub fn check_appended(arguments: &[String]) -> Result<()> {
     check_deleted(arguments)?;
     for argument in arguments {
@@ -116,12 +116,12 @@ pub enum EditError {
     Words { edited: String, reason: WordError },
 }
 
-/// Applies all steps to the `options`, one after the other. `variables` are the
-/// names and values of variables in the options; their values are edited too.
+/// Applies all steps to the `options`, one after the other. `variables` are the names and
+/// values of the variables that the options name; the steps edit these values too.
 ///
 /// # Errors
-/// If no value has the platform to replace, or if GRUB could parse the old options
-/// but not the new ones.
+/// If neither the options nor a variable has the platform argument that a step replaces,
+/// or if GRUB could parse the old options but not the new ones.
 pub fn edit(
     options: &str,
     variables: &mut [(String, String)],
@@ -141,8 +141,8 @@ pub fn edit(
             return Err(EditError::NoPlatform);
         }
     }
-    // A deletion may have removed half of a quoted text. That is an error only if
-    // the old options were correct.
+    // A deletion may have removed half of a quoted text. That is an error only if GRUB
+    // could parse the old options.
     if grub_words::check(options.trim()).is_ok()
         && let Err(reason) = grub_words::check(&edited)
     {

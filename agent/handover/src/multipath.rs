@@ -13,11 +13,11 @@ const ARGUMENTS: [&str; 3] = [
     "rw",
 ];
 
-/// What an operator must not have decided otherwise.
+/// If the operator gives one of these, the agent adds none of [`ARGUMENTS`].
 const DECISIONS: [&str; 2] = ["rd.multipath", "root"];
 
-/// These changes and the arguments for a disk with several paths. They stay as they are
-/// if they have `rd.multipath` or `root` themselves, or delete one of these arguments.
+/// Returns these changes plus the arguments for a disk with several paths. Returns them
+/// unchanged if they add `rd.multipath` or `root`, or delete one of these arguments.
 pub fn for_several_paths(changes: &CoreosChanges) -> CoreosChanges {
     let given = GivenKargs::of(changes);
     let decides = |word: &&str| DECISIONS.contains(&name(word));

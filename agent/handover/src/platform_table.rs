@@ -28,8 +28,8 @@ pub struct Platform {
     pub kernel_arguments: Vec<String>,
 }
 
-/// The file in the image's boot partition is damaged, so the consoles of the platform are
-/// not known. Use another image, or install without `--platform`.
+/// The file in the image's boot partition is damaged, so the agent does not know the
+/// consoles of the platform. Use another image, or install without `--platform`.
 #[derive(Debug, thiserror::Error)]
 #[error("expected a table of platforms: {0}")]
 pub struct NoPlatformTable(serde_json::Error);

@@ -1,11 +1,10 @@
-//! Erases the crash records that kernels of former users left in the firmware's
-//! memory.
+//! Erases the crash records that earlier kernels left in the firmware's memory.
 //!
-//! Kernels keep such records in UEFI variables or in the firmware's error record
-//! store (ERST, ACPI 6.5, 18.5). pstore shows the records of one backend only, and
-//! on a machine with an ERST that backend is not the UEFI variables. So the agent
-//! deletes the variables through efivarfs, and mounts pstore for the rest. Neither
-//! needs a module: pstore and ERST cannot be built as modules.
+//! Kernels keep such records in UEFI variables or in the firmware's error record store
+//! (ERST, ACPI 6.5, 18.5). pstore shows the records of one backend only, and on a machine
+//! with an ERST that backend is the ERST, not the UEFI variables. So the agent deletes
+//! the UEFI variables through efivarfs, and mounts pstore for the other records. The
+//! agent loads no module for this: pstore and ERST cannot be built as modules.
 
 use std::fs;
 use std::io;

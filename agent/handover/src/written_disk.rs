@@ -1,5 +1,6 @@
-//! Gives the handover access to the written disk: its partition table from the
-//! medium, the device nodes of its partitions, and their mounts.
+//! Gives the handover access to the written disk: its partition table as it is on the
+//! disk (not in the kernel's cache), the device nodes of its partitions, and their
+//! mounts.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,8 +22,7 @@ pub const BOOT_MOUNT_POINT: &str = "/run/landfall/boot";
 /// The EFI system partition is mounted here while the agent looks for a loader.
 pub const ESP_MOUNT_POINT: &str = "/run/landfall/esp";
 
-/// A partition is mounted here while the agent writes a file of the operator's to
-/// it.
+/// A partition is mounted here while the agent writes one of the operator's files to it.
 pub const INJECTED_MOUNT_POINT: &str = "/run/landfall/injected";
 
 const HEAD_LEN: u64 = 1 << 20;
@@ -71,8 +71,8 @@ pub fn read_table(disk: &Path) -> Result<Table> {
 fn read(file: &File) -> io::Result<Head> {
     let is_device = file.metadata()?.file_type().is_block_device();
     let (size, sectors) = if is_device {
-        // Data that the kernel cached before the image was written is stale. Writes
-        // that bypass the cache do not always drop it.
+        // Data that the kernel cached before the image was written is stale, because
+        // writes that bypass the cache do not always drop it.
         block_ioctl::flush_buffers(file)?;
         let sector = block_ioctl::logical_sector_size(file)?;
         (block_ioctl::size_bytes(file)?, vec![sector])
@@ -115,8 +115,8 @@ pub fn node(disk: &Path, number: u32) -> Result<PathBuf> {
 /// Mounts a partition of the disk until the returned value is dropped.
 ///
 /// # Errors
-/// If mount(2) fails; the error names the partition and the type. Also if the mount
-/// would be writable and the partition is on a boot medium.
+/// If mount(2) fails; the error names the partition and the type. Also if the mount would
+/// be writable and the partition is on the medium that this host booted from.
 pub fn mount<'a>(
     node: &Path,
     mount_point: &'a Path,
@@ -139,13 +139,13 @@ pub fn mount<'a>(
         })
 }
 
-/// Unmounts what is still mounted because an earlier agent was killed during
-/// the handover. Otherwise the disk would be busy for the next deployment. The
-/// agent calls this when it starts.
+/// Unmounts what is still mounted because an earlier agent was killed during the
+/// handover. Otherwise the next deployment would fail because the disk is busy. The agent
+/// calls this when it starts.
 pub fn release_left_mounts() {
     for mount_point in [BOOT_MOUNT_POINT, ESP_MOUNT_POINT, INJECTED_MOUNT_POINT] {
-        // EINVAL means that nothing is mounted there. Mounts can be stacked, so one
-        // call is not enough.
+        // EINVAL means that nothing is mounted there. Mounts can be stacked, so one call
+        // may not be enough.
         while umount2(mount_point, MntFlags::MNT_DETACH).is_ok() {
             tracing::warn!("{mount_point} was left mounted by an earlier run, unmounted");
         }
