@@ -45,8 +45,8 @@ fn collect_modaliases(directory: &Path, depth: usize, found: &mut Vec<String>) {
         if kind.is_dir() && depth > 0 {
             collect_modaliases(&entry.path(), depth - 1, found);
         } else if kind.is_file() && entry.file_name() == "modalias" {
-            // The device may disappear meanwhile. An empty modalias requests
-            // nothing.
+            // Ignore a device that has disappeared meanwhile. Ignore an empty modalias,
+            // because it requests no module.
             if let Ok(text) = fs::read_to_string(entry.path())
                 && !text.trim().is_empty()
             {

@@ -1,9 +1,9 @@
 //! Checks that the kernel has unpacked the whole ramdisk.
 //!
-//! The builder writes a marker as the last file. If the kernel runs out of memory,
-//! or if the ramdisk was cut off on its way, the kernel stops unpacking somewhere
-//! in the middle and boots all the same, without most drivers. The consequences
-//! look like many other faults. So init stops here and shows the reason on the
+//! The builder writes a marker as the last file. If the kernel runs out of memory, or if
+//! the ramdisk was cut off on its way, the kernel stops unpacking somewhere in the
+//! middle. It boots all the same, but without most drivers, which looks like many other
+//! faults. So if the marker is missing, init stops here and shows the reason on the
 //! console.
 
 use std::fs;
@@ -19,8 +19,9 @@ use nix::sys::statfs::statfs;
 /// after hours.
 const AGAIN: Duration = Duration::from_secs(600);
 
-/// In bytes. The root file system may use half of the memory. If less than this
-/// is free, the file system is full: the largest module has 8 MiB.
+/// In bytes. With less free space the root file system counts as full, because the kernel
+/// may have failed to unpack the largest module, which has 8 MiB. Files may use half of
+/// the memory.
 const FULL: u64 = 16 << 20;
 
 /// What is wrong with the ramdisk, if it is not complete.
@@ -78,7 +79,7 @@ struct Space {
 }
 
 fn reason(space: Space, memory_mib: u64, log: &[String]) -> String {
-    // Only a root file system with a limit can be full: without one (ramfs) the
+    // Only a root file system with a size limit can be full. Without a limit (ramfs) the
     // kernel would have panicked.
     let is_full = space.total > 0 && space.free < FULL;
     if is_full {

@@ -14,8 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::shutdown::Ending;
 use super::supervise::Supervisor;
 
-/// Starts a thread that orders a reboot from `supervisor` when the keys are
-/// pressed.
+/// Starts a thread that orders a reboot from `supervisor` when Ctrl-Alt-Del is pressed.
 pub(super) fn watch_in_background(supervisor: &Arc<Supervisor>) {
     let supervisor = Arc::clone(supervisor);
     let consequence = "Ctrl-Alt-Del resets this machine at once";

@@ -63,10 +63,10 @@ impl VirtioDelay {
     }
 }
 
-/// Starts threads that load what the devices request, now and as long as the system
-/// runs. The returned pipe reaches end of file when the devices that were there at
-/// boot, and the devices behind them, have their drivers. `None` means that there is no
-/// pipe: then the agent assumes that the devices have settled.
+/// Starts threads that load the drivers for all devices, now and as long as the system
+/// runs. The returned pipe reaches end of file when the devices that were there at boot,
+/// and the devices behind them, have their drivers. `None` means that there is no pipe:
+/// then the agent assumes that the devices have settled.
 pub(super) fn load_in_background() -> Option<PipeReader> {
     let (reader, writer) = io::pipe()
         .inspect_err(|error| {
@@ -101,8 +101,8 @@ struct Work {
     seen: HashSet<String>,
     busy: usize,
     settled: bool,
-    /// The write end of the pipe. The loader drops it when the devices of the boot
-    /// have settled.
+    /// The write end of the pipe. The loader drops it when the devices of the boot have
+    /// their drivers.
     signal: Option<PipeWriter>,
 }
 
@@ -123,8 +123,8 @@ impl Loader {
     }
 
     fn start(self: &Arc<Self>) {
-        // Open the socket before the first look into /sys, so that no device is missed
-        // in between.
+        // Open the socket before the first scan of /sys, so that no device is missed
+        // between the two.
         let socket = UeventSocket::open();
         self.queue_boot_devices(coldplug::wanted_aliases, VIRTIO_LIMIT);
         self.start_threads();
@@ -262,10 +262,9 @@ impl Loader {
         }
     }
 
-    /// Notes that one thread has nothing to do for now. If all threads are idle, the
-    /// last one looks for more work in /sys: a driver creates its devices before its
-    /// loading ends, so they are in /sys now, even if nobody has read their uevents
-    /// yet.
+    /// Notes that one thread has nothing to do for now. If all threads are idle, the last
+    /// one looks for more work in /sys: a driver creates its devices before its loading
+    /// ends, so /sys already has them, even if no thread has read their uevents yet.
     fn end_of_work(&self) {
         let mut work = lock(&self.work);
         work.busy -= 1;
@@ -345,9 +344,9 @@ impl Loader {
     }
 }
 
-/// Whether a NIC or a disk may be behind this modalias. Such modaliases go first.
-/// Those of the processor and the board request a dozen modules (crypto, sensors,
-/// input) that the boot does not wait for.
+/// Whether a NIC or a disk may be behind this modalias. Their drivers are loaded first.
+/// The modaliases of the processor and the board request a dozen modules (crypto,
+/// sensors, input) that the boot does not wait for.
 fn leads_to_a_device_we_need(modalias: &str) -> bool {
     const BUSES: [&str; 6] = ["pci:", "virtio:", "scsi:", "vmbus:", "xen:", "usb:"];
     BUSES.iter().any(|bus| modalias.starts_with(bus))

@@ -41,8 +41,8 @@ use supervise::{Pipes, Supervisor};
 /// Whether this process is the init of our ramdisk, and not PID 1 of a container.
 ///
 /// The kernel starts init with an empty /proc, on a root file system in memory. A
-/// container has its /proc mounted, or another kind of root. If init took a
-/// container for the machine, it would hand the host's disks to Ironic.
+/// container has its /proc mounted, or another kind of root. An init that mistook a
+/// container for the machine would let Ironic write to the host's disks.
 pub fn is_init() -> bool {
     const RAMFS: FsType = FsType(0x8584_58f6);
     let in_memory = statfs("/").is_ok_and(|root| {

@@ -1,10 +1,10 @@
 //! The program that the kernel calls as /sbin/modprobe when it needs a module
 //! by alias.
 //!
-//! `mount -t ext4` needs `fs-ext4`, ext4 needs `crypto-crc32c`, vfat needs its
-//! code pages. Init points /proc/sys/kernel/modprobe at this program, so the
-//! index that serves the requests of devices serves these requests as well.
-//! Nobody has to maintain a list of "modules that will be needed".
+//! `mount -t ext4` needs `fs-ext4`, ext4 needs `crypto-crc32c`, vfat needs its code
+//! pages. Init registers this program in /proc/sys/kernel/modprobe, so these requests use
+//! the same index as the requests of devices. Nobody has to maintain a list of "modules
+//! that will be needed".
 
 use std::ffi::OsString;
 use std::fs;

@@ -57,9 +57,9 @@ pub(super) fn insert(path: &Path) -> Result<(), InsertError> {
         // A driver that does not find its device refuses to load (intel_rapl, edac
         // drivers). This is normal, not a fault.
         Err(Errno::ENODEV) => Ok(()),
-        // The kernel unpacks only the one format that it was built for, if any
-        // (MODULE_DECOMPRESS). For other formats it returns ENOEXEC or EINVAL
-        // (measured).
+        // A kernel with MODULE_DECOMPRESS unpacks only the one format that it was built
+        // for. For other formats, and without that option, finit_module(2) returns
+        // ENOEXEC or EINVAL (measured).
         Err(Errno::ENOEXEC | Errno::EINVAL | Errno::EOPNOTSUPP) if packed => {
             let image = unpack(path)?;
             match init_module(&image, parameters) {

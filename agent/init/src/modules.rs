@@ -31,8 +31,8 @@ pub(super) struct Modules {
     index: Index,
     directory: PathBuf,
     tried: Mutex<HashMap<ModuleId, Tried>>,
-    /// Gives one module file to the kernel. Tests use a function of their own, which
-    /// behaves like a slow kernel.
+    /// Passes one module file to the kernel. Tests use another function, which behaves
+    /// like a slow kernel.
     insert: Insert,
 }
 
@@ -91,8 +91,8 @@ impl Modules {
     /// modules depend on. Calls `after_each` whenever a module has been loaded or
     /// rejected.
     ///
-    /// Never waits for another thread. A driver can keep its thread in the kernel
-    /// for minutes, and in the end all threads would wait for it.
+    /// Never waits for another thread. A driver can keep its thread in the kernel for
+    /// minutes, and then all threads could end up waiting for that driver.
     pub(super) fn load_for(&self, alias: &str, after_each: impl Fn()) -> Outcome {
         let wanted = match self.index.resolve(alias) {
             Resolution::Modules(modules) => modules,

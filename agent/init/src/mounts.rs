@@ -6,8 +6,8 @@ use std::path::Path;
 use landfall_sys::mount::mount_at;
 use nix::mount::MsFlags;
 
-/// Mounts /proc, /sys, /dev, /run. Returns the faults, to be reported once there is
-/// a console.
+/// Mounts /proc, /sys, /dev, /run. Returns the faults; the caller reports them once there
+/// is a console.
 pub(super) fn mount_all() -> Vec<String> {
     let hardened = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC | MsFlags::MS_NODEV;
     let mut faults = Vec::new();

@@ -41,8 +41,7 @@ pub(super) fn watch_in_background(supervisor: &Arc<Supervisor>) {
 }
 
 fn watch(supervisor: &Arc<Supervisor>) -> std::io::Result<()> {
-    // Open the socket before the first look, so that no device is missed in
-    // between.
+    // Open the socket before the first scan, so that no device is missed between the two.
     let socket = UeventSocket::open()?;
     let mut buttons = HashMap::new();
     open_new(&mut buttons);
@@ -112,8 +111,8 @@ fn open_new(buttons: &mut HashMap<String, File>) {
             Ok(file) => {
                 buttons.insert(name, file);
             }
-            // sysfs shows the device before its node exists. A uevent follows when
-            // the node is there.
+            // sysfs shows the device before its node exists. The kernel sends a uevent
+            // when it has created the node.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
                 tracing::warn!("cannot open the power button {}: {error}", node.display())

@@ -13,14 +13,12 @@ use super::shutdown::Ending;
 /// The interval between two signs of life.
 const SIGN: Duration = Duration::from_secs(10);
 
-/// If an agent is silent for this long, it hangs. The limit is long, because a
-/// machine can be very slow if it is short of memory or if an emulator runs its
-/// clock.
+/// An agent that is silent for this long counts as hung. The limit is long, because a
+/// machine can be very slow: if it is short of memory, or if its processor is emulated.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// Time limit for the end of the boot: the last writes to the disks, then the
-/// drivers, each of which stops its device. A machine with many disks takes a
-/// minute.
+/// Time limit for the end of the boot: the last writes to the disks, then the shutdown of
+/// the drivers, each of which stops its device. A machine with many disks takes a minute.
 const END: Duration = Duration::from_secs(120);
 
 /// The phase of the boot, and its last sign of life.
@@ -51,7 +49,7 @@ impl Progress {
         self.enter(Phase::NoAgent);
     }
 
-    /// Notes that the boot ends from now on. Later signs of life from the agent are
+    /// Notes that the end of the boot has begun. Later signs of life from the agent are
     /// ignored.
     pub(super) fn boot_ends(&self, ending: Ending) {
         self.enter(match ending {
@@ -67,8 +65,8 @@ impl Progress {
         }
     }
 
-    /// What makes no progress, and how long it has made none at `now`. `None` if that
-    /// time is within the limit.
+    /// Returns what makes no progress, and the time since its last progress. `None` if
+    /// that time is within the limit.
     pub(super) fn hangs_since(&self, now: Instant) -> Option<(&'static str, Duration)> {
         let phase = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (what, since, limit) = match phase {

@@ -10,8 +10,8 @@ use landfall_sys::link_flags;
 use nix::sys::reboot::{RebootMode, reboot, set_cad_enabled};
 use nix::unistd::sync;
 
-/// How the agent wants this boot to end. The agent's exit code says it, because an exit
-/// code needs nothing else of the agent to work.
+/// How the agent wants this boot to end. The agent requests it with its exit code,
+/// because an exit code works even if no other part of the agent does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Boot again, from the disk if all went well.
@@ -87,8 +87,8 @@ fn sync_within(limit: Duration) {
 pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     tracing::info!("{} now", ending.doing());
     sync_within(SYNC_LIMIT);
-    // From here on Ctrl-Alt-Del does no harm. If the end of the boot hangs, an
-    // operator needs it.
+    // From now on a Ctrl-Alt-Del that resets the machine does no harm, and the operator
+    // needs it if the end of the boot hangs.
     if let Err(error) = set_cad_enabled(true) {
         tracing::debug!("cannot give Ctrl-Alt-Del back to the kernel: {error}");
     }
@@ -99,8 +99,8 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     }
     flush_consoles();
     if ending == Ending::Kexec {
-        // This call returns only if no kernel is loaded. A reboot starts the disk as
-        // well.
+        // This call returns only if no kernel is loaded. Then reboot: the firmware also
+        // starts the system on the disk.
         let Err(error) = reboot(RebootMode::RB_KEXEC);
         tracing::error!("cannot start the loaded kernel: {error}; rebooting instead");
     }

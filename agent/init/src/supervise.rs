@@ -18,12 +18,12 @@ use super::zombie;
 /// The pause before init restarts a crashed agent. It doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
-/// An agent that ran for this long did not crash at its start, so the pause
-/// begins at its shortest again.
+/// An agent that ran for this long did not crash at its start, so the pause before its
+/// restart is the shortest one again.
 const HEALTHY: Duration = Duration::from_secs(60);
 
-/// How long the agent may take to end when the boot is to end: it may be committing
-/// to a slow disk. Less than Ironic's `soft_power_off_timeout` (600 s).
+/// Time limit for the agent to end after the end of the boot was ordered: it may be
+/// committing to a slow disk. Less than Ironic's `soft_power_off_timeout` (600 s).
 const END_LIMIT: Duration = Duration::from_secs(300);
 
 /// How long a process may take to disappear after it has ended or was killed. A
@@ -32,9 +32,9 @@ const GONE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The pipes between init and the agent.
 pub(super) struct Pipes {
-    /// The agent's standard input. It reaches end of file when the devices present
-    /// at boot have their drivers. An agent that is restarted later finds it at end
-    /// of file.
+    /// The agent's standard input. It reaches end of file when the devices present at
+    /// boot have their drivers. For a restarted agent it may be at end of file from the
+    /// start.
     pub(super) devices_settled: Option<PipeReader>,
     /// The agent's standard output, for its signs of life.
     pub(super) signs_of_life: Option<PipeWriter>,
@@ -123,8 +123,8 @@ impl Supervisor {
     }
 
     /// Starts a thread that ends the boot if the agent has ended but its process stays.
-    /// Nothing of such an agent runs any more, but a second agent would find the port
-    /// and the disk taken. This needs its own thread, because the main thread waits in
+    /// Such an agent does no work any more, but a second agent would find the port and
+    /// the disk in use. This needs its own thread, because the main thread waits in
     /// [`Self::reap_until_exit_of`].
     pub(super) fn watch_for_stuck_agent(self: &Arc<Self>) {
         let supervisor = Arc::clone(self);
@@ -138,8 +138,8 @@ impl Supervisor {
         });
     }
 
-    /// `stuck` is the agent that was found in this state, and the time when it was
-    /// found first.
+    /// `stuck` is the agent whose process was found stuck, and the time when it was found
+    /// first.
     fn end_without_stuck_agent(&self, stuck: &mut Option<(Pid, Instant)>, now: Instant) {
         let state = self.lock();
         let found = state.agent.and_then(|agent| {
@@ -159,8 +159,8 @@ impl Supervisor {
             WaitStatus::Exited(_, code) => Ending::from_exit_code(code),
             _ => None,
         };
-        // Without an ending the agent has crashed. The disk may answer again, and init
-        // can then restart the agent. So wait longer.
+        // Without an ending the agent has crashed. Wait longer in this case: if the disk
+        // answers again, the process disappears and init can restart the agent.
         let (ending, limit) = match state.ordered.or(wanted) {
             Some(ending) => (ending, GONE_LIMIT),
             None => (Ending::Reboot, END_LIMIT),
@@ -203,8 +203,8 @@ impl Supervisor {
             if started.elapsed() > HEALTHY {
                 pause = SHORTEST;
             }
-            // Read the state again, whether the wait has ended by the timeout or by an
-            // order.
+            // Ignore why the wait ended (timeout or order), because the state is read
+            // again below.
             drop(
                 self.changed
                     .wait_timeout_while(state, pause, |state| state.ordered.is_none()),
@@ -276,8 +276,8 @@ impl Supervisor {
                 }
                 // There are no children, so no agent is running, and init can start one.
                 Err(Errno::ECHILD) => WaitStatus::StillAlive,
-                // Any other result is about another child. An error can be one too: nix
-                // fails for a child that a real-time signal has killed. Returning here
+                // Any other result is about another child. Even an error can be: nix
+                // fails for a child that was killed by a real-time signal. Returning here
                 // would start a second agent.
                 Ok(_) | Err(_) => continue,
             };

@@ -1,16 +1,16 @@
 //! Finds out whether a process has ended but is still there, and how it ended.
 //!
-//! wait(2) reports nothing about a process until its last thread is gone, and a
-//! thread that waits in the kernel for a dead disk (state D) never goes. /proc
-//! reports more: the state of a process is that of its first thread.
+//! wait(2) reports nothing about a process until its last thread is gone, and a thread
+//! that waits in the kernel for a dead disk (state D) never ends. /proc reports more: it
+//! shows the state of the first thread as the state of the process.
 
 use std::fs;
 
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 
-/// How a process ended that the kernel still keeps. `None` if the process runs or
-/// does not exist.
+/// How a zombie process ended: a process that has ended but still exists. `None` if the
+/// process runs or does not exist.
 pub(super) fn status(process: Pid) -> Option<WaitStatus> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     WaitStatus::from_raw(process, code(&stat)?).ok()
