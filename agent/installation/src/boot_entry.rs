@@ -35,16 +35,16 @@ impl BootEntry {
         }
     }
 
-    /// Whether the agent rejects an image that this machine's firmware cannot boot
-    /// before it writes the image.
+    /// Whether the agent rejects an image that this machine's firmware cannot boot. It
+    /// does so before it writes the image.
     pub fn needs_efi(self) -> bool {
         matches!(self, Self::Required | Self::Wanted) && efi_entry::booted_by_uefi()
     }
 
     /// Makes the boot entry; does nothing on a machine that was not booted by UEFI.
     /// `kept` is `WrittenImage::kept`. While `_section` is open, the agent does not end
-    /// the boot: with only some of its variables, the firmware might not boot the
-    /// disk.
+    /// the boot: if only some of the firmware's variables were written, the firmware
+    /// might not boot the disk.
     ///
     /// # Errors
     /// If there is no entry and the disk needs one.
@@ -93,8 +93,8 @@ impl BootEntry {
         let hint = failure.hint.as_deref().unwrap_or(
             "if this machine does not boot from the disk, choose it in the firmware's setup",
         );
-        // The text stands here twice, because docs/messages.md is made of the literals of
-        // such macros.
+        // The text is repeated below, because docs/messages.md is generated from the
+        // string literals of these macros.
         tracing::warn!(
             "{disk} is complete, continuing without a boot entry in the firmware: {} -- {hint}",
             failure.details

@@ -13,7 +13,7 @@ impl InstallOptions {
     /// The options of the kernel command line.
     ///
     /// # Errors
-    /// If the line has a fault. The error lists all of them.
+    /// If the kernel command line has a fault. The error lists all faults.
     pub fn from_boot_line(line: &CoreosInst) -> Result<Self> {
         if !line.faults.is_empty() {
             return Err(Failure::invalid_params(line.faults.join("; ")));
@@ -28,8 +28,8 @@ impl InstallOptions {
             image_url: line.image_url.iter().cloned().collect(),
             image_digest: line.image_digest.clone(),
             stream: line.stream.clone(),
-            // The installer of RHCOS 4.1 to 4.4 verified nothing, and installed no
-            // image other than the one that its command line named.
+            // The installer of RHCOS 4.1 to 4.4 verified nothing, and installed only the
+            // image that its command line named.
             insecure: line.insecure || (line.legacy && line.image_url.is_some()),
             ignition_url,
             ignition_file,

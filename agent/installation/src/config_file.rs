@@ -22,8 +22,7 @@ const LIMIT: u64 = 256 << 10;
 /// Options that are valid only on the command line.
 const NOT_IN_A_FILE: [&str; 2] = ["config-file", "firstboot-args"];
 
-/// The options of an installation alone, without those that only the
-/// sub-command `install` has.
+/// The options of an installation, without those that only the sub-command `install` has.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct Layer {
@@ -90,8 +89,8 @@ fn read(path: &Path) -> std::result::Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "expected text, found something else".to_owned())
 }
 
-/// Whether an option has this name in a config file. The destination is an
-/// argument without a name on the command line.
+/// Whether a config file may contain an option of this name. The destination is an
+/// argument without a name on the command line, but has a name in a config file.
 fn is_called(known: &Arg, key: &str) -> bool {
     match known.get_long() {
         Some(long) => {

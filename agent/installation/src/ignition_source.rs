@@ -64,8 +64,8 @@ fn of_file(path: &Path) -> Result<Vec<u8>> {
     Ok(config)
 }
 
-/// Whoever writes the config controls the machine. So one of these must hold: the
-/// server has proven its identity, the digest is known, or the operator trusts the
+/// The config decides what runs on the machine, so it must be authentic: either the
+/// server has proven its identity, or the digest is known, or the operator trusts the
 /// network.
 fn of_server(url: &str, options: &InstallOptions, servers: &Servers) -> Result<Vec<u8>> {
     let scheme = reqwest::Url::parse(url)

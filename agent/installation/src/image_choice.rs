@@ -18,7 +18,7 @@ use crate::stream::{self, DEFAULT_STREAM};
 /// The image for a disk with sectors of this size in bytes.
 ///
 /// # Errors
-/// If there is no image, or nothing that proves it.
+/// If there is no image, or neither a digest nor a signature of the image.
 pub(super) fn choose(
     options: &InstallOptions,
     sector: u32,
@@ -80,8 +80,8 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
         Err(Failure { details, .. }) if options.offline => {
             Err(Failure::invalid_image(format!("--offline: {details}")))
         }
-        // Fail in this case: a stream would install a different system from the one on
-        // the medium.
+        // Do not fall back to a stream here: it would install a different system from the
+        // one on the medium.
         Err(Failure { details, .. }) => {
             Err(Failure::invalid_image(details).hint("name the image, or remove the other medium"))
         }
@@ -89,13 +89,13 @@ fn of_medium(options: &InstallOptions, own_image: FindOwnImage<'_>) -> Result<Op
 }
 
 /// Fetches the signature next to the image, from any of its URLs. If there is no
-/// signature, the installation fails without `--insecure`. A file that is no signature
-/// at all counts as none: many servers send a login page in place of a missing file, and
-/// an attacker could remove the file as well. A bad signature fails even with
-/// `--insecure`, because a bad signature is worse than none.
+/// signature, the installation fails without `--insecure`. A file that is not in the
+/// format of a signature counts as missing: many servers send a login page in place of a
+/// missing file, and an attacker could remove the file as well. A bad signature fails
+/// even with `--insecure`, because it shows that the image is not the signed one.
 ///
-/// The remedies name the kernel arguments as well: the options do not say where they come
-/// from.
+/// The remedies name both the options and the kernel arguments, because this function
+/// does not know where the options come from.
 fn signature(image: &Request, options: &InstallOptions, client: &reqwest::Client) -> Result<Proof> {
     let (failure, is_missing) = match signature_file::fetch(image, client, &built_in_keys()) {
         Ok(proof) => return Ok(proof),

@@ -9,8 +9,8 @@ use landfall_report::failure::{Failure, Result};
 
 use crate::options::{InstallOptions, NETWORK_DIR};
 
-/// In bytes per file. `handover/firstboot_keyfiles` rejects a file that was cut off
-/// here, because its own limit is lower.
+/// In bytes per file. The agent reads no more than this. The lower limit in
+/// `handover/firstboot_keyfiles` then rejects the truncated file.
 const LIMIT: u64 = 1 << 20;
 
 /// The name and content of each file, sorted by name. Empty without
@@ -71,8 +71,8 @@ fn read_all(directory: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
             continue;
         }
         if !name.ends_with(".nmconnection") || name.starts_with('.') {
-            // NetworkManager reads no other names in the directory that CoreOS
-            // copies the files to.
+            // CoreOS copies the files to a directory in which NetworkManager ignores
+            // other names.
             tracing::warn!(
                 "{name}: skipped, because NetworkManager reads only names that end in .nmconnection and do not begin with a dot"
             );

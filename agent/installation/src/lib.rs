@@ -47,19 +47,19 @@ pub struct Installation {
     pub disk: ChosenDisk,
     /// Which partitions to keep, and what to verify.
     pub options: WriteOptions,
-    /// Changes to the image's boot partition. An image without one is accepted only
-    /// if this is empty.
+    /// Changes to the image's boot partition. If this is not empty, the image must have a
+    /// boot partition.
     pub changes: CoreosChanges,
     pub boot_entry: BootEntry,
 }
 
 impl Installation {
-    /// Prepares what the options say. `servers` fetches all URLs in them.
-    /// `own_image` finds the image if they name none.
+    /// Prepares what the options say. `servers` is the client for all URLs in them.
+    /// `own_image` finds the image if the options name none.
     ///
     /// # Errors
-    /// If anything in the options is invalid or not available. Until then the disk is
-    /// untouched: the agent has only read its sector size.
+    /// If anything in the options is invalid or not available. The disk is unchanged: the
+    /// agent has only read its sector size.
     pub fn prepare(
         options: &InstallOptions,
         servers: &Servers,
@@ -81,8 +81,8 @@ impl Installation {
         })
     }
 
-    /// Does everything that needs no write: checks that nothing uses the disk,
-    /// reads the whole image and compares its digest.
+    /// Does everything that needs no write: checks that nothing uses the disk, reads the
+    /// whole image and compares its digest.
     ///
     /// # Errors
     /// Everything that makes [`Self::carry_out`] fail before it touches the disk,
@@ -106,7 +106,7 @@ impl Installation {
     }
 
     /// Whether the image has the partitions of CoreOS. An image without them is accepted
-    /// only if there are no changes.
+    /// only if there are no changes to make.
     fn is_for_coreos(&self, image: &ProvenImage) -> bool {
         !self.changes.is_empty()
             || ["boot", "root"]
@@ -125,7 +125,7 @@ impl Installation {
     /// Writes the image and makes the boot entry. `client` fetches the image.
     ///
     /// # Errors
-    /// As [`Installation::write`] and [`BootEntry::carry_out`]. If the latter
+    /// See [`Installation::write`] and [`BootEntry::carry_out`]. If only the boot entry
     /// fails, the disk is complete.
     pub fn carry_out(
         &self,
@@ -143,8 +143,8 @@ impl Installation {
     /// the boot entry in it.
     ///
     /// # Errors
-    /// If anything that was asked for is not possible. Nothing has touched the disk
-    /// if that could be detected in advance; otherwise the disk does not boot.
+    /// If any part of the installation is not possible. If that could be detected in
+    /// advance, the disk is unchanged; otherwise the disk does not boot.
     pub fn write(
         &self,
         client: &reqwest::Client,

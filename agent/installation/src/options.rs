@@ -1,6 +1,6 @@
-//! Defines the options of an installation, with the names that coreos-installer
-//! gave them. The command line, config files and the kernel arguments
-//! `coreos.inst.*` share them. Nothing is read here.
+//! Defines the options of an installation, with the same names as in coreos-installer.
+//! The command line, config files and the kernel arguments `coreos.inst.*` share them.
+//! Nothing is read here.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -37,8 +37,8 @@ impl FromStr for FetchRetries {
     }
 }
 
-/// The options of one source, or of all sources merged
-/// ([`InstallOptions::over`]). Each field is the long option of its name.
+/// The options of one source, or of all sources merged ([`InstallOptions::over`]). Each
+/// field has the name of its long option.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct InstallOptions {
     /// CoreOS stream whose newest image is installed, e.g. stable
@@ -137,11 +137,11 @@ pub struct InstallOptions {
 }
 
 impl InstallOptions {
-    /// Merges this layer with a weaker one. Values of this layer override those of
-    /// the weaker one. A flag is set if either layer sets it. Lists are joined,
-    /// with the weaker layer's values first. If both layers name an image, this one
-    /// replaces the weaker image and its digest, because a digest is valid for one
-    /// file only. The same applies to an Ignition config.
+    /// Merges these options with weaker ones. The values in `self` override those in
+    /// `weaker`. A flag is set if it is set in either. Lists are joined, with the weaker
+    /// values first. If both name an image, the weaker image and its digest are dropped,
+    /// because a digest is valid for one file only. The same applies to an Ignition
+    /// config.
     #[must_use]
     pub fn over(self, mut weaker: Self) -> Self {
         if self.names_image() && weaker.names_image() {

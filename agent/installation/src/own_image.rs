@@ -1,5 +1,4 @@
-//! Defines the image that came with the boot, and the type of the function that
-//! finds it.
+//! Defines the image on the boot medium, and the type of the function that finds it.
 
 use landfall_boot_params::digest::Digest;
 use landfall_report::failure::Result;

@@ -67,8 +67,8 @@ impl InstallOptions {
         })
     }
 
-    /// How long to retry servers. A broken download resumes where it stopped; that
-    /// counts as a retry unless it makes progress.
+    /// How long to retry servers. A broken download resumes where it stopped. Each
+    /// resumption that receives no new data counts as a retry.
     pub(super) fn retry_policy(&self) -> RetryPolicy {
         let usual = RetryPolicy::default();
         match self.fetch_retries {

@@ -6,14 +6,14 @@ use landfall_report::failure::Result;
 #[derive(Debug, Clone)]
 pub struct Servers {
     pub client: reqwest::Client,
-    /// Whether servers must prove their identity. With `ipa-insecure` they need
-    /// not, and https is no better than http: anybody may have sent the answer.
+    /// Whether servers must prove their identity. With `ipa-insecure` the agent does not
+    /// verify it. Then https is no better than http: anybody could have sent the answer.
     pub verified: bool,
 }
 
 impl Servers {
     /// # Errors
-    /// If a certificate or key cannot be used. The error names it.
+    /// If a certificate or key cannot be used. The error names the file.
     pub fn new(options: &HttpOptions) -> Result<Self> {
         Ok(Self {
             client: image_client(options)?,

@@ -38,8 +38,8 @@ struct Platform {
     formats: BTreeMap<String, Format>,
 }
 
-/// A file format of an image. Only some formats are a disk; others are a kernel
-/// with its initrd.
+/// One format of an image. Only some formats have a disk image; others have a kernel with
+/// its initrd.
 #[derive(Debug, Deserialize)]
 struct Format {
     disk: Option<Artifact>,
@@ -121,8 +121,8 @@ pub(super) fn image(
     Ok(image)
 }
 
-/// Whether the metadata is authentic. Without TLS, or with TLS but without
-/// verification, anybody may have sent it.
+/// Whether the metadata is authentic. Without TLS, or with TLS but without verification,
+/// anybody could have sent it.
 pub(super) fn is_proven(options: &InstallOptions, verified: bool) -> bool {
     let base = options.stream_base_url.as_deref();
     let parsed = reqwest::Url::parse(base.unwrap_or(STREAM_BASE_URL));

@@ -8,8 +8,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use landfall_boot_params::without_secrets;
 
-/// The maximum size of a member in bytes. The end is kept, because the errors are
-/// there.
+/// The maximum size of a member in bytes. A longer member keeps only its end, because the
+/// errors are there.
 const MEMBER_LIMIT: usize = 4 << 20;
 /// The maximum size of all members in bytes. Members beyond it are empty.
 const LIMIT: usize = 24 << 20;
@@ -35,8 +35,8 @@ impl Member {
 /// they appear.
 pub fn pack(members: &[Member]) -> String {
     let packed = tar_gz(members).unwrap_or_else(|error| {
-        // The data is written to memory, so the only possible error is a name that
-        // tar rejects.
+        // The archive is written to memory, so the only possible error is a member name
+        // that tar rejects.
         tracing::warn!("cannot pack the logs: {error}; Ironic gets none");
         Vec::new()
     });
@@ -73,8 +73,8 @@ fn last(text: &str, limit: usize) -> &str {
     }
     let end = &text.as_bytes()[text.len() - limit..];
     let line = end.iter().position(|byte| *byte == b'\n');
-    // The position after a line break is a character boundary, because a line break
-    // is one byte.
+    // The byte after a line break starts a character, because a line break is one byte in
+    // UTF-8.
     line.map_or("", |line| &text[text.len() - limit + line + 1..])
 }
 

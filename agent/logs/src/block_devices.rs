@@ -56,9 +56,9 @@ impl Device {
         text.trim().to_owned()
     }
 
-    /// An attribute of the disk or of its device: each driver has its own place. virtio
-    /// has `serial` in the directory of the disk, NVMe in that of the controller. NVMe
-    /// has `wwid` in the directory of the disk, SCSI in that of the device.
+    /// An attribute from the directory of the disk, or else from its `device` directory.
+    /// virtio has `serial` in the former and NVMe (the controller) in the latter. NVMe
+    /// has `wwid` in the former and SCSI in the latter.
     fn either(&self, name: &str) -> String {
         match self.attribute(name) {
             empty if empty.is_empty() => self.attribute(&format!("device/{name}")),

@@ -1,9 +1,9 @@
 //! The archive of a fatal error, which anyone in the provisioning network may download
 //! without a token.
 //!
-//! This archive has less than the archive for Ironic: what the status pages show
-//! anyway, the hardware, and the kernel's own messages. It leaves out the following,
-//! because each may hold a secret in a form that nobody can recognise:
+//! This archive has less content than the archive for Ironic: what the status pages also
+//! show, the hardware, and the kernel's own messages. It leaves out the following,
+//! because each may hold a secret that the agent cannot recognise:
 //!
 //! * the kernel's command line, wherever the kernel quotes it: it also has the arguments
 //!   of other programs
@@ -25,7 +25,7 @@ const FILE: &str = "failure-logs.tar.gz";
 /// The maximum size of the archive in bytes. The log of a day has about 300 kB.
 const LIMIT: usize = 4 << 20;
 
-/// The beginnings of the kernel's records that quote its command line (init/main.c,
+/// How the kernel's records that quote its command line begin (init/main.c,
 /// arch/x86/kernel/setup.c).
 const QUOTES: [&str; 3] = [
     "Command line:",
@@ -33,8 +33,8 @@ const QUOTES: [&str; 3] = [
     "Unknown kernel command line parameters",
 ];
 
-/// Keeps the archive of this moment until the machine restarts, in place of an earlier
-/// one.
+/// Makes the archive now and keeps it until the machine restarts. It replaces an earlier
+/// archive.
 pub fn keep_for_anyone(state: &Path) {
     match tar_gz(&members()) {
         Ok(packed) if packed.len() <= LIMIT => StateFile::new(state, FILE).store_or_warn(&packed),
@@ -72,11 +72,11 @@ fn members() -> Vec<Member> {
     members
 }
 
-/// The records, except those of the kernel that quote an argument with a value. Without
-/// a command line to compare with, only our own records.
+/// Removes the records of the kernel that quote an argument with a value. If the command
+/// line is not known, keeps only the records of init and the agent.
 ///
-/// The kernel quotes its command line in full, and again the arguments that it does not
-/// know, in lines that differ between its versions (init/main.c).
+/// The kernel quotes its whole command line. It also quotes the arguments that it does
+/// not know, in lines that differ between kernel versions (init/main.c).
 fn without_command_line(records: Vec<Said>, command_line: Option<&str>) -> Vec<Said> {
     // The kernel quotes the arguments without their own quotes.
     let words: Option<Vec<String>> = command_line.map(|line| {

@@ -14,9 +14,9 @@ pub(super) fn is_ours(record: &str) -> bool {
     record.starts_with(OURS)
 }
 
-/// Merges the kernel's records with the lines of this agent. The kernel's log has
-/// copies of this agent's lines, possibly split: they are left out. Lines of an
-/// agent before a restart exist only in the kernel's log: they are kept.
+/// Merges the kernel's records with the lines of this agent. The kernel's log has copies
+/// of this agent's lines, possibly split; the copies are left out. The lines of an agent
+/// before a restart exist only in the kernel's log, so they are kept.
 pub(super) fn merge(kernel: &[Said], agent: &[Said], most: Option<usize>) -> String {
     let first = agent.first().map_or(f64::INFINITY, |line| line.time);
     let only_there = |record: &&Said| {

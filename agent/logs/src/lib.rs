@@ -1,11 +1,10 @@
 //! Collects the state and the logs of this machine in one archive. An operator
 //! reads it when a deployment has failed and the machine is gone.
 //!
-//! The members have the names that operators know from Ironic's agent. They
-//! have the content of the commands with these names, but are made without
-//! those commands. Members that would need a program that is not in this
-//! ramdisk (`lshw`, `parted`, `multipath`, `iptables`) are left out. Ironic's
-//! agent also leaves out what it cannot run.
+//! The members have the names that operators know from Ironic's agent: most are names of
+//! commands. The agent makes the same content without these commands. Members that would
+//! need a program that is not in this ramdisk (`lshw`, `parted`, `multipath`, `iptables`)
+//! are left out. Ironic's agent also leaves out members whose program is missing.
 
 mod addresses;
 mod archive;
@@ -29,12 +28,12 @@ use landfall_devices::permission::Home;
 use landfall_report::lines_said;
 use landfall_sys::state_file::STATE_DIRECTORY;
 
-/// The member with only the agent's own lines. Ironic's agent has its log file
-/// under this path.
+/// The path of the member with only the agent's own lines. Ironic's agent has its log
+/// file there.
 const AGENT_LOG: &str = "var/log/ironic-python-agent.log";
 
-/// Everything that is available without reading disks or firmware. If `most` is
-/// given, the journal has only that many lines, the latest ones.
+/// The members that are available without reading disks or firmware. If `most` is given,
+/// the journal has at most that many lines, the latest ones.
 pub fn members(most: Option<usize>) -> Vec<Member> {
     let (kernel, agent) = (landfall_report::kernel_log::records(), lines_said());
     let times = |said: &[landfall_report::Said]| {
@@ -64,8 +63,8 @@ pub fn members(most: Option<usize>) -> Vec<Member> {
         Member::new("ps", processes::ps(Path::new("/proc"))),
         Member::new(AGENT_LOG, times(&agent)),
     ];
-    // An empty member is one that could not be read (a kernel without RAID has no
-    // mdstat).
+    // A member is empty if it could not be read. For example, a kernel without RAID has
+    // no mdstat.
     members.retain(|member| !member.content.is_empty());
     members
 }

@@ -16,8 +16,7 @@ struct Stat {
     resident_pages: u64,
 }
 
-/// The maximum number of listed processes. A machine that does not run the ramdisk
-/// may have many.
+/// The maximum number of processes to list. A live system may have many.
 const MOST: usize = 4096;
 
 /// One line per process, sorted by PID.

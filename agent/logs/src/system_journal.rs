@@ -7,12 +7,12 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-/// The maximum number of lines: more than the archive keeps of one member. The
-/// archive drops the beginning.
+/// The maximum number of lines. They can be longer than an archive member may be; the
+/// archive then drops the first ones.
 const MOST_LINES: usize = 40_000;
 const BYTES: u64 = 16 << 20;
-/// The minimum size in bytes. Like Ironic's agent, the agent treats shorter
-/// output as a failure of journalctl.
+/// The minimum size in bytes. Landfall treats shorter output as a failure of journalctl,
+/// as Ironic's agent does.
 const SHORTEST: usize = 50;
 /// The time limit. A journal on a slow console takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(60);
