@@ -1,6 +1,6 @@
-//! Prints on the kernel's consoles, and on the firmware's serial ports. Each console has
-//! its own thread and a bounded queue. Otherwise a serial line whose flow control is held
-//! low would stop the installation.
+//! Prints on the kernel's consoles and on the firmware's serial ports. Each console has
+//! its own thread and a bounded queue, because a serial line that stops the output (flow
+//! control) would otherwise stop the installation.
 
 mod blocks;
 mod device;
@@ -29,8 +29,8 @@ use tracing::Level;
 /// The maximum number of earlier lines that a new console prints first.
 const BACKLOG: usize = CONSOLE_QUEUE / 2;
 
-/// How long to wait before a new console is opened: the kernel announces the
-/// device node shortly before it registers the console itself (`hvc_alloc` in
+/// How long to wait before the agent opens a new console: the kernel announces the device
+/// node shortly before it registers the console itself (`hvc_alloc` in
 /// drivers/tty/hvc/hvc_console.c).
 const REGISTRATION: Duration = Duration::from_secs(1);
 
@@ -70,8 +70,8 @@ impl Consoles {
         }
     }
 
-    /// Opens the consoles of this machine, and starts a thread that opens those
-    /// that appear later. A new console first prints the last lines of `said`.
+    /// Opens the consoles of this machine, and starts a thread that opens those that
+    /// appear later. A new console first prints the last lines that `said` returns.
     pub(super) fn of_this_machine(
         mode: ConsoleMode,
         form: bool,
@@ -131,9 +131,10 @@ impl Consoles {
                 .custom_flags(O_NOCTTY | O_NONBLOCK)
                 .open(self.devices.join(&name));
             let Ok(line) = line else { continue };
-            // With another speed the lines are garbled. If the line refuses the mode, the
-            // open of the console could wait for a carrier for ever, and all consoles with
-            // it. A console of a virtual machine may be no terminal.
+            // With a wrong speed the output would be garbled. Skip a port that rejects
+            // the mode: opening it could wait forever for a carrier, and block all other
+            // consoles. ENOTTY is no error: a port of a virtual machine may not be a
+            // terminal.
             match set_serial_speed(&line, port.speed) {
                 Err(error) if error.raw_os_error() != Some(ENOTTY) => continue,
                 Ok(()) | Err(_) => {}

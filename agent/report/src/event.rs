@@ -40,9 +40,9 @@ impl Event {
         format!("[{:9.3}] {}", self.time, self.line())
     }
 
-    /// The line for a terminal: `disk: warning: ...`. Lines of the sub-command
-    /// itself have no stage. There is no time, because the time since boot means
-    /// nothing at a terminal.
+    /// The line for a terminal: `disk: warning: ...`. Lines of the sub-command itself
+    /// have no stage. The line has no time, because the time since boot means nothing to
+    /// the user of a sub-command.
     pub fn for_terminals(&self) -> String {
         match self.stage.as_str() {
             "tools" => self.graded(),

@@ -31,32 +31,32 @@ pub enum Class {
     /// A step of the installation failed, apart from the download and the write of the
     /// image. The disk may be incomplete: deploy the node again.
     DeploymentError,
-    /// No disk matches the root device hints or the name that was given. No disk was
-    /// changed. Compare the hints with the disks that the message lists.
+    /// No disk matches the root device hints or the given name. No disk was changed.
+    /// Compare the hints with the disks that the message lists.
     DeviceNotFound,
     /// Ironic asked for a step that this agent does not have. Remove it from the node's
     /// clean or deploy steps.
     HardwareManagerMethodNotFound,
-    /// The downloaded file is not the one whose checksum or signature was given. The
-    /// disk does not boot. Compare the checksum with the file on the image server.
+    /// The downloaded file does not match its checksum or signature. The disk does not
+    /// boot. Compare the checksum with the file on the image server.
     ImageChecksumError,
-    /// The image server refused the download, or the network failed for longer than the
-    /// retries last. Test the URL from a machine in the same network.
+    /// The image server refused the download, or the network failed until the retries
+    /// ended. Test the URL from a machine in the same network.
     ImageDownloadError,
-    /// The download took longer than it may. Use a faster way to the image server, or
-    /// raise the timeout.
+    /// The download timed out. Use a faster connection to the image server, or raise the
+    /// timeout.
     ImageDownloadTimeoutError,
-    /// The disk did not take the image, or gave back other data than were written.
-    /// The disk does not boot. Look at the kernel's lines in the log: disk, cable or
+    /// The disk rejected a write, or a read returned other data than were written. The
+    /// disk does not boot. Look at the kernel's lines in the log: disk, cable or
     /// controller may be broken.
     ImageWriteError,
     /// Ironic sent a command that this agent does not have.
     InvalidCommandError,
-    /// A command or an argument has a value that cannot be used. The text names it, and
+    /// A command or an argument has an unusable value. The text names the value and says
     /// what was expected.
     InvalidCommandParamsError,
     /// The file is not a disk image that can be written to this disk. Check that the URL
-    /// leads to an image, its format, and its sector size.
+    /// leads to an image, and check the image's format and sector size.
     InvalidImage,
     /// A disk to erase holds a file system that other machines may use, so the agent did
     /// not erase it.
@@ -158,7 +158,7 @@ pub struct Failure {
     pub details: String,
     /// What the operator can do about it, if anything.
     pub hint: Option<String>,
-    /// Whether a retry would fail in the same way, although errors of this class
+    /// Whether a retry would fail in the same way. Needed because errors of this class
     /// are often temporary.
     pub permanent: bool,
 }
@@ -181,8 +181,7 @@ impl Failure {
         Self::new(Class::CommandExecutionError, details)
     }
 
-    /// A failure for invalid input, whoever gave it: Ironic, an operator or a boot
-    /// argument.
+    /// A failure for invalid input from Ironic, an operator or a boot argument.
     pub fn invalid_params(details: impl Into<String>) -> Self {
         Self::new(Class::InvalidCommandParamsError, details)
     }
@@ -224,8 +223,8 @@ impl Failure {
         self
     }
 
-    /// Takes a remedy at the end of the details, as errors of TLS have it, for the hint.
-    /// So nobody adds a second one.
+    /// If the details end with a remedy, as the details of TLS errors do, moves the
+    /// remedy to the hint. Otherwise a caller could add a second remedy.
     #[must_use]
     pub fn hint_from_details(self) -> Self {
         match with_remedy(&self.details) {
@@ -277,9 +276,9 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Splits the text of an error before its remedy, ` -- REMEDY`, which is empty if there is
-/// none. Whoever adds a consequence puts it between the two, because the remedy is what
-/// the operator looks for at the end of the line.
+/// Splits the text of an error before its remedy, ` -- REMEDY`. The second part is empty
+/// if there is no remedy. A caller that adds a consequence puts it between the two parts,
+/// because the operator looks for the remedy at the end of the line.
 pub fn split_remedy(text: &str) -> (&str, &str) {
     text.split_at(text.rfind(BEFORE_REMEDY).unwrap_or(text.len()))
 }

@@ -1,5 +1,5 @@
-//! The form that an operator opens on a console. The consoles pass the keys to it and
-//! show its lines; the code that offers the form decides its content.
+//! The form that an operator opens on a console. The consoles pass the keys to the form
+//! and show its lines; the code that offers the form decides its content.
 
 use std::sync::OnceLock;
 

@@ -1,5 +1,5 @@
-//! Reads the kernel's ring buffer, which also has the lines of init and of an agent
-//! before a restart.
+//! Reads the kernel's ring buffer, which also contains the lines of init and of an agent
+//! before its restart.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -52,7 +52,7 @@ fn all() -> Vec<Record> {
 pub struct OurRecord {
     /// The kernel's number of the record in this boot.
     pub number: u64,
-    /// The time in seconds since boot, by a clock of the kernel that differs from the one
+    /// The time in seconds since boot. The kernel's clock for it differs from the clock
     /// of events by some hundredths of a second.
     pub time: f64,
     pub stage: String,
@@ -65,9 +65,9 @@ pub fn our_records() -> Vec<OurRecord> {
     all().into_iter().filter_map(Record::into_ours).collect()
 }
 
-/// Starts a thread that calls `each` for every line of init and of agents after the record
-/// with the number `after`, as they are written, until `each` returns false. If the log
-/// cannot be read, nothing happens.
+/// Starts a thread that calls `each` for every new line of init and of agents, from the
+/// first one after the record with the number `after`. Stops when `each` returns false.
+/// Does nothing if the log cannot be read.
 pub fn follow(after: Option<u64>, mut each: impl FnMut(OurRecord) -> bool + Send + 'static) {
     // Without O_NONBLOCK a read waits for the next record.
     let Ok(mut log) = File::open(PATH) else {
@@ -97,7 +97,7 @@ struct Record {
 }
 
 impl Record {
-    /// False for audit records: the kernel prints them as its own, but they quote the
+    /// False for audit records: they look like the kernel's own, but they quote the
     /// command lines of programs (kernel/audit.c, `kauditd_printk_skb`).
     fn is_own(&self) -> bool {
         let text = &self.said.text;
@@ -142,8 +142,8 @@ fn next(log: &mut impl Read) -> Option<Option<Record>> {
     }
 }
 
-/// Parses `6,339,5140900,-;text`, which may be followed by lines of `KEY=value`
-/// that are ignored (Documentation/ABI/testing/dev-kmsg).
+/// Parses `6,339,5140900,-;text`. Lines of `KEY=value` may follow and are ignored
+/// (Documentation/ABI/testing/dev-kmsg).
 fn parse(record: &str) -> Option<Record> {
     let (head, text) = record.split_once(';')?;
     let mut numbers = head.split(',');

@@ -1,9 +1,9 @@
 //! Writes the agent's log lines.
 //!
-//! Every module logs with `tracing`'s macros. The stage of a line is the crate,
-//! or in `agent`, `devices` and `sys` the first module below it. This module writes the lines: in the ramdisk to every
-//! console of /proc/consoles and to the kernel log, in a service to the journal,
-//! elsewhere to stderr.
+//! Every module logs with `tracing`'s macros. The stage of a line is the name of the
+//! crate, or in `agent`, `devices` and `sys` the name of the first module below it. This
+//! module writes the lines: in the ramdisk to every console of /proc/consoles and to the
+//! kernel log, in a service to the journal, otherwise to stderr.
 
 mod console;
 mod event;
@@ -46,7 +46,7 @@ const LINE_LIMIT: usize = 4000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// Every console in /proc/consoles, and the kernel log. `form` says whether a key
-    /// opens the form, if one is offered.
+    /// opens the network form, provided that the agent offers one.
     Consoles { mode: ConsoleMode, form: bool },
     /// stderr, for a person at a terminal or a log file.
     Stderr,
@@ -153,8 +153,8 @@ impl Sinks {
                 let _ = writeln!(std::io::stderr(), "{text}");
             }
             Self::Journal(notify) => {
-                // A closed journal or a busy service manager must not stop the agent
-                // either.
+                // Ignore errors: a closed journal or a busy service manager must not stop
+                // the agent.
                 let _ = writeln!(std::io::stderr(), "{}", line.for_journal());
                 if let Some(notify) = notify
                     && line.level <= Level::INFO
@@ -196,8 +196,8 @@ impl<S: Subscriber> Layer<S> for Lines {
         event.record(&mut fields);
         // Remove secrets in this one place, so that no caller can forget it.
         let text = printable(&without_secrets(&fields.message));
-        // Keep the event before it is printed, so that a console that appears now
-        // gets it too.
+        // Keep the event before it is printed, so that a console that is opened now
+        // prints it too.
         let event = ring::keep(Event {
             sequence: 0,
             time: seconds_since_boot(),
@@ -230,9 +230,9 @@ const STAGES: &[(&str, &str)] = &[
     ("san_boot", "san-boot"),
 ];
 
-/// The stage that a line names, from the module that wrote it:
-/// `landfall_network::dhcp` -> `network`, `landfall_agent::rescue` -> `rescue`.
-/// `None` for a module of another project.
+/// The stage of a line, from the module that wrote it: `landfall_network::dhcp` ->
+/// `network`, `landfall_agent::rescue` -> `rescue`. `None` for a module of another
+/// project.
 fn stage(module: &str) -> Option<&str> {
     let module = module.strip_prefix("landfall_")?;
     let mut known = STAGES.iter();
@@ -247,8 +247,8 @@ fn stage(module: &str) -> Option<&str> {
     }
 }
 
-/// Replaces everything but printable ASCII: a server's text must not be able to
-/// control an operator's terminal.
+/// Replaces all characters except printable ASCII, because a server's text must not be
+/// able to control an operator's terminal.
 fn printable(text: &str) -> String {
     let mut out: String = text
         .chars()

@@ -1,5 +1,5 @@
-//! Keeps the latest events in memory. Ironic stores them as the journal of a machine
-//! whose console nobody has watched; the status page and syslog read them.
+//! Keeps the latest events in memory. Ironic stores them as the journal of a machine,
+//! because nobody may have watched its console; the status page and syslog read them.
 
 use std::collections::VecDeque;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -8,8 +8,8 @@ use tokio::sync::watch;
 
 use crate::event::Event;
 
-/// The maximum size of the kept events in bytes: a day of an idle agent, or about
-/// 7000 lines.
+/// The maximum size of the kept events in bytes: about 7000 lines, or the lines of an
+/// agent that is idle for a day.
 const KEPT: usize = 1 << 20;
 
 static RING: Mutex<Ring> = Mutex::new(Ring::new());

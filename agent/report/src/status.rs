@@ -94,8 +94,8 @@ impl Status {
         Some(words)
     }
 
-    /// A text that says whether the service has answered. An unexpected answer is the
-    /// last step of a NIC's way to the service.
+    /// A text that says whether the service has answered. Searches the steps of all NICs
+    /// for an unexpected answer, because such an answer is recorded as a step.
     pub fn service_in_words(&self) -> &'static str {
         let mut steps = self.network.nics.iter().flat_map(|nic| &nic.way);
         if self.service_answers {
@@ -179,8 +179,9 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// What a virtual NIC is made of, address, driver, link and neighbour in one line. The
-    /// address is the one on the label of the NIC, by which a plan or Ironic's port finds it.
+    /// One line with the parts of a virtual NIC, the address, driver, link and neighbour.
+    /// The address is the permanent MAC address, which is on the NIC's label, because a
+    /// plan or a port in Ironic finds the NIC by it.
     pub fn in_words(&self) -> String {
         let mut parts: Vec<String> = self.made_of().into_iter().collect();
         parts.push(self.permanent_mac.as_ref().unwrap_or(&self.mac).clone());
@@ -333,7 +334,7 @@ pub fn begin_step(name: impl Into<String>) {
 }
 
 /// Records why a request failed that the agent retries. The record stays until
-/// [`retry_succeeded`]. If `remedy` is `None`, the remedy is the text after ` -- `.
+/// [`retry_succeeded`]. If `remedy` is `None`, the text after ` -- ` is the remedy.
 pub fn report_retry(stage: &str, text: &str, remedy: Option<String>) {
     let (text, own_remedy) = with_remedy(text);
     let error = LastError {
@@ -345,9 +346,9 @@ pub fn report_retry(stage: &str, text: &str, remedy: Option<String>) {
     update(|status| status.last_error = Some(error));
 }
 
-/// Records a fault in spite of which the work continues, and which the operator should
-/// remove. The log has it as a warning, which later lines push off the screen. If the
-/// text has a remedy, it is the text after ` -- `.
+/// Records a fault that the operator should remove, although the work continues. The log
+/// also has it as a warning, but later lines push the warning off the screen. The text
+/// after ` -- `, if any, is the remedy.
 pub fn report_fault(stage: &str, text: &str) {
     report_retry(stage, text, None);
 }

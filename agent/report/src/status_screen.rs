@@ -112,8 +112,8 @@ fn rule(text: &str, character: char, width: usize) -> String {
     line
 }
 
-/// The part of the status whose changes cause another block: everything except
-/// numbers that change all the time.
+/// The part of the status whose changes cause another block: everything except numbers
+/// that change constantly.
 pub(crate) fn essence(status: &Status) -> Status {
     let mut essence = status.clone();
     essence.progress = None;

@@ -1,8 +1,8 @@
 //! Breaks text into lines of a given width.
 
-/// Breaks text after a label into lines, between words. A word that is too long for
-/// one line, such as a URL, is broken as well. Later lines begin with `indent`
-/// spaces, but at most half of a line. `width` is in columns.
+/// Breaks text after a label into lines of `width` columns, between words. A word that is
+/// too long for one line, such as a URL, is also broken. Every line but the first is
+/// indented by `indent` spaces, at most half of `width`.
 pub fn wrapped(label: &str, text: &str, indent: usize, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Lines {

@@ -12,8 +12,8 @@ use crate::status_screen;
 /// The pause between two blocks of the status on a serial console. At 9600 baud a
 /// block takes about a second.
 const BLOCK_PAUSE: Duration = Duration::from_secs(60);
-/// How long the first block waits after the console is opened. A boot that makes
-/// progress in this time needs no block.
+/// How long the first block waits after the console is opened. If the boot makes progress
+/// in this time, no block is needed.
 const FIRST_BLOCK: Duration = Duration::from_secs(15);
 /// How long a block waits for further changes: after the last change, and in total
 /// after the first one.

@@ -21,12 +21,12 @@ use crate::status;
 /// How many lines a console may lag behind. If it is slower, lines are dropped.
 pub(super) const CONSOLE_QUEUE: usize = 512;
 
-/// The shortest and the longest pause between two drawings of the screen. The longest
-/// pause is one second, because the screen shows a clock.
+/// The shortest and the longest time from one drawing of the screen to the next. The
+/// longest time is one second, because the screen shows a clock.
 const DRAW_PAUSE: Duration = Duration::from_millis(200);
 const REDRAW: Duration = Duration::from_secs(1);
-/// How long a drawing of the form waits for further keys: pasted text is drawn once, and
-/// not for each of its characters.
+/// After a key, the form waits this long for further keys before it is drawn. So pasted
+/// text is drawn once, not for each of its characters.
 const KEYS_SETTLE: Duration = Duration::from_millis(20);
 
 /// The most lines that a serial console keeps while a form is open.
@@ -55,11 +55,11 @@ pub(super) struct Console {
 }
 
 impl Console {
-    /// Opens the console in this mode. If `form` is true, a key opens the form, if
-    /// one is offered.
+    /// Opens the console in this mode. If `form` is true, the Enter key opens the network
+    /// form, provided that the agent offers one.
     pub(super) fn open(device: &Path, mode: ConsoleMode, form: bool) -> Option<Self> {
-        // A console without a device node (netconsole) gets the lines from the kernel
-        // log.
+        // A console without a device node (netconsole) is skipped: the kernel itself
+        // prints the lines there, from its log.
         let file = OpenOptions::new().write(true).open(device).ok()?;
         let is_virtual = is_virtual_terminal(device);
         let (queue, jobs) = sync_channel(CONSOLE_QUEUE);
@@ -135,8 +135,8 @@ fn serve_screen(file: File, jobs: &Receiver<Job>) {
             Err(RecvTimeoutError::Timeout) => form.close_if_idle(),
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Reached after every job, so that the screen is drawn even if jobs keep
-        // arriving.
+        // Checked after every job, not only after a timeout, so that the screen is drawn
+        // even if jobs keep arriving.
         if Instant::now() < due {
             continue;
         }
@@ -176,8 +176,8 @@ impl SerialLine {
         }
     }
 
-    /// Draws the form. If the form has just been closed, prints the lines that were
-    /// held.
+    /// Draws the form. If the form has just been closed, prints the lines that arrived
+    /// while it was open.
     fn draw(&mut self) {
         if let Some(form) = self.form.shown() {
             if self.screen.is_none() {
@@ -235,8 +235,8 @@ fn serve_lines(file: File, jobs: &Receiver<Job>, mut blocks: Option<Blocks>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Reached after every job, so that this also happens while lines keep
-        // arriving.
+        // Checked after every job, not only after a timeout, so that an idle form is
+        // closed and blocks are printed even if lines keep arriving.
         if checked.elapsed() >= REDRAW && line.form.shown().is_some() {
             checked = Instant::now();
             line.form.close_if_idle();

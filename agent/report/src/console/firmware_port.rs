@@ -1,8 +1,8 @@
 //! The serial ports that the firmware uses as its console: those of its ACPI tables SPCR.
 //!
-//! A BMC passes this port on (Serial over LAN). On x86 the kernel makes no console of it
-//! by itself (`acpi_boot_init` in arch/x86/kernel/acpi/boot.c), so a machine whose BMC
-//! shows COM2 would stay dark with the usual arguments.
+//! A BMC shows this port by Serial over LAN. On x86 the kernel does not make it a console
+//! by itself (`acpi_boot_init` in arch/x86/kernel/acpi/boot.c). So with the usual kernel
+//! arguments, a BMC that shows COM2 would show no output of the ramdisk.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -13,16 +13,16 @@ use std::path::Path;
 const MAX_TABLE_BYTES: u64 = 4096;
 /// In bytes: what every version of the table has.
 const TABLE_BYTES: usize = 80;
-/// The revision of the table that has a precise speed (revision 1.09 of the specification).
-/// Firmware with older ones may have anything there (commit "ACPI: SPCR: Check SPCR version
-/// before using precise baudrate" of Linux 6.18).
+/// The first revision of the table that has a precise speed (revision 1.09 of the
+/// specification). Firmware with older revisions may have any value there (commit "ACPI:
+/// SPCR: Check SPCR version before using precise baudrate" of Linux 6.18).
 const PRECISE: u8 = 4;
-/// In bit/s: the precise speeds that are believed, up to the highest one in termios(3).
+/// In bit/s: the precise speeds that the agent accepts, up to the highest one in termios(3).
 const SPEEDS: RangeInclusive<u32> = 300..=4_000_000;
-/// In bit/s: the speed if the table leaves it open, or says "as is": that the system keeps
-/// what the firmware has set. A program cannot: the kernel sets 9600 bit/s when the port is
-/// opened (`uart_port_startup`, and `init_termios` in `uart_register_driver`), and tells no
-/// program what it was. Our media use this speed for ttyS0.
+/// In bit/s: the speed if the table names none, or says that the system should keep the
+/// firmware's speed. A program cannot keep it: the kernel sets 9600 bit/s when the port
+/// is opened (`uart_port_startup`, and `init_termios` in `uart_register_driver`), and no
+/// program can read the earlier speed. Landfall's boot media use this speed for ttyS0.
 const USUAL_SPEED: u32 = 115_200;
 
 /// A serial port of the firmware (Microsoft, "Serial Port Console Redirection Table").
@@ -110,8 +110,9 @@ fn tables(directory: &Path) -> Vec<FirmwarePort> {
         .collect()
 }
 
-/// Where the registers of a serial port are, by its folder in /sys/class/tty; `None` for a
-/// name without hardware, and for other terminals (drivers/tty/serial/serial_core.c).
+/// The address of the registers of a serial port, from its directory in /sys/class/tty.
+/// `None` for a name without hardware, and for other terminals
+/// (drivers/tty/serial/serial_core.c).
 fn place_of(folder: &Path) -> Option<Place> {
     let text = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let address = |name: &str| {

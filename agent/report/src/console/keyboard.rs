@@ -79,7 +79,7 @@ impl KeyDecoder {
     }
 
     /// Ends a sequence when no further byte has arrived in time. An escape character
-    /// alone is a key.
+    /// without further bytes is the Escape key.
     pub fn end(&mut self) -> Vec<Key> {
         match std::mem::take(self) {
             Self::Escape => vec![Key::Escape],

@@ -6,8 +6,8 @@ use crate::form::{self, Form, Key};
 
 /// How long a form stays open without a key: a serial console shows no lines meanwhile.
 const IDLE: Duration = Duration::from_secs(300);
-/// The time without a key that must precede the Enter that opens the form. A serial
-/// line that echoes the output sends text right before the end of each line.
+/// The Enter key opens the form only if no other key came in this time before it. A
+/// serial line that echoes the output sends the text of a line right before its end.
 const ALONE: Duration = Duration::from_millis(200);
 
 /// The form of one console, while it is open.
@@ -23,8 +23,8 @@ impl OpenForm {
         self.form.as_deref()
     }
 
-    /// Passes the key to the form. If no form is open, a lone Enter opens one: noise
-    /// on a serial line seldom looks like that.
+    /// Passes the key to the form. If no form is open, a lone Enter opens one, because
+    /// noise on a serial line seldom looks like a lone Enter.
     pub(super) fn press(&mut self, key: Key, now: Instant) {
         let before = self.last_key.replace(now);
         match &mut self.form {

@@ -18,8 +18,8 @@ const REDRAW_ALL: Duration = Duration::from_secs(5);
 /// The size of a VT100, for a terminal that does not know its size: a serial line.
 const VT100_SIZE: (usize, usize) = (80, 24);
 /// How many lines stay free below the last status of the agent. Init prints at most three
-/// lines on them (see `lock_down` in init's shutdown.rs), and moves the cursor to the
-/// fourth. With fewer free lines they would scroll the title off the screen.
+/// lines there (see `lock_down` in init's shutdown.rs), and moves the cursor to the
+/// fourth. With fewer free lines, init's lines would scroll the title off the screen.
 const LINES_OF_INIT: usize = 4;
 /// More log lines than fit on a large screen.
 const LOG_LINES: usize = 80;
@@ -41,8 +41,8 @@ impl Screen {
         }
     }
 
-    /// Draws the lines that have changed: a frame buffer behind PCI is slow, and in
-    /// most seconds only two lines change. Every few seconds it draws all lines,
+    /// Draws only the lines that have changed, because a frame buffer behind PCI is slow,
+    /// and in most seconds only two lines change. Draws all lines every few seconds,
     /// because the kernel prints on the same terminal.
     pub(super) fn draw(&mut self) {
         let size = self.size();
@@ -85,8 +85,8 @@ impl Screen {
         window_size(&self.file).unwrap_or(VT100_SIZE)
     }
 
-    /// Shows the lines on a terminal of this height, and leaves the cursor in the line of
-    /// the number `cursor`.
+    /// Shows the lines on a terminal of this height, and leaves the cursor in line
+    /// `cursor`.
     fn show(&mut self, lines: Vec<ScreenLine>, height: usize, cursor: usize) {
         let all = self.all_drawn.is_none_or(|at| at.elapsed() >= REDRAW_ALL);
         let mut drawing = String::new();
@@ -106,10 +106,10 @@ impl Screen {
 }
 
 /// Returns the control sequences of the Linux console (console_codes(4)) that change
-/// `drawn` into `lines` on a terminal of this height. The cursor stays in the line of the
-/// number `cursor`, where a later line of the kernel or of init begins. The status leaves
-/// that line empty, so the later line does not mix with another one. In the last line it
-/// scrolls the screen.
+/// `drawn` into `lines` on a terminal of this height. The cursor stays in line `cursor`,
+/// where later output of the kernel or of init begins. The status leaves this line empty,
+/// so the output does not mix with it. If it is the last line, the output scrolls the
+/// screen.
 fn changes(drawn: &[ScreenLine], lines: &[ScreenLine], height: usize, cursor: usize) -> String {
     let mut out = String::new();
     for (number, line) in lines.iter().enumerate() {
@@ -122,8 +122,9 @@ fn changes(drawn: &[ScreenLine], lines: &[ScreenLine], height: usize, cursor: us
             Tone::Waiting => "\x1b[33m",
             Tone::Failed => "\x1b[1;31m",
         };
-        // A character in the last column leaves the cursor there, and erasing to the end
-        // of the line would erase it. So erase first.
+        // Erase the line before writing it: a character in the last column leaves the
+        // cursor on that column, so a later erase to the end of the line would remove the
+        // character.
         let row = number + 1;
         let _ = write!(out, "\x1b[{row};1H\x1b[2K{attributes}{}\x1b[0m", line.text);
     }

@@ -1,5 +1,5 @@
-//! Whether a disk is being written. While it is, and afterwards, an operator must not
-//! start the agent again with another network.
+//! Whether the agent writes or has written a disk. From the first write on, an operator
+//! must not start the agent again with another network.
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,8 +20,8 @@ pub enum DiskState {
     Complete,
 }
 
-/// From the first write to a disk until its image is complete. Dropped before that, the
-/// attempt has failed.
+/// Exists from the first write to a disk until its image is complete. If it is dropped
+/// before [`Self::complete`], the write has failed.
 #[derive(Debug)]
 #[must_use = "the state of the disk is forgotten when this is dropped"]
 pub struct DiskChange(());

@@ -30,8 +30,8 @@ pub struct RejectedDisk {
 }
 
 impl RootDisk {
-    /// The other disks and why they were not chosen. `None` if there are none. A machine
-    /// with a shelf of disks has more than anybody reads, so at most `most` are listed.
+    /// The other disks and why they were not chosen. `None` if there are none. Lists at
+    /// most `most` disks, because nobody reads a list of dozens.
     pub fn rejected_in_words(&self, most: usize) -> Option<String> {
         let listed = self.rejected.iter().take(most);
         let listed: Vec<_> = listed

@@ -8,8 +8,8 @@ use crate::in_words;
 use crate::status::{Nic, ON_LINK, RootDisk, Status, WayStep};
 use crate::wrap::wrapped;
 
-/// How many disks that were not chosen are shown: the network and the log need room as
-/// well.
+/// The maximum number of rejected disks to show, because the screen also needs room for
+/// the network and the log.
 const MOST_DISKS: usize = 3;
 
 /// How much of the way to the service is shown.
@@ -21,8 +21,8 @@ pub(super) enum Detail {
     Brief,
 }
 
-/// How much a fact is worth. If the screen has no room for all facts, those of the least
-/// worth are left out first.
+/// The importance of a fact. If the screen has no room for all facts, the least important
+/// ones are left out first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Worth {
     Address,
@@ -95,8 +95,8 @@ impl Page {
         facts.flat_map(|fact| fact.lines).collect()
     }
 
-    /// Leaves out facts until `room` lines are enough, and says how many lines are left out.
-    /// Among facts of the same worth, the last ones are left out first.
+    /// Leaves out facts until the rest fits into `room` lines, and says how many lines
+    /// are left out. Among equally important facts, the last ones are left out first.
     pub(super) fn fit(&mut self, room: usize) {
         let all = self.height();
         if all <= room {
@@ -243,9 +243,9 @@ impl Page {
         }
     }
 
-    /// With [`Detail::Brief`], the NICs that have completed most steps come first,
-    /// and NICs without a carrier share a line if another NIC has a carrier: a server
-    /// may have eight NICs of which one is in use.
+    /// With [`Detail::Brief`], the NICs that have completed most steps come first. If a
+    /// NIC has a carrier, the NICs without a carrier share a line, because a server may
+    /// have eight NICs of which one is in use.
     fn nics(&mut self, nics: &[Nic], detail: Detail) {
         if detail == Detail::Steps {
             nics.iter().for_each(|nic| self.nic(nic, detail));
