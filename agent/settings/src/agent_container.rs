@@ -1,8 +1,8 @@
-//! The settings that only OpenShift's agent container has: the files of its image and
-//! of the unit's mounts, and the environment that the unit sets.
+//! The settings that only OpenShift's agent container has: from the files of its image,
+//! from the files that its unit mounts, and from the environment that the unit sets.
 //!
-//! The agent reads them before it changes its root to the host's root, from which the
-//! container's files cannot be reached.
+//! The agent reads them before it changes its root to the host's root, because it cannot
+//! reach the container's files from there.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -106,9 +106,9 @@ impl ContainerParts {
         }
     }
 
-    /// The configuration files: only those of the container, as for the original agent.
-    /// Adds a warning for each file of the host, whose root is `root`, that the unit
-    /// does not mount into the container.
+    /// The configuration files: only those of the container, as in the original agent.
+    /// Adds a warning for each file of the host (with the root `root`) that the unit does
+    /// not mount into the container.
     pub(crate) fn files(&self, root: &Path) -> ConfigFiles {
         let mut files = self.files.clone();
         for file in ConfigFiles::of_system(root).files {
@@ -135,9 +135,9 @@ impl ContainerParts {
         }
     }
 
-    /// Changes the options that name files. A file of the container becomes its copy.
-    /// A file that the container sees through the mount of the host's root becomes
-    /// the path on the host.
+    /// Changes the paths in the options that name files, for use in the host's root. The
+    /// path of a file of the container becomes that of its copy. A path below the mount
+    /// of the host's root becomes the path on the host.
     pub(crate) fn point_to_copies(&self, params: &mut BootParams) {
         for option in path_options(params) {
             // Paths from other sources are paths on the host.
@@ -184,8 +184,8 @@ fn path_options(params: &mut BootParams) -> [&mut Setting<Option<String>>; 5] {
     ]
 }
 
-/// The path of a copy below [`STATE_DIRECTORY`]. Leaves out `..`, so that no copy is
-/// anywhere else.
+/// The path of a copy below [`STATE_DIRECTORY`]. Leaves out `..`, so that every copy is
+/// below that directory.
 fn copy_of(path: &str) -> PathBuf {
     let names = Path::new(path).components();
     let names = names.filter(|part| matches!(part, Component::Normal(_)));

@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use landfall_boot_params::ini_file::MAX_LENGTH;
 use landfall_ignition_config::GivenFile;
 
-/// Directories whose `*.conf` files are read in order of their names, and
-/// single files. Later files take precedence. The first directory is for the
-/// person who builds the ramdisk. Then come the places that Ironic and
-/// OpenShift use: the directory of the ramdisk of Ironic's agent, the directory
-/// of OpenShift's ramdisk, and the file that OpenShift's installer adds, under
-/// the name that it has outside the container.
+/// Single files, and directories whose `*.conf` files are read in order of their names.
+/// Later places take precedence. The first directory is for the person who builds the
+/// ramdisk. The second and third are the directories of the ramdisks of Ironic's agent
+/// and of OpenShift. The last one is the file that OpenShift's installer adds, under the
+/// name that it has outside the container.
 const PLACES: [&str; 4] = [
     "etc/landfall/",
     "etc/ironic-python-agent.d/",
@@ -73,8 +72,8 @@ impl ConfigFiles {
         files
     }
 
-    /// Adds the files that `container` contains, as if they were in the file system of
-    /// the ramdisk: each replaces the file with its path.
+    /// Adds the files that `container` contains. Each file replaces the file of the
+    /// ramdisk with the same path.
     #[must_use]
     pub fn with_files_of(mut self, container: &str, given: &[GivenFile]) -> Self {
         for GivenFile { path, content } in given {
@@ -96,8 +95,7 @@ impl ConfigFiles {
     /// Adds every `*.conf` file of a directory, sorted by name.
     ///
     /// # Errors
-    /// If the directory cannot be read. A file that cannot be read causes a warning
-    /// only.
+    /// If the directory cannot be read. A file that cannot be read only causes a warning.
     pub fn add_directory(&mut self, directory: &Path) -> io::Result<()> {
         let mut paths: Vec<PathBuf> = fs::read_dir(directory)?
             .map(|entry| entry.map(|entry| entry.path()))
@@ -122,7 +120,7 @@ impl ConfigFiles {
     }
 
     /// # Errors
-    /// If it cannot be read or is not a regular file.
+    /// If the path is not a regular file, or the file cannot be read.
     pub fn add(&mut self, path: &Path) -> io::Result<()> {
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::other("expected a file"));

@@ -1,5 +1,5 @@
-//! Reads what CoreOS' tools put into a ramdisk: `/config.ign`, and NetworkManager's
-//! keyfiles for the initramfs.
+//! Reads the files that CoreOS' tools put into a ramdisk: `/config.ign`, and
+//! NetworkManager's keyfiles for the initramfs.
 
 mod config_parser;
 
@@ -82,7 +82,7 @@ impl IgnitionParts {
     /// The parts of a config.
     ///
     /// # Errors
-    /// If the file cannot be read or is not a config.
+    /// If the file cannot be read or is not an Ignition config.
     pub fn read(path: &Path) -> Result<Self, UnusableConfig> {
         let config = config_parser::read(File::open(path)?)?;
         let mut parts = Self {
@@ -96,8 +96,8 @@ impl IgnitionParts {
         Ok(parts)
     }
 
-    /// Adds the keyfiles of a directory. A file of the config replaces one with the same
-    /// name, as Ignition's files do in CoreOS.
+    /// Adds the keyfiles of a directory. If the config has a keyfile with the same name,
+    /// it replaces the one in the directory, as Ignition's files do in CoreOS.
     fn add_directory(&mut self, directory: &Path) {
         let paths = match paths(directory) {
             Ok(paths) => paths,
@@ -142,8 +142,9 @@ impl IgnitionParts {
             return;
         };
         if config.agent_unit.is_some() {
-            // The container logs to the journal. Here, debug messages would fill the
-            // consoles, and slow down the boot on a serial one.
+            // Ignore the default `debug` of OpenShift's container, which logs to the
+            // journal. In the ramdisk debug messages would fill the consoles, and slow
+            // down a boot with a serial console.
             for (option, value) in DEFAULTS.iter().filter(|(option, _)| *option != "debug") {
                 let ignored = params.apply_override(option, value, Origin::File(IMAGE.to_owned()));
                 params.warnings.extend(ignored);
@@ -219,8 +220,8 @@ fn in_root(root: &Path, file: &GivenFile) -> PathBuf {
     root.join(file.path.trim_start_matches('/'))
 }
 
-/// Whether there is no such file yet, or the same one, which the agent wrote before it
-/// was restarted.
+/// Whether the path does not exist yet, or has the same content because the agent wrote
+/// it before a restart.
 fn is_free(path: &Path, file: &GivenFile) -> bool {
     match fs::symlink_metadata(path) {
         Ok(found) => {

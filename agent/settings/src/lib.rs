@@ -42,10 +42,10 @@ pub struct Settings {
     /// The command line as tokens, for modules that parse their own arguments.
     pub command_line: CommandLine,
     pub params: BootParams,
-    /// The host's network as Ironic describes it (`network_data.json`), not parsed
-    /// yet, and the device on which it was found.
+    /// The host's network as Ironic describes it (`network_data.json`, not parsed yet),
+    /// and the device on which the agent found it.
     pub network_data: Option<MediaText>,
-    /// The part of the ramdisk that is for this machine only. Its host is missing
+    /// The part of the ramdisk with the settings of single hosts. The host is unknown
     /// until the agent has identified this machine by its NICs.
     pub embedded: Embedded,
     /// What CoreOS' tools have put into the ramdisk.
@@ -181,8 +181,8 @@ impl Settings {
         Self { embedded, ..self }
     }
 
-    /// Returns the settings with what an operator has given in the form. The form
-    /// replaces the network of all other sources.
+    /// Returns the settings, changed by what an operator has given in the form. The
+    /// network of the form replaces that of all other sources.
     pub fn with_form(mut self, form: Option<FormArguments>) -> Self {
         if let Some(form) = &form {
             self.command_line = form.replace_network_of(&self.command_line);
@@ -193,7 +193,7 @@ impl Settings {
     }
 
     /// The network of this boot. `args` are the network arguments of the command line,
-    /// with what the firmware knows.
+    /// completed from the firmware's tables.
     pub fn network_choice(&self, args: &NetArgs) -> Choice {
         if self.form.is_some() {
             return Choice::on_console(&self.embedded, args);

@@ -1,5 +1,4 @@
-//! Reads virtual media, which Ironic inserts into a host's drives in addition to
-//! the kernel.
+//! Reads virtual media: images that Ironic inserts into a host's virtual drives.
 //!
 //! The media can hold three things, each found by its own rule (`volumes.rs`):
 //! configuration files, `parameters.txt` and the network of the host. A network boot

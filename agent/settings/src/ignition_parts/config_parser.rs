@@ -19,7 +19,7 @@ impl ConfigParser {
     /// The config that the parser of this session has read.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the parser has found no valid config.
     pub fn config(mut session: Session<Self>) -> Result<ConfigIgn, UnusableConfig> {
         let answer = session.ask(())?;
         let config = answer.map_err(|error| UnusableConfig::Content(plain_text(&error)))?;
@@ -49,8 +49,8 @@ impl Parser for ConfigParser {
     /// The files inside a config have 16 MiB at most, and a third more as Base64.
     const LARGEST_ANSWER: usize = 32 << 20;
     type Question = ();
-    // The error is a text: the agent trusts no answer of a child, so an enum would say
-    // no more.
+    // The error is a text: an enum would have no advantage, because the agent does not
+    // trust any answer of a child.
     type Answer = Result<ConfigIgn, String>;
 
     fn new(input: Input) -> Self {
@@ -65,7 +65,7 @@ impl Parser for ConfigParser {
 /// Reads a config.
 ///
 /// # Errors
-/// If it is none.
+/// If the file is not an Ignition config.
 pub(super) fn read(input: File) -> Result<ConfigIgn, UnusableConfig> {
     ConfigParser::config(Session::start(input)?)
 }

@@ -90,9 +90,9 @@ fn text(error: impl ToString) -> String {
 impl Parser for MediumParser {
     const NAME: &'static str = "medium";
     const IS_NEEDED: bool = true;
-    /// Longer than the kernel tries to read from a drive that does not answer: six times 30 s
-    /// (`SD_TIMEOUT` and `SD_MAX_RETRIES` of Linux' drivers/scsi/sd.h). So a slow medium is read
-    /// as it would be without a child.
+    /// Longer than the kernel tries to read from a drive that does not answer: six times
+    /// 30 s (`SD_TIMEOUT` and `SD_MAX_RETRIES` of Linux' drivers/scsi/sd.h). So the agent
+    /// never ends the child while the kernel still retries a slow medium.
     const LIMIT: Duration = Duration::from_secs(300);
     /// Longer than the agent waits for media in all (`media_wait.rs`).
     const TOTAL: Duration = Duration::from_secs(1800);
@@ -134,15 +134,16 @@ pub enum MediumError {
     /// The drive or the file system has a fault, in the words of the parser.
     #[error("{0}")]
     Unreadable(String),
-    /// The parser of the medium has a fault, so there may be a file system that is
-    /// needed.
+    /// The parser of the medium has failed, so the medium may still contain a file system
+    /// that the agent needs.
     #[error(transparent)]
     Parser(#[from] Fault),
 }
 
 impl ConfinedMedium {
-    /// Detects the file system; `None` if it is neither ISO 9660 nor FAT. Calls `on_progress`
-    /// each time that a part of the medium was read, now and later.
+    /// Detects the file system; `None` if it is neither ISO 9660 nor FAT. Calls
+    /// `on_progress` after each read of a part of the medium, also in later calls of this
+    /// type's methods.
     ///
     /// # Errors
     /// If the medium cannot be read.
@@ -157,7 +158,7 @@ impl ConfinedMedium {
     /// The medium of a session that has been started for it.
     ///
     /// # Errors
-    /// As for [`Self::open`].
+    /// See [`Self::open`].
     pub fn of(mut session: Session<MediumParser>) -> Result<Option<Self>, MediumError> {
         match session.ask(Question::Facts)? {
             Answer::Facts(Some(facts)) if facts.is_plausible() => Ok(Some(Self { session, facts })),

@@ -12,13 +12,13 @@ use super::volumes::Volume;
 const CONFIGURATION: [&str; 2] = ["etc/ironic-python-agent", "etc/ironic-python-agent.d"];
 const NETWORK_DATA: &str = "openstack/latest/network_data.json";
 
-/// In bytes: the size of the largest file that is copied. The bundle of a
-/// distribution's certificate authorities has a quarter of that.
+/// In bytes: the size limit of a file that is copied, four times the size of a
+/// distribution's bundle of certificate authorities.
 const FILE_LIMIT: u32 = 1 << 20;
 /// At most this many files are copied from one directory.
 const FILES: usize = 64;
-/// In bytes: all copied files together, because they are in memory until they are written.
-/// Ironic's are a few KiB.
+/// In bytes: the size limit of all copied files together, because they stay in memory
+/// until they are written. Ironic's files have a few KiB.
 const TOTAL_LIMIT: usize = 16 << 20;
 /// In bytes: the size limit of the network data.
 const NETWORK_DATA_LIMIT: u32 = 1 << 20;
@@ -126,8 +126,8 @@ fn file(
     directory: &str,
     name: &str,
 ) -> Result<ConfigurationFile, VolumeFault> {
-    // A name on the medium may contain any bytes, so it must not lead to another
-    // directory.
+    // Reject a name that would lead to another directory: a name on the medium may
+    // contain any bytes.
     let mut parts = Path::new(name).components();
     let plain = matches!(
         (parts.next(), parts.next()),

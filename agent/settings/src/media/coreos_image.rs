@@ -1,8 +1,8 @@
 //! Finds the CoreOS image on the builder's own ISO, for sites that have no server
 //! for the image.
 //!
-//! Like the rest of this module it reads only removable media: the content of an old
-//! disk must not become the system of this host.
+//! Reads only removable media, as the rest of this module does, because the content of an
+//! old disk must not become the system of this host.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use super::media_wait::MediaWait;
 use super::volumes::Volume;
 use super::{Places, search};
 
-/// How long to wait for a drive that must exist: a BMC may take this long to
+/// How long to wait for the drive if the image is required: a BMC may take this long to
 /// present its medium again.
 pub const DRIVE_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -12,16 +12,16 @@ use super::media_wait::MediaWait;
 use super::side_by_side::{Progress, SideBySide};
 use super::volumes::{self, Opened, Volume};
 
-/// In bytes. BMCs present small images as USB disks; a USB disk of this size or
-/// more is an ordinary disk.
+/// In bytes. BMCs present small images as USB disks. A USB disk of this size or more
+/// counts as an ordinary disk.
 const USB_DISK_LIMIT: u64 = 4 << 30;
 
 /// SCSI's peripheral device type of CD and DVD drives (SPC-4, table 138).
 const CD_TYPE: &str = "5";
 
-/// How long a drive may deliver nothing before the other drives are used without it. The kernel
-/// waits 30 s for one command (`SD_TIMEOUT` of Linux' drivers/scsi/sd.h, `SR_TIMEOUT` of sr.c)
-/// before it tries again, so the second try has some time.
+/// If a drive delivers nothing for this long, the agent uses the other drives without it.
+/// The kernel waits 30 s for one command (`SD_TIMEOUT` of Linux' drivers/scsi/sd.h,
+/// `SR_TIMEOUT` of sr.c) before it retries, so 10 s remain for the retry.
 pub(super) const SILENCE: Duration = Duration::from_secs(40);
 
 /// The drives, while the agent looks into them again and again.
@@ -37,8 +37,8 @@ pub(super) struct Drives<'a> {
 /// What the drives contain.
 #[derive(Debug, Default)]
 pub(super) struct Look {
-    /// Every medium with a file system, in the order of the drives' names, which is their
-    /// order of precedence.
+    /// Every medium with a file system, in the order of the drives' names. Earlier media
+    /// take precedence.
     pub(super) volumes: Vec<Volume>,
     /// A line for each medium whose parser has failed.
     pub(super) faults: Vec<String>,
@@ -71,8 +71,8 @@ impl<'a> Drives<'a> {
         Self::up_to(USB_DISK_LIMIT, places, media_wait)
     }
 
-    /// The same drives, and USB disks of any size: an ISO may have been written to a
-    /// USB stick.
+    /// The drives of [`Self::new`], and USB disks of any size, because an ISO may have
+    /// been written to a USB stick.
     pub(super) fn and_sticks(places: &'a Places, media_wait: &MediaWait) -> Self {
         Self::up_to(u64::MAX, places, media_wait)
     }
@@ -87,8 +87,9 @@ impl<'a> Drives<'a> {
         }
     }
 
-    /// Looks into all drives at the same time. Waits for those that have not been silent for
-    /// too long: otherwise the speed of the drives would decide which medium takes precedence.
+    /// Looks into all drives at the same time. Waits for every drive until it is ready or
+    /// silent for too long: otherwise the speed of the drives would decide which medium
+    /// takes precedence.
     pub(super) fn look(&mut self) -> Look {
         let mut look = Look::default();
         for name in self.names() {

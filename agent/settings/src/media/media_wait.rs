@@ -1,17 +1,19 @@
-//! How long the agent waits for virtual media, and its agreement with the thread that reads
-//! them: once the agent continues without the media, that thread stores nothing.
+//! How long the agent waits for virtual media. The agent and the thread that reads the
+//! media share this state: after the agent has continued without the media, the thread
+//! must not store anything.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The agent gives up when nothing has been read for this long. A drive that does not answer
-/// blocks its reader in the kernel.
+/// The agent gives up when nothing has been read for this long, because a drive that does
+/// not answer blocks its reader in the kernel.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// How long the agent waits while media that the kernel command line mentions make progress.
-/// The largest content is 18 MB ([`super::contents`]); a BMC that delivers 100 kB/s needs
-/// 180 s for it. The other 120 s are enough for drives that appear after 30 s, for one that does
-/// not answer for 40 s (`drives.rs`), and for reading the directories.
+/// The longest wait for media that the kernel command line mentions, as long as they make
+/// progress. The largest content is 18 MB ([`super::contents`]); a BMC that delivers 100
+/// kB/s needs 180 s for it. The other 120 s are enough for drives that appear after 30 s,
+/// for a drive that does not answer for 40 s (`drives.rs`), and for reading the
+/// directories.
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// The reader ends this much earlier, to hand over what it has.
@@ -87,8 +89,8 @@ impl MediaWait {
         end.saturating_duration_since(Instant::now())
     }
 
-    /// Gives up, so that [`Self::store`] stores nothing. False if it has stored the media
-    /// already.
+    /// Gives up, so that [`Self::store`] stores nothing. Returns false if the media are
+    /// already stored.
     pub(super) fn give_up(&self) -> bool {
         let mut state = self.lock();
         if state.outcome == Outcome::Open {
@@ -97,8 +99,8 @@ impl MediaWait {
         state.outcome == Outcome::GivenUp
     }
 
-    /// Calls `store`, unless the agent has given up. It does not give up meanwhile, so `store`
-    /// must not wait for a drive.
+    /// Calls `store`, unless the agent has given up. The agent cannot give up while
+    /// `store` runs, so `store` must not wait for a drive.
     pub(super) fn store<T>(&self, store: impl FnOnce() -> T) -> Option<T> {
         let mut state = self.lock();
         (state.outcome != Outcome::GivenUp).then(|| {

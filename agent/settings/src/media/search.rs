@@ -14,8 +14,9 @@ use super::{Places, Wanted};
 /// How long the agent waits for virtual media that the kernel command line
 /// mentions. The ramdisk of Ironic's agent waits as long.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long the agent waits if the command line mentions no virtual media: the
-/// builder's own image may have booted with a config drive next to it.
+/// How long the agent waits if the command line mentions no virtual media. The machine
+/// may still have booted from the builder's own image, with a config drive as a second
+/// medium.
 const UNANNOUNCED_LIMIT: Duration = Duration::from_secs(3);
 /// How long the agent waits for a second medium after the first.
 const SECOND_MEDIUM: Duration = Duration::from_secs(5);
@@ -32,9 +33,9 @@ pub(super) struct Search {
     pub(super) warnings: Vec<String>,
 }
 
-/// Looks into the drives until they contain what is wanted, at most for
-/// [`LIMIT`] or [`UNANNOUNCED_LIMIT`]. If there is nothing but a drive that does not answer,
-/// it looks until the agent gives up, because a slow medium may be the wanted one.
+/// Looks into the drives until they contain what is wanted, at most for [`LIMIT`] or
+/// [`UNANNOUNCED_LIMIT`]. If no wanted medium was found and a drive does not answer, it
+/// looks until the agent gives up, because the slow medium may be the wanted one.
 pub(super) fn for_volumes(
     wanted: &Wanted,
     places: &Places,
@@ -50,7 +51,7 @@ pub(super) fn for_volumes(
     let (mut logged, mut silence_logged) = (false, false);
     let mut drives = Drives::new(places, media_wait);
     loop {
-        // Call this before the look into the drives. If it returns true, the look sees
+        // Call `settled` before the drives are read: if it returns true, the read finds
         // every device.
         let all_there = settled();
         let look = drives.look();
@@ -112,7 +113,7 @@ pub(super) fn for_volumes(
 enum State {
     /// No wanted medium was found.
     Nothing,
-    /// The drives contain only the boot medium or only `parameters.txt`. A second
+    /// Either the boot medium or the medium with `parameters.txt` is missing. A second
     /// medium may still bring Ironic's address.
     Partial,
     /// Everything was found, so the wait can end.

@@ -1,4 +1,4 @@
-//! Works on several drives at the same time, each in a thread of its own. A drive that does
+//! Works on several drives at the same time, each in its own thread. A drive that does
 //! not answer blocks only its own thread, in the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +12,8 @@ use super::media_wait::MediaWait;
 /// A wait is logged only if it takes longer than this.
 const LOG_AFTER: Duration = Duration::from_secs(2);
 
-/// The drives that a thread of this process works on. A drive that does not answer must not
-/// get another thread with each new search.
+/// The drives that a thread of this process works on, so that a new search does not start
+/// another thread for a drive that does not answer.
 static BUSY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// When a drive has last delivered something.
@@ -70,8 +70,9 @@ impl<T: Send + 'static> SideBySide<T> {
         }
     }
 
-    /// Starts work on this drive; it tells `progress` what it has read. Does nothing while a
-    /// thread still works on the drive. Returns false if that is a thread of an earlier search.
+    /// Starts a thread with `work` for this drive; `work` reports each read to
+    /// `progress`. Does nothing if a thread of this search still works on the drive.
+    /// Returns false if a thread of an earlier search does.
     pub(super) fn start(
         &mut self,
         node: PathBuf,
@@ -96,8 +97,8 @@ impl<T: Send + 'static> SideBySide<T> {
         true
     }
 
-    /// Waits until each drive has a result, or is not waited for any longer. Returns the new
-    /// results, in the order of the drives' names.
+    /// Waits until each drive has a result or has been silent for too long. Returns the
+    /// new results, in the order of the drives' names.
     pub(super) fn wait(&mut self) -> BTreeMap<PathBuf, T> {
         let start = Instant::now();
         let mut results = BTreeMap::new();

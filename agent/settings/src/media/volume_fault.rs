@@ -20,8 +20,8 @@ pub(super) enum Reason {
     Medium(#[from] MediumError),
     #[error("{DESCRIPTION}: {0}")]
     Image(DescriptionError),
-    /// The network document of the medium is no text in UTF-8. The agent ignores the document;
-    /// write the medium again.
+    /// The network document of the medium is not UTF-8 text. The agent ignores the
+    /// document; write the medium again.
     #[error("{0}: expected UTF-8")]
     NotUtf8(&'static str),
     /// The directory on the medium has more files than the agent reads. Remove files that the
@@ -32,8 +32,8 @@ pub(super) enum Reason {
         limit: usize,
         found: usize,
     },
-    /// The configuration files on the medium are larger together than the agent accepts. The
-    /// rest of them has no effect; make them smaller.
+    /// Together, the configuration files on the medium are larger than the agent accepts.
+    /// The agent ignores the files beyond the limit; make the files smaller.
     #[error(
         "{directory}: expected at most {limit} MiB of configuration files, found more at {name}; the rest is ignored"
     )]
@@ -46,8 +46,8 @@ pub(super) enum Reason {
     /// slash. Rename the file on the medium.
     #[error("{directory}: {name:?} is not a valid file name; ignored")]
     FileName { directory: String, name: String },
-    /// A file that the medium must have is not there. Write the medium again; the copy may be
-    /// incomplete.
+    /// A file that the medium must have is missing. The copy may be incomplete: write the
+    /// medium again.
     #[error("{0} is missing")]
     Missing(String),
     /// The label of the medium says that it has Ironic's parameters, but the file is missing.

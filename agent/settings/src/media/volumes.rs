@@ -17,8 +17,8 @@ const CONFIG_2: &str = "config-2";
 const BOOT_ISO: &str = "VMEDIA_BOOT_ISO";
 /// Label of the medium with `parameters.txt`.
 const PARAMETERS: &str = "ir-vfd-dev";
-/// A part of the model name of a virtual drive, in lower case. It is used if
-/// the medium has no label.
+/// A part of the model name of a virtual drive, in lower case. It identifies the drive if
+/// no medium has the label.
 const MODEL: &str = "virtual media";
 
 /// A medium with a file system.
@@ -97,32 +97,31 @@ impl Volume {
         ours.eq_ignore_ascii_case(publisher)
     }
 
-    /// Whether this is an ISO of another publisher, left in the drive. False if
-    /// this boot names no publisher.
+    /// Whether this is an ISO of another publisher that was left in the drive. Always
+    /// false if this boot names no publisher.
     fn is_of_other(&self, publisher: &str) -> bool {
         self.publisher().is_some() && !publisher.is_empty() && !self.is_of(publisher)
     }
 }
 
-/// Chooses the medium for configuration files: an ISO of this publisher takes
-/// precedence over other media. Like the next functions, returns an index into
-/// `volumes`.
+/// Chooses the medium for configuration files: an ISO of this publisher takes precedence
+/// over other media. Returns an index into `volumes`.
 pub(super) fn for_configuration(volumes: &[Volume], publisher: &str) -> Option<usize> {
     let ours = |volume: &Volume| volume.is_boot_medium(publisher);
     let named = volumes.iter().position(|v| ours(v) && v.is_of(publisher));
     named.or_else(|| volumes.iter().position(ours))
 }
 
-/// Chooses the medium for the host's network data. An empty publisher matches an
-/// empty or missing one: Ironic did not always set one.
+/// Chooses the medium for the host's network data. If this boot names no publisher, the
+/// medium must not name one either: old versions of Ironic did not set a publisher.
 pub(super) fn for_network_data(volumes: &[Volume], publisher: &str) -> Option<usize> {
     volumes
         .iter()
         .position(|volume| volume.is_labelled(CONFIG_2) && volume.is_of(publisher))
 }
 
-/// The media that may hold `parameters.txt`: the one with the label, otherwise
-/// those whose drive has the right name.
+/// The media that may hold `parameters.txt`: the one with the label, otherwise all media
+/// whose drive has the model name of a virtual drive.
 pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
     match volumes.iter().position(Volume::holds_parameters) {
         Some(labelled) => vec![labelled],
@@ -133,7 +132,7 @@ pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
 }
 
 /// The medium in a drive; `None` if the drive is empty or unreadable. The error says how
-/// the medium's parser has failed.
+/// the parser of the medium has failed.
 pub(super) type Opened = Result<Option<Volume>, Fault>;
 
 /// Opens the medium in a drive. Tells `progress` when the drive delivers something.
