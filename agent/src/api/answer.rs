@@ -1,5 +1,5 @@
-//! Builds HTTP responses: JSON, with the server name and the form of errors
-//! that Ironic's agent uses.
+//! Builds HTTP responses: JSON, with the same server name and error format as Ironic's
+//! agent.
 
 use axum::body::Body;
 use axum::http::header::{
@@ -15,8 +15,7 @@ pub(super) fn ok(value: &Value) -> Response {
     with_json(StatusCode::OK, value)
 }
 
-/// An error response. `faultcode` says whether the client or the server is at
-/// fault.
+/// An error response. `faultcode` says whether the client or the server caused the error.
 pub(super) fn fault(status: StatusCode, text: &str) -> Response {
     let code = if status.is_server_error() {
         "Server"
@@ -45,8 +44,8 @@ pub(super) fn method_not_allowed(allowed: &'static str) -> Response {
 /// A permanent redirect. The client keeps its method.
 pub(super) fn moved(location: &str) -> Response {
     let mut response = with_status(StatusCode::PERMANENT_REDIRECT, Body::empty());
-    // Cannot fail: the value consists of a header and a path that were valid in the
-    // request.
+    // This cannot fail, because the location consists of a header and a path that were
+    // valid in the request.
     if let Ok(location) = HeaderValue::from_str(location) {
         set(&mut response, LOCATION, location);
     }

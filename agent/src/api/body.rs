@@ -12,8 +12,8 @@ use futures_util::StreamExt as _;
 /// and keep such a body.
 pub(super) const LIMIT: usize = 56 << 20;
 
-/// The maximum pause between two parts of a body. The conductor gives up its
-/// command after 60 s.
+/// The maximum pause between two parts of a body. The conductor itself gives up after 60
+/// s.
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// The reason why a body could not be read.

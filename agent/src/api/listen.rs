@@ -1,9 +1,9 @@
 //! Accepts connections, with or without TLS, and shuts the server down in an
 //! orderly way.
 //!
-//! Every wait for an idle client has a time limit: the handshake, the head of a
-//! request, the pause before the next request. A connection is also closed if
-//! others need its place (`places`).
+//! Every wait for an idle client has a time limit: the handshake, the head of a request,
+//! the pause before the next request. A connection is also closed if there are too many
+//! connections (`places`).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener};
@@ -113,8 +113,8 @@ impl Server {
             match accepted {
                 Ok((stream, peer)) => self.begin(stream, peer, graceful.watcher()),
                 Err(error) => {
-                    // Descriptors or memory have run out: wait until some are free
-                    // again.
+                    // The process has run out of file descriptors or memory: wait until
+                    // some are free again.
                     tracing::warn!("cannot accept a connection: {error}; trying again");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }

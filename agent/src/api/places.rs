@@ -1,10 +1,9 @@
 //! Decides which connections stay open when too many clients connect.
 //!
-//! Any host that reaches the port can open connections, with or without the token.
-//! The limit on all connections must not lock out the conductor, so a new
-//! connection is always accepted. Instead, the oldest connection of the host with
-//! the most connections is closed. Hosts that have shown the token are not part of
-//! this competition.
+//! Any host that reaches the port can open connections, with or without the token. The
+//! limit on all connections must not lock out the conductor. So a new connection is
+//! always accepted, and the oldest connection of the host with the most connections is
+//! closed instead. Hosts that have shown the token do not count here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -46,8 +45,8 @@ pub(super) struct Place {
     needed: Arc<Notify>,
 }
 
-/// The host at the other end of a connection. The handlers of its requests receive
-/// it.
+/// The host at the other end of a connection. The server passes it to the handlers of the
+/// requests.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     host: IpAddr,
@@ -134,12 +133,12 @@ impl Place {
 }
 
 impl Caller {
-    /// Call this when the host has shown the token. From then on no other host can
-    /// take its places.
+    /// Call this when the host has shown the token. From then on, connections of other
+    /// hosts can no longer close those of this host.
     pub(super) fn has_shown_token(&self) {
-        // The table has no entry for this host if another host took the place of this
-        // connection while its request was read. The answer may still go out, so the
-        // client has every reason to count on its places from now on.
+        // The table has no entry for this host if its connection was closed for another
+        // host while the request was read. Make an entry in this case: the host has shown
+        // the token, so its later connections must be safe.
         let mut table = self.places.lock();
         table.hosts.entry(self.host).or_default().has_shown_token = true;
     }

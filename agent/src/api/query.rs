@@ -13,8 +13,8 @@ pub(super) fn has_token(query: Option<&str>, token: &str) -> bool {
     same(given.as_bytes(), token.as_bytes())
 }
 
-/// The first value of a parameter, decoded. Ironic's agent also uses the first
-/// one.
+/// The first value of a parameter, decoded. If a parameter is repeated, Ironic's agent
+/// also uses the first value.
 fn parameter(query: Option<&str>, key: &str) -> Option<String> {
     query?
         .split('&')
@@ -29,8 +29,8 @@ fn decoded(text: &str) -> String {
         .into_owned()
 }
 
-/// Compares in constant time, so that the duration does not reveal the first
-/// difference. An empty token matches nothing.
+/// Compares in constant time, so that the duration does not reveal where the two texts
+/// differ. An empty token matches nothing.
 fn same(given: &[u8], token: &[u8]) -> bool {
     let differences = given
         .iter()

@@ -81,7 +81,7 @@ async fn respond(State(api): State<Api>, request: Request) -> Response {
         Endpoint::Commands | Endpoint::Command(_) => {}
     }
     let query = head.uri.query();
-    // Check the token before the body is read: a client without it must not use
+    // Check the token before the body is read: a client without the token must not use
     // memory.
     if !query::has_token(query, &api.token) {
         api.refused.report();

@@ -1,7 +1,7 @@
 //! The status pages: what this machine is doing, for people and for monitoring.
 //!
-//! The pages need no token, because an operator whose machine hangs has none. They are
-//! read-only, and have no secrets: see `landfall_report::status`.
+//! The pages need no token, because the operator of a machine that hangs does not have
+//! the token. They are read-only, and have no secrets: see `landfall_report::status`.
 
 mod html;
 mod metrics;
@@ -73,9 +73,9 @@ fn logs_of_failure(state: &Path) -> Response {
     }
 }
 
-/// The routes of an agent that serves no commands yet, or never will. Everything
-/// but the status pages is not available, which a conductor takes as an agent that
-/// is not ready.
+/// The routes of an agent that serves no commands yet, or never will. Only the status
+/// pages are available. For all other paths the agent returns status 503, from which a
+/// conductor concludes that the agent is not ready.
 pub fn status_router() -> Router {
     Router::new().fallback(async |request: Request| {
         match endpoint::find(request.method(), request.uri().path()) {

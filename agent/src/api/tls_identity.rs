@@ -1,9 +1,9 @@
-//! The certificate of the agent's API: either the operator's, or one that the agent
-//! makes and keeps across a restart.
+//! The certificate of the agent's API: either the operator's, or one that the agent makes
+//! and keeps when it is restarted.
 //!
-//! Ironic stores the certificate of the first heartbeat. It rejects any other
-//! as long as it remembers the node, so the certificate must be the same after
-//! a crash.
+//! Ironic stores the certificate of the first heartbeat. It rejects any other certificate
+//! as long as it remembers the node. So the certificate must stay the same after a crash
+//! of the agent.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -35,11 +35,11 @@ pub struct TlsIdentity {
 
 impl TlsIdentity {
     /// Loads the operator's certificate and key (`tls_cert_file`, `tls_key_file`).
-    /// Heartbeats do not contain this certificate: Ironic verifies it with the
-    /// certificate authorities that Ironic itself is configured with.
+    /// Heartbeats do not contain this certificate, because Ironic verifies it with the
+    /// certificate authorities in Ironic's own configuration.
     ///
     /// # Errors
-    /// Names the file that is invalid.
+    /// If the certificate or the key is invalid. The error names the file.
     pub fn from_files(certificate: &Path, key: &Path) -> Result<Self> {
         Ok(Self {
             identity: Identity::from_files(certificate, key)?,
@@ -47,8 +47,8 @@ impl TlsIdentity {
         })
     }
 
-    /// Loads the identity from `file` if it was made for this address. Otherwise
-    /// makes a new self-signed one, with the address as its only alternative name.
+    /// Loads the identity from `file` if it was made for this address. Otherwise makes a
+    /// new self-signed identity with the address as its only subject alternative name.
     ///
     /// # Errors
     /// If no key can be made.
@@ -95,7 +95,7 @@ impl TlsIdentity {
     /// The configuration of a TLS server with this identity.
     ///
     /// # Errors
-    /// If key and certificate do not match.
+    /// If the key does not match the certificate.
     pub fn server_config(&self, policy: &TlsPolicy) -> Result<Arc<ServerConfig>> {
         policy.server(&self.identity)
     }
@@ -150,8 +150,8 @@ fn common_name(host_name: &str) -> String {
     }
 }
 
-/// The only alternative name, marked as critical as in the certificates of
-/// Ironic's agent. rcgen itself only marks it so if the subject is empty.
+/// The only subject alternative name, marked as critical, as in the certificates of
+/// Ironic's agent. rcgen marks it as critical only if the subject is empty.
 fn only_name(address: IpAddr) -> CustomExtension {
     let octets = match address {
         IpAddr::V4(address) => address.octets().to_vec(),
