@@ -1,8 +1,8 @@
 //! The commands that Ironic can send, from JSON to a result.
 //!
-//! `Command` describes the protocol as a type. [`parse`] turns JSON into it.
-//! [`Ledger`] is the list of commands that Ironic reads back. [`Dispatcher`]
-//! connects them. Only `execute` knows how to carry out a command.
+//! `Command` is the type for the commands of the protocol. [`parse`] turns JSON into a
+//! `Command`. [`Ledger`] is the list of commands that Ironic reads back. [`Dispatcher`]
+//! connects these three. Only `execute` carries out a command.
 
 pub mod command;
 mod departure;

@@ -23,7 +23,7 @@ pub enum Command {
         node: Node,
         /// The step exactly as Ironic sent it: Ironic compares it with the answer.
         step: Value,
-        /// The arguments of the step: unknown parameters of the command, overridden
+        /// The arguments of the step: the remaining parameters of the command, overridden
         /// by the step's own `args`.
         arguments: Map<String, Value>,
         /// The hardware manager versions with which Ironic planned the steps.
@@ -74,8 +74,8 @@ pub enum Command {
     },
 }
 
-/// A command in a flow, or the error with which it will fail. The flow starts in
-/// both cases.
+/// A command in a flow, or the error with which the command will fail. An error does not
+/// prevent the start of the flow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowTask {
     /// `EXTENSION.NAME`
@@ -181,8 +181,8 @@ impl Command {
         }
     }
 
-    /// Whether a restarted agent may run the command again. Every step gives the
-    /// same result whatever an interrupted attempt left behind.
+    /// Whether a restarted agent may run the command again. It may repeat a step, because
+    /// the result does not depend on what the interrupted attempt left behind.
     pub fn may_be_repeated(&self) -> bool {
         matches!(self, Self::ExecuteStep { .. } | Self::PrepareImage { .. })
     }

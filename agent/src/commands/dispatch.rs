@@ -16,8 +16,8 @@ use super::parse::{Parsed, Refusal, Request};
 const ONLY_STANDALONE: &str =
     "poll.set_node_info is only possible if the agent runs with serve --standalone";
 
-/// Executes a command. The caller passes it in, so that this module does not depend
-/// on disk code.
+/// Executes a command. The caller passes this function in, so that this module does not
+/// depend on disk code.
 pub type Executor =
     Arc<dyn Fn(Command) -> Pin<Box<dyn Future<Output = Outcome<Value>> + Send>> + Send + Sync>;
 
@@ -26,16 +26,16 @@ pub type Executor =
 pub struct Dispatcher {
     ledger: Arc<Ledger>,
     executor: Executor,
-    /// A synchronous command holds this lock while it runs. A second POST waits for
-    /// the lock and gets no status 409, as with Ironic's agent.
+    /// A synchronous command holds this lock while it runs. A second POST waits for the
+    /// lock instead of getting status 409, as with Ironic's agent.
     order: Arc<Mutex<()>>,
     /// The name of the command that ended this boot, if any.
     ended_by: Arc<OnceLock<&'static str>>,
-    /// Notified when an asynchronous command has ended: Ironic learns this only
-    /// from the next heartbeat.
+    /// Notified when an asynchronous command has ended, so that the agent sends a
+    /// heartbeat: only then Ironic asks for the result.
     ended: Arc<Notify>,
-    /// Whether a command may set the node. A standalone agent makes no lookup, so
-    /// there is no other source.
+    /// Whether `set_node_info` may set the node. Only a standalone agent accepts it,
+    /// because it makes no lookup and has no other source for the node.
     standalone: bool,
     /// Whether MD5 may be the only checksum of an image.
     md5_enabled: bool,
@@ -80,8 +80,8 @@ impl Dispatcher {
                 );
                 self.spawn(id, *command);
             }
-            // A body that cannot be parsed is never in the ledger. If the ledger
-            // contains one in spite of this, mark the command as failed.
+            // The ledger should never contain a body that cannot be parsed. If it does,
+            // mark the command as failed.
             Ok(Parsed::Failed(_, failure)) => self.ledger.end(&id, Err(failure)),
             Err(refusal) => self.ledger.end(
                 &id,
@@ -94,8 +94,8 @@ impl Dispatcher {
     /// synchronous or `wait` is set, this waits until the command has ended.
     ///
     /// # Errors
-    /// If the request was rejected; nothing was started then. The error has the
-    /// HTTP status.
+    /// If the request was rejected; then no command was started. The error has the HTTP
+    /// status.
     pub async fn submit(&self, body: Vec<u8>, wait: bool) -> Result<Value, Refusal> {
         let turn = self.order.lock().await;
         let request = Request::parse(&body)?;

@@ -145,9 +145,8 @@ impl Machine {
         }
     }
 
-    /// Executes one step and returns its result in the form that Ironic stores. A
-    /// step does the same in cleaning, deployment and service, as with Ironic's
-    /// agent.
+    /// Executes one step and returns its result in the form that Ironic stores. A step
+    /// works in the same way in cleaning, deployment and service, as with Ironic's agent.
     async fn step(self: &Arc<Self>, name: &str, node: &Node, arguments: Value) -> Result<Value> {
         // Look the step up first: an unknown step must be reported as unknown even on a
         // machine without write permission.
@@ -185,8 +184,8 @@ impl Machine {
         }
     }
 
-    /// Requests the end of this boot. The command succeeds as soon as it has made this
-    /// request, because its answer must be sent before the machine stops.
+    /// Requests the end of this boot. The command succeeds at once, because its answer
+    /// must be sent before the machine stops.
     async fn end(&self, ending: Ending) -> Result<Value> {
         // The agent must not switch off a developer's machine.
         WritePermission::by_boot()?;

@@ -51,8 +51,8 @@ impl std::fmt::Debug for Access {
 }
 
 impl ImageInfo {
-    /// Reads and checks `image_info` by the rules and in the order of the validator
-    /// in Ironic's agent (`_validate_image_info` in its extensions/standby.py).
+    /// Reads and checks `image_info`. The rules and their order are those of the
+    /// validator in Ironic's agent (`_validate_image_info` in its extensions/standby.py).
     ///
     /// # Errors
     /// If there is no id, no URL or no checksum, or if the checksum is malformed.
@@ -96,8 +96,8 @@ impl ImageInfo {
     }
 
     /// Rejects an image whose only checksum is an MD5, unless MD5 is enabled
-    /// (`md5_enabled`, or `agent_md5_checksum_enable` of a lookup answer). In this case
-    /// Ironic's agent behaves as if the image had no checksum.
+    /// (`md5_enabled`, or `agent_md5_checksum_enable` of a lookup answer). Ironic's agent
+    /// treats such an image like an image without a checksum.
     ///
     /// # Errors
     /// If the only checksum is an MD5. The error says that no checksum is
@@ -108,8 +108,7 @@ impl ImageInfo {
             checksum,
             ..
         } = &self.checksum;
-        // As in Ironic's agent, the length decides: a longer text counts as another
-        // algorithm.
+        // As in Ironic's agent, a checksum counts as MD5 if it is not longer than one.
         let md5_digits = Algorithm::Md5.hex_length();
         let is_md5 = |text: &String| !text.contains("://") && text.chars().count() <= md5_digits;
         match checksum {
@@ -167,8 +166,7 @@ pub(super) struct GivenChecksum {
     pub(super) os_hash_algo: Option<String>,
     /// `os_hash_value`: hexadecimal text, or the URL of a checksum file.
     pub(super) os_hash_value: Option<String>,
-    /// `checksum`: hexadecimal text of any algorithm, or the URL of a checksum
-    /// file.
+    /// `checksum`: hexadecimal digest of any algorithm, or the URL of a checksum file.
     pub(super) checksum: Option<String>,
 }
 
@@ -205,8 +203,8 @@ fn given_checksum(info: &Value) -> Result<GivenChecksum> {
 }
 
 impl Access {
-    /// The value of the `Authorization` header. `own` is the user name and password
-    /// for image servers from this machine's settings.
+    /// The value of the `Authorization` header. `own` is the user name and password from
+    /// this machine's settings for image servers.
     ///
     /// # Errors
     /// If the credentials are malformed or incomplete.

@@ -1,9 +1,9 @@
 //! The list of commands since the boot, as Ironic reads it back.
 //!
-//! Ironic follows a deployment by this list alone. If the list is empty, Ironic assumes
-//! that the agent has just booted, and starts the next step. So the list is kept in
-//! /run. A command that was running when the agent crashed is run again or listed as
-//! failed, but never forgotten.
+//! Ironic follows a deployment only by this list. If the list is empty, Ironic assumes
+//! that the agent has just booted, and starts the next step. So the list is kept in /run.
+//! After a crash of the agent, a command that was running is run again or listed as
+//! failed, but never removed.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,16 +14,15 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// The maximum number of entries. An agent that runs for weeks under fast track
-/// drops the oldest.
+/// The maximum number of entries. An agent that runs for weeks with Ironic's fast track
+/// drops the oldest ones.
 const KEPT: usize = 500;
-/// The number of newest entries that keep their whole result. A few are enough: Ironic
-/// reads only the last entry, and if it missed an answer, it repeats the request within
-/// a minute.
+/// The number of newest entries that keep their whole result. A few are enough, because
+/// Ironic reads only the last entry. If Ironic missed an answer, it repeats the request
+/// within a minute.
 const WHOLE: usize = 4;
-/// In bytes: the length limit of a text in the result of an older entry, and of
-/// the whole result as JSON. Logs and config drives have megabytes, and nobody
-/// reads old ones.
+/// In bytes: the length limit of a text in the result of an older entry, and of the whole
+/// result as JSON. Logs and config drives have megabytes, and nobody reads old ones.
 const OLD_TEXT_LIMIT: usize = 1 << 10;
 const OLD_RESULT_LIMIT: usize = 16 << 10;
 /// How often a command is started before a crash counts as its failure.

@@ -38,8 +38,8 @@ pub struct Machine {
     pub node: Mutex<Node>,
     /// The image that `standby.prepare_image` wrote last.
     pub prepared: Mutex<Option<PreparedImage>>,
-    /// The path of the disk that was written in this boot, for later commands. It is a
-    /// file because the agent may be restarted before those commands come.
+    /// The path of the disk that was written in this boot, for later commands. It is kept
+    /// in a file, because the agent may be restarted before those commands.
     pub written_disk: StateFile,
 }
 
@@ -55,8 +55,8 @@ impl Machine {
         .await
     }
 
-    /// Waits until all disks of this machine are present, as far as the kernel tells.
-    /// A step that works on all disks must not miss those that appear late.
+    /// Waits until all disks that the kernel can report are present. A step that works on
+    /// all disks must not miss disks that appear late.
     ///
     /// # Errors
     /// If the kernel's events cannot be received.
@@ -119,7 +119,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Runs blocking work on a separate thread, so that heartbeats continue.
 ///
 /// # Errors
-/// The errors of the work, or that it panicked.
+/// If the work fails or panics.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

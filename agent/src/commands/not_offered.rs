@@ -1,7 +1,7 @@
-//! Rejects operations that need programs which are not in this ramdisk: burn-in,
-//! containers, bootc, firmware updates. It does so when Ironic asks for the list of steps,
-//! which is before the first step of the operation: later, other steps would have changed
-//! the machine.
+//! Rejects operations that need programs that are not in this ramdisk: burn-in,
+//! containers, bootc, firmware updates. The agent rejects them when Ironic asks for the
+//! list of steps, before the first step of the operation: later, other steps would
+//! already have changed the machine.
 
 use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
@@ -27,11 +27,12 @@ const STEPS: [(&str, &str); 10] = [
 const BOOTC_STEP: &str = "execute_bootc_install";
 const BOOTC_NEEDS: &str = "bootc needs podman";
 
-/// Rejects a node for which Ironic plans what this agent does not do. Ironic sends the node
-/// before the first step of each operation, with the steps that the operator has requested.
+/// Rejects a node for which Ironic plans a step or an image that this agent does not
+/// support. Ironic sends the node before the first step of each operation, with the steps
+/// that the operator has requested.
 ///
 /// # Errors
-/// If there is such a step, or such an image.
+/// If Ironic plans such a step or such an image.
 pub(super) fn refuse_in(kind: StepKind, node: &Node) -> Result<()> {
     if kind == StepKind::Deploy {
         partition_image::refuse_in(node)?;

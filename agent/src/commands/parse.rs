@@ -28,16 +28,15 @@ impl Refusal {
     }
 }
 
-/// The maximum number of values in a body. A node with everything that Ironic
-/// records has a few thousand. A large body consists of long texts. Each parsed
-/// value, even a digit, takes some hundred bytes of memory.
+/// The maximum number of values in a body, because each parsed value, even a digit, takes
+/// some hundred bytes of memory. A complete node has a few thousand values. A large body
+/// is large because of long texts, not because of many values.
 const VALUES: usize = 1 << 18;
 
 const NO_DOT: &str = "Invalid command: Command name must be of the form <extension>.<name>";
 
-/// A request of which only the outer form has been checked. The dispatcher
-/// checks whether another command is running before it checks the command
-/// itself.
+/// A request whose outer form is valid. The command itself is not checked yet, because
+/// the dispatcher first checks whether another command is running.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     extension: String,
@@ -49,8 +48,9 @@ pub struct Request {
 #[derive(Debug)]
 pub enum Parsed {
     Command(Box<Command>),
-    /// The arguments are wrong. The command is listed as failed at once, with HTTP status
-    /// 200. The text is the command's name without its extension: `x` of `deploy.x`.
+    /// The arguments are wrong. The agent lists the command as failed and returns HTTP
+    /// status 200. The text is the command's name without its extension: `x` of
+    /// `deploy.x`.
     Failed(String, Failure),
 }
 
@@ -61,8 +61,8 @@ impl Request {
     /// 400 if the body is not JSON, has no name or no parameters, or if the name
     /// has no dot.
     pub fn parse(body: &[u8]) -> Result<Self, Refusal> {
-        // Every value but the first follows one of these bytes. Bytes within texts
-        // count as well, but a conductor sends no texts full of commas.
+        // Every value except the first one follows one of these bytes. Such bytes within
+        // texts are counted too, but a conductor sends no texts with that many commas.
         let begins_value = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
         if body.iter().filter(begins_value).count() > VALUES {
             return Err(Refusal::bad_request(format!(
@@ -186,8 +186,8 @@ fn is_extension(name: &str) -> bool {
 /// values. Before the flow starts, only the names are checked.
 ///
 /// # Errors
-/// The outer error rejects the request, for an unknown command or a name without a
-/// dot. The inner error fails the command, for an unknown extension or a value that
+/// The outer error rejects the request: for an unknown command or a name without a dot.
+/// The inner error lists the command as failed: for an unknown extension or a value that
 /// is not a flow.
 fn flow(given: Option<Value>) -> Result<Result<Vec<FlowTask>, Failure>, Refusal> {
     let no_flow = || {
@@ -235,8 +235,8 @@ fn task(extension: &str, name: &str, parameters: Value) -> Result<Command, Failu
         return Err(Failure::new(Class::TypeError, details));
     };
     if extension == "flow" {
-        // A nested flow would find the outer flow running. Ironic's agent returns the
-        // same error.
+        // A flow within a flow fails, because the outer flow is still running. Ironic's
+        // agent returns the same error.
         return Err(Failure::new(
             Class::AgentIsBusy,
             "executing command start_flow",
@@ -264,8 +264,8 @@ impl Arguments<'_> {
         self.values.remove(key).filter(|value| !value.is_null())
     }
 
-    /// Missing arguments are a `TypeError`, the only class to which a conductor
-    /// reacts: it then tries the older form of the command.
+    /// A missing argument is a `TypeError`, because this is the only class to which a
+    /// conductor reacts: it then tries the older form of the command.
     fn required(&mut self, key: &str) -> Result<Value, Failure> {
         self.optional(key).ok_or_else(|| {
             Failure::new(
@@ -279,8 +279,8 @@ impl Arguments<'_> {
         self.object("node").map(Node)
     }
 
-    /// Checks that the request has ports, although the agent does not use them: a
-    /// request without them is not meant for this command.
+    /// Requires the argument `ports`, although the agent does not use it: a request
+    /// without ports is not meant for this command.
     fn ports(&mut self) -> Result<(), Failure> {
         self.required("ports").map(drop)
     }
@@ -291,9 +291,10 @@ impl Arguments<'_> {
         Ok(Command::GetSteps { kind, node })
     }
 
-    /// As [`Self::get_steps`]. The outer error rejects the request, because the operator
-    /// has requested what this agent does not do. For a status 400 Ironic shows the text.
-    /// For a failed command Ironic would only say that the list of steps is missing.
+    /// Like [`Self::get_steps`], but rejects the request (outer error) if the operator
+    /// has requested a step that this agent does not support. For a request with status
+    /// 400 Ironic shows the text. For a failed command Ironic would only say that the
+    /// list of steps is missing.
     fn offered_steps(self, kind: StepKind) -> Result<Result<Command, Failure>, Refusal> {
         let command = self.get_steps(kind);
         if let Ok(Command::GetSteps { node, .. }) = &command {
@@ -332,7 +333,7 @@ impl Arguments<'_> {
         })
     }
 
-    /// Never fails with a `TypeError`: a conductor would then send the password
+    /// Must not return a `TypeError`, because a conductor would then send the password
     /// again in plain text.
     fn rescue_password(&mut self) -> Result<RescuePassword, Failure> {
         let password = match self.optional("rescue_password") {

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::node::Node;
 
-/// The error for this image. Another `image_type` would not help: the image has no
-/// partition table and no boot loader.
+/// The error for a partition image. Setting another `image_type` would not help, because
+/// the image has no partition table and no boot loader.
 pub(super) fn refusal(image: &str) -> Failure {
     Failure::invalid_params(format!(
         "{image} is a partition image, expected a whole-disk image: this agent does not support partition images"
@@ -17,9 +17,9 @@ pub(super) fn refusal(image: &str) -> Failure {
     )
 }
 
-/// Rejects a node for which Ironic will deploy a partition image. Ironic sends the
-/// node before the first step. Without this check the failure would only come in
-/// the step `write_image`, after other deploy steps have run.
+/// Rejects a node for which Ironic will deploy a partition image. Ironic sends the node
+/// before the first step. Without this check only the step `write_image` would fail,
+/// after other deploy steps have run.
 ///
 /// # Errors
 /// If Ironic would deploy a partition image; see [`refusal`].

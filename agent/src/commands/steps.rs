@@ -1,6 +1,6 @@
-//! The steps that Ironic may execute, as `get_clean_steps` and its variants list
-//! them. Steps that need programs that are not in this ramdisk are left out:
-//! burn-in, containers, bootc.
+//! The steps that Ironic may execute, as `get_clean_steps` and its variants list them.
+//! The list has no steps that need programs that are not in this ramdisk: burn-in,
+//! containers, bootc.
 
 use landfall_boot_params::argument_value::StepPriority;
 use landfall_report::failure::{Class, Failure, Result};
@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use super::command::StepKind;
 use super::not_offered;
 
-/// The hardware managers of Ironic's agent that this agent replaces, and the
-/// versions of their steps.
+/// The hardware managers of Ironic's agent that this agent replaces, each with its
+/// version.
 pub const HARDWARE_MANAGERS: [(&str, &str); 2] = [
     ("generic_hardware_manager", "1.2"),
     ("CoreOSInstallHardwareManager", "1"),
@@ -26,8 +26,8 @@ fn hardware_manager_version() -> Value {
         .into()
 }
 
-/// The table of all steps. The macro makes an enum of it, so no list of the steps can miss
-/// one.
+/// The table of all steps. The macro makes both the enum and the list of all steps from
+/// it, so no step can be missing in the list.
 macro_rules! steps {
     ($($step:ident = $name:literal;)*) => {
         /// A step that this agent executes.
@@ -175,8 +175,8 @@ struct Offer {
     clean: Option<Priority>,
     deploy: Option<Priority>,
     service: Option<Priority>,
-    /// Whether Ironic may abort servicing while it waits for this step. (Every
-    /// clean step can be aborted, and no deploy step.)
+    /// Whether Ironic may abort servicing while it waits for this step. (Ironic may abort
+    /// every clean step, and no deploy step.)
     abortable_service: bool,
     arguments: Option<&'static [Argument]>,
     /// Whether the step needs the services of a live system.
@@ -199,7 +199,7 @@ struct Argument {
 const GENERIC: &str = "GenericHardwareManager";
 const BY_NAME: Option<Priority> = Some(Priority::Fixed(0));
 
-/// The values from which every offer starts. An offer with only these values is in no
+/// The default values of an offer. An offer with only these values belongs to no
 /// operation.
 const NOWHERE: Offer = Offer {
     manager: GENERIC,
@@ -282,11 +282,11 @@ impl Argument {
     }
 }
 
-/// Compares the version with which Ironic planned the steps to the version of this
+/// Compares the versions with which Ironic planned the steps to the versions of this
 /// agent.
 ///
 /// # Errors
-/// If they differ. Ironic then reads the steps again.
+/// If the versions differ. Ironic then reads the steps again.
 pub fn check_version(planned: Option<&Value>) -> Result<()> {
     match planned {
         Some(planned) if *planned != hardware_manager_version() => Err(Failure::new(
@@ -303,7 +303,7 @@ pub fn check_version(planned: Option<&Value>) -> Result<()> {
 /// The name of a step.
 ///
 /// # Errors
-/// If it has none.
+/// If the step has no name.
 pub fn name(kind: StepKind, step: &Value) -> Result<&str> {
     step["step"].as_str().ok_or_else(|| {
         let word = kind.word();

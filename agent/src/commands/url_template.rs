@@ -17,8 +17,8 @@ pub enum TemplateError {
     /// the field to the node.
     #[error("the node has no {{{0}}}")]
     NoField(String),
-    /// The URL has a field in braces whose value is a list or an object. Name one value inside
-    /// of it.
+    /// The URL has a field in braces whose value is a list or an object. Name one value
+    /// inside the list or object.
     #[error("{{{field}}} is no text: {value}")]
     NoText { field: String, value: String },
 }

@@ -1,5 +1,5 @@
-//! The step `start_assisted_install`: another installer does the work. It waits
-//! as a systemd unit in the live system.
+//! The step `start_assisted_install`: lets another installer do the work, a systemd unit
+//! of the live system. The step starts the unit.
 
 use landfall_devices::permission::WritePermission;
 use landfall_live_system::LiveSystem;

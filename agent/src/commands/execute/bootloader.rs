@@ -10,17 +10,17 @@ use landfall_installation::BootEntry;
 use landfall_report::failure::{Failure, Result};
 use serde_json::Value;
 
-/// The prefix of a disk signature. For a whole-disk image Ironic sends the disk
-/// signature of the MBR instead of the UUID of a root file system.
+/// The prefix of a disk signature. For a whole-disk image, Ironic sends the disk
+/// signature of the MBR where it otherwise sends the UUID of the root file system.
 const SIGNATURE: &str = "0x";
 
 /// On UEFI, makes a boot entry for the boot loader in the image. On BIOS it does
 /// nothing, because the image contains its own boot code.
 ///
 /// # Errors
-/// If the entry cannot be made. On BIOS also if the image needs a boot loader
-/// installed into it: that would run the image's programs with the agent's
-/// rights (CVE-2026-43003). By default Ironic's agent no longer does it either.
+/// If the entry cannot be made. On BIOS, also if the agent would have to install a boot
+/// loader into the image: that would run the image's programs with the agent's rights
+/// (CVE-2026-43003). By default Ironic's agent no longer does this either.
 pub(super) fn install(
     disk: &Path,
     root_uuid: &str,

@@ -9,13 +9,12 @@ use landfall_report::failure::{Failure, Result};
 
 use crate::commands::image_info::{GivenChecksum, MD5_ADVICE};
 
-/// What proves the image that `image` requests. Fetches a checksum file if the
-/// checksum is a URL. `md5_enabled` is the setting of that name. `verified` is false
-/// if servers need no valid certificate (`ipa-insecure`).
+/// The proof that the image of the request `image` is authentic: its digest. Fetches a
+/// checksum file if the checksum is a URL. `md5_enabled` is the setting of that name.
+/// `verified` is false if servers need no valid certificate (`ipa-insecure`).
 ///
 /// # Errors
-/// If a checksum was given but cannot be used. The image is never written without
-/// the check.
+/// If a checksum was given but cannot be used. The agent then does not write the image.
 pub(super) fn proof(
     checksum: Option<&Checksum>,
     image: &Request,
@@ -39,9 +38,9 @@ pub(super) fn proof(
     Ok(Proof::Digest(expected))
 }
 
-/// The warning for a checksum file that anyone on the network path could have
-/// sent. The agent accepts the file all the same, as Ironic's agent does,
-/// because some sites have nothing else.
+/// The warning for a checksum file that anyone on the network path could have sent. The
+/// agent accepts such a file, as Ironic's agent does, because some sites have no other
+/// proof.
 fn proves_nothing(checksum: &Checksum, verified: bool) -> Option<String> {
     let Checksum::File { url, .. } = checksum else {
         return None;

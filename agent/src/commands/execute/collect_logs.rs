@@ -58,8 +58,8 @@ fn boot_entries(variables: &Variables) -> Result<String> {
     Ok(text)
 }
 
-/// The properties that udev would have for a disk. Root device hints can refer to
-/// them.
+/// The properties that udev would set for a disk. They are included because root device
+/// hints can refer to them.
 fn udev_properties(disk: &Disk) -> Member {
     let kernel_name = disk.name.trim_start_matches("/dev/");
     let by_path = disk.by_path.as_deref();

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::commands::node::Node;
 
-/// Reads the config drive of a command. Returns `None` if there is none. If it
-/// comes as separate parts, its metadata gets the node's UUID and name, as when a
-/// conductor renders it.
+/// Reads the config drive of a command. Returns `None` if there is none. If it comes as
+/// separate parts, its metadata gets the node's UUID and name, as in a config drive that
+/// the conductor builds.
 ///
 /// # Errors
-/// If the value has none of the forms of a config drive.
+/// If the value is not a config drive in one of the supported forms.
 pub(super) fn read(value: &Value, node: &Node) -> Result<Option<ConfigDrive>> {
     let wrong =
         |reason: &dyn fmt::Display| Failure::invalid_params(format!("config drive: {reason}"));

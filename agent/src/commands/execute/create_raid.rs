@@ -26,8 +26,8 @@ use super::software_raid;
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
 
-/// Creates the volumes of `target_raid_config`. Returns the configuration, which Ironic
-/// stores; an empty one if the node has no software RAID.
+/// Creates the volumes of `target_raid_config`. Returns this configuration, because
+/// Ironic stores it. Returns an empty one if the node has no software RAID.
 pub(super) async fn execute(
     machine: &Machine,
     node: &Node,
@@ -37,8 +37,8 @@ pub(super) async fn execute(
     create_volumes(machine, node, config, permission).await
 }
 
-/// Creates the volumes of the argument `raid_config`, and deletes all others first unless
-/// `delete_existing` is false.
+/// Creates the volumes of the argument `raid_config`. Unless `delete_existing` is false,
+/// it first deletes all existing volumes.
 pub(super) async fn apply(
     machine: &Machine,
     node: &Node,
@@ -62,8 +62,8 @@ pub(super) async fn apply(
     create_volumes(machine, node, config, permission).await
 }
 
-/// As with Ironic's agent, null is false, and an absent argument is true (the default of
-/// `apply_configuration` in ironic_python_agent/hardware.py).
+/// As with Ironic's agent, a null value means false, and a missing argument means true
+/// (the default of `apply_configuration` in ironic_python_agent/hardware.py).
 fn deletes_existing(arguments: &Value) -> Result<bool> {
     match arguments.get("delete_existing") {
         None => Ok(true),
@@ -76,8 +76,8 @@ fn deletes_existing(arguments: &Value) -> Result<bool> {
     }
 }
 
-/// Finds the faults of the creation before the arrays are deleted: too few disks or disks
-/// that are too small.
+/// Checks that the volumes can be created after the deletion of the arrays: that there
+/// are enough disks, and that they are large enough.
 async fn check_without_arrays(node: &Node, wanted: &RaidConfig, guarded: bool) -> Result<()> {
     let (node, wanted) = (node.clone(), wanted.clone());
     blocking(move || {
@@ -93,8 +93,9 @@ async fn check_without_arrays(node: &Node, wanted: &RaidConfig, guarded: bool) -
     .await
 }
 
-/// A BIOS starts the boot code of a single disk, and the image's boot code is inside the
-/// array. Ironic's agent runs the image's programs to install other boot code.
+/// Rejects BIOS: it starts the boot code of a single disk, but the image's boot code is
+/// inside the array. Ironic's agent runs the image's programs to install other boot code;
+/// this agent does not.
 fn refuse_bios(node: &Node, booted_by_uefi: bool) -> Result<()> {
     let details = if node.boots_by_bios() {
         "expected a node that boots by UEFI, found the boot mode bios: a BIOS cannot start an image on software RAID, because the boot code is inside the array"
@@ -136,8 +137,9 @@ async fn create_volumes(
     Ok(config.clone())
 }
 
-/// A volume in a storage network may have a file system that other machines use. `create`
-/// refuses disks with partitions, so these need no look.
+/// Rejects a disk with a file system that other machines use, for example a volume in a
+/// storage network. Partitions need no check, because `create` rejects disks with
+/// partitions.
 fn refuse_shared(disks: &[ChosenDisk]) -> Result<()> {
     let no_partitions: [PathBuf; 0] = [];
     disks
@@ -145,8 +147,9 @@ fn refuse_shared(disks: &[ChosenDisk]) -> Result<()> {
         .try_for_each(|disk| guard::refuse_shared(&disk.path, &no_partitions))
 }
 
-/// The disks that may get volumes, in the order of their names. Arrays are made of disks
-/// that are in the list, too. `emptied` has the disks whose arrays will be deleted.
+/// The disks that may get volumes, in the order of their names. Arrays are left out,
+/// because their member disks are in the list. `emptied` has the disks whose arrays will
+/// be deleted.
 fn usable_disks(node: &Node, emptied: &BTreeSet<PathBuf>) -> Result<Vec<Disk>> {
     let erasable = erasable::list(node)?;
     let mut usable = disks::collect(&SystemPath::live());
@@ -240,8 +243,8 @@ fn used_disks(usable: &[Disk], volumes: &[Volume]) -> Result<Chosen> {
     })
 }
 
-/// Starts the volumes of the node's configuration, for the choice of the root disk. The
-/// kernel does not start them by itself.
+/// Starts the volumes of the node's configuration, so that the root disk can be chosen
+/// among them. The kernel does not start them by itself.
 pub(super) async fn start_volumes_of(machine: &Machine, config: &RaidConfig) -> Result<()> {
     machine.all_disks().await?;
     let names = config.names();

@@ -1,6 +1,6 @@
-//! The image for a node that names none: OpenShift's installer leaves the choice to
-//! the ramdisk. A kernel argument takes precedence over the image on the ramdisk's
-//! ISO.
+//! The image for a node without `image_source`: OpenShift's installer leaves the choice
+//! to the ramdisk. The image in the kernel arguments takes precedence over the image on
+//! the ramdisk's ISO.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::commands::machine::{Machine, blocking};
 /// The image of this boot.
 ///
 /// # Errors
-/// If there is none. The error lists the sources that were tried.
+/// If there is no image. The error lists the sources that were tried.
 pub(super) async fn find(machine: &Arc<Machine>) -> Result<GivenImage> {
     let given = machine.settings.params.given_image();
     let given = given.map_err(|fault| Failure::invalid_params(fault.to_string()));

@@ -28,8 +28,8 @@ pub(super) use obstacle::Obstacle;
 #[derive(Debug, Clone)]
 pub(super) struct Erasable {
     pub disk: PathBuf,
-    /// What the disk was when it was listed. Cleaning takes hours, and the name may
-    /// then belong to a disk that must not be erased.
+    /// Identifies the disk as it was when it was listed. Cleaning takes hours, and in
+    /// this time the name may pass to another disk that must not be erased.
     identity: Option<Identity>,
     /// The partitions, in descending order of their names.
     pub partitions: Vec<PathBuf>,
@@ -83,10 +83,9 @@ impl Erasable {
     }
 }
 
-/// All disks of the machine, in descending order of their names, except for the
-/// disks that the node says to skip, virtual media and the medium that this host
-/// booted from. A disk that cannot be inspected is in the list, with
-/// [`Obstacle::Unreadable`].
+/// All disks of the machine, in descending order of their names. Disks in the node's skip
+/// list, virtual media and the medium that this host booted from are left out. A disk
+/// that cannot be inspected is in the list, with [`Obstacle::Unreadable`].
 ///
 /// # Errors
 /// If the skip list is invalid.
@@ -99,19 +98,19 @@ pub(super) fn list(node: &Node) -> Result<Vec<Erasable>> {
 
 /// The disks and the devices to keep, for the deletion of software RAID.
 pub(super) struct Arrays {
-    /// As from [`list`], but including the disks of the volumes to keep: the caller
-    /// must know which other arrays share a disk with them.
+    /// The disks of [`list`], and the disks of the volumes to keep: the caller must know
+    /// which other arrays share a disk with these volumes.
     pub disks: Vec<Erasable>,
-    /// The disks and partitions to leave unchanged. An array that has a member here
-    /// must be kept, because an array needs all its members.
+    /// The disks and partitions to leave unchanged. An array with a member among them
+    /// must be kept, because an array needs its members.
     pub spared: BTreeSet<PathBuf>,
 }
 
 /// The disks of the machine, for [`Arrays`].
 ///
 /// # Errors
-/// As for [`list`], or if the skip list names an array by a device node that does
-/// not exist. In this case it is unknown which array is meant.
+/// See [`list`]. Also if the skip list names an array by a device node that does not
+/// exist, because then the agent does not know which array to keep.
 pub(super) fn list_for_arrays(node: &Node) -> Result<Arrays> {
     let devices = block_devices::collect(&SystemPath::live());
     let skip_list = skip_list(node)?;
@@ -144,7 +143,7 @@ pub(super) fn skip_list(node: &Node) -> Result<SkipList> {
 
 struct Chosen {
     disks: Vec<Erasable>,
-    /// The device nodes of the disks that are not in `disks`, and of their
+    /// The device nodes of the disks that are left out of `disks`, and of their
     /// partitions.
     spared: BTreeSet<String>,
 }
@@ -190,8 +189,8 @@ fn choose(
     Ok(Chosen { disks, spared })
 }
 
-/// Marks the disks that cannot be erased because a device on top of them, such as
-/// an LVM volume, is also on another disk that is not erased.
+/// Marks the disks that cannot be erased because a device on them, such as an LVM volume,
+/// also uses another disk that is not erased.
 fn mark_entangled(kernel: &KernelView, disks: &mut [Erasable]) {
     loop {
         let free: BTreeSet<String> = disks
@@ -245,7 +244,7 @@ fn entanglement(
     Ok(None)
 }
 
-/// Counts the erasable namespaces per controller, because some controllers cannot
+/// Counts the erasable namespaces of each controller, because some controllers cannot
 /// erase a single namespace.
 fn count_namespaces(disks: &mut [Erasable]) {
     let free: Vec<String> = disks
@@ -278,9 +277,9 @@ fn names(device: &BlockDevice) -> impl Iterator<Item = String> {
         .chain([device.disk.name.clone()])
 }
 
-/// Removes the spared devices and every device that they are made of, and adds the
-/// latter to `spared`. An array consists of the disks of its members, so they must
-/// be spared too.
+/// Removes the spared devices and every device that they are made of. Adds these
+/// underlying devices to `spared`. For example, the disks of a spared array must also be
+/// spared.
 fn without_those_below(
     devices: Vec<BlockDevice>,
     spared: &mut BTreeSet<String>,
@@ -312,9 +311,9 @@ fn without_those_below(
     left
 }
 
-/// Removes the devices that are made of a spared device, and adds them to `spared`.
-/// Data that is written to an array or a multipath disk ends up on the disks below
-/// it.
+/// Removes the devices that are made of a spared device, and adds them to `spared`,
+/// because data that is written to an array or a multipath disk ends up on the underlying
+/// disks.
 fn without_those_made_of(
     mut left: Vec<BlockDevice>,
     spared: &mut BTreeSet<String>,
@@ -337,19 +336,19 @@ fn without_those_made_of(
     }
 }
 
-/// Whether both settings and node allow [`guard`] to protect file systems that
-/// other machines use.
+/// Whether [`guard`] protects file systems that other machines use. Both the settings and
+/// the node can switch this off.
 pub(super) fn is_guarded(machine: &Machine, node: &Node) -> bool {
     *machine.settings.params.guard_special_filesystems
         && node.driver_switch("wipe_special_filesystems", true)
 }
 
-/// Like [`list`], for a step that erases the disks: waits for late disks first. If
+/// Like [`list`], for a step that erases the disks: first waits for late disks. If
 /// `guarded` is set, fails if a disk holds a file system that other machines use.
 ///
 /// # Errors
-/// As for [`list`] and [`Machine::all_disks`], or if there is such a file system.
-/// Nothing has been changed then.
+/// See [`list`] and [`Machine::all_disks`]. Also if `guarded` is set and there is such a
+/// file system. No disk has been changed.
 pub(super) async fn list_unshared(
     machine: &Machine,
     node: &Node,
@@ -367,8 +366,8 @@ pub(super) async fn list_unshared(
     .await
 }
 
-/// Inspects a disk again that [`list`] could not read. The skip lists need no
-/// second check: they only use data that the kernel knows without reading the disk.
+/// Inspects a disk again that [`list`] could not read. The skip lists are not checked
+/// again, because they only use data that the kernel provides without reading the disk.
 ///
 /// # Errors
 /// If `guarded` is set and the disk holds a file system that other machines use.
@@ -394,8 +393,8 @@ pub(super) fn inspect_again(disk: &Erasable, guarded: bool) -> Result<Erasable> 
     Ok(inspected)
 }
 
-/// Fails if the disk holds a shared file system. If the disk cannot be searched for
-/// one, marks it as unreadable.
+/// Fails if the disk holds a file system that other machines use. If the agent cannot
+/// search the disk for file systems, marks the disk as unreadable.
 fn refuse_shared(disk: &mut Erasable) -> Result<()> {
     if let Some(Obstacle::Unreadable(_)) = disk.obstacle {
         return Ok(());
@@ -409,9 +408,9 @@ fn refuse_shared(disk: &mut Erasable) -> Result<()> {
     }
 }
 
-/// The kind of medium, if this disk is virtual media or the boot medium. (Read-only
-/// disks are handled elsewhere: the conductor decides whether cleaning may skip
-/// them.)
+/// The kind of medium, if this disk is virtual media or the medium that this host booted
+/// from. (Other code handles read-only disks, because the conductor decides whether
+/// cleaning may skip them.)
 fn medium(disk: &Disk) -> Option<String> {
     let traits = &disk.traits;
     (traits.virtual_media || traits.boot_medium.is_some())

@@ -1,5 +1,5 @@
-//! The steps `erase_devices`, which erases all data, and `erase_devices_express`,
-//! which does so only on disks where it takes seconds.
+//! The steps `erase_devices`, which erases all data, and `erase_devices_express`, which
+//! erases all data only on disks where this takes seconds.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -150,8 +150,8 @@ fn each(
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Unlocks a disk that an interrupted earlier erase left locked, and therefore
-/// unreadable. Afterwards it can be read and erased like any other disk.
+/// Unlocks a disk that an interrupted erase has left locked: a locked disk fails every
+/// read. Afterwards the disk can be read and erased like any other disk.
 fn unlocked(
     disk: &Erasable,
     reason: &str,
@@ -218,8 +218,8 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
     target.refuse_namesake()
 }
 
-/// Lets a disk erase itself. Returns `false` if the disk has no command for
-/// that, or if the options forbid it.
+/// Erases the disk by the disk's own erase command. Returns `false` if the disk has no
+/// such command, or if the options forbid it.
 fn erase_by_its_own_means(
     disk: &Erasable,
     options: &Options,
@@ -231,8 +231,8 @@ fn erase_by_its_own_means(
         }
         return Ok(options.nvme_secure_erase);
     }
-    // Behind a bridge or a RAID controller the commands may reach no disk, or
-    // another disk.
+    // Behind a bridge or a RAID controller, an ATA command may reach no disk or another
+    // disk.
     if !disk.is_ata || !options.ata_secure_erase {
         return Ok(false);
     }

@@ -29,8 +29,8 @@ pub(super) async fn execute(
     .await
 }
 
-/// Erases the metadata of a disk and its partitions. Continues after a failure, so
-/// that everything that can be erased is erased.
+/// Erases the metadata of a disk and its partitions. Continues after a failure, so that
+/// it erases as much as possible.
 pub(super) fn erase_disk(disk: &Erasable, permission: &WritePermission) -> Vec<(String, Failure)> {
     match &disk.obstacle {
         None => {}
@@ -69,8 +69,8 @@ pub(super) fn in_use(uses: &str) -> Failure {
         .hint("unmount it, or name it in skip_block_devices of the node's properties")
 }
 
-/// The failure for an unreadable disk: its content decides whether it may be
-/// erased.
+/// The failure for an unreadable disk, which is not erased because only its content would
+/// show whether it may be erased.
 pub(super) fn unreadable(reason: &str) -> Failure {
     Failure::erasure(format!("it was not erased, because its content could not be read: {reason}"),
     )

@@ -1,5 +1,5 @@
-//! The steps `erase_pstore` and `clean_uefi_nvram`: they remove what a former user
-//! left in the firmware's memory.
+//! The steps `erase_pstore` and `clean_uefi_nvram`: they remove the data of an earlier
+//! user from the firmware's memory.
 
 use landfall_devices::permission::WritePermission;
 use landfall_handover::{boot_entries, pstore};
@@ -15,9 +15,9 @@ const DEFAULT_PATTERNS: [&str; 3] = [r"^HD\(", r"shim.*\.efi", r"grub.*\.efi"];
 const PATTERNS: usize = 64;
 /// The maximum length of a pattern in bytes.
 const PATTERN_LIMIT: usize = 1000;
-/// The maximum size of a compiled pattern in bytes. Without a limit a few bytes
-/// such as `\w{99}{99}` could need any amount of memory. The limit also bounds the
-/// time of a match, together with the length of the path.
+/// The maximum size of a compiled pattern in bytes. Without a limit, a few bytes such as
+/// `\w{99}{99}` could use any amount of memory. Together with the length of the path, the
+/// limit also bounds the time of a match.
 const COMPILED_LIMIT: usize = 1 << 18;
 
 /// Removes the boot entries whose device path matches one of the patterns.

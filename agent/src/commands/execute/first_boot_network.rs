@@ -1,5 +1,5 @@
-//! Passes the network of this boot on to the first boot of the installed system. If
-//! the ramdisk needed a static address, Ignition needs it too.
+//! Passes the network of this boot on to the first boot of the installed system: if the
+//! ramdisk needed a static address, Ignition needs it too.
 
 use landfall_boot_params::coreos_args::{arguments_with_files, first_boot_arguments};
 use landfall_boot_params::{CommandLine, NetArgs};
@@ -7,24 +7,24 @@ use landfall_handover::firstboot_network;
 use landfall_network_plan::{Choice, Source};
 use landfall_settings::Settings;
 
-/// A network configuration in the two forms that CoreOS accepts. In CoreOS files
-/// override arguments, as they do in this ramdisk. Empty if nobody configured a
-/// network: the image's own default is the same as ours.
+/// A network configuration in the two forms that CoreOS accepts. Files override
+/// arguments, both in CoreOS and in this ramdisk. Empty if nobody configured a network,
+/// because the image has the same default as the ramdisk.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct FirstBootNetwork {
     /// Kernel arguments for the first boot, copied literally from the command line
     /// of this boot.
     pub arguments: Option<String>,
-    /// NetworkManager keyfiles as name and content: those of a live system or of the
-    /// ramdisk, or those of this boot's plan if it does not come from kernel arguments, or
-    /// if GRUB could not pass on the arguments.
+    /// NetworkManager keyfiles as name and content. They come from the live system or the
+    /// ramdisk. Or they are made from this boot's plan, if it does not come from kernel
+    /// arguments or if GRUB could not pass on the arguments.
     pub keyfiles: Vec<(String, Vec<u8>)>,
 }
 
 impl FirstBootNetwork {
-    /// Chooses what to pass on from the boot with this command line and this plan.
-    /// Without `may_copy` it passes on only arguments, no files. `profiles` are the
-    /// keyfiles of a live system, which take the place of all other files.
+    /// Chooses what to pass on from a boot with this command line and this plan. If
+    /// `may_copy` is false, it passes on only arguments, no files. `profiles` are the
+    /// keyfiles of a live system; they replace all other files.
     pub(super) fn of_this_boot(
         line: &CommandLine,
         choice: &Choice,
@@ -44,13 +44,13 @@ impl FirstBootNetwork {
         Self::handed_on(line, choice, may_copy)
     }
 
-    /// Like [`Self::of_this_boot`], but passes on a lone `BOOTIF=` as well, as
-    /// coreos-installer's boot service does.
+    /// Like [`Self::of_this_boot`], but also passes on a `BOOTIF=` that is the only
+    /// argument, as coreos-installer's boot service does.
     pub fn handed_on(line: &CommandLine, choice: &Choice, may_copy: bool) -> Self {
         if !(choice.has_files() && may_copy) {
             let arguments = with_network(&first_boot_arguments(line));
-            // GRUB would take some arguments for commands, for example a bond's
-            // arp_ip_target=192.0.2.1;192.0.2.2. The agent passes these on as files.
+            // GRUB would parse some arguments as commands, for example a bond's
+            // arp_ip_target=192.0.2.1;192.0.2.2. In this case the agent passes on files.
             if !may_copy || arguments.as_deref().is_none_or(firstboot_network::is_plain) {
                 return Self {
                     arguments,
@@ -68,17 +68,17 @@ impl FirstBootNetwork {
     }
 }
 
-/// The source and plan of this boot's network, with the names of the NICs. A source
-/// that identifies NICs only by hardware address cannot say in a keyfile which NIC
-/// a VLAN is on, or which port of a bond is the primary one.
+/// The source and plan of this boot's network, with the names of the NICs added. Without
+/// the names, a plan that identifies NICs only by hardware address cannot name the parent
+/// of a VLAN or the primary port of a bond in a keyfile.
 pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
     let args = NetArgs::from_command_line(&settings.command_line);
     let mut choice = settings.network_choice(&args);
     match landfall_network::observe().await {
         Ok(state) => {
             for nic in state.nics.iter().filter(|nic| !nic.is_virtual) {
-                // A bond gives its port the bond's own address, so prefer the
-                // permanent one.
+                // Prefer the permanent address, because a port of a bond currently has
+                // the bond's address.
                 let mac = nic.permanent_mac.unwrap_or(nic.mac);
                 choice.plan.name_vlans(&nic.name, &[mac]);
             }
@@ -93,16 +93,16 @@ pub async fn choice_of_this_boot(settings: &Settings) -> Choice {
     choice
 }
 
-/// `BOOTIF=` alone comes from a network boot menu, not from an operator. It says
-/// from which NIC the ramdisk booted, but this boot tried every NIC anyway.
+/// False if `BOOTIF=` is the only argument: it comes from a network boot menu, not from
+/// an operator. It names the NIC from which the ramdisk booted, but this boot tried every
+/// NIC anyway.
 fn is_changed_default(line: &CommandLine) -> bool {
     let mut arguments = first_boot_arguments(line).into_iter();
     arguments.any(|text| !text.to_ascii_lowercase().starts_with("bootif="))
 }
 
-/// Joins the arguments in the form in which coreos-installer's service passes
-/// them on. They replace the image's own arguments, so they must also request
-/// the network with `rd.neednet=1`.
+/// Joins the arguments in the same form as coreos-installer's service. They replace the
+/// image's own arguments, so they must also request the network with `rd.neednet=1`.
 fn with_network(arguments: &[&str]) -> Option<String> {
     (!arguments.is_empty()).then(|| format!("rd.neednet=1 {}", arguments.join(" ")))
 }

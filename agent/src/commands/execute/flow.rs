@@ -9,8 +9,8 @@ use crate::commands::command::FlowTask;
 use crate::commands::machine::Machine;
 
 /// # Errors
-/// The first command that fails ends the flow. The failure names this command and
-/// the reason.
+/// If a command fails. The flow then ends, and the failure names the command and the
+/// reason.
 pub(super) async fn execute(machine: &Arc<Machine>, tasks: Vec<FlowTask>) -> Result<Value> {
     for FlowTask { name, command } in tasks {
         tracing::info!("{name} begins, as a part of a flow");

@@ -51,9 +51,9 @@ fn own(params: &BootParams) -> Option<(&str, &str)> {
     }
 }
 
-/// Converts the settings of Ironic's agent, which limit the number of attempts.
-/// Here an attempt that received data does not count, and a broken download
-/// resumes where it stopped.
+/// Converts the settings of Ironic's agent, which limit the number of attempts. In this
+/// agent an attempt that received data does not count, because a broken download resumes
+/// where it stopped.
 pub(super) fn retry_policy(params: &BootParams) -> RetryPolicy {
     let interval = *params.image_download_connection_retry_interval;
     let retries = *params.image_download_connection_retries;

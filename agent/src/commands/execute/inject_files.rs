@@ -74,8 +74,8 @@ pub(super) async fn execute(
     .await
 }
 
-/// Makes the changes. If one of them is to the EFI system partition of an array, makes its
-/// copies again, because firmware starts those.
+/// Makes the changes. If a change is to the EFI system partition of an array, makes the
+/// copies of this partition again, because firmware starts the copies.
 fn inject(
     changes: impl Iterator<Item = Result<(InjectedFile, Where)>>,
     disk: &Path,

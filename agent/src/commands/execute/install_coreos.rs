@@ -54,7 +54,7 @@ pub(super) async fn execute(
     Ok(Value::Null)
 }
 
-/// The changes to the image that the node asks for. Changes that cannot be written are
+/// The changes to the image that the node requests. Changes that cannot be made are
 /// rejected here, before the disk is touched.
 fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosChanges> {
     let config_drive = match node.instance_info("configdrive") {
@@ -74,8 +74,8 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
     let user_data = ignition_config(&config_drive["user_data"]);
     let host_name = host_name(meta_data);
     // In the ramdisk the agent makes keyfiles from its plan. In a live system
-    // NetworkManager configures the network, and its files include the plan of the
-    // agent, if there is one.
+    // NetworkManager configures the network, and its keyfiles already include the agent's
+    // plan.
     let copies_profiles =
         machine.live.is_some() && must_copy_network(meta_data, &params.coreos_copy_network);
     let profiles = match copies_profiles {
@@ -91,8 +91,8 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
     let changes = CoreosChanges {
         ignition: ignition_file::with_hostname(user_data.as_deref(), host_name.as_deref())?,
         append_kargs,
-        // OpenShift's hardware manager does not have this key. It is needed because the
-        // consoles in an image are often the wrong ones.
+        // This key does not exist in OpenShift's hardware manager. It is needed because
+        // the consoles in an image are often the wrong ones for the machine.
         delete_kargs: kernel_arguments(meta_data, "coreos_delete_karg")?,
         firstboot_args: network.arguments,
         network_keyfiles: network.keyfiles,
@@ -104,7 +104,7 @@ fn changes(machine: &Machine, node: &Node, network: &Choice) -> Result<CoreosCha
     Ok(changes)
 }
 
-/// The image, and the digest or signature that proves it. Fetches a checksum
+/// The image, and the digest or signature by which it is verified. Fetches a checksum
 /// file if there is one.
 async fn source(machine: &Machine, image: GivenImage) -> Result<ImageSource> {
     let params = &machine.settings.params;
@@ -123,10 +123,10 @@ async fn source(machine: &Machine, image: GivenImage) -> Result<ImageSource> {
     .await
 }
 
-/// Deletes old arrays before the root disk is chosen, as in OpenShift's hardware
-/// manager. A running array may be the smallest disk, and its members are not
-/// chosen without a hint. The new system would also assemble any array that is
-/// left. If the operator has switched cleaning off, nothing is deleted.
+/// Deletes old arrays before the root disk is chosen, as OpenShift's hardware manager
+/// does. Otherwise a running array could be chosen as the smallest disk, its members
+/// would not be chosen without a hint, and the new system would assemble the old arrays.
+/// If the operator has switched cleaning off, nothing is deleted.
 async fn delete_old_arrays(
     machine: &Arc<Machine>,
     node: &Node,
@@ -183,7 +183,7 @@ fn ignition_config(user_data: &Value) -> Option<Vec<u8>> {
     }
 }
 
-/// The name for the installed host: the name of this boot (from `ip=`, DHCP or
+/// The name for the installed host: the host name of this boot (from `ip=`, DHCP or
 /// IPA_DEFAULT_HOSTNAME), or else the name in Ironic's metadata.
 fn host_name(meta_data: &Value) -> Option<String> {
     host_name::given().or_else(|| {
@@ -194,10 +194,9 @@ fn host_name(meta_data: &Value) -> Option<String> {
     })
 }
 
-/// Permanent kernel arguments from the metadata: none, one string, or a list of
-/// strings. Each string is one argument. (OpenShift's hardware manager for
-/// Ironic's agent joins the list with commas into one argument, which no kernel
-/// splits.)
+/// Permanent kernel arguments from the metadata: none, one string, or a list of strings.
+/// Each string is one argument. (OpenShift's hardware manager for Ironic's agent joins
+/// the list with commas into one argument, which the kernel does not split.)
 fn kernel_arguments(meta_data: &Value, key: &str) -> Result<Vec<String>> {
     let given = &meta_data[key];
     let invalid = || Failure::deployment(format!("{key}: expected a list of texts, found {given}"));
@@ -221,9 +220,9 @@ fn may_copy_network(meta_data: &Value, setting: &Setting<bool>) -> bool {
     }
 }
 
-/// Whether the files of NetworkManager in a live system must be passed on. Unlike the
-/// plan of the ramdisk, these files may come from anybody. So the agent passes them on
-/// only on request, as OpenShift's hardware manager does.
+/// Whether NetworkManager's files of a live system must be passed on. The agent passes
+/// them on only on request, as OpenShift's hardware manager does: unlike the plan of the
+/// ramdisk, they may come from anybody.
 fn must_copy_network(meta_data: &Value, setting: &Setting<bool>) -> bool {
     match &meta_data["coreos_copy_network"] {
         Value::Null => setting.value,

@@ -11,8 +11,8 @@ use super::write_image;
 use crate::commands::image_info::ImageInfo;
 use crate::commands::machine::{Machine, PreparedImage};
 
-/// Writes the image, unless the last write was of the same image and no other
-/// command has touched the disk since. A conductor that missed the answer sends the
+/// Writes the image. Skips the write if the same image was the last one written and no
+/// other command has touched the disk since: a conductor that missed the answer sends the
 /// command again.
 pub(super) async fn execute(
     machine: &Arc<Machine>,

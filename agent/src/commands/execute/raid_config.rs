@@ -41,7 +41,7 @@ impl RaidConfig {
     /// Reads the configuration. `None` if it has no software RAID.
     ///
     /// # Errors
-    /// If it is not valid.
+    /// If the configuration is invalid.
     pub fn parse(config: &Value) -> Result<Option<Self>> {
         let Some(items) = config["logical_disks"].as_array() else {
             return Ok(None);
@@ -69,16 +69,17 @@ impl RaidConfig {
         Ok(Some(Self { volumes }))
     }
 
-    /// The configuration of a node. One that is not valid is none: the step that creates
-    /// volumes has reported it.
+    /// The software RAID configuration of a node. `None` also for an invalid one, because
+    /// the step that creates the volumes has already reported it.
     pub fn of_node(node: &Value) -> Option<Self> {
         let configs = ["target_raid_config", "raid_config"].into_iter();
         let mut configs = configs.filter_map(|key| node.get(key));
         configs.find_map(|config| Self::parse(config).ok().flatten())
     }
 
-    /// Whether a node has software RAID in its configuration, valid or not. Another agent
-    /// may have created volumes that this one would not create.
+    /// Whether a node has software RAID in its configuration, valid or not. A
+    /// configuration that is invalid for this agent may be valid for another agent, which
+    /// may have created the volumes.
     pub fn is_in(node: &Value) -> bool {
         let configs = ["target_raid_config", "raid_config"].into_iter();
         configs

@@ -32,8 +32,8 @@ fn hash_of(password: &RescuePassword) -> Result<String> {
     }
 }
 
-/// Hashes like crypt(3) with SHA-256, a method that shadow(5) of any system
-/// accepts.
+/// Hashes like crypt(3) with SHA-256, because all systems accept this method in their
+/// shadow file (shadow(5)).
 fn hashed(password: &str) -> Result<String> {
     // 12 bytes make 16 characters, the longest salt that the method uses.
     let salt = Uuid::new_v4();

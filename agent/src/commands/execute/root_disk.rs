@@ -21,16 +21,16 @@ use super::{create_raid, erasable};
 use crate::commands::machine::{Machine, blocking};
 use crate::commands::node::Node;
 
-/// Whether the hints identify a disk, so that a disk that appears later cannot
-/// match better.
+/// Whether the hints identify a single disk. If they do, a disk that appears later cannot
+/// match better, so the agent need not wait for all disks.
 fn names_one_disk(node: &Node, embedded: &Embedded) -> bool {
     // Ignore invalid hints here: the function that chooses the disk reports them.
     GivenHints::for_node(Some(&node.0), embedded)
         .is_ok_and(|given| given.is_some_and(|given| given.hints.name_a_disk()))
 }
 
-/// Logs which hints choose the root disk, and where they come from. Otherwise an
-/// operator who wrote hints in two places cannot know which of them took effect.
+/// Logs which hints choose the root disk, and their source. Otherwise an operator who
+/// wrote hints in two places could not see which of them took effect.
 fn report_hints(node: &Node, embedded: &Embedded) -> Result<()> {
     let Some(given) = GivenHints::for_node(Some(&node.0), embedded)? else {
         return Ok(());
@@ -79,8 +79,8 @@ pub(super) async fn find(machine: &Machine, node: &Node) -> Result<ChosenDisk> {
     disk.chosen()
 }
 
-/// The software RAID volume that the node's configuration names for the image. It wins over
-/// all hints, as with Ironic's agent.
+/// The software RAID volume that the node's configuration names for the image. It takes
+/// precedence over all hints, as with Ironic's agent.
 async fn root_volume(volume: String) -> Result<ChosenDisk> {
     blocking(move || {
         let root = SystemPath::live();
@@ -104,8 +104,9 @@ async fn root_volume(volume: String) -> Result<ChosenDisk> {
     .await
 }
 
-/// The only array with the name of the root volume. A disk of another machine may bring a
-/// second one, and nothing says which of them holds data that are still needed.
+/// Fails unless there is exactly one array with the name of the root volume. A disk from
+/// another machine may bring a second one, and the agent cannot see which of the two
+/// holds data that is still needed.
 fn only(mut running: Vec<Disk>, volume: &str) -> Result<Disk> {
     if running.len() > 1 {
         let names: Vec<&str> = running.iter().map(|disk| &*disk.name).collect();
@@ -152,8 +153,8 @@ fn reason(hints: Option<&GivenHints>) -> (String, String) {
 /// deleted. Call it before the deletion.
 ///
 /// # Errors
-/// As for [`find`]. Then nothing must be deleted, because there would be no root disk
-/// afterwards either.
+/// See [`find`]. In this case the caller must not delete anything, because there would be
+/// no root disk after the deletion either.
 pub(super) async fn find_without_arrays(machine: &Machine, node: &Node) -> Result<PathBuf> {
     let volumes = erasable::skip_list(node)?.volumes().to_vec();
     let sets = sets_below(&SystemPath::live());
@@ -162,9 +163,9 @@ pub(super) async fn find_without_arrays(machine: &Machine, node: &Node) -> Resul
     Ok(PathBuf::from(&disk.name))
 }
 
-/// The sets that remain after the deletion. A disk whose arrays are deleted also loses
-/// its partition table, and with the table all other sets except its multipath set. If
-/// one of its arrays is kept, the disk keeps its table.
+/// The sets to which a disk still belongs after the deletion. A disk that loses all its
+/// arrays also loses its partition table, and with the table it leaves all other sets
+/// except its multipath set. If one of its arrays is kept, the disk keeps its table.
 fn without_arrays(mut sets: DiskSets, keep: &[String]) -> DiskSets {
     let is_kept = |volume: &Option<String>| volume.as_ref().is_some_and(|it| keep.contains(it));
     let of_arrays = { sets.member_of.iter() }.filter_map(|member| match member {
@@ -181,8 +182,9 @@ fn without_arrays(mut sets: DiskSets, keep: &[String]) -> DiskSets {
     sets
 }
 
-/// Chooses a disk as soon as one qualifies. First calls `tell` with all disks. The other
-/// disks are in the result with the reason why they were not chosen.
+/// Waits until a disk qualifies or the wait for disks ends. Calls `tell` with all
+/// disks before it chooses. Also returns the other disks, with the reason why each was
+/// not chosen.
 async fn choose_when_there(
     machine: &Machine,
     node: &Node,

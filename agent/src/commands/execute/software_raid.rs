@@ -23,8 +23,8 @@ pub(super) async fn execute(
     delete(node, permission).await
 }
 
-/// Deletes every software RAID of the machine, except for the volumes that the node
-/// says to skip and the arrays that have a member on a disk that must not change.
+/// Deletes every software RAID of the machine, except the volumes in the node's skip list
+/// and the arrays that have a member on a disk that must not change.
 pub(super) async fn delete(node: &Node, permission: WritePermission) -> Result<Value> {
     let node = node.clone();
     blocking(move || {
@@ -73,8 +73,9 @@ impl Scope {
         let (mut candidates, mut failures) = (Vec::new(), Vec::new());
         for disk in disks {
             match &disk.obstacle {
-                // What is on an array goes with it, whatever it is. A running array is in
-                // the list as a disk, and is gone once it is stopped.
+                // Ignore what is on an array: the deletion of the array removes it. The
+                // list has each running array as a disk, which disappears when the array
+                // is stopped.
                 obstacle
                     if !matches!(obstacle, Some(Obstacle::InUse(_))) && is_array(&disk.disk) => {}
                 None | Some(Obstacle::RaidMember) => match disk.identity() {

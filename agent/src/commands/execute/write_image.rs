@@ -34,15 +34,15 @@ pub(super) async fn execute(
     let info = ImageInfo::read(&arguments["image_info"])?;
     info.refuse_md5(*machine.settings.params.md5_enabled)?;
     let permission = permission?;
-    // Ironic sends the config drive in both places, older conductors only in the
-    // second.
+    // Ironic sends the config drive in both places. Older conductors send it only in
+    // `image_info`.
     let drive = match &arguments["configdrive"] {
         Value::Null => &arguments["image_info"]["configdrive"],
         drive => drive,
     };
     let said = write(machine, node, info, drive, permission).await?;
-    // For this step Ironic's agent executes its command `prepare_image`, and names
-    // that command in the result.
+    // Ironic's agent executes its command `prepare_image` for this step, so the result
+    // names that command.
     Ok(json!({"result": format!("prepare_image: {said}")}))
 }
 
@@ -108,9 +108,9 @@ struct Image {
 }
 
 impl Image {
-    /// Checks everything that can be checked in advance, including the config drive,
-    /// before the disk is touched. A server may delay that for as long as the retries
-    /// last. Returns the path to the disk that was in use at the end.
+    /// Checks everything that can be checked in advance, including the config drive, and
+    /// then writes. The checks can take as long as the retries of a server last. Returns
+    /// the path by which the disk was accessed at the end.
     fn write_to(
         self,
         disk: &ChosenDisk,

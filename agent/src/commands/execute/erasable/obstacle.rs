@@ -20,11 +20,11 @@ pub enum Obstacle {
     ReadOnly,
     /// The disk, or one of its partitions, belongs to a software RAID.
     RaidMember,
-    /// The disk, one of its partitions or a device on top of it is mounted or used
-    /// as swap; or the device on top of it cannot be erased with it.
+    /// The disk, one of its partitions or a device on top of it is mounted or used as
+    /// swap. Or a device on top of it also uses another disk that is not erased.
     InUse(String),
-    /// The content cannot be read. For example, a disk that is locked with a
-    /// password fails every read.
+    /// The content cannot be read. For example, all reads fail if the disk is locked with
+    /// a password.
     Unreadable(String),
 }
 
@@ -49,7 +49,7 @@ pub(super) fn find(
     disk: &Erasable,
 ) -> std::io::Result<Option<Obstacle>> {
     let in_kernel = kernel.device_at(&disk.disk)?;
-    // The list takes an error for a device that is made of nothing.
+    // Return this error: in the list, a device whose parts cannot be read has no parts.
     block_graph::parts(&in_kernel.directory)?;
     let uses = direct_uses(kernel, &in_kernel)?;
     if !uses.is_empty() {
@@ -72,9 +72,10 @@ fn direct_uses(kernel: &KernelView, device: &Device) -> std::io::Result<Vec<Use>
     Ok(uses)
 }
 
-/// The first device on the disk that is mounted or swap. For a RAID member, what is on an
-/// array does not count: no step erases a member, and the deletion of the array fails. But
-/// the deletion of an array beside it would remove the partition table of both.
+/// Finds the first device on the disk that is mounted or used as swap. If the disk is a
+/// RAID member, devices on an array are ignored: no step erases a member, and the
+/// deletion of an array in use fails anyway. Other devices count, because the deletion of
+/// an array removes the partition table of the whole disk.
 fn uses_above(
     kernel: &KernelView,
     disk: &Device,
@@ -97,8 +98,8 @@ fn uses_above(
     Ok(None)
 }
 
-/// A disk also counts as a member if one of its partitions is one, as in
-/// Ironic's agent.
+/// A disk with a partition that is a RAID member also counts as a member, as in Ironic's
+/// agent.
 fn is_raid_member(disk: &Path, partitions: &[PathBuf]) -> std::io::Result<bool> {
     for path in partitions.iter().map(PathBuf::as_path).chain([disk]) {
         let device = File::open(path)?;

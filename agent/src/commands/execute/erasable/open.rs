@@ -19,23 +19,23 @@ const OPEN_TRIES: u32 = 20;
 const OPEN_PAUSE: Duration = Duration::from_secs(1);
 
 impl Erasable {
-    /// Deactivates what a live system has built on the disk. Only for a disk without an
-    /// obstacle: everything that is built on such a disk uses only erasable disks.
+    /// Deactivates the devices that a live system has built on the disk. Only for a disk
+    /// without an obstacle: all these devices use only erasable disks.
     ///
     /// # Errors
-    /// If that fails, or if the name now belongs to another disk than the one that
-    /// was listed.
+    /// If a device cannot be deactivated, or if another disk now has the name of the
+    /// listed disk.
     pub fn release(&self, permission: &WritePermission) -> Result<()> {
         self.identity()?.refuse_other_name(&self.disk)?;
         device_mapper::release(&self.disk, permission)
     }
 
-    /// Opens the disk or one of its partitions, see [`open_when_free`]. All writes of a
-    /// clean step go to a target from here.
+    /// Opens the disk or one of its partitions, see [`open_when_free`]. A clean step
+    /// writes only to targets that this function has returned.
     ///
     /// # Errors
-    /// As for [`open_when_free`], or if the name now belongs to another disk than the
-    /// one that was listed, or if the list has two disks as one.
+    /// See [`open_when_free`]. Also if another disk now has the name of the listed disk,
+    /// or if the inventory counts two disks as one because they have the same identity.
     pub fn open(&self, path: &Path, permission: &WritePermission) -> Result<Target> {
         let identity = self.identity()?;
         // Do not wait for another disk that is busy.
@@ -56,12 +56,12 @@ impl Erasable {
     }
 }
 
-/// Opens a disk or partition. If another program has it open, waits until it is
-/// closed.
+/// Opens a disk or partition. If another program has it open, waits for that program to
+/// close it.
 ///
 /// # Errors
-/// If it is still open after 20 s, if it is mounted or held by another device, or
-/// if it cannot be opened for another reason.
+/// If another program still has the device open after 20 s, if the device is mounted or
+/// held by another device, or if the open fails for another reason.
 fn open_when_free(path: &Path, permission: &WritePermission) -> Result<Target> {
     let mut tries = 0;
     loop {
