@@ -27,9 +27,9 @@ impl Boot {
         landfall_discovery::advertise(&rules, &found.urls, &mut self.network, &kept).await
     }
 
-    /// The certificate with which the API serves HTTPS: the operator's, or one of
-    /// our own if Ironic accepts one. `None` means plain HTTP, for example with an
-    /// older Ironic.
+    /// The certificate with which the API serves HTTPS: the operator's, or one that the
+    /// agent makes if Ironic accepts such certificates. `None` means plain HTTP, for
+    /// example with an older Ironic.
     pub(super) fn tls_identity(
         &self,
         service: &Service,
@@ -58,9 +58,9 @@ impl Boot {
         .map(Some)
     }
 
-    /// The scheme of the callback URL. With a certificate of our own it is https.
-    /// Otherwise it is what the API serves, unless the operator sets another scheme
-    /// for a proxy in front of the agent.
+    /// The scheme of the callback URL: https if the agent made the certificate. Otherwise
+    /// the scheme that the API serves, unless the operator sets another one for a proxy
+    /// in front of the agent.
     pub(super) fn advertised_scheme(&self, identity: Option<&TlsIdentity>) -> &'static str {
         let said = &self.settings.params.advertise_protocol;
         match identity {

@@ -7,16 +7,15 @@ use landfall_report::status::begin_step;
 
 use super::Boot;
 
-/// How long the agent asks an NTP server that does not answer at first. The
-/// drivers, the spanning tree and DHCP of the last NIC take less than this
-/// together.
+/// How long the agent retries an NTP server that does not answer. This is longer than the
+/// drivers, the spanning tree and DHCP of the last NIC take together.
 const NTP_LIMIT: Duration = Duration::from_secs(600);
 
 impl Boot {
-    /// Sets the clock from the operator's NTP server. If the server does not answer
-    /// at first, the boot waits for it only with `fail_if_clock_not_set`, and fails
-    /// if the clock still cannot be set. Otherwise the boot continues and the agent
-    /// keeps asking in the background.
+    /// Sets the clock from the operator's NTP server. If the server does not answer at
+    /// first, the agent retries. With `fail_if_clock_not_set` the boot waits for this,
+    /// and fails if the clock still cannot be set. Otherwise the boot continues
+    /// meanwhile.
     pub(super) async fn set_clock(&mut self) -> Result<()> {
         let params = &self.settings.params;
         let Some(server) = params.ntp_server.as_ref().map(|server| server.0.clone()) else {

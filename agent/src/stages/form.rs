@@ -1,5 +1,5 @@
-//! Offers the network form on the consoles, and starts the agent again with what the
-//! operator has given.
+//! Offers the network form on the consoles, and restarts the agent with what the operator
+//! has entered.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -50,8 +50,8 @@ pub(super) fn offer(
     });
 }
 
-/// The values that are not of the network. A URL with a secret is shown only if it was
-/// typed into the form.
+/// The values of the form that are not about the network. A URL with a secret is shown
+/// only if the operator has typed it into the form.
 fn service(settings: &Settings) -> Values {
     let of_form = settings.form.as_ref();
     let of_form = of_form.and_then(|form| form.value("ipa-api-url"));
@@ -68,8 +68,8 @@ fn service(settings: &Settings) -> Values {
     }
 }
 
-/// The path behind the provisioning URL to which this boot posts the inventory, if the
-/// boot arguments name it and it is on the same server.
+/// The path to which this boot posts the inventory, relative to the provisioning URL.
+/// `None` if the boot arguments do not name it, or if it is on another server.
 fn inspection_path(params: &BootParams) -> Option<String> {
     let (Some(ServiceUrls::Urls(service)), Some(ServiceUrls::Urls(inspection))) =
         (&params.api_url.value, &params.inspection_callback_url.value)
@@ -109,7 +109,7 @@ fn offered(status: &Status, network: &NetworkState) -> Vec<OfferedNic> {
 }
 
 /// The hardware addresses by which a plan may find the NIC. The current address of a
-/// bond's port is the bond's.
+/// bond's port is left out, because it is the address of the bond.
 fn macs(nic: &NicState, network: &NetworkState) -> Vec<MacAddr> {
     let is_shared = |other: &NicState| other.index != nic.index && other.mac == nic.mac;
     let own = Some(nic.mac).filter(|_| !network.nics.iter().any(is_shared));
@@ -129,8 +129,8 @@ pub(super) async fn stored(tried: &mut Tried) -> Result<()> {
     Ok(())
 }
 
-/// Runs the agent from its start, in the same process: init sees no end of it. Returns
-/// only if the kernel refuses.
+/// Replaces this process by a new agent, so for init the agent has not ended. Returns
+/// only if the kernel rejects this.
 pub(super) fn start_again() -> io::Error {
     Command::new("/proc/self/exe")
         .args(std::env::args_os().skip(1))

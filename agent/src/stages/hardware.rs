@@ -1,5 +1,5 @@
-//! The waits for slow hardware: the pause that an operator has set, and the arrival of
-//! the disks. Also reports the devices that have no driver or no firmware.
+//! Waits for slow hardware: for the time that an operator has set, and for the disks.
+//! Also reports the devices that have no driver or no firmware.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,16 +17,17 @@ use crate::commands;
 /// How long the first look waits for the drivers of the devices.
 const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The pauses before each look at the devices. A driver may request its firmware only when
-/// the network switches the NIC on, and some try other files for seconds.
+/// The pauses before each check of the devices. Later checks are needed because some
+/// drivers request their firmware only when the network switches the NIC on, and some try
+/// other files for seconds.
 const LOOKS: [Duration; 3] = [
     Duration::ZERO,
     Duration::from_secs(15),
     Duration::from_secs(60),
 ];
 
-/// Reports each device without a driver, and each driver that did not find its firmware,
-/// once, while the boot goes on.
+/// Reports each device without a driver, and each driver that did not find its firmware.
+/// It reports each of them once, in the background.
 pub(super) fn report_driver_faults(mut settled: DevicesSettled) {
     tokio::spawn(async move {
         // Without the signal, the devices are looked at after the limit.

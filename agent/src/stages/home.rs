@@ -1,5 +1,5 @@
-//! The differences between the two systems in which the agent runs: our
-//! ramdisk, and a live system with its services.
+//! Handles the differences between the two systems in which the agent runs: our ramdisk,
+//! and a live system with its services.
 
 use landfall_boot_params::BootParams;
 use landfall_inventory::host_name;
@@ -25,16 +25,16 @@ pub(super) async fn name_host(params: &BootParams, live: Option<&LiveSystem>) {
     }
 }
 
-/// Makes NetworkManager apply the plan of a document. NetworkManager handles kernel
-/// arguments by itself: its generator has made profiles from them in the initramfs.
-/// Without any configuration it sets up every NIC by itself.
+/// Makes NetworkManager apply the plan if its source is a document. NetworkManager
+/// applies kernel arguments by itself, because its generator has made profiles from them
+/// in the initramfs. Without any configuration it sets up every NIC by itself.
 pub(super) fn live_network(services: LiveSystem, choice: Choice) -> Network {
     let network = Network {
         state: landfall_network::follow(choice.clone()),
-        // The receiver is dropped: NetworkManager has its own rules for the NIC that it
-        // prefers.
+        // Nobody receives this value, because NetworkManager has its own rules for the
+        // NIC that it prefers.
         reach: watch::Sender::default(),
-        // The receiver is dropped: the agent does not create VLANs that a switch
+        // Nobody receives these VLANs: the agent does not create VLANs that a switch
         // announces, because NetworkManager would not know them.
         heard_vlans: mpsc::channel(1).0,
     };

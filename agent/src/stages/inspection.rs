@@ -1,5 +1,5 @@
-//! The inspection stage: decides where the inventory goes and what it waits
-//! for, and handles the answer.
+//! The inspection stage: decides where to send the inventory and what to wait for, and
+//! handles the answer.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,18 +23,18 @@ use super::search::FAR_ADDRESS_LIMIT;
 use crate::commands;
 use crate::mdns_question::{IRONIC, question};
 
-/// The mDNS instance of the inspector, which used to run next to Ironic. A current
+/// The mDNS instance of the inspector, which was a service next to Ironic. A current
 /// Ironic does the inspector's work itself.
 const INSPECTOR: &str = "baremetal-introspection";
 
-/// The pause after a change of the network: the ports of a card come up one after
-/// another, and a lease follows the carrier.
+/// The pause after a change of the network, because more changes may follow: the ports of
+/// a card come up one after another, and a lease comes after the carrier.
 const NETWORK_SETTLES: Duration = Duration::from_secs(5);
 
 impl Boot {
-    /// Posts the inventory if this boot has an inspection. Returns the node's
-    /// UUID if Ironic's answer has it. After a failure the boot continues, or
-    /// the agent posts forever: see [`Retry`].
+    /// Posts the inventory if this boot has an inspection. Returns the node's UUID if
+    /// Ironic's answer has it. After a failure the boot continues or the agent retries
+    /// forever: see [`Retry`].
     pub(super) async fn inspect(&mut self, retry: Retry) -> Option<String> {
         let urls = match self.settings.params.inspection_urls()? {
             ServiceUrls::Urls(urls) => urls,
@@ -59,8 +59,8 @@ impl Boot {
             managers: &commands::HARDWARE_MANAGERS,
         };
         match self.gather_and_post(&urls, circumstances, retry).await {
-            // Virtual media contain this URL for every operation, not only for an
-            // inspection.
+            // This is not an error: virtual media contain the inspection URL for every
+            // operation, not only for an inspection.
             Err(NotTaken::NotAsked(_)) if self.settings.params.api_url.is_some() => {
                 tracing::info!("inspection: Ironic does not inspect this machine now");
                 None
@@ -78,9 +78,9 @@ impl Boot {
         }
     }
 
-    /// Gathers the inventory and posts it. Does both again if the network changes before
-    /// Ironic has the inventory, and if the inventory is too large: then without its
-    /// largest collector.
+    /// Gathers the inventory and posts it. Starts again if the network changes before
+    /// Ironic has the inventory. Also starts again, without the largest collector, if the
+    /// inventory is too large.
     async fn gather_and_post(
         &mut self,
         urls: &[String],
@@ -109,8 +109,7 @@ impl Boot {
                     tracing::info!(
                         "inspection: the network has changed: gathering the inventory again"
                     );
-                    // Listen again, because the agent has not listened to the neighbours of
-                    // a new NIC yet.
+                    // Forget the LLDP data, so that the agent also listens on new NICs.
                     circumstances.neighbours = None;
                 }
                 Err(NotTaken::TooLarge(fault)) => {
@@ -124,9 +123,9 @@ impl Boot {
         }
     }
 
-    /// If the operator wants VLANs that switches announce, listens to the switches
-    /// first, because the inventory must include these VLANs. Returns the LLDP data
-    /// that it received.
+    /// If the operator wants the VLANs that switches announce: listens for LLDP data and
+    /// creates these VLANs, because the inventory must include them. Returns the LLDP
+    /// data.
     async fn make_vlans_by_lldp(&self) -> Option<lldp::Neighbours> {
         let params = &self.settings.params;
         let wanted = &params.enable_vlan_interfaces.value;
@@ -188,8 +187,8 @@ impl Boot {
     }
 }
 
-/// Removes the largest collector that is left from the list, and returns its name.
-/// Ironic accepts at most 16 MiB since 2026-06, and needs `default`.
+/// Removes the remaining collector with the most data from the list, and returns its
+/// name. Ironic accepts at most 16 MiB since 2026-06, and needs `default`.
 fn leave_out_largest(collectors: &mut Vec<String>) -> Option<String> {
     let largest = [
         "logs",
@@ -215,8 +214,8 @@ fn missing_disks() -> Option<String> {
     })
 }
 
-/// Waits for the addresses that the inventory must include, as long as the settings
-/// allow.
+/// Waits until the NICs have the addresses that the inventory must include, or until the
+/// time limit in the settings.
 async fn wait_for_addresses(params: &BootParams, network: &mut watch::Receiver<NetworkState>) {
     let wanted = match params.boot_interface.as_ref() {
         _ if *params.inspection_dhcp_all_interfaces => WaitFor::AllNics,
@@ -244,8 +243,7 @@ fn of_inventory(state: &NetworkState) -> OfInventory {
     (state.macs(true, None), state.addresses())
 }
 
-/// Returns when the network no longer matches the inventory, which may never
-/// happen.
+/// Returns when the network no longer matches the inventory. May never return.
 async fn other_network_than(reported: OfInventory, mut network: watch::Receiver<NetworkState>) {
     let is_another = |state: &NetworkState| of_inventory(state) != reported;
     if network.wait_for(is_another).await.is_err() {

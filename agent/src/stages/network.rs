@@ -12,8 +12,8 @@ use landfall_sys::system_path::SystemPath;
 use super::home::live_network;
 use super::san_boot;
 
-/// Chooses the network of this boot and starts to configure it. Also returns the plan, as
-/// its source gives it. `live` is `None` in the ramdisk.
+/// Chooses the network of this boot and starts to configure it. Also returns the plan in
+/// the form in which its source gives it. `live` is `None` in the ramdisk.
 pub(super) async fn start_network(
     settings: &Settings,
     live: Option<&LiveSystem>,
@@ -24,8 +24,8 @@ pub(super) async fn start_network(
         san_boot::add_nics(&mut args, &SystemPath::live());
     }
     if live.is_none() && args.needs_firmware() {
-        // The iBFT is a firmware table, not a device, so nothing else loads its
-        // driver.
+        // Load the driver for the iBFT here: the iBFT is a firmware table, not a device,
+        // so no device requests the driver.
         landfall_init::modprobe(&"iscsi_ibft".into());
         let machine = SystemPath::live();
         let names = interface_names::names(&machine, &naming);

@@ -8,12 +8,12 @@ use landfall_media_formats::coreos_image;
 use landfall_report::failure::{Failure, Result};
 use landfall_settings::media::{self, DRIVE_TIMEOUT, NoImage, Places};
 
-/// Looks for the image in the drives. If `must_be_there`, no other image is
-/// available, so the agent waits for a drive that a BMC presents late.
+/// Looks for the image in the drives. If `must_be_there`, the agent also waits for a
+/// drive that a BMC presents late, because no other image is available.
 ///
 /// # Errors
-/// If the image in a drive is invalid, or if an image that must be there is
-/// missing.
+/// If the image in a drive is invalid, or if there is no image although `must_be_there`
+/// is set.
 pub fn own_image(must_be_there: bool) -> Result<Option<OwnImage>> {
     let timeout = if must_be_there {
         DRIVE_TIMEOUT

@@ -36,14 +36,14 @@ pub struct RunArguments {
     pub live_system: bool,
 }
 
-/// Runs the agent until the boot is to end. In the ramdisk the exit code says how:
-/// see [`Ending`]. Any other code means a failure. In a live system no init of ours
+/// Runs the agent until the boot is to end. In the ramdisk the exit code requests an
+/// [`Ending`] from init; any other code means a failure. In a live system no init of ours
 /// reads the code, so the agent ends the boot through logind.
 pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     let (home, container) = match enter(arguments) {
         Ok(entered) => entered,
         Err(failure) => {
-            // The agent stops here, because it would also take over the network of
+            // Stop here: if the agent continued, it would also take over the network of
             // this machine.
             landfall_report::start(Output::Stderr, debug);
             tracing::error!("{failure}");
@@ -106,8 +106,8 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
     exit_code(outcome, home)
 }
 
-/// Turns the outcome of the boot into the exit code. In a live system the agent first ends
-/// the boot itself, because logind has not done so.
+/// Turns the outcome of the boot into the exit code. In a live system, the agent ends the
+/// boot here if logind has not ended it.
 fn exit_code(outcome: Result<Option<Ending>>, home: Home) -> ExitCode {
     match (outcome, home) {
         (Ok(Some(ending)), Home::Ramdisk) => ExitCode::from(ending.exit_code()),
@@ -127,8 +127,8 @@ fn exit_code(outcome: Result<Option<Ending>>, home: Home) -> ExitCode {
     }
 }
 
-/// Finds out where the agent runs, and enters the host's root in the agent container.
-/// Its files and variables must be read before that.
+/// Determines where the agent runs. In the agent container, enters the host's root; the
+/// files and variables of the container are read before that.
 fn enter(arguments: &RunArguments) -> Result<(Home, Option<ContainerParts>)> {
     let home = Home::check(arguments.live_system)?;
     let parts = || ContainerParts::of_this_process(Path::new(HOST_ROOT));
@@ -137,8 +137,8 @@ fn enter(arguments: &RunArguments) -> Result<(Home, Option<ContainerParts>)> {
     Ok((home, container))
 }
 
-/// Runs the boot. Init can end it early. `None` if an operator has changed the network,
-/// so that the boot begins again.
+/// Runs the boot. Init can end it early. Returns `None` if an operator has changed the
+/// network in the form: the agent then starts again.
 async fn in_ramdisk(settings: Settings) -> Result<Option<Ending>> {
     tokio::spawn(async { landfall_init::give_signs_of_life().await });
     let (try_them, mut tried) = mpsc::unbounded_channel();
@@ -158,8 +158,8 @@ async fn in_ramdisk(settings: Settings) -> Result<Option<Ending>> {
     }
 }
 
-/// Waits until init (see `landfall_init::supervise`) or systemd requests the end and no
-/// commit is in progress. The boot continues meanwhile, because a commit may need
+/// Returns when init (see `landfall_init::supervise`) or systemd has requested the end,
+/// and no commit is in progress. Meanwhile the boot continues, because a commit may need
 /// it.
 async fn asked_to_end() -> Result<()> {
     let fault = |error: std::io::Error| {
@@ -181,9 +181,8 @@ async fn close_critical_section() -> Result<()> {
         .map_err(|error| Failure::other(format!("cannot wait for the commit: {error}")))
 }
 
-/// Runs the boot under systemd. Tells systemd that the agent is alive, and ends the
-/// boot through logind. `None` if systemd requested the end of the agent or of the
-/// machine.
+/// Runs the boot under systemd. Sends systemd signs of life, and ends the boot through
+/// logind. `None` if systemd requested the end of the agent or of the machine.
 async fn in_live_system(settings: Settings) -> Result<Option<Ending>> {
     tracing::info!("landfall {} in a live system", env!("CARGO_PKG_VERSION"));
     keep_watchdog();

@@ -1,6 +1,5 @@
-//! Collects faults of this machine that the boot found on its way. The agent
-//! repeats them while nothing else happens, so that they are the last lines on
-//! the screen.
+//! Collects faults of this machine that were found during the boot. While the agent only
+//! waits, it repeats them, so that they are the last lines on the screen.
 
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use landfall_report::failure::Result;
 
 use super::Boot;
 
-/// How long to wait before the first repetition: after this time the first
-/// lines of a stage are on the screen.
+/// How long to wait before the first repetition. In this time the first lines of a stage
+/// are printed.
 const STAGE_BEGINS: Duration = Duration::from_secs(5);
 
 /// The pause between two repetitions, so that the console still shows the
@@ -18,13 +17,13 @@ const STAGE_BEGINS: Duration = Duration::from_secs(5);
 pub(super) const SAID_AGAIN: Duration = Duration::from_secs(600);
 
 impl Boot {
-    /// Reports that there is no service to take commands from, and leaves the
-    /// machine on for the operator.
+    /// Reports that no service can send commands to this agent, and leaves the machine on
+    /// for the operator.
     pub(super) async fn nothing_to_serve(&self) -> Result<Ending> {
         let params = &self.settings.params;
         if params.inspection_callback_url.is_some() {
-            // For an inspection that Ironic manages, Ironic sets only this URL, so this is the
-            // normal end.
+            // This is a normal end: for an inspection that Ironic manages, Ironic sets
+            // only this URL.
             tracing::info!(
                 "nothing else to do without ipa-api-url: waiting for Ironic to switch this machine off"
             );
@@ -44,8 +43,8 @@ impl Boot {
     }
 }
 
-/// Repeats forever what is wrong with this machine. It starts after the first lines
-/// of the current stage, so that the reason is the last line on the screen.
+/// Repeats the faults of this machine forever. It starts after the first lines of the
+/// current stage, so that the faults are the last lines on the screen.
 pub(super) async fn repeat_remarks(remarks: &[String]) -> ! {
     let mut pause = STAGE_BEGINS;
     loop {

@@ -7,8 +7,8 @@ use landfall_report::failure::Result;
 use crate::commands::blocking;
 use crate::rescue;
 
-/// Restores what the rescue set up before the agent was restarted, and then leaves
-/// the machine to the user.
+/// Starts the SSH server of the rescue again after a restart of the agent, and then
+/// leaves the machine to the user.
 pub(super) async fn stay_rescued() -> Result<Infallible> {
     blocking(|| {
         rescue::resume();

@@ -12,13 +12,14 @@ use landfall_report::status::{self, begin_step};
 use super::{Boot, mdns_settings, warn_all};
 use crate::mdns_question::ironic_by_mdns;
 
-/// How long the agent waits for a better address if it has only a link-local
-/// one, which may be enough. A router and a DHCP server answer sooner.
+/// How long the agent waits for a routable address if it has only a link-local one. After
+/// this time it continues, because the link-local address may be enough. A router and a
+/// DHCP server answer sooner.
 pub(super) const FAR_ADDRESS_LIMIT: Duration = Duration::from_secs(10);
 
 impl Boot {
-    /// Waits for a service that answers. `None` if nothing says where to look, or
-    /// if the search fails.
+    /// Waits for a service that answers. `None` if no setting says where to look, or if
+    /// the search fails.
     pub(super) async fn find_service(&mut self) -> Option<FoundService> {
         let params = &self.settings.params;
         let timeout = *params.http_request_timeout;
@@ -62,8 +63,8 @@ impl Boot {
                 return None;
             }
         };
-        // Apply the settings of the mDNS answer only now, when the agent has reached a
-        // service.
+        // Apply the settings of the mDNS answer only now, because only now the agent has
+        // reached a service.
         self.take_mdns(&found.settings);
         let settings = Arc::make_mut(&mut self.settings);
         if settings.params.api_url.value != Some(ServiceUrls::Urls(found.urls.clone()))
@@ -79,8 +80,8 @@ impl Boot {
     }
 
     /// Looks for a server through every NIC at once until one answers. If the clock
-    /// differs too much from the date of the answer, the date sets it, unless an NTP
-    /// server has done so. Fails as [`landfall_discovery::find`] does.
+    /// differs too much from the date in the answer, sets the clock to that date, unless
+    /// an NTP server has set it. Fails as [`landfall_discovery::find`] does.
     pub(super) async fn reach(&mut self, wanted: &Wanted) -> Result<FoundService> {
         begin_step(format!("looking for the {}", wanted.what));
         let urls = match &wanted.place {

@@ -19,8 +19,8 @@ use crate::commands::{Departure, Dispatcher, Interrupted, Ledger, Machine, Node,
 use crate::http_options::{image_options, tls_policy};
 use crate::rescue;
 
-/// Carries out commands. It stays the same when the agent serves at another
-/// address.
+/// Carries out commands. It is kept when the agent changes the address at which it
+/// serves.
 struct Work {
     dispatcher: Dispatcher,
     command_ended: Arc<Notify>,
@@ -35,8 +35,8 @@ struct Known<'a> {
 }
 
 impl Boot {
-    /// Serves commands and sends heartbeats until a command ends the boot. If the
-    /// machine loses its address, it serves at another one.
+    /// Serves commands and sends heartbeats until a command ends the boot. If the machine
+    /// loses its address, the agent serves at another one.
     pub(super) async fn serve(
         mut self,
         service: &Service,

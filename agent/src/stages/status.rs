@@ -1,5 +1,5 @@
-//! Keeps the status of this machine up to date (`landfall_report::status`): the host,
-//! its NICs, and the page that shows it before the agent serves commands.
+//! Keeps the status of this machine up to date (`landfall_report::status`): the host and
+//! its NICs. Also serves the status pages until the agent serves commands.
 
 use landfall_inventory::lldp::{self, Switches};
 use landfall_inventory::{boot_mode, firmware, host_name, memory};
@@ -119,8 +119,8 @@ fn of_network(
 
 fn of_nic(root: &SystemPath, network: &NetworkState, nic: &NicState, way: Vec<WayStep>) -> Nic {
     let directory = root.join("sys/class/net").join(&nic.name);
-    // The kernel refuses to read the speed of a NIC without a carrier, and gives -1 for
-    // an unknown one.
+    // Without a carrier the kernel returns an error for the speed of a NIC. An unknown
+    // speed is -1.
     let speed = sysfs::text(&directory.join("speed"));
     let speed = speed.and_then(|text| text.trim().parse().ok());
     let (bond_mode, vlan, parent) = match &nic.made_of {
@@ -153,9 +153,9 @@ fn of_nic(root: &SystemPath, network: &NetworkState, nic: &NicState, way: Vec<Wa
     }
 }
 
-/// Serves the status pages until the agent serves commands on the same port. `None`
-/// if the operator does not want them, or if the port is not available, which the
-/// agent reports when it serves commands.
+/// Serves the status pages until the agent serves commands on the same port. `None` if
+/// the operator has switched the pages off. `None` also if the port is not available; the
+/// agent reports that when it starts to serve commands.
 pub(super) fn serve_pages(settings: &Settings) -> Option<Listening> {
     let params = &settings.params;
     if !*params.status {

@@ -1,9 +1,9 @@
-//! Installs what the kernel arguments `coreos.inst.*` order, without Ironic.
-//! Reaches the servers, fetches and checks everything, writes the disk and
+//! Carries out the installation that the kernel arguments `coreos.inst.*` order, without
+//! Ironic. Reaches the servers, fetches and checks everything, writes the disk and
 //! reboots the machine.
 //!
-//! Nobody is there to order the installation again. So the agent retries temporary
-//! errors forever, as coreos-installer's boot service does. On a permanent error it
+//! The agent retries temporary errors forever, as coreos-installer's boot service does,
+//! because nobody is there to order the installation again. On a permanent error it
 //! leaves the machine on, with the reason on the console.
 
 mod complete_disk;
@@ -37,8 +37,8 @@ use super::{Boot, failure_logs};
 use crate::commands::{self, FirstBootNetwork, blocking};
 use crate::http_options::{http_options, image_options};
 
-/// The pauses between two attempts. After an operator has provided a missing
-/// file, the next attempt follows within the longest pause.
+/// The pauses between two attempts. The longest pause also limits how long the agent
+/// waits after an operator has provided a missing file.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long the last report to the webhook may delay the restart.
@@ -48,8 +48,8 @@ const LAST_REPORT: Duration = Duration::from_secs(10);
 type Written = (PathBuf, WrittenImage, CriticalSection);
 
 impl Boot {
-    /// The installation that this boot orders, if any. Without one, a webhook has nothing
-    /// to report.
+    /// The installation that this boot orders, if any. Warns if there is a webhook but no
+    /// installation, because such a webhook has nothing to report.
     pub(super) fn unattended_order(&self) -> Option<Order> {
         let order = Order::of(&self.settings, self.live.is_some());
         if order.is_none() && self.settings.params.webhook.is_some() {
@@ -60,8 +60,8 @@ impl Boot {
         order
     }
 
-    /// Installs what `order` says. Returns only if the boot is to end after that.
-    /// Fails if the agent may not write to disks here.
+    /// Installs what `order` says. Returns how the boot is to end; does not return if the
+    /// machine must stay on. Fails if the agent must not write to disks here.
     pub(super) async fn install_unattended(&mut self, order: &Order) -> Result<Ending> {
         let webhook = self.webhook();
         let outcome = self.install_and_report(order, &webhook).await;
@@ -93,8 +93,8 @@ impl Boot {
     async fn install_and_report(&mut self, order: &Order, webhook: &Webhook) -> Result<Ending> {
         let permission = WritePermission::by_boot()?;
         order.report();
-        // An agent that was restarted after the installation has at most the boot entry
-        // left to make.
+        // If an agent that was restarted has already installed the disk, at most the boot
+        // entry is left to make.
         let state = StateFile::new(self.state, "unattended-installation");
         let mut complete = match CompleteDisk::of_earlier_agent(&state) {
             Some(complete) => complete,
@@ -202,8 +202,8 @@ impl Boot {
                 what: server.what,
                 place: Place::Urls(server.urls),
                 expected: Expected::File,
-                // A cache may fetch the whole file before it sends the first byte, so use the
-                // download's timeout.
+                // Use the timeout of the download, because a cache may fetch the whole
+                // file before it sends the first byte.
                 timeout: *self.settings.params.image_download_connection_timeout,
                 must_be_trusted: true,
             };
@@ -242,8 +242,8 @@ impl Boot {
     }
 }
 
-/// The client for the webhook. Its server must prove its identity also with
-/// `ipa-insecure`: the URL may have a password.
+/// The client for the webhook. Even with `ipa-insecure` it verifies the server, because
+/// the URL may contain a password.
 fn webhook_client(settings: &Settings) -> Result<ServiceClient> {
     let options = HttpOptions {
         insecure: false,
@@ -252,26 +252,26 @@ fn webhook_client(settings: &Settings) -> Result<ServiceClient> {
     ServiceClient::new(&options)
 }
 
-/// The image of the boot medium, if it is the one to install. The agent looks for
-/// it before it looks for any server, because a site with such a medium needs no
+/// The image on the boot medium, if it is the one to install. The agent looks for this
+/// image before it looks for any server, because a site with such a medium needs no image
 /// server.
 async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
     if !options.may_take_own_image() {
         return Ok(None);
     }
     let must_be_there = options.offline;
-    // On a failure the agent retries, because the drive may be readable a moment
-    // later. It uses no other image, because the operator wants the one on the
-    // medium.
+    // After a failure the agent retries, because the drive may be readable a moment
+    // later. It does not fall back to another image, because the operator wants the one
+    // on the medium.
     let unfit = |failure: Failure| {
         failure.hint("insert only the medium with the image, or give coreos.inst.image_url=URL")
     };
     blocking(move || own_image(must_be_there).map_err(unfit)).await
 }
 
-/// Whether another attempt may succeed: somebody may provide a file, repair a
-/// server or plug in a disk. A file that was fetched and is invalid would be
-/// invalid again.
+/// Whether another attempt may succeed, because somebody may provide a file, repair a
+/// server or plug in a disk. A file that was fetched and is invalid would still be
+/// invalid.
 fn may_get_better(failure: &Failure) -> bool {
     let passes = matches!(
         failure.class,

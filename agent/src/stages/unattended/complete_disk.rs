@@ -1,7 +1,8 @@
 //! A completely installed disk, and whether it has its boot entry.
 //!
-//! The state file lets a restarted agent continue here. It must not install again, and it
-//! must not report success while the firmware has no boot entry for the disk.
+//! The state file lets a restarted agent continue after the installation. The agent must
+//! not install again, and it must not report success while the firmware has no boot entry
+//! for the disk.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -36,8 +37,9 @@ struct Record {
 }
 
 impl CompleteDisk {
-    /// Records the end of the installation. Call this before the boot entry is made: if the
-    /// firmware makes the agent crash, there must be no second installation.
+    /// Records that the installation is complete. Call this before the boot entry is
+    /// made. Otherwise, if the firmware makes the agent crash, the restarted agent would
+    /// install again.
     pub(super) fn record(
         state: StateFile,
         disk: PathBuf,

@@ -16,9 +16,9 @@ use super::Boot;
 use crate::commands::blocking;
 
 impl Boot {
-    /// The disk of this name. Without a name, the disk that this host's root device
-    /// hints in the ramdisk choose, if the order `uses_hints`. The status gets the disk
-    /// and why it was chosen.
+    /// The disk with the name `named`. Without a name, the disk that the root device
+    /// hints for this host in the ramdisk choose, if `uses_hints` is set. Also records in
+    /// the status which disk was chosen, and why.
     pub(super) async fn disk(
         &self,
         named: Option<PathBuf>,

@@ -23,8 +23,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// The installation that this boot orders, if any. If the boot also names an
-    /// Ironic, there is none: only one of the two may decide, and it is Ironic.
+    /// The installation that this boot orders, if any. `None` if the boot also names an
+    /// Ironic, because then only Ironic decides what is installed.
     pub fn of(settings: &Settings, is_live_system: bool) -> Option<Self> {
         let line = match settings.embedded.root_device_hints() {
             Ok(None) => CoreosInst::from_command_line(&settings.command_line),
@@ -61,8 +61,8 @@ impl Order {
     }
 
     /// Whether the kernel arguments leave the choice of the disk to root device hints.
-    /// Config files alone never do: a misspelt argument may be the one that names a
-    /// disk.
+    /// Never true for an order that comes only from config files: a misspelt kernel
+    /// argument may be the one that names the disk.
     pub(super) fn uses_hints(&self) -> bool {
         self.line.uses_hints
     }
@@ -83,8 +83,8 @@ impl Order {
         }
     }
 
-    /// The order as options of an installation. The error says what is wrong with
-    /// the order.
+    /// The order as options of an installation. The error says which part of the order is
+    /// invalid.
     pub(super) fn options(&self) -> Result<InstallOptions> {
         let files = InstallOptions::from_config_files(&self.files)?;
         Ok(InstallOptions::from_boot_line(&self.line)?.over(files))
@@ -93,8 +93,8 @@ impl Order {
     /// If the options name no image, takes the one of `landfall.coreos.image`.
     ///
     /// # Errors
-    /// If its checksum is not a digest (a checksum file is for Ironic's steps), or
-    /// if two places give different digests.
+    /// If the image's checksum is not a digest (only Ironic's steps accept a checksum
+    /// file), or if two sources give different digests.
     pub(super) fn fill_in_image(
         &self,
         options: &mut InstallOptions,
@@ -109,7 +109,7 @@ impl Order {
         };
         let digest = match image.checksum {
             None => None,
-            // A digest without an algorithm gets the algorithm of its length, so half of a
+            // The length decides the algorithm of a digest without one. So half of a
             // SHA-256 would count as an MD5.
             Some(Checksum::Digest(digest))
                 if digest.algorithm() == Algorithm::Md5 && !*params.md5_enabled =>
@@ -141,8 +141,8 @@ impl Order {
     /// `has_own_image` says whether the boot medium holds an image.
     ///
     /// # Errors
-    /// If the kernel arguments are for the old installer and only a stream could
-    /// provide the image: the old installer did not support streams.
+    /// If the kernel arguments are those of the old installer, and the image would have
+    /// to come from a stream: the old installer did not support streams.
     pub(super) fn refuse_stream(
         &self,
         options: &InstallOptions,
@@ -179,10 +179,10 @@ pub(super) struct Server {
     pub(super) urls: Vec<String>,
 }
 
-/// The servers that the installation needs, each once. The image server comes last:
-/// most data comes from there, and the agent prefers the NIC that reaches the last
-/// server. `has_own_image`: the boot medium holds an image. Fails if a URL is
-/// invalid.
+/// The servers that the installation needs, each once. The image server comes last,
+/// because most data comes from there, and the agent prefers the NIC that reaches the
+/// last server. `has_own_image` says whether the boot medium holds an image. Fails if a
+/// URL is invalid.
 pub(super) fn servers(options: &InstallOptions, has_own_image: bool) -> Result<Vec<Server>> {
     let image = match (&options.image_url[..], &options.image_file) {
         ([_, ..], _) => Some(("image server", options.image_url.clone())),

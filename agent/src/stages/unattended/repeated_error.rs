@@ -1,6 +1,6 @@
-//! Decides when an error of every attempt is logged: at once if it is another one than
-//! before, otherwise after growing intervals. A console that repeats one line pushes away
-//! the lines that explain it.
+//! Decides when to log an error of an attempt: at once if it differs from the last one,
+//! otherwise after growing intervals. If the same line were logged after each attempt, it
+//! would push the lines that explain the error off the screen.
 
 use std::time::Duration;
 
