@@ -1,8 +1,8 @@
 //! Compares docs/compatibility.md with the code and with Ironic's agent.
 //!
-//! The tests read the tables from the document itself. Everything that the document
-//! promises must be in the code, and everything in the code must be in the
-//! document.
+//! The tests read the tables from the document itself. They check both directions: the
+//! code must have everything that the document promises, and the document must list
+//! everything that the code has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -84,8 +84,8 @@ fn original_names(member: &str) -> BTreeSet<String> {
     names.collect()
 }
 
-/// The kernel argument and the option of a setting, as the table shows them. A
-/// part that the setting does not have is empty.
+/// The kernel argument and the option of a setting, as the table shows them. If the
+/// setting lacks one of the two, that text is empty.
 type Pair = (String, String);
 
 fn pair(names: &Names) -> Pair {
@@ -105,8 +105,8 @@ fn arguments_and_options() {
         .collect();
     let mut look_at = |row: &[String], pair: Pair| {
         let has_effect = unmentioned.remove(&pair);
-        // An argument without an effect counts as absent, unless the agent does the same
-        // without it.
+        // An argument that has no effect counts as absent, unless the agent behaves in
+        // the same way without the argument.
         assert_eq!(is_there(row), has_effect == Some(true), "{row:?}");
     };
 

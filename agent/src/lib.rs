@@ -1,9 +1,9 @@
 //! The agent that a bare server boots. It configures the network, carries out
 //! Ironic's commands, writes the disk, and reboots into it.
 //!
-//! One binary has four roles. As PID 1 it is the ramdisk's init. When the kernel
-//! calls it to load a module, it is modprobe. The agent starts it as a parser of foreign
-//! bytes without privileges. Otherwise it runs its sub-command.
+//! One binary has four roles. As PID 1 it is the ramdisk's init. When the kernel calls it
+//! to load a module, it is modprobe. When the agent starts it as a child without
+//! privileges, it parses data from outside. Otherwise it runs a sub-command.
 //! ARCHITECTURE.md lists the modules in the order of the boot.
 
 mod api;

@@ -1,6 +1,5 @@
-//! A machine in rescue belongs to the user who logs in to it. It stays up and on
-//! the network. Its agent accepts no commands and sends no heartbeats, not even
-//! after a restart.
+//! Hands the machine over to the user of a rescue. The machine stays up and on the
+//! network. Its agent accepts no commands and sends no heartbeats, even after a restart.
 //!
 //! The user logs in by SSH and uses the programs of the ramdisk's rescue layer
 //! (`landfall-image --rescue-layer`). By default a ramdisk has no rescue layer, because
@@ -51,8 +50,8 @@ pub fn hand_over(hash: &str) -> Result<()> {
     marked(&marker, login_server::start)
 }
 
-/// Writes the marker before it starts the server, so that nothing can fail once the
-/// server runs.
+/// Writes the marker before it starts the server, because after the start no step may
+/// fail.
 fn marked(
     marker: &Path,
     start: impl FnOnce() -> std::result::Result<(), LoginServerError>,
@@ -86,8 +85,8 @@ pub async fn leave_to_the_user() -> Infallible {
 }
 
 /// # Errors
-/// If programs of the layer are missing. The error lists them. Without this
-/// check Ironic would report success for a machine that nobody can log in to.
+/// If the rescue layer lacks programs. The error lists them. Without this check Ironic
+/// would report success for a machine that nobody can log in to.
 fn layer_is_there(root: &Path) -> Result<()> {
     let missing: Vec<String> = PROGRAMS
         .iter()

@@ -1,5 +1,5 @@
-//! The sub-commands. Each runs one stage and prints what it found or would do. Data
-//! goes to stdout, messages go to stderr.
+//! The sub-commands. Each runs one stage and prints the result, or what the stage would
+//! do. Data goes to stdout, messages go to stderr.
 
 pub mod command_line_source;
 pub mod discover;

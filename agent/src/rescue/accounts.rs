@@ -23,8 +23,8 @@ const FILES: [(&str, &str); 6] = [
     ("etc/group", "root:x:0:\ntty:x:5:\n"),
     // The server rejects users whose shell is not listed here.
     ("etc/shells", "/bin/sh\n"),
-    // The file systems that `mount` tries without -t. The kernel itself only lists
-    // those whose modules are loaded.
+    // The file systems that `mount` tries without -t. They are listed here because the
+    // kernel itself lists only file systems whose modules are loaded.
     ("etc/filesystems", "ext4\nxfs\nbtrfs\nvfat\niso9660\n"),
     // Without these files the server prints warnings on the console.
     ("var/log/lastlog", ""),
@@ -37,8 +37,8 @@ pub(super) struct Password(String);
 
 impl Password {
     /// # Errors
-    /// If the text would break the line in the shadow file, or would allow anyone
-    /// to log in.
+    /// If the text is not a crypt(3) hash: it could break the line in the shadow file, or
+    /// allow anyone to log in.
     pub(super) fn from_hash(hash: &str) -> Result<Self> {
         let fits = |byte: u8| byte.is_ascii_graphic() && byte != b':';
         if is_hash(hash) && hash.bytes().all(fits) {
@@ -64,7 +64,7 @@ fn is_hash(text: &str) -> bool {
 /// Writes all files below `root`.
 ///
 /// # Errors
-/// If a file cannot be written. The error names it.
+/// If a file cannot be written. The error names the file.
 pub(super) fn write(root: &Path, password: &Password) -> io::Result<()> {
     let at = |path: &Path, error: io::Error| {
         io::Error::new(

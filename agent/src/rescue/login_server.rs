@@ -133,8 +133,8 @@ pub(super) fn start() -> Result<()> {
     Ok(())
 }
 
-/// Resets the pauses if the server ran for a while. A server that ends soon after its
-/// start may do so each time, so the pauses then continue to grow.
+/// Resets the pauses if the server ran for a while. If it ended soon after its start, it
+/// may do so again, so the pauses continue to grow.
 fn after_run(backoff: &mut Backoff, ran: Duration) {
     if ran >= LONGEST_PAUSE {
         backoff.reset();
@@ -209,8 +209,9 @@ fn output_of(program: &str, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Stops the server of an agent that crashed: its messages would not be logged
-/// any more. Users who are logged in stay, because each has a separate process.
+/// Stops the server of an agent that crashed, because no agent would log its messages any
+/// more. Users who are logged in stay logged in, because each session has a separate
+/// process.
 fn end_previous() {
     let Some(previous) = running() else {
         return;
@@ -259,8 +260,8 @@ fn run() -> Result<Child> {
             thread::sleep(START_PAUSE);
             continue;
         }
-        // Without this the server could start to listen later, in addition to the next
-        // server.
+        // Kill the server: otherwise it could start to listen later, together with the
+        // next server.
         let _ = server.kill();
         let _ = server.wait();
         return Err(match ended {
@@ -287,8 +288,8 @@ fn log(messages: ChildStderr) {
     }
 }
 
-/// Returns `[12] Nov 22 10:00:00 Exit (rescue): Disconnect` without process and
-/// time, and without control characters.
+/// Returns a message such as `[12] Nov 22 10:00:00 Exit (rescue): Disconnect` without
+/// process number and time, and without control characters.
 fn message(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_stamped = line.starts_with('[') && words.len() > 4;

@@ -1,5 +1,5 @@
-//! `discover`: prints which service answers, over which NIC, and our address
-//! towards it. If no service answers, it prints how far each NIC came.
+//! `discover`: prints which service answers, over which NIC, and the address of this
+//! machine that the service sees. If no service answers, it prints how far each NIC came.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,8 +43,8 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Prints the service that answered first, or what prevents an answer. Fails if no
-/// service answers in time.
+/// Prints the service that answered first. If no service answers in time, prints the
+/// reasons and fails.
 pub fn run(arguments: Arguments) -> Result<()> {
     let settings = arguments.source.settings()?;
     let mut options = http_options(&settings)?;
@@ -87,8 +87,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
 struct Report {
     network: NetworkState,
     reach: Reach,
-    /// The service that answered, and either our address towards it or why it
-    /// cannot call back.
+    /// The service that answered, and the address from which this machine reaches it. An
+    /// error says why the service cannot call back.
     found: Option<(FoundService, Result<String>)>,
 }
 

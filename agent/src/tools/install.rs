@@ -88,8 +88,8 @@ fn install(arguments: Arguments) -> Result<()> {
     let options = arguments.options.over(files);
     let servers = Servers::new(&machine_http::of_this_machine(arguments.cafile)?)?;
     let mut installation = Installation::prepare(&options, &servers, &own_image)?;
-    // This may be a workstation with the disk of another machine: leave the boot
-    // entries of the workstation unchanged.
+    // Do not change the boot entries of this machine: it may be a workstation with the
+    // disk of another machine.
     if arguments.allow_this_machine && !arguments.boot_entry {
         installation.boot_entry = BootEntry::Leave;
     }

@@ -1,5 +1,5 @@
-//! The names that the NICs of a machine, or of a captured machine, have in the
-//! installed system. All sub-commands use these names.
+//! The names that the NICs will have in the installed system, for this machine or a
+//! captured one. All sub-commands use these names.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use landfall_devices::interface_names::{self, InterfaceName, NamingPolicy, Schem
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
-/// The name that the agent and the installed system give each NIC, by the NIC's
-/// kernel name. In the ramdisk the NICs already have these names.
+/// Maps the kernel's name of each NIC to the name that the agent and the installed system
+/// give it. In the ramdisk the NICs already have these names.
 pub(super) fn installed_names(
     root: &SystemPath,
     scheme: Option<Scheme>,

@@ -30,8 +30,8 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Prints the inventory. Fails if there is no captured tree. What cannot be read in
-/// the tree is only a warning.
+/// Prints the inventory. Fails if the captured tree does not exist. A file of the tree
+/// that cannot be read only causes a warning.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let root = match &arguments.root {
         None => SystemPath::live(),
@@ -113,8 +113,8 @@ fn scheme(name: &str) -> std::result::Result<Scheme, String> {
         .ok_or_else(|| "expected v238 to v257, latest, or rhel-8.0 to rhel-10.1".to_owned())
 }
 
-/// Adds the other names of each NIC. They are for people; Ironic does not use them.
-/// A NIC without a predictable name has the kernel's name.
+/// Adds the other names of each NIC. They are only for the reader of the output: Ironic
+/// does not use them. For a NIC without a predictable name, both names are the kernel's.
 fn add_other_names(document: &mut Value, names: &BTreeMap<String, InterfaceName>) {
     let interfaces = document["interfaces"].as_array_mut();
     for nic in interfaces.into_iter().flatten() {

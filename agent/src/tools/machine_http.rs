@@ -1,5 +1,6 @@
-//! The HTTP options of a sub-command: those of this boot's settings. If a setting is
-//! not given, the option that other programs of this machine use applies.
+//! The HTTP options of a sub-command: the settings of this boot. For a setting that is
+//! not given, it uses the environment variables that other programs use (`SSL_CERT_FILE`,
+//! proxies).
 
 use std::env;
 use std::path::PathBuf;

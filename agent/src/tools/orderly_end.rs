@@ -1,5 +1,4 @@
-//! Handles Ctrl-C, a lost terminal and a shutdown, for sub-commands that write a
-//! disk.
+//! Handles Ctrl-C, a closed terminal and a shutdown, for sub-commands that write a disk.
 
 use std::{fs, io, thread};
 
@@ -9,16 +8,17 @@ use nix::sys::signal::SigSet;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Makes SIGHUP, SIGINT and SIGTERM end the program only after a commit that
-/// has begun is complete. A signal that was ignored when the program started,
-/// for example by `nohup` or in the background of a script, stays ignored.
+/// Makes SIGHUP, SIGINT and SIGTERM end the program, but not in the middle of a commit:
+/// the program then ends after the commit. A signal that was ignored when the program
+/// started, for example by `nohup` or in the background of a script, stays ignored.
 pub fn after_the_commit() {
     let started = Watch::begin().and_then(|watch| {
         let thread = thread::Builder::new().name("signals".to_owned());
         thread.spawn(|| watch.end_by_signal())?;
-        // From now on only the thread "signals" takes signals; it was started without
-        // this mask. The kernel could otherwise give a signal to this thread while it
-        // waits for a disk that does not answer, and the signal would wait, too.
+        // Block all signals in this thread. The thread "signals" was started before, so
+        // it still receives them. Otherwise the kernel could deliver a signal to this
+        // thread while it waits for a disk that does not answer, and the signal would
+        // have to wait, too.
         Ok(SigSet::all().thread_block()?)
     });
     if let Err(error) = started {
@@ -33,10 +33,9 @@ struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch. The caller does this in the thread of the work, before the work
-    /// begins: on a busy machine another thread might begin to watch only after the
-    /// commit has begun, and a signal would end the program in the middle of the
-    /// commit.
+    /// Begins to watch for the signals. Call this in the working thread, before the work
+    /// begins: on a busy machine another thread might call it too late, and a signal
+    /// would end the program in the middle of a commit.
     fn begin() -> io::Result<Self> {
         let ignored = ignored(&fs::read_to_string("/proc/self/status")?);
         let runtime = Builder::new_current_thread().enable_io().build()?;
@@ -70,14 +69,14 @@ impl Watch {
             select_all(arrivals).await.0
         });
         critical_section::close(|| tracing::warn!("ending after the commit"));
-        // Exit with the code that a shell reports for a program that a signal has
-        // ended.
+        // Exit with the code that a shell reports for a program that was ended by this
+        // signal.
         std::process::exit(128 + kind.as_raw_value());
     }
 }
 
-/// The ignored signals, one bit for each, signal 1 in the lowest bit (proc(5),
-/// `SigIgn` of /proc/PID/status).
+/// The ignored signals as a bit mask; the lowest bit is signal 1 (proc(5), `SigIgn` of
+/// /proc/PID/status).
 fn ignored(status: &str) -> u64 {
     let mut lines = status.lines();
     let mask = lines.find_map(|line| line.strip_prefix("SigIgn:"));

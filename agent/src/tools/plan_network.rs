@@ -70,13 +70,12 @@ impl Arguments {
     }
 }
 
-/// Prints the plan that a boot with this source applies, whatever the form of the
-/// output.
+/// Prints the plan that a boot with this source applies. Every form of the output shows
+/// the same plan.
 ///
 /// # Errors
-/// If a file or the running kernel's command line cannot be read, if a document
-/// cannot be used and `--lenient` is not given, and on any warning with
-/// `--strict`.
+/// If a file or the running kernel's command line cannot be read. Without `--lenient`,
+/// also if a document cannot be used. With `--strict`, also on any warning.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut plan = plan(arguments)?;
     // Write the keyfiles before any VLAN gets the name of a NIC of this machine.
@@ -217,7 +216,7 @@ fn read(file: &Path, largest: usize) -> Result<String> {
 }
 
 /// Creates the directory and the files. Only root can access the files, because
-/// NetworkManager rejects others.
+/// NetworkManager rejects files that other users can read.
 fn write_keyfiles(plan: &NetworkPlan, directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).map_err(|error| of_path("create", directory, &error))?;
     for file in plan.keyfiles() {
@@ -233,8 +232,8 @@ fn of_path(verb: &str, path: &Path, error: &io::Error) -> Failure {
 }
 
 /// Name and hardware address of every NIC that has a hardware address. The names are
-/// the ones the agent gives the NICs before it configures them (`landfall-agent
-/// inventory` shows them). So the kernel's name matches only if the NIC keeps it.
+/// those that the agent gives the NICs before it configures them (`landfall-agent
+/// inventory` shows them). A kernel name is in the list only if the NIC keeps it.
 fn nics(sysfs: &Path) -> Vec<(String, Vec<MacAddr>)> {
     let machine = sysfs
         .ends_with("sys")

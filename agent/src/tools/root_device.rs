@@ -17,8 +17,8 @@ use serde_json::{Map, Value, json};
 
 use crate::tools::stdout;
 
-/// In bytes: the size limit of the list, more than the list of any machine's
-/// disks needs.
+/// In bytes: the size limit of the list of disks. The list of a machine with many disks
+/// is far smaller.
 const FILE_LIMIT: u64 = 64 << 20;
 
 /// `root-device`
@@ -130,8 +130,8 @@ fn read_hints(text: &str) -> Result<std::result::Result<Option<RootDeviceHints>,
     })
 }
 
-/// The hints if they are in metal3's spelling: they are in `rootDeviceHints`, or have
-/// a name that Ironic does not have.
+/// The hints if they are in metal3's notation: either in an object `rootDeviceHints`, or
+/// with a name that only metal3 has.
 fn of_metal3<'a>(fields: &'a [(String, Value)], whole: &'a Value) -> Option<&'a Value> {
     match fields {
         [(name, hints)] if name == "rootDeviceHints" => Some(hints),
@@ -175,8 +175,8 @@ fn named(devices: &[Value]) -> std::result::Result<Vec<(&str, &Device)>, HintErr
     names.collect()
 }
 
-/// The names of the disks that match, the chosen disk first. Without `all`, the
-/// disks after the chosen one are not checked.
+/// The names of the disks that match, the chosen disk first. Without `all`, the search
+/// ends at the chosen disk.
 fn matching(
     devices: &[(&str, &Device)],
     hints: &RootDeviceHints,
@@ -205,8 +205,8 @@ fn large_enough(devices: &[(&str, &Device)]) -> std::result::Result<Vec<String>,
     Ok(sized.into_iter().map(|(_, name)| name).collect())
 }
 
-/// The fields of an object in the order in which they are written. The hints
-/// are tried in this order, and the first unusable hint ends the search.
+/// The fields of an object in their written order. The hints are checked in this order,
+/// and the first invalid hint ends the check.
 #[derive(Debug, Default)]
 struct Fields(Vec<(String, Value)>);
 
@@ -225,8 +225,8 @@ impl<'de> Visitor<'de> for Fields {
 
     fn visit_map<M: MapAccess<'de>>(mut self, mut map: M) -> std::result::Result<Self, M::Error> {
         while let Some((name, value)) = map.next_entry::<String, Value>()? {
-            // As in Python: a repeated field keeps its first place and gets its
-            // last value.
+            // Like Python: a repeated field keeps its first position and gets its last
+            // value.
             match self.0.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, known)) => *known = value,
                 None => self.0.push((name, value)),

@@ -1,7 +1,7 @@
 //! `serve`: serves the agent's API on any machine, for developers of API clients.
 //!
-//! The API is the agent's own. Commands that only read succeed. Commands that would
-//! write to a disk or end the machine fail, because this tool has no permission for
+//! The API is the same as in the ramdisk. Commands that only read succeed. Commands that
+//! would write to a disk or end the machine fail, because this tool has no permission for
 //! that.
 
 use std::net::{IpAddr, SocketAddr};
@@ -41,8 +41,8 @@ pub struct Arguments {
     plain_http: bool,
 }
 
-/// Prints the address, then serves until the process is ended. Fails if it cannot
-/// listen.
+/// Prints the address, then serves until the process is ended. Fails if it cannot listen
+/// on the port.
 pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.agent_token.is_empty() {
         return Err(Failure::other(
@@ -101,8 +101,8 @@ async fn serve(arguments: &Arguments) -> Result<()> {
     .map_err(|error| Failure::other(format!("cannot listen at {}: {error}", arguments.listen)))?;
     // A program that reads this line can connect to the server.
     stdout::line(format!("serving at {scheme}://{}", server.address()))?;
-    // In the ramdisk a command may end the server; the boot continues in this
-    // function.
+    // A command ends this server only in the ramdisk, where it is permitted to end the
+    // boot.
     let _ = departs.wait_for(Option::is_some).await;
     server.stop().await;
     Ok(())

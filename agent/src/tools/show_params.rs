@@ -153,8 +153,8 @@ fn lists_of_config_ign(parts: &IgnitionParts) -> Vec<(&'static str, &[String])> 
     ]
 }
 
-/// The settings with which the kernel arguments order an installation. There
-/// are no defaults, so only settings that are given are listed.
+/// The settings of the installation that the kernel arguments order. They have no
+/// defaults, so only settings that are given are listed.
 fn unattended(inst: &CoreosInst) -> impl Iterator<Item = (&'static str, String, Origin)> {
     inst.list().into_iter().map(|(key, value)| {
         let origin = Origin::KernelArgument(format!("{key}={value}"));

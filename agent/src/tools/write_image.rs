@@ -14,8 +14,7 @@ use landfall_report::failure::Result;
 
 use crate::tools::{machine_http, orderly_end};
 
-/// In bytes: the sector size of a disk that is a file, as virtual machines use
-/// it.
+/// In bytes: the sector size of a disk that is a file, as in virtual machines.
 const FILE_SECTOR: u32 = 512;
 
 /// `write-image`
