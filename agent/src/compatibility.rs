@@ -182,7 +182,7 @@ fn fields_of_the_inventory() {
             ask_drivers: false,
         };
         let (mut inventory, _) = collect(root.path(), options);
-        // The inventory omits this field if it is unknown, so set it.
+        // Set this field, because the inventory omits it if it is unknown.
         inventory.bmc_mac = Some(String::new());
         leaves("", &serde_json::to_value(inventory).unwrap(), &mut values);
     }

@@ -25,7 +25,8 @@ pub fn http_options(settings: &Settings) -> Result<HttpOptions> {
     })
 }
 
-/// Reports the authorities that the agent cannot trust, because it cannot read them.
+/// Reports the certificate authorities that the agent ignores because it cannot read
+/// them.
 pub fn report_authorities(settings: &Settings) {
     for (source, file) in settings.files_of_authorities() {
         if let Err(failure) = pem_files::certificates_of(&file.path, &file.content) {

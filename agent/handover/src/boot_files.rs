@@ -17,20 +17,20 @@ pub trait BootFiles {
     /// The failure of an operation on this path.
     fn problem(&self, path: &Path, reason: &dyn Display) -> Failure;
 
-    /// The text of a file; `None` if there is no such file. Follows links.
+    /// The text of a file; `None` if there is no such file. Follows symbolic links.
     ///
     /// # Errors
     /// If the path is not a regular file, or the file is not UTF-8 or longer than `limit`
     /// bytes.
     fn read_if_there(&self, path: &Path, limit: u64) -> Result<Option<String>>;
 
-    /// The names in a directory, in any order. Follows links.
+    /// The names in a directory, in any order. Follows symbolic links.
     ///
     /// # Errors
     /// If there is no such directory.
     fn names(&self, directory: &Path) -> Result<Vec<OsString>>;
 
-    /// Whether something has this name. A dangling link counts too.
+    /// Whether the path exists. A dangling symbolic link counts too.
     ///
     /// # Errors
     /// If the partition cannot be read.
@@ -51,7 +51,7 @@ pub trait BootFiles {
     /// new content.
     fn replace(&self, path: &Path, content: &[u8]) -> Result<()>;
 
-    /// Appends to a regular file. Does not follow a link in the last component.
+    /// Appends to a regular file. Does not follow a symbolic link in the last component.
     ///
     /// # Errors
     /// If there is no such file, or the file system rejects the change.

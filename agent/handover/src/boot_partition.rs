@@ -66,7 +66,8 @@ pub fn find_in(
 /// to boot if there is a second one (its unit `coreos-ignition-unique-boot`).
 pub fn on_other_disks(disk: &Path) -> Vec<PathBuf> {
     let kernel = KernelView::default();
-    // Without the device number of the disk there is nothing to compare.
+    // Without the device number of this disk, the agent cannot tell it from the other
+    // disks.
     let Ok(own) = fs::metadata(disk) else {
         return Vec::new();
     };
@@ -85,7 +86,7 @@ pub fn on_other_disks(disk: &Path) -> Vec<PathBuf> {
 
 fn labelled_boot(node: &Path) -> bool {
     let mut start = Vec::new();
-    // A partition that cannot be read does not count.
+    // Ignore a partition that cannot be read.
     let read = File::open(node).and_then(|file| {
         file.take(file_system::PROBE_LEN as u64)
             .read_to_end(&mut start)

@@ -88,7 +88,7 @@ pub struct Loader {
 pub struct NoLoader {
     /// The expected name of the loader.
     loader: String,
-    /// The name of the file that could name it.
+    /// The name of the CSV file that could name a loader.
     csv: String,
     /// The programs on the partition, as a text for the error.
     found: String,

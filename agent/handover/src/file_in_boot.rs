@@ -11,7 +11,7 @@ use landfall_report::failure::{Failure, Result};
 use landfall_sys::xattr;
 use nix::libc;
 
-/// Resolves all links of a path inside the partition.
+/// Resolves all symbolic links of a path inside the partition.
 ///
 /// The symbolic links of the image are made for a system with another root: an absolute
 /// link would lead into the ramdisk.

@@ -28,7 +28,7 @@ fn check_text(arguments: &str) -> std::result::Result<(), String> {
     grub_words::check(arguments).map_err(|fault| fault.to_string())
 }
 
-/// The line for GRUB's script.
+/// The line for `ignition.firstboot` that sets these arguments.
 ///
 /// # Errors
 /// If the arguments are not [plain](is_plain).

@@ -21,7 +21,8 @@ impl<'a> GivenKargs<'a> {
         }
     }
 
-    /// These changes, which also append the arguments that they do not append already.
+    /// Returns these changes, with each argument appended that they do not append
+    /// already.
     pub fn with(&self, changes: &CoreosChanges, arguments: &[&str]) -> CoreosChanges {
         let mut changes = changes.clone();
         let new = arguments.iter().copied();

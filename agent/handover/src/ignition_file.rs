@@ -60,7 +60,7 @@ impl fmt::Display for Spec {
 pub fn check(config: &[u8]) -> Result<Spec> {
     let root = parse(config)?;
     let version = root.get("ignition").and_then(|it| it.get("version"));
-    // A number is as wrong as another text.
+    // Treat a version that is a number like any other wrong version.
     let version = version.map(|version| match version {
         Value::String(text) => text.clone(),
         other => other.to_string(),

@@ -95,7 +95,7 @@ impl CoreosChanges {
         steps
     }
 
-    /// The new commands of GRUB's console block; `None` leaves it unchanged.
+    /// The new commands of GRUB's console block; `None` leaves the block unchanged.
     fn grub_commands(&self, table: &PlatformTable) -> Option<Vec<String>> {
         if !self.consoles.is_empty() {
             return Some(console::grub_commands(&self.consoles));

@@ -24,7 +24,7 @@ use super::modules::{Modules, Outcome, lock};
 /// device needs no processor, and several controllers can be slow at once.
 const THREADS: usize = 8;
 
-/// What a failure to start a thread means, for the log.
+/// The consequence of a failure to start a thread, for the log.
 const DEVICES_WITHOUT: &str = "some devices may get no driver";
 
 /// If the kernel sends no uevent for this long, init names the modules that are
@@ -54,7 +54,7 @@ enum VirtioDelay {
 }
 
 impl VirtioDelay {
-    /// The reason after `limit`, while these modules are still loading.
+    /// The reason why the modules in `loading` are not loaded after `limit`.
     fn of(loading: &[String], limit: Duration) -> Self {
         match loading {
             [] => Self::Slow(limit.as_secs()),
@@ -152,7 +152,8 @@ impl Loader {
     /// devices are loaded. A thread of its own does this: a driver whose device
     /// does not answer must not block PID 1, which waits at most `limit`.
     fn queue_boot_devices(self: &Arc<Self>, look: fn() -> Vec<String>, limit: Duration) {
-        // Counts as a busy thread: the devices cannot settle before this is done.
+        // Count this work as a busy thread, so that the devices do not settle before it
+        // is done.
         lock(&self.work).busy += 1;
         let (done, loaded) = sync_channel(1);
         let loader = Arc::clone(self);
@@ -173,7 +174,7 @@ impl Loader {
             self.end_of_work();
         } else if loaded.recv_timeout(limit).is_err() {
             let delay = VirtioDelay::of(&self.modules.loading(), limit);
-            // The thread may have come to its end since then.
+            // The thread may have ended after the timeout.
             if loaded.try_recv().is_err() {
                 tracing::warn!("{delay}");
                 self.queue(look());
@@ -198,7 +199,8 @@ impl Loader {
                 any = true;
             }
             if any {
-                // A driver has created its devices by the time its module is loaded.
+                // Look again: once a module is loaded, its driver has created its
+                // devices.
                 found = look();
             }
         }
@@ -299,7 +301,7 @@ impl Loader {
         drop(work);
         let count = self.modules.count_loaded();
         tracing::info!("{count} kernel modules loaded");
-        // Closing the pipe is the signal.
+        // Close the pipe: its end of file is the signal that the devices have settled.
         drop(signal);
     }
 

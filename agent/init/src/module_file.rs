@@ -1,4 +1,4 @@
-//! Gives a module file to the kernel.
+//! Passes a module file to the kernel.
 
 use std::ffi::CStr;
 use std::fs::File;

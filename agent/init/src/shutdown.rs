@@ -75,7 +75,7 @@ fn sync_within(limit: Duration) {
         .name("sync".to_owned())
         .spawn(move || {
             sync();
-            // The receiver may have given up.
+            // Ignore an error: the receiver may have timed out.
             let _ = done.send(());
         });
     if started.is_err() || synced.recv_timeout(limit).is_err() {
@@ -113,7 +113,7 @@ pub fn carry_out(ending: Ending, flush_consoles: impl FnOnce()) -> ! {
     tracing::error!(
         "cannot reboot or power off: {error}; trying sysrq -- if nothing happens, reset the machine through its BMC"
     );
-    // Nothing can be done about a second failure.
+    // Ignore a second failure, because no other way is left.
     let _ = fs::write("/proc/sysrq-trigger", sysrq);
     stay();
 }

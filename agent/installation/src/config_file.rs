@@ -134,7 +134,7 @@ fn argument(known: &Arg, key: &str, value: &Value) -> std::result::Result<String
     };
     match known.get_long() {
         Some(_) => Ok(format!("--{key}={text}")),
-        // The parser of the command line would take the text for an option.
+        // The parser of the command line would parse the text as an option.
         None if text.starts_with('-') => Err(format!("expected a device, found {text:?}")),
         None => Ok(text),
     }

@@ -1,4 +1,4 @@
-//! Chooses the image, and the digest or signature that proves it.
+//! Chooses the image, and the digest or signature by which it is verified.
 
 use std::path::Path;
 

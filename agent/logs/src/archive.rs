@@ -50,7 +50,8 @@ pub(super) fn tar_gz(members: &[Member]) -> std::io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
     let mut room = LIMIT;
     for Member { name, content } in members {
-        // Line by line: an open quote in one line must not hide the others.
+        // Remove secrets line by line, because an open quote in one line must not hide
+        // other lines.
         let lines = content.split('\n').map(without_secrets);
         let content = lines.collect::<Vec<_>>().join("\n");
         let content = last(&content, MEMBER_LIMIT.min(room));

@@ -20,7 +20,7 @@ use landfall_sys::state_file::{STATE_DIRECTORY, StateFile};
 use super::archive::tar_gz;
 use super::{Member, addresses, block_devices, journal};
 
-/// The file in the state's directory, which is in memory.
+/// The name of the file in the state directory, which is in memory.
 const FILE: &str = "failure-logs.tar.gz";
 /// The maximum size of the archive in bytes. The log of a day has about 300 kB.
 const LIMIT: usize = 4 << 20;

@@ -125,7 +125,7 @@ impl Consoles {
             if listed.contains(&name) || open.contains_key(&name) {
                 continue;
             }
-            // Kept open meanwhile: the last close resets the line.
+            // Keep the line open meanwhile, because the last close resets its settings.
             let line = OpenOptions::new()
                 .write(true)
                 .custom_flags(O_NOCTTY | O_NONBLOCK)

@@ -1,4 +1,4 @@
-//! Errors in a form that serves everyone who reads them.
+//! Errors with separate parts for the operator, for Ironic and for developers.
 //!
 //! One failure has three readers: the operator at the console wants to know what to
 //! do, Ironic wants its error JSON, and a developer wants the cause. A [`Failure`]
@@ -163,7 +163,7 @@ pub struct Failure {
     pub permanent: bool,
 }
 
-/// The result of an operation whose failure an operator or Ironic must hear about.
+/// The result of an operation whose failure is reported to an operator or to Ironic.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {

@@ -17,7 +17,8 @@ const RECORD_LIMIT: usize = 8192;
 /// protects against a log that grows as fast as it is read.
 const RECORDS: usize = 100_000;
 
-/// The most characters of a line in one of our own records. A longer line has several.
+/// The maximum length of a line in one record. A longer line is split into several
+/// records.
 pub const PART: usize = 900;
 /// How our own records begin (`Sinks::put`).
 const OURS: &str = "landfall ";

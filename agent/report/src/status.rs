@@ -255,7 +255,7 @@ impl Progress {
     pub fn new(what: &str, done: u64, total: Option<u64>, elapsed: Duration) -> Self {
         let rate = (done as f64 / elapsed.as_secs_f64().max(0.001)) as u64;
         let left = total.map(|total| total.saturating_sub(done));
-        // In the first seconds the rate says nothing about the rest.
+        // In the first seconds the rate is no basis for an estimate.
         let is_known = elapsed >= Duration::from_secs(2) && rate > 0;
         Self {
             what: what.to_owned(),
@@ -384,7 +384,7 @@ pub fn changes() -> watch::Receiver<Status> {
 pub(crate) fn masked(status: &Status) -> Status {
     let mut value = serde_json::to_value(status).unwrap_or_default();
     mask(&mut value);
-    // The form is unchanged, so this cannot fail.
+    // This cannot fail, because `mask` only changes the content of texts.
     serde_json::from_value(value).unwrap_or_default()
 }
 

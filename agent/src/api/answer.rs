@@ -59,7 +59,8 @@ fn with_json(status: StatusCode, value: &Value) -> Response {
     response
 }
 
-/// A page that is no JSON. It may load nothing from anywhere, and nothing may embed it.
+/// A page in another format than JSON. It must not load anything, and no page may embed
+/// it.
 pub(super) fn page(content_type: &'static str, body: impl Into<Body>) -> Response {
     let mut response = with_status(StatusCode::OK, body.into());
     for (header, value) in [

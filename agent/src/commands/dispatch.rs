@@ -170,7 +170,7 @@ impl Dispatcher {
             match &outcome {
                 Ok(_) if ends_the_boot => {
                     tracing::info!("{name} done");
-                    // An error means that an earlier command has already set it.
+                    // Ignore an error: an earlier command has already set the value.
                     let _ = this.ended_by.set(name);
                 }
                 Ok(_) => tracing::info!("{name} done"),

@@ -10,7 +10,8 @@ use super::command::StepKind;
 use super::node::Node;
 use super::partition_image;
 
-/// Steps of Ironic's agent, and what they need.
+/// The steps of Ironic's agent that this agent does not have, and the programs that they
+/// need.
 const STEPS: [(&str, &str); 10] = [
     ("burnin_cpu", "burn-in needs stress-ng"),
     ("burnin_memory", "burn-in needs stress-ng"),
@@ -46,7 +47,7 @@ pub(super) fn refuse_in(kind: StepKind, node: &Node) -> Result<()> {
         StepKind::Service => "service_steps",
     };
     let steps = node.driver_info(requested).and_then(Value::as_array);
-    // Steps of other interfaces, and of the nodes below this one, do not run here.
+    // Steps of other interfaces and of child nodes do not run in this agent.
     let ours = steps.into_iter().flatten().filter(|step| {
         step["interface"] == "deploy" && step["execute_on_child_nodes"] != Value::Bool(true)
     });
@@ -57,7 +58,7 @@ pub(super) fn refuse_in(kind: StepKind, node: &Node) -> Result<()> {
     }
 }
 
-/// Why this agent has no step of this name; `None` if it is no step of Ironic's agent.
+/// Why this agent does not have a step of Ironic's agent; `None` for other names.
 pub(super) fn needs(step: &str) -> Option<&'static str> {
     let mut steps = STEPS.iter();
     let found = steps.find(|(name, _)| *name == step);

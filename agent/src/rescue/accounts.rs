@@ -26,7 +26,7 @@ const FILES: [(&str, &str); 6] = [
     // The file systems that `mount` tries without -t. They are listed here because the
     // kernel itself lists only file systems whose modules are loaded.
     ("etc/filesystems", "ext4\nxfs\nbtrfs\nvfat\niso9660\n"),
-    // Without these files the server prints warnings on the console.
+    // Create these files, because the server prints warnings on the console without them.
     ("var/log/lastlog", ""),
     ("var/run/utmp", ""),
 ];

@@ -10,13 +10,13 @@ use super::Boot;
 use crate::api;
 use crate::commands::blocking;
 
-/// Keeps the archive of this moment, until the machine restarts.
+/// Makes the archive now and keeps it until the machine restarts.
 pub(super) async fn keep(state: &'static Path) {
     let kept = blocking(move || {
         landfall_logs::keep_for_anyone(state);
         Ok(())
     });
-    // The error that needs the archive is already on the console.
+    // Ignore an error: the failure itself is already on the console.
     let _ = kept.await;
 }
 

@@ -15,7 +15,7 @@ use super::{Boot, warn_all};
 pub(super) enum Lookup {
     /// Ironic knows this machine, and the agent has a token.
     Known { node: LookupAnswer, token: String },
-    /// Ironic gives no token, and only an operator can change this.
+    /// Ironic does not send the token again, and only an operator can change this.
     LockDown,
 }
 

@@ -93,7 +93,7 @@ pub fn run(arguments: &RunArguments, debug: bool) -> ExitCode {
         Ok(None) => {}
         Err(failure) => {
             tracing::error!("{failure}");
-            // Init starts the agent again, which serves them.
+            // Keep the logs: init starts the agent again, and the new agent serves them.
             if serves_pages {
                 landfall_logs::keep_for_anyone(Path::new(STATE_DIRECTORY));
             }
@@ -113,7 +113,7 @@ fn exit_code(outcome: Result<Option<Ending>>, home: Home) -> ExitCode {
         (Ok(Some(ending)), Home::Ramdisk) => ExitCode::from(ending.exit_code()),
         // logind has not ended the boot, so the agent ends it.
         (Ok(Some(ending)), Home::LiveSystem) => landfall_init::carry_out(ending, || ()),
-        // There the system call would end the container only.
+        // In a container the system call would end only the container.
         (Ok(Some(_)), Home::AgentContainer) => {
             tracing::error!("cannot end the boot: logind has not done so, and a container cannot");
             ExitCode::FAILURE
@@ -149,7 +149,8 @@ async fn in_ramdisk(settings: Settings) -> Result<Option<Ending>> {
     };
     tokio::select! {
         outcome = boot(settings, None, Some(try_them.clone())) => {
-            // For the syslog server. Init's line about the end comes too late for it.
+            // Log the ending for the syslog server, because init's line about it comes
+            // too late.
             outcome.inspect(|ending| tracing::info!("{}", ending.in_words())).map(Some)
         }
         // Init knows which ending was ordered, and overrides the one here.

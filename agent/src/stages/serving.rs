@@ -124,7 +124,8 @@ impl Boot {
         let outcome = tokio::select! {
             wanted = work.departure.wait_for(Option::is_some) => match wanted {
                 Ok(departure) => Ok(*departure),
-                // Only a dropped sender is an error, and the dispatcher keeps one.
+                // The only error is that the sender was dropped, and the dispatcher keeps
+                // one.
                 Err(_) => Err(Failure::other("the command dispatcher has ended unexpectedly")
                     .hint("report it as a bug of Landfall, with the log archive")),
             },

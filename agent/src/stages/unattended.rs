@@ -113,7 +113,7 @@ impl Boot {
         }
         let disk = complete.path().to_owned();
         self.clock.save();
-        // The error of an earlier attempt.
+        // Remove the error of an earlier attempt from the status.
         status::retry_succeeded("agent");
         if order.skip_reboot {
             let done = "installed: reset this machine to boot the installed system";
@@ -162,7 +162,8 @@ impl Boot {
             let hint = hint.map(|hint| format!(" -- {hint}")).unwrap_or_default();
             match error.is_due(&failure.details) {
                 true => tracing::error!("{text}{hint}"),
-                // The screen shows each attempt.
+                // The status shows the error of each attempt, also one that is not
+                // logged.
                 false => status::report_retry("agent", &text, failure.hint.clone()),
             }
             webhook.retrying(&failure, pause);
@@ -223,7 +224,7 @@ impl Boot {
         blocking(move || {
             let own_image = |_| Ok(own_image.clone());
             let mut installation = Installation::prepare(&options, &servers, &own_image)?;
-            // The disk of the choice, not the one that has its name now.
+            // Use the chosen disk, even if another disk has its name by now.
             installation.disk = disk;
             installation.boot_entry = boot_entry;
             let changes = &mut installation.changes;

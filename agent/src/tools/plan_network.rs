@@ -183,7 +183,7 @@ fn of_network_data(file: &Path) -> Result<Document> {
     Ok(NetworkPlan::from_network_data(&text).map_err(|error| error.lines()))
 }
 
-/// Reads files, and the files of directories that NetworkManager would read there.
+/// Reads these files. From a directory it reads the files that NetworkManager would read.
 fn of_keyfiles(paths: &[PathBuf]) -> Result<Document> {
     let mut files = Vec::new();
     for path in paths {

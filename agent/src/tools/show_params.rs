@@ -141,7 +141,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// What the agent applies of the config, and what not.
+/// The parts of the config that the agent applies, and the parts that it ignores.
 fn lists_of_config_ign(parts: &IgnitionParts) -> Vec<(&'static str, &[String])> {
     let Some(config) = &parts.config else {
         return Vec::new();

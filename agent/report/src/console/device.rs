@@ -158,7 +158,7 @@ struct SerialLine {
     form: OpenForm,
     /// Draws the form. Made when the form is opened.
     screen: Option<Screen>,
-    /// The lines that were said while the form was open.
+    /// The lines that arrived while the form was open.
     held: Vec<String>,
     /// The number of lines that were dropped because [`MOST_HELD`] lines were held.
     not_held: usize,

@@ -1,4 +1,4 @@
-//! The serial ports that the firmware uses as its console: those of its ACPI tables SPCR.
+//! The serial ports that the firmware's ACPI tables SPCR name as its consoles.
 //!
 //! A BMC shows this port by Serial over LAN. On x86 the kernel does not make it a console
 //! by itself (`acpi_boot_init` in arch/x86/kernel/acpi/boot.c). So with the usual kernel
@@ -9,9 +9,9 @@ use std::io::Read as _;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// In bytes: the limit of a table. It has 80, and a name behind them in newer versions.
+/// In bytes: the size limit of a table. It has 80 bytes, in newer versions also a name.
 const MAX_TABLE_BYTES: u64 = 4096;
-/// In bytes: what every version of the table has.
+/// In bytes: the part of the table that every version has.
 const TABLE_BYTES: usize = 80;
 /// The first revision of the table that has a precise speed (revision 1.09 of the
 /// specification). Firmware with older revisions may have any value there (commit "ACPI:
@@ -63,7 +63,8 @@ impl FirmwarePort {
         Some(Self { place, speed })
     }
 
-    /// Takes precedence over the other field; 0 for none.
+    /// The field with the precise speed, which takes precedence over the other speed
+    /// field. `None` if the table has no valid value there.
     fn precise_speed(table: &[u8]) -> Option<u32> {
         let speed = table.get(80..84)?.try_into().ok()?;
         let speed = u32::from_le_bytes(speed);
@@ -91,7 +92,7 @@ pub(super) fn of_machine(sys: &Path) -> Vec<(String, FirmwarePort)> {
     found
 }
 
-/// The ports of all tables SPCR. The kernel numbers further ones: SPCR2.
+/// The ports of all tables SPCR. The kernel adds a number to further ones: SPCR2.
 fn tables(directory: &Path) -> Vec<FirmwarePort> {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();

@@ -37,7 +37,7 @@ impl DiskChange {
 
     /// Records that the disk has its image.
     pub fn complete(self) {
-        // Never without a state in between.
+        // Do not drop `self`: that would clear the state for a moment.
         ManuallyDrop::new(self).end(Some(DiskState::Complete));
     }
 

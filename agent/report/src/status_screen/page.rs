@@ -32,7 +32,8 @@ enum Worth {
     Plain,
     /// What the machine waits for.
     Waiting,
-    /// What has failed, what to do about it, and the lines that say where it belongs.
+    /// A failure and its remedy, and the lines that say which part has failed. Never left
+    /// out.
     Kept,
 }
 
@@ -102,7 +103,7 @@ impl Page {
         if all <= room {
             return;
         }
-        // One line is for the number.
+        // Reserve one line for the number of lines that are left out.
         let room = room.saturating_sub(1);
         let mut order: Vec<usize> = (0..self.facts.len()).collect();
         order.sort_by_key(|&index| (self.facts[index].worth, Reverse(index)));
@@ -115,7 +116,8 @@ impl Page {
             height -= fact.lines.len();
             fact.lines.clear();
         }
-        // An error that lists 50 disks loses its end, and not the facts after it.
+        // If this is not enough, shorten long facts, such as an error that lists 50
+        // disks.
         let height_with = |facts: &[Fact], most: usize| -> usize {
             facts.iter().map(|fact| fact.lines.len().min(most)).sum()
         };
@@ -281,7 +283,8 @@ impl Page {
     fn nic(&mut self, nic: &Nic, detail: Detail) {
         let (done, open): (Vec<_>, Vec<_>) =
             nic.way.iter().partition(|step| step.outcome == "done");
-        // A step that has failed says nothing without the name of its NIC.
+        // The line with the name of the NIC is as important as its most important open
+        // step.
         let worth = { open.iter() }.map(|step| Worth::from(tone(step))).max();
         let text = format!("{}: {}", nic.name, nic.in_words());
         self.fact(worth.unwrap_or(Worth::Plain), Tone::Plain, "", &text);
@@ -297,13 +300,15 @@ impl Page {
             let names: Vec<_> = { done.iter() }
                 .filter(|step| !["carrier", "address"].contains(&step.step.as_str()))
                 .map(|step| match step.text.as_str() {
-                    // A sign of a wrong netmask, if the next step fails.
+                    // Show this, because it is a sign of a wrong netmask if the next step
+                    // fails.
                     ON_LINK => format!("{} ({ON_LINK})", step.step),
                     _ => step.step.clone(),
                 })
                 .collect();
             if !names.is_empty() {
-                // Before a step that has failed, it says how far the NIC came.
+                // Before an open step this line is more important: it says how far the
+                // NIC came.
                 let worth = match open.is_empty() {
                     true => Worth::Way,
                     false => Worth::Plain,

@@ -15,7 +15,7 @@ const LONGEST_FACT: usize = 512;
 
 #[derive(Debug)]
 pub struct MediumParser {
-    /// Until the first question.
+    /// The medium before the first question; `None` after it.
     input: Option<Input>,
     medium: Option<Medium<Input>>,
 }
@@ -23,7 +23,7 @@ pub struct MediumParser {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Question {
     Facts,
-    /// The content of a file, at most so many bytes.
+    /// The content of a file of at most this many bytes.
     Read(String, u32),
     /// The files in a directory.
     Files(String),
@@ -35,11 +35,11 @@ pub enum Answer {
     /// In Base64.
     Content(Option<String>),
     Names(Vec<String>),
-    /// Why there is none of these.
+    /// Why the question has no answer.
     Error(String),
 }
 
-/// What a file system says about itself.
+/// The label and the publisher in a file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     pub label: String,

@@ -28,7 +28,7 @@ pub(super) const SILENCE: Duration = Duration::from_secs(40);
 #[derive(Debug)]
 pub(super) struct Drives<'a> {
     places: &'a Places,
-    /// In bytes: a USB disk of this size or more is no drive.
+    /// In bytes: a USB disk of this size or more is ignored.
     limit: u64,
     media_wait: MediaWait,
     readers: SideBySide<Opened>,
@@ -47,7 +47,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// The faults, also of the drives that do not answer.
+    /// All faults, including those of the drives that do not answer.
     pub(super) fn all_faults(&self) -> Vec<String> {
         let mut faults = self.faults.clone();
         for node in &self.silent {

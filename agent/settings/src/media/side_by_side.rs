@@ -46,7 +46,7 @@ impl Progress {
 #[derive(Debug)]
 pub(super) struct SideBySide<T> {
     media_wait: MediaWait,
-    /// After this time without progress a drive is not waited for.
+    /// The search does not wait for a drive that has made no progress for this long.
     silence: Duration,
     /// What the threads do, for the console.
     what: &'static str,
@@ -89,9 +89,10 @@ impl<T: Send + 'static> SideBySide<T> {
         let sender = self.sender.clone();
         std::thread::spawn(move || {
             let result = work();
-            // Before the result: the receiver may start the next work at once.
+            // Mark the drive as free before the result is sent: the receiver may start
+            // new work at once.
             drop(busy);
-            // Nobody listens after the end of the search.
+            // Ignore an error: after the end of the search nobody receives the result.
             let _ = sender.send((node, result));
         });
         true
@@ -118,7 +119,7 @@ impl<T: Send + 'static> SideBySide<T> {
                     self.pending.remove(&node);
                     results.insert(node, result);
                 }
-                // Progress may have made it longer.
+                // Check the time again, because progress may have extended it.
                 Err(_) if self.left().is_zero() => return results,
                 Err(_) => {}
             }
@@ -143,11 +144,12 @@ impl<T: Send + 'static> SideBySide<T> {
 struct Busy(PathBuf);
 
 impl Busy {
-    /// `None` if it is there already.
+    /// Marks the drive as busy; `None` if it is busy already.
     fn with(node: &Path) -> Option<Self> {
         let node = node.to_owned();
         let is_free = busy().insert(node.clone());
-        // Not made if the drive is busy: dropping it would end that.
+        // Create a `Busy` only if the drive was free: dropping it marks the drive as
+        // free.
         is_free.then(|| Self(node))
     }
 }

@@ -38,7 +38,8 @@ pub(super) fn read(
     media: &mut Media,
 ) -> Configuration {
     let parts = choose(wanted, &volumes);
-    // Nothing else can be done meanwhile, so a volume is waited for until the agent gives up.
+    // Wait for each volume until the agent gives up, because nothing else can be done
+    // meanwhile.
     let mut readers = SideBySide::new(media_wait, Duration::MAX, "reading virtual media");
     for (volume, parts) in volumes.into_iter().zip(parts) {
         if !parts.any() {
@@ -75,7 +76,7 @@ fn choose(wanted: &Wanted, volumes: &[Volume]) -> Vec<Parts> {
     parts
 }
 
-/// Of several `parameters.txt` the first takes effect.
+/// If there are several `parameters.txt`, the first one takes effect.
 fn merge(contents: BTreeMap<PathBuf, Content>, media: &mut Media) -> Configuration {
     let mut contents: Vec<Content> = contents.into_values().collect();
     let mut configuration = Configuration::default();

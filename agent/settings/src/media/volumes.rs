@@ -135,7 +135,7 @@ pub(super) fn for_parameters(volumes: &[Volume]) -> Vec<usize> {
 /// the parser of the medium has failed.
 pub(super) type Opened = Result<Option<Volume>, Fault>;
 
-/// Opens the medium in a drive. Tells `progress` when the drive delivers something.
+/// Opens the medium in a drive. Notes in `progress` when the drive delivers something.
 pub(super) fn open(drive: &Path, node: &Path, progress: Progress) -> Opened {
     let of_session = progress.clone();
     let medium = File::open(node)

@@ -146,7 +146,8 @@ fn log_section(out: &mut String, events: &[Event]) -> fmt::Result {
             4 => "waiting",
             _ => "plain",
         };
-        // A block each: a line break in between would be an empty line.
+        // Add no line break: each span is a block, so a line break would show as an empty
+        // line.
         write!(
             out,
             "<span class=\"{class}\">{}</span>",

@@ -46,7 +46,7 @@ pub(super) async fn apply(
     permission: WritePermission,
 ) -> Result<Value> {
     let config = &arguments["raid_config"];
-    // Before anything is deleted.
+    // Read the configuration before anything is deleted.
     let Some(wanted) = RaidConfig::parse(config)? else {
         return Err(Failure::invalid_params(format!(
             "raid_config: expected logical_disks with the controller \"software\", found {config}"
@@ -129,7 +129,7 @@ async fn create_volumes(
         if guarded {
             refuse_shared(&chosen.disks)?;
         }
-        // Loads nothing if the kernel has it.
+        // This does nothing if the kernel already has the module.
         landfall_init::modprobe(&"md_mod".into());
         create(&chosen.disks, &chosen.volumes, &permission).map(drop)
     })

@@ -373,7 +373,8 @@ pub(super) async fn list_unshared(
 /// If `guarded` is set and the disk holds a file system that other machines use.
 pub(super) fn inspect_again(disk: &Erasable, guarded: bool) -> Result<Erasable> {
     let name = disk.name();
-    // The skip lists judged the disk that had this name then.
+    // The skip lists were applied to the disk that had this name at the time of the
+    // listing.
     disk.identity()?.refuse_other_name(&disk.disk)?;
     let devices = block_devices::collect(&SystemPath::live());
     let Some(device) = devices.iter().find(|device| device.disk.name == name) else {

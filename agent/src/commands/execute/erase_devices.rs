@@ -87,7 +87,7 @@ pub(super) async fn execute(
     .await
 }
 
-/// Lets NVMe disks erase themselves, and erases the metadata of all other disks.
+/// Erases NVMe disks by their own command, and the metadata of all other disks.
 pub(super) async fn execute_express(
     machine: &Machine,
     node: &Node,
@@ -214,7 +214,8 @@ fn erase(disk: &Erasable, options: &Options, permission: &WritePermission) -> Re
     overwrite(&target, options.passes)?;
     target.reread_partitions()?;
     target.refresh_other_paths();
-    // What was one disk before may be two now.
+    // Check again: two paths to one disk may now show different content, so they are two
+    // disks.
     target.refuse_namesake()
 }
 

@@ -89,7 +89,8 @@ fn erase_device(disk: &Erasable, path: &Path, permission: &WritePermission) -> R
         found => found.join(", "),
     };
     tracing::info!("{}: metadata erased, found {found}", path.display());
-    // What was one disk before may be two now.
+    // Check again: two paths to one disk may now show different content, so they are two
+    // disks.
     target.refuse_namesake()
 }
 

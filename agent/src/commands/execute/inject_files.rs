@@ -88,7 +88,7 @@ fn inject(
         // One partition may have several names.
         let node = partition.canonicalize();
         let node = node.map_err(|error| io_failure(&partition, &error))?;
-        // Copies that are in use are an error before the change.
+        // Find the copies before the change, because copies that are in use are an error.
         if let Entry::Vacant(entry) = changed.entry(node) {
             let copies = copies_of(entry.key())?;
             entry.insert(copies);

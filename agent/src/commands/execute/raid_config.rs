@@ -9,9 +9,9 @@ use landfall_inventory::root_device_hints::RootDeviceHints;
 use landfall_report::failure::{Class, Failure, Result};
 use serde_json::Value;
 
-/// The sizes of volumes in the configuration count GiB.
+/// The configuration gives the sizes of volumes in GiB.
 const GIB: u64 = 1 << 30;
-/// A superblock has room for no more bytes.
+/// In bytes: the size of the name field in a superblock.
 const LONGEST_NAME: usize = 32;
 /// Ironic's limits.
 const MOST_VOLUMES: usize = 2;

@@ -93,7 +93,7 @@ pub(super) async fn write(
     ))
 }
 
-/// What to write, and how to prove it.
+/// The image to write, and how to verify it.
 struct Image {
     request: Request,
     formats: FormatPolicy,

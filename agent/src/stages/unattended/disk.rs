@@ -70,7 +70,7 @@ impl Boot {
     async fn hinted_disk(&self, given: GivenHints) -> Result<ChosenDisk> {
         tracing::info!("{given}");
         let mut arrival = self.disk_arrival().await;
-        // A disk that appears later may match as well, and precede this one.
+        // Wait for all disks: one that appears later may also match, and take precedence.
         if !given.hints.name_a_disk() {
             arrival = arrival.of_all_disks();
         }

@@ -39,7 +39,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Finds what keeps a step from erasing the disk. `None` if nothing does.
+/// Finds the reason why a step must not erase the disk. `None` if there is no reason.
 ///
 /// # Errors
 /// If the disk or the kernel's view of it cannot be read.

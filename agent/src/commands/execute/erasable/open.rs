@@ -46,7 +46,7 @@ impl Erasable {
         Ok(target)
     }
 
-    /// What the disk was when it was listed.
+    /// The identity of the disk at the time when it was listed.
     pub fn identity(&self) -> Result<Identity> {
         self.identity.ok_or_else(|| {
             Failure::erasure(
