@@ -61,7 +61,7 @@ pub trait BootFiles {
     /// in the last component.
     ///
     /// # Errors
-    /// If the path is not a directory, or if the partition cannot be read.
+    /// If the path exists and is not a directory, or if the partition cannot be read.
     fn check_directory(&self, path: &Path) -> Result<()>;
 
     /// Creates a directory with this mode, or accepts an existing directory as it is.

@@ -1,7 +1,7 @@
 //! Finds the boot partition of the written disk.
 //!
-//! The agent identifies it by the label in the superblock of its file system:
-//! partition names differ between images, udev does not run in the ramdisk, and
+//! The agent identifies the boot partition by the label in the superblock of its file
+//! system: partition names differ between images, udev does not run in the ramdisk, and
 //! /dev/disk/by-label could point to the boot partition of another disk.
 
 use std::fmt::Display;

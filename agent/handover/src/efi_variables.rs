@@ -139,7 +139,7 @@ impl Variables {
         Ok(removed)
     }
 
-    /// efivarfs distinguishes upper and lower case. UEFI 2.10, 3.1.1 wants the digits
+    /// efivarfs distinguishes upper and lower case. UEFI 2.10, 3.1.1 requires the digits
     /// of `Boot####` in upper case, but some firmware writes them in lower case.
     fn path(&self, name: &str) -> PathBuf {
         let name = format!("{name}-{GLOBAL}");

@@ -144,7 +144,7 @@ pub fn make_directory(path: &Path, mode: u32) -> Result<()> {
 /// even if it points to one.
 ///
 /// # Errors
-/// If the path is not a directory, or if the file system cannot be read.
+/// If the path exists and is not a directory, or if the file system cannot be read.
 pub fn check_directory(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(()),

@@ -17,8 +17,8 @@ pub fn is_plain(arguments: &str) -> bool {
     check_text(arguments).is_ok()
 }
 
-/// GRUB parses the arguments twice: between double quotes in the line, and then as
-/// words of the `options`. There is no way to quote `"`, `$` and `\` for both.
+/// GRUB parses the arguments twice: between double quotes in the line, and then as words
+/// of the `options`. No way of quoting `"`, `$` and `\` works both times.
 fn check_text(arguments: &str) -> std::result::Result<(), String> {
     if let Some(found) = arguments.chars().find(|c| "\"$\\".contains(*c)) {
         return Err(format!(

@@ -3,8 +3,8 @@
 use crate::given_kargs::{GivenKargs, name};
 use crate::install_coreos::CoreosChanges;
 
-/// Without the first argument CoreOS mounts the disk by one path and does not survive
-/// the failure of this path. The second one waits for the device on top of all paths.
+/// Without the first argument CoreOS mounts the disk by one path and does not survive the
+/// failure of this path. The second argument waits for the device on top of all paths.
 /// The documentation of Fedora CoreOS, "Installing CoreOS on Bare Metal", section on
 /// multipath, gives all three to `coreos-installer install --append-karg`.
 const ARGUMENTS: [&str; 3] = [

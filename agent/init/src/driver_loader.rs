@@ -1,11 +1,10 @@
 //! Loads the drivers of all devices, as udev and kmod do on other systems.
 //!
-//! Every device says in `modalias` what it is, and the index says which module drives
+//! The `modalias` of a device identifies it, and the index names the module that drives
 //! it. Devices that are present at boot are read from /sys. Later devices announce
-//! themselves by uevent. Each module is loaded by one thread. If another modalias needs
-//! a module that is still loading, the modalias waits in a list, and its thread takes
-//! the next modalias. So a controller that probes for ten seconds delays no other
-//! device.
+//! themselves by uevent. Each module is loaded by one thread. If another modalias needs a
+//! module that is still loading, the modalias waits in a list, and its thread takes the
+//! next modalias. So a controller that probes for ten seconds delays no other device.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, PipeReader, PipeWriter};
@@ -20,8 +19,9 @@ use landfall_sys::uevent::{Action, Received, UeventSocket};
 use super::coldplug;
 use super::modules::{Modules, Outcome, lock};
 
-/// Independent of the number of processors: a thread whose driver waits for its
-/// device needs no processor, and several controllers can be slow at once.
+/// The number of threads. It does not depend on the number of processors: a thread whose
+/// driver waits for its device needs no processor, and several controllers can be slow at
+/// once.
 const THREADS: usize = 8;
 
 /// The consequence of a failure to start a thread, for the log.
@@ -35,8 +35,8 @@ const SLOW_MODULE: Duration = Duration::from_secs(20);
 /// take some milliseconds.
 const VIRTIO_LIMIT: Duration = Duration::from_secs(10);
 
-/// A warning: why init continues although the drivers of virtio devices are not all
-/// loaded.
+/// The reason why init continues although the drivers of virtio devices are not all
+/// loaded, for a warning.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum VirtioDelay {
     /// A virtio device has not answered its driver for 10 s. The other devices get their
@@ -148,9 +148,9 @@ impl Loader {
         }
     }
 
-    /// Queues every alias that `look` finds in /sys, after the drivers of virtio
-    /// devices are loaded. A thread of its own does this: a driver whose device
-    /// does not answer must not block PID 1, which waits at most `limit`.
+    /// Queues every alias that `look` finds in /sys, after the drivers of virtio devices
+    /// are loaded. This runs in its own thread, because a driver whose device does not
+    /// answer must not block PID 1. PID 1 waits at most `limit`.
     fn queue_boot_devices(self: &Arc<Self>, look: fn() -> Vec<String>, limit: Duration) {
         // Count this work as a busy thread, so that the devices do not settle before it
         // is done.

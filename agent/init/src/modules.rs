@@ -21,8 +21,8 @@ pub(super) enum IndexError {
     /// boots.
     #[error("cannot read the module index {}: {error}", .path.display())]
     Unreadable { path: PathBuf, error: io::Error },
-    /// The list of the modules in the ramdisk has a fault, which follows. Init loads no drivers;
-    /// build the ramdisk again.
+    /// The list of the modules in the ramdisk is invalid; the text names the fault. Init
+    /// loads no drivers; build the ramdisk again.
     #[error("cannot use {}: {error}", .path.display())]
     Unusable { path: PathBuf, error: ParseError },
 }

@@ -1,5 +1,5 @@
-//! Ends the boot with a reboot, kexec, power off or lockdown, after the disks have
-//! taken their data.
+//! Ends the boot with a reboot, kexec, power off or lockdown, after all data is written
+//! to the disks.
 
 use std::fs;
 use std::sync::mpsc::sync_channel;

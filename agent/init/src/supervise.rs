@@ -174,8 +174,8 @@ impl Supervisor {
         }
     }
 
-    /// Carries out an ending. The locked state keeps a second thread from doing the
-    /// same.
+    /// Carries out an ending. The caller has locked the state, so no second thread can do
+    /// this.
     fn end(&self, _state: &MutexGuard<'_, State>, ending: Ending) {
         self.progress.boot_ends(ending);
         if ending == Ending::Kexec {

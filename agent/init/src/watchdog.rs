@@ -20,8 +20,8 @@ use landfall_sys::watchdog_ioctl::set_timeout;
 
 use super::progress::Progress;
 
-/// The watchdog resets the machine if nobody feeds it for this many seconds. A
-/// machine without free memory can hardly keep a shorter limit.
+/// The watchdog resets the machine if nobody feeds it for this many seconds. With a
+/// shorter limit, it could reset a machine that is slow because it has no free memory.
 const TIMEOUT_SECONDS: i32 = 60;
 const FEED: Duration = Duration::from_secs(10);
 /// The time in which a system that is started without firmware (kexec) must load the

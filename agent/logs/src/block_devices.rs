@@ -56,9 +56,10 @@ impl Device {
         text.trim().to_owned()
     }
 
-    /// An attribute from the directory of the disk, or else from its `device` directory.
-    /// virtio has `serial` in the former and NVMe (the controller) in the latter. NVMe
-    /// has `wwid` in the former and SCSI in the latter.
+    /// An attribute from the directory of the disk, or else from its link `device`,
+    /// because each driver has its own place. `serial` is in the directory for virtio,
+    /// and in `device` (the controller) for NVMe. `wwid` is in the directory for NVMe,
+    /// and in `device` for SCSI.
     fn either(&self, name: &str) -> String {
         match self.attribute(name) {
             empty if empty.is_empty() => self.attribute(&format!("device/{name}")),

@@ -1,15 +1,15 @@
 //! The archive of a fatal error, which anyone in the provisioning network may download
 //! without a token.
 //!
-//! This archive has less content than the archive for Ironic: what the status pages also
-//! show, the hardware, and the kernel's own messages. It leaves out the following,
-//! because each may hold a secret that the agent cannot recognise:
+//! This archive has less content than the archive for Ironic. It only has what the status
+//! pages also show, the hardware, and the kernel's own messages. It leaves out the
+//! following, because each may hold a secret that the agent cannot recognise:
 //!
 //! * the kernel's command line, wherever the kernel quotes it: it also has the arguments
 //!   of other programs
 //! * records of other programs in the kernel's log, and the journal of a live system
 //! * processes, whose arguments may be passwords
-//! * mounts, whose options may be
+//! * mounts, whose options may be passwords
 
 use std::fs;
 use std::path::Path;

@@ -27,8 +27,8 @@ fn parse(mounts: &str) -> Vec<Mount> {
         .collect()
 }
 
-/// Resolves escapes such as `\040` for a blank. The kernel escapes these four
-/// characters.
+/// Resolves escapes such as `\040` for a blank. The kernel escapes only the four
+/// characters below.
 fn unescape(word: &str) -> String {
     [
         ("\\040", " "),

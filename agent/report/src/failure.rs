@@ -61,8 +61,7 @@ pub enum Class {
     /// A disk to erase holds a file system that other machines may use, so the agent did
     /// not erase it.
     ProtectedDeviceError,
-    /// Ironic asked for the result of a command that the agent has not received, for
-    /// example before it was restarted.
+    /// Ironic sent a flow with a command of an extension that this agent does not have.
     RequestedObjectNotFoundError,
     /// A service step failed. The text that follows is the cause.
     ServicingError,

@@ -37,9 +37,9 @@ use tracing::field::{Field, Visit};
 use tracing::{Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
-/// The maximum length of a line in characters. Longer lines come from outside and
-/// are cut. If no root device matches, the line lists every disk with about 150
-/// characters each.
+/// The maximum length of a line in characters. Longer lines contain text from outside,
+/// and are cut. The longest of the agent's own lines lists every disk, with about 150
+/// characters each, if no root device matches.
 const LINE_LIMIT: usize = 4000;
 
 /// The destination of the lines.

@@ -25,8 +25,8 @@ const PREFIX: &str = "IPA_";
 const AUTHORITIES: &str = "etc/landfall/ca-bundle.pem";
 /// Below [`STATE_DIRECTORY`]: copies of the files that the settings name.
 const COPIES: &str = "container";
-/// The largest size of such a file in bytes, the same as that of a PEM file in the
-/// HTTP client.
+/// In bytes: the size limit of a file that the settings name. It is the same as that of a
+/// PEM file in the HTTP client.
 const LARGEST: u64 = 4 << 20;
 
 /// What the agent has read in the container.

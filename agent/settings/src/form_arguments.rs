@@ -8,8 +8,8 @@ use landfall_sys::state_file::StateFile;
 /// The name of the state file. The agent starts again with the arguments in it.
 const NAME: &str = "form-arguments";
 
-/// The kernel arguments that the form replaces. All others stay in effect: `ifname=`
-/// names NICs, and the time limits of DHCP do not depend on the addresses.
+/// The kernel arguments that the form replaces. All others stay in effect, because they
+/// do not depend on the addresses: for example `ifname=` and the time limits of DHCP.
 const REPLACED: &[&str] = &[
     "ip",
     "vlan",

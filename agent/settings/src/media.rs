@@ -1,10 +1,9 @@
 //! Reads virtual media: images that Ironic inserts into a host's virtual drives.
 //!
 //! The media can hold three things, each found by its own rule (`volumes.rs`):
-//! configuration files, `parameters.txt` and the network of the host. A network boot
-//! gets these from its boot server instead. The agent reads only removable media,
-//! because a partition labelled `config-2` on a disk belongs to whatever the disk
-//! held before.
+//! configuration files, `parameters.txt` and the network of the host. A network boot gets
+//! these from its boot server instead. The agent reads only removable media, because a
+//! partition labelled `config-2` on a disk may be left from an earlier system.
 
 mod confined_medium;
 mod contents;

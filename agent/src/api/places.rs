@@ -3,7 +3,7 @@
 //! Any host that reaches the port can open connections, with or without the token. The
 //! limit on all connections must not lock out the conductor. So a new connection is
 //! always accepted, and the oldest connection of the host with the most connections is
-//! closed instead. Hosts that have shown the token do not count here.
+//! closed instead. Hosts that have shown the token have their own limit.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

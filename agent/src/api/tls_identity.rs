@@ -128,8 +128,8 @@ fn make(
             parameters.subject_alt_names = vec![SanType::DnsName(name.as_str().try_into()?)];
         }
     }
-    // Ironic pins the certificate, so its dates do not matter for security. But the
-    // agent must also work if the clock of the machine says 2010 or 2040.
+    // Ironic pins the certificate, so its dates do not matter for security. But the agent
+    // must also work if the clock of the machine shows 2010 or 2040.
     parameters.not_before = date_time_ymd(2000, 1, 1);
     parameters.not_after = date_time_ymd(2099, 12, 31);
     let certificate = parameters.self_signed(&key)?;

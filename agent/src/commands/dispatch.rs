@@ -32,7 +32,7 @@ pub struct Dispatcher {
     /// The name of the command that ended this boot, if any.
     ended_by: Arc<OnceLock<&'static str>>,
     /// Notified when an asynchronous command has ended, so that the agent sends a
-    /// heartbeat: only then Ironic asks for the result.
+    /// heartbeat: Ironic asks for the result only after a heartbeat.
     ended: Arc<Notify>,
     /// Whether `set_node_info` may set the node. Only a standalone agent accepts it,
     /// because it makes no lookup and has no other source for the node.

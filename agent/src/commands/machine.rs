@@ -44,8 +44,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Waits until the devices have their drivers. With the result a caller waits for the
-    /// disks.
+    /// Waits until the devices have their drivers. Returns a value with which the caller
+    /// can wait for the disks.
     pub(super) async fn disk_arrival(&self) -> DiskArrival {
         let params = &self.settings.params;
         DiskArrival::begin(

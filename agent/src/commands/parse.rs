@@ -291,10 +291,10 @@ impl Arguments<'_> {
         Ok(Command::GetSteps { kind, node })
     }
 
-    /// Like [`Self::get_steps`], but rejects the request (outer error) if the operator
-    /// has requested a step that this agent does not support. For a request with status
-    /// 400 Ironic shows the text. For a failed command Ironic would only say that the
-    /// list of steps is missing.
+    /// Like [`Self::get_steps`], but rejects the request (outer error) if Ironic plans a
+    /// step or an image that this agent does not support. For a request with status 400
+    /// Ironic shows the text. For a failed command Ironic would only say that the list of
+    /// steps is missing.
     fn offered_steps(self, kind: StepKind) -> Result<Result<Command, Failure>, Refusal> {
         let command = self.get_steps(kind);
         if let Ok(Command::GetSteps { node, .. }) = &command {

@@ -48,8 +48,8 @@ pub(super) enum LoginServerError {
         target: &'static Path,
         error: io::Error,
     },
-    /// A directory of the rescue system or for the host key cannot be created, for example
-    /// because memory is full. The rescue fails; the reason follows.
+    /// A directory of the rescue system or of the host key cannot be created, for example
+    /// because memory is full. The rescue fails; the text names the reason.
     #[error("cannot make {}: {error}", .folder.display())]
     Folder {
         folder: &'static Path,
@@ -67,8 +67,8 @@ pub(super) enum LoginServerError {
         status: ExitStatus,
         message: String,
     },
-    /// The program that makes the host key printed something else. Use the rescue layer of this
-    /// release.
+    /// The program that makes the host key printed unexpected output. Use the rescue
+    /// layer of this release.
     #[error("{maker}: expected a line with a fingerprint, found none")]
     NoFingerprint { maker: String },
     /// The SSH server of the rescue layer does not start. Build the ramdisk with its rescue layer

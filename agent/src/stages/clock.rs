@@ -13,9 +13,9 @@ const NTP_LIMIT: Duration = Duration::from_secs(600);
 
 impl Boot {
     /// Sets the clock from the operator's NTP server. If the server does not answer at
-    /// first, the agent retries. With `fail_if_clock_not_set` the boot waits for this,
-    /// and fails if the clock still cannot be set. Otherwise the boot continues
-    /// meanwhile.
+    /// first, the agent retries. With `fail_if_clock_not_set` the boot waits for the
+    /// server, and fails if the clock still cannot be set. Otherwise the boot continues
+    /// while the agent retries.
     pub(super) async fn set_clock(&mut self) -> Result<()> {
         let params = &self.settings.params;
         let Some(server) = params.ntp_server.as_ref().map(|server| server.0.clone()) else {

@@ -129,8 +129,8 @@ pub(super) async fn stored(tried: &mut Tried) -> Result<()> {
     Ok(())
 }
 
-/// Replaces this process by a new agent, so for init the agent has not ended. Returns
-/// only if the kernel rejects this.
+/// Replaces this process by a new agent with the same process number, so init does not
+/// notice a restart. Returns only if the kernel rejects this.
 pub(super) fn start_again() -> io::Error {
     Command::new("/proc/self/exe")
         .args(std::env::args_os().skip(1))

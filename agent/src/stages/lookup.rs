@@ -38,8 +38,8 @@ impl Boot {
         }
     }
 
-    /// Asks until Ironic knows this machine. Settings in the answer override those of
-    /// the boot.
+    /// Asks Ironic until it knows this machine. The settings in the answer override those
+    /// of the boot.
     pub(super) async fn look_up(
         &mut self,
         service: &Service,

@@ -12,8 +12,8 @@ use super::Boot;
 /// are printed.
 const STAGE_BEGINS: Duration = Duration::from_secs(5);
 
-/// The pause between two repetitions, so that the console still shows the
-/// reason after hours.
+/// The pause between two repetitions. Because of them the console still shows the faults
+/// after hours.
 pub(super) const SAID_AGAIN: Duration = Duration::from_secs(600);
 
 impl Boot {

@@ -63,7 +63,7 @@ impl Boot {
                 return None;
             }
         };
-        // Apply the settings of the mDNS answer only now, because only now the agent has
+        // Apply the settings of the mDNS answer here, not earlier: now the agent has
         // reached a service.
         self.take_mdns(&found.settings);
         let settings = Arc::make_mut(&mut self.settings);

@@ -271,8 +271,7 @@ async fn own_image_for(options: &InstallOptions) -> Result<Option<OwnImage>> {
 }
 
 /// Whether another attempt may succeed, because somebody may provide a file, repair a
-/// server or plug in a disk. A file that was fetched and is invalid would still be
-/// invalid.
+/// server or plug in a disk. A fetched file that is invalid would be invalid again.
 fn may_get_better(failure: &Failure) -> bool {
     let passes = matches!(
         failure.class,

@@ -1,4 +1,4 @@
-//! The kernel arguments that a tool reads: a given text, or those of the running
+//! The kernel arguments that a sub-command reads: a given text, or those of the running
 //! kernel.
 
 use clap::Args;

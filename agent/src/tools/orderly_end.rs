@@ -8,9 +8,9 @@ use nix::sys::signal::SigSet;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Makes SIGHUP, SIGINT and SIGTERM end the program, but not in the middle of a commit:
-/// the program then ends after the commit. A signal that was ignored when the program
-/// started, for example by `nohup` or in the background of a script, stays ignored.
+/// Makes SIGHUP, SIGINT and SIGTERM end the program. During a commit, the program ends
+/// only after the commit. A signal that was ignored when the program started, for example
+/// by `nohup` or in the background of a script, stays ignored.
 pub fn after_the_commit() {
     let started = Watch::begin().and_then(|watch| {
         let thread = thread::Builder::new().name("signals".to_owned());

@@ -46,8 +46,8 @@ pub struct Arguments {
 /// Writes the image and makes the disk bootable.
 ///
 /// # Errors
-/// If the disk or the image does not match the arguments, or if writing fails. Then
-/// the disk does not boot.
+/// If the disk or the image does not match the arguments, or if writing fails. After a
+/// failed write the disk does not boot.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let permission = WritePermission::by_boot_or_operator(arguments.allow_this_machine)?;
     let mut http = machine_http::of_this_machine(arguments.cafile.clone())?;

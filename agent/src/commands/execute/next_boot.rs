@@ -9,9 +9,9 @@ use landfall_init::Ending;
 use super::nothing_written;
 use crate::commands::machine::blocking;
 
-/// Chooses how the machine starts the installed system on `disk`: by a reboot through the
-/// firmware, or by kexec if `kexec` is set and its kernel can be loaded. Only for the
-/// ramdisk: in a live system, systemd shuts the machine down.
+/// Chooses how the machine starts the installed system on `disk`: by kexec if `kexec` is
+/// set and the kernel of that system can be loaded, otherwise by a reboot through the
+/// firmware. Only for the ramdisk: in a live system, systemd shuts the machine down.
 pub async fn into_installed_system(kexec: bool, disk: Option<PathBuf>) -> Ending {
     if !kexec {
         return Ending::Reboot;

@@ -1,5 +1,5 @@
-//! `standby.prepare_image`: the step `write_image` under the name from before
-//! Ironic had steps.
+//! `standby.prepare_image`: the step `write_image` under its older name, from the time
+//! before Ironic had steps.
 
 use std::sync::Arc;
 

@@ -109,8 +109,8 @@ impl Order {
         };
         let digest = match image.checksum {
             None => None,
-            // The length decides the algorithm of a digest without one. So half of a
-            // SHA-256 would count as an MD5.
+            // A digest without an algorithm gets the algorithm that has its length. So
+            // half of a SHA-256 would count as an MD5.
             Some(Checksum::Digest(digest))
                 if digest.algorithm() == Algorithm::Md5 && !*params.md5_enabled =>
             {
