@@ -58,7 +58,7 @@ impl BootParams {
     }
 }
 
-/// The names of every setting except `BOOTIF`, also of those that have no effect.
+/// The names of all settings except `BOOTIF`, including those without an effect.
 fn all_names() -> impl Iterator<Item = &'static Names> {
     NAMES
         .iter()

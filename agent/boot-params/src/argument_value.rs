@@ -1,5 +1,5 @@
-//! The types of the values of the agent's arguments. Each type parses its text and
-//! writes it back. `plain_values.rs` does this for numbers, texts, lists and durations.
+//! The types of the values of the agent's arguments. Each type parses text and writes a
+//! value as text. `plain_values.rs` does this for numbers, texts, lists and durations.
 
 use std::fmt;
 

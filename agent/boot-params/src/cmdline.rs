@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// Longest text that [`CommandLine::parse`] reads, in bytes. x86 and arm64 kernels
-/// stop at 2048, s390 at 4096. A boot configuration file in the initrd can add
-/// more, but none of the agent's arguments belongs there.
+/// Longest text that [`CommandLine::parse`] reads, in bytes. x86 and arm64 kernels cut a
+/// command line at 2048 bytes, s390 at 4096. A boot configuration file in the initrd can
+/// add more, but none of the agent's arguments belongs there.
 pub const MAX_LENGTH: usize = 4096;
 
 /// In bytes: `COMMAND_LINE_SIZE` of x86_64, NUL included. The kernel silently cuts a
@@ -60,8 +60,8 @@ impl CommandLine {
         &self.tokens
     }
 
-    /// The last argument named `key`. For every argument that is not a list, the
-    /// last one takes effect.
+    /// The last argument named `key`: of several arguments with one name, the last one
+    /// takes effect, except for arguments that form a list.
     pub fn last(&self, key: &str) -> Option<&Token> {
         self.tokens.iter().rev().find(|token| token.key == key)
     }
@@ -88,9 +88,9 @@ impl CommandLine {
     }
 }
 
-/// Splits one text. A quote that is never closed counts as an ordinary character.
-/// The kernel would let it enclose the rest of the line, but one stray quote in a
-/// template must not swallow all the arguments after it.
+/// Splits one text. A quote that is never closed counts as an ordinary character. For the
+/// kernel such a quote encloses the rest of the line. But one wrong quote in a template
+/// must not hide all the arguments after it.
 fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut start = None;
@@ -136,8 +136,8 @@ impl Token {
         format!("{}: {reason}; ignored", self.text)
     }
 
-    /// A warning that the argument, or one of its fields, is ignored because a text is
-    /// not as expected.
+    /// A warning that the argument or one of its fields is ignored, because `found` is
+    /// not the `expected` text.
     pub(crate) fn expected(&self, expected: impl fmt::Display, found: &str) -> String {
         self.ignored(format_args!("expected {expected}, found {found:?}"))
     }
@@ -156,8 +156,8 @@ fn unquoted(value: &str) -> &str {
     }
 }
 
-/// Cuts before the argument that crosses the limit, since half an argument can mean
-/// something else.
+/// Cuts before the argument that crosses the limit, because a part of an argument can
+/// have another meaning.
 fn within_limit(text: &str) -> (&str, bool) {
     if text.len() <= MAX_LENGTH {
         return (text, false);

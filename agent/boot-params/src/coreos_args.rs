@@ -3,11 +3,10 @@
 
 use crate::cmdline::{CommandLine, Token};
 
-/// The network arguments that this boot passes on to the first boot. An unattended
-/// CoreOS installation passes on some of them too (coreos-installer's
-/// `coreos-installer-service` script). Without the others, a link of this boot could
-/// be missing on the first boot, or get another lease or other name servers. Each
-/// name matches both the bare argument and `name=value`.
+/// The network arguments that this boot passes on to the first boot, each either alone or
+/// as `name=value`. An unattended CoreOS installation passes on only some of them
+/// (coreos-installer's `coreos-installer-service` script). Without the rest, the first
+/// boot could lack a link of this boot, or get another lease or other name servers.
 const FIRST_BOOT: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",
@@ -37,10 +36,10 @@ const FIRST_BOOT: &[&str] = &[
     "coreos.force_persist_ip",
 ];
 
-/// The arguments of [`FIRST_BOOT`] that matter even if the first boot gets its
-/// network from NetworkManager's files; the files replace all others. They decide
-/// whether IPv6 is enabled, how NICs are named, and what happens to the files after
-/// the first boot.
+/// The arguments of [`FIRST_BOOT`] that the first boot still needs if it gets its network
+/// from NetworkManager's files. They decide whether IPv6 is enabled, how NICs are named,
+/// and what happens to the files after the first boot. The files replace all other
+/// arguments.
 const WITH_FILES: &[&str] = &[
     "ipv6.disable",
     "net.ifnames",

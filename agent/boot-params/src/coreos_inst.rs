@@ -1,10 +1,10 @@
 //! `coreos.inst.*`: an installation that the kernel command line itself requests,
 //! without a provisioning service.
 //!
-//! Names and meanings are those of coreos-installer's current boot service, and of
-//! the installer ISO of RHCOS 4.1 to 4.4 before it, which required
-//! `coreos.inst=yes` and a bare disk name. A value that cannot be used is a fault
-//! and does not fall back to a default: a typo must not install something else.
+//! Names and meanings are those of coreos-installer's current boot service, and of the
+//! older installer ISO of RHCOS 4.1 to 4.4, which required `coreos.inst=yes` and a bare
+//! disk name. A value that cannot be used is a fault and does not fall back to a default,
+//! because a typo must not install another system.
 
 mod reader;
 
@@ -67,7 +67,7 @@ const CURRENT_ONLY: [&str; 5] = [
 /// At most this many unknown names are reported.
 const MAX_UNKNOWN: usize = 100;
 
-/// The installation that a command line requests. Lists and names remain text here,
+/// The installation that a command line requests. Lists and names are stored as text,
 /// because the installation itself parses them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoreosInst {
@@ -100,8 +100,8 @@ pub struct CoreosInst {
     pub faults: Vec<String>,
     /// Arguments that are ignored, or that are read differently from how they look.
     pub warnings: Vec<String>,
-    /// That the arguments install nothing. This is wrong if a config file orders an
-    /// installation.
+    /// Texts that report that the arguments install nothing. They are wrong if a config
+    /// file requests an installation.
     pub remarks: Vec<String>,
 }
 
@@ -227,8 +227,8 @@ impl CoreosInst {
 
     fn check_together(&mut self, line: &CommandLine, has_hints: bool) {
         if !self.is_wanted() {
-            // Otherwise the machine would continue without saying why it installs
-            // nothing.
+            // Without this text, the machine would continue and not report why it
+            // installs nothing.
             let given = KNOWN.iter().find(|key| line.last(key).is_some());
             if let Some(key) = given.filter(|_| self.faults.is_empty()) {
                 match has_hints {
@@ -269,8 +269,8 @@ impl CoreosInst {
     }
 }
 
-/// Makes `/dev/sda` of a bare `sda`: the old installer accepted only bare names,
-/// and the current one still accepts them.
+/// Turns a name such as `sda` into `/dev/sda`: the old installer accepted only names, and
+/// the current one still accepts them.
 fn disk_path(text: String) -> String {
     match text.starts_with('/') {
         true => text,

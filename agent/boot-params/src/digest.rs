@@ -25,8 +25,8 @@ use Algorithm::{
     Md5, Sha1, Sha3_224, Sha3_256, Sha3_384, Sha3_512, Sha224, Sha256, Sha384, Sha512,
 };
 
-/// Each algorithm with its name in Python's hashlib, which Ironic's users write,
-/// and the length of its digest in bytes. In the order of the variants of
+/// Each algorithm with its name in Python's hashlib, which Ironic's users write, and the
+/// length of its digest in bytes. The rows have the order of the variants of
 /// [`Algorithm`].
 const ALGORITHMS: [(Algorithm, &str, usize); 10] = [
     (Md5, "md5", 16),
@@ -50,8 +50,8 @@ impl Algorithm {
         Some(row.0)
     }
 
-    /// Finds an algorithm by the number of hexadecimal digits. Only for those that
-    /// Ironic recognises by length.
+    /// Finds an algorithm by the number of hexadecimal digits. Knows only the algorithms
+    /// that Ironic recognises by this number.
     fn by_length(length: usize) -> Option<Self> {
         let mut recognised = [Md5, Sha256, Sha512].into_iter();
         recognised.find(|algorithm| algorithm.hex_length() == length)
@@ -74,10 +74,10 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// Why a text is no digest.
+/// Why a text is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
-    /// No algorithm is named, and none has digests of this many characters.
+    /// The text names no algorithm, and no algorithm has digests of this many characters.
     #[error(
         "checksum: expected 64 (sha256), 128 (sha512) or 32 (md5) hexadecimal digits, found {0} characters"
     )]
@@ -103,12 +103,12 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Parses hexadecimal digits. Ignores their case, and white space around them.
-    /// Without an algorithm, the number of the digits decides.
+    /// Parses hexadecimal digits in either case. Ignores white space around them. Without
+    /// an algorithm, the number of digits selects it.
     ///
     /// # Errors
-    /// If the text does not consist of as many hexadecimal digits as the algorithm
-    /// has, or if no algorithm has as many.
+    /// If the text has characters other than hexadecimal digits. If the number of digits
+    /// does not match the algorithm, or any algorithm if `None` is given.
     pub fn new(algorithm: impl Into<Option<Algorithm>>, hex: &str) -> Result<Self, DigestError> {
         let hex = hex.trim().to_ascii_lowercase();
         let by_length = || Algorithm::by_length(hex.len());
@@ -187,8 +187,8 @@ pub fn is_digest(word: &str) -> bool {
     ALGORITHMS.iter().any(has_length) && bytes(word).is_some()
 }
 
-/// `None` if the text has other characters than hexadecimal digits, or an odd
-/// number of them.
+/// `None` if the text has characters other than hexadecimal digits, or an odd number of
+/// them.
 fn bytes(hex: &str) -> Option<Box<[u8]>> {
     let digits: Vec<u32> = hex.chars().map(|c| c.to_digit(16)).collect::<Option<_>>()?;
     let (pairs, rest) = digits.as_chunks::<2>();

@@ -18,7 +18,7 @@ pub enum Checksum {
     /// A file in the format of sha256sum, with a line for the image.
     File {
         url: String,
-        /// `None`: the length of the digest in the file decides.
+        /// `None`: the length of the digest in the file selects the algorithm.
         algorithm: Option<Algorithm>,
     },
 }
@@ -65,9 +65,8 @@ impl BootParams {
     /// of `landfall.coreos.image_checksum`.
     ///
     /// # Errors
-    /// If the checksum is malformed: without it, the image would be written
-    /// unverified. If both are given and differ: nobody can know which of them was
-    /// meant.
+    /// If the checksum is malformed: without it, the image would be written unverified.
+    /// If both are given and differ: it is not known which of them is right.
     pub fn given_image(&self) -> Result<Option<GivenImage>, GivenImageError> {
         let Some(image) = &*self.coreos_image else {
             return Ok(None);

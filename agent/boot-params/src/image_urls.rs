@@ -49,7 +49,7 @@ impl ArgumentValue for ImageUrls {
     }
 }
 
-/// Splits at each comma that a new URL follows. Any other comma may be part of a
+/// Splits at each comma that is followed by a new URL. Any other comma may be part of a
 /// URL.
 fn split(text: &str) -> Vec<&str> {
     let mut urls = Vec::new();

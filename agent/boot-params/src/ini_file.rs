@@ -8,8 +8,8 @@
 /// Longest text that is read, in bytes.
 pub const MAX_LENGTH: usize = 256 << 10;
 
-/// At most this many faults are reported for one file: somebody may have passed
-/// an image by mistake.
+/// At most this many faults are reported for one file. The file may be an image that an
+/// operator has passed by mistake.
 const MAX_FAULTS: usize = 10;
 
 /// One `option = value` of a group.
@@ -39,7 +39,7 @@ impl IniFile {
     pub fn parse(text: &str) -> IniFile {
         let mut file = IniFile::default();
         let text = match text.get(..MAX_LENGTH) {
-            // Keep whole lines only.
+            // Do not keep a line that the limit has cut.
             Some(start) if text.len() > MAX_LENGTH => {
                 let end = start.rfind('\n').unwrap_or(0);
                 file.fault(1, "the file is larger than 256 KiB; its end is ignored");
@@ -122,8 +122,8 @@ fn group_name(line: &str) -> Option<String> {
     }
 }
 
-/// Removes quotes of either kind, if the same quote is at both ends. oslo.config
-/// takes a lone quote for both ends, so it becomes an empty value.
+/// Removes quotes of either kind, if the same quote is at both ends. A value that is a
+/// single quote character becomes empty, as in oslo.config.
 fn unquoted(value: &str) -> &str {
     let quote = value.starts_with(['"', '\'']) && value.chars().last() == value.chars().next();
     match quote {
@@ -133,8 +133,8 @@ fn unquoted(value: &str) -> &str {
     }
 }
 
-/// Replaces `$$` and `\$` by `$`. `None` if the value refers to another option
-/// (`$name`, `${name}`), which oslo.config would fill in.
+/// Replaces `$$` and `\$` by `$`. `None` if the value refers to another option (`$name`,
+/// `${name}`), whose value oslo.config would insert.
 pub(crate) fn without_escapes(value: &str) -> Option<String> {
     let mut out = String::with_capacity(value.len());
     let mut rest = value;

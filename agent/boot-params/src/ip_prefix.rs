@@ -23,8 +23,8 @@ pub fn longest_prefix(is_ipv4: bool) -> u8 {
 }
 
 impl IpPrefix {
-    /// The network of an address that comes without a prefix length. For IPv4 it is
-    /// that of the address's class, despite CIDR: users of dracut rely on it.
+    /// The address with a default prefix length. For IPv4 this is the length of the
+    /// address class (class A: 8), because users of dracut rely on it.
     pub fn with_default_length(address: IpAddr) -> IpPrefix {
         let length = match address {
             IpAddr::V4(v4) => match v4.octets()[0] {

@@ -13,9 +13,8 @@
 //!
 //! The builder and the agent also share the type of a digest ([`digest`]).
 //!
-//! This crate reads no files. Invalid input never stops a reader. If a value is
-//! invalid, the reader adds a warning and the default applies. In [`CoreosInst`] it
-//! adds a fault instead.
+//! This crate reads no files. Invalid input never stops a reader: the reader adds a
+//! warning, and the default applies. In [`CoreosInst`] the reader adds a fault instead.
 
 pub mod agent_args;
 pub mod argument_value;

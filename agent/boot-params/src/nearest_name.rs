@@ -1,9 +1,9 @@
-//! Finds the name that somebody probably meant by a mistyped one.
+//! Finds the correct name for a mistyped one.
 
 /// The candidate closest to a mistyped name, if one is close enough.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // At most a quarter of the characters, and at most three, may differ. Beyond
-    // that a suggestion is a guess, since all arguments start with the same prefix.
+    // At most a quarter of the characters, and at most three, may differ. All arguments
+    // start with the same prefix, so with more differences a suggestion would be a guess.
     nearest_within(name, name.len().div_ceil(4).min(3), candidates)
 }
 

@@ -33,8 +33,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value that knows its source. The console and `show-params` print both, so that
-/// an operator need not guess which of two settings took effect.
+/// A value with its source. The console and `show-params` print both, so that an operator
+/// can see which of two settings took effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting<T> {
     pub value: T,

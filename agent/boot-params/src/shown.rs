@@ -10,9 +10,9 @@ use secret_values::without_secret_values;
 /// (`http://user:password@host`) and the values of a query (signed links), and the
 /// values of names such as `ipa-agent-token=`. Other text stays unchanged.
 ///
-/// Commas, quotes and brackets can be part of a password or of a query, and they
-/// can surround a URL. If both readings are possible, the text is masked: a log
-/// that hides too much is better than one that shows a password.
+/// Commas, quotes and brackets can be part of a password or of a query, and they can
+/// surround a URL. If a text can be read in both ways, it is masked: a log that hides too
+/// much is better than a log that shows a password.
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
     match without_secrets_of_urls(text) {
         Cow::Borrowed(text) => without_secret_values(text),
@@ -43,8 +43,8 @@ fn without_secrets_of_urls(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The characters between a scheme and a host, without the second slash, because
-/// people forget it.
+/// The characters between a scheme and a host. The second slash is not included, because
+/// users often leave it out.
 const MARK: &str = ":/";
 
 const SEPARATORS: &str = ",;'\"([{|";
@@ -53,9 +53,8 @@ const AFTER_QUOTE: &str = ",;:.)]}>";
 /// Characters that can follow a URL without being part of it.
 const TAIL: [char; 10] = [',', ';', ':', '.', '\'', '"', ')', ']', '}', '>'];
 
-/// The number of slashes after the mark, if the mark belongs to a URL. `http:/`
-/// with too few or too many slashes still counts as a URL, since it carries the
-/// same password.
+/// The number of slashes after [`MARK`], if the mark belongs to a URL. `http:/` with too
+/// few or too many slashes still counts as a URL, because a password can follow it too.
 fn slashes_before_url(before: &str, after: &str) -> Option<usize> {
     let scheme = &before[without_scheme(before).len()..];
     let is_http = matches!(scheme, "http:/" | "https:/");
@@ -66,16 +65,15 @@ fn slashes_before_url(before: &str, after: &str) -> Option<usize> {
     }
 }
 
-/// The text before the scheme of a URL. `before` ends with the URL's mark.
+/// The text before the scheme of a URL. `before` ends with [`MARK`].
 fn without_scheme(before: &str) -> &str {
     let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let before = before.strip_suffix(MARK).unwrap_or(before);
     before.trim_end_matches(is_of_scheme)
 }
 
-/// Where the URL in `text` ends: at white space, at the quote that closes the quote
-/// before the URL, or where the next URL of a list begins. `before` ends with the
-/// URL's mark.
+/// Where the URL in `text` ends: at white space, at the closing quote if a quote precedes
+/// the URL, or where the next URL of a list begins. `before` ends with [`MARK`].
 fn end_of_url(before: &str, text: &str) -> usize {
     let ends_here = |c: char| c.is_whitespace() || c.is_control();
     let end = text.find(ends_here).unwrap_or(text.len());
@@ -86,7 +84,7 @@ fn end_of_url(before: &str, text: &str) -> usize {
     for (mark, _) in text[..query].match_indices("://") {
         let first = without_scheme(&text[..mark]);
         let listed = first.trim_end_matches(|c| SEPARATORS.contains(c));
-        // `http://proxy/http://host/`: one URL inside another.
+        // As in `http://proxy/http://host/`, a URL can be part of another.
         let holds_the_next = first.ends_with('/');
         if (holds_the_next || listed.len() < first.len()) && is_whole(listed) {
             return listed.len();
@@ -95,8 +93,8 @@ fn end_of_url(before: &str, text: &str) -> usize {
     text.len()
 }
 
-/// Finds the quote that closes the one at the end of `before`, and returns where
-/// its backslashes begin. A quote that is part of the URL has more backslashes.
+/// If `before` ends with an opening quote, finds the closing quote in `text` and returns
+/// where its backslashes begin. A quote that is part of the URL has more backslashes.
 fn closing_quote(before: &str, text: &str) -> Option<usize> {
     let quote = before.chars().next_back().filter(|c| "\"'".contains(*c))?;
     let backslashes = |text: &str| text.len() - text.trim_end_matches('\\').len();
@@ -223,7 +221,7 @@ mod tests {
                 "http://proxy/http://u:p@host/",
                 "http://proxy/http://***@host/",
             ),
-            // The text around a URL stays.
+            // The text around a URL does not change.
             (
                 "file:/etc/a@b file:///etc/a:b@c",
                 "file:/etc/a@b file:///etc/a:b@c",

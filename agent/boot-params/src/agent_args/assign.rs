@@ -13,8 +13,8 @@ pub(super) struct GivenText<'a> {
     /// `/etc/x.conf: debug = `.
     pub(super) name: String,
     pub(super) text: &'a str,
-    /// The source. [`assign`] adds the text of a kernel argument, with a secret
-    /// masked.
+    /// The source of the value. [`assign`] completes [`Origin::KernelArgument`] with the
+    /// text of the argument, in which secrets are masked.
     pub(super) origin: Origin,
     /// True if an empty text removes the value that another source gave; false if
     /// an empty text is ignored.

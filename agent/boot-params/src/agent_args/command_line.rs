@@ -11,15 +11,15 @@ use crate::nearest_name::nearest;
 use crate::setting::{Origin, Setting};
 
 impl BootParams {
-    /// Reads a command line. An argument that cannot be parsed becomes a warning,
-    /// and its default applies.
+    /// Reads a command line. If an argument cannot be parsed, adds a warning and the
+    /// default of its setting applies.
     pub fn from_command_line(line: &CommandLine) -> BootParams {
         let mut params = BootParams::default();
         params.read_command_line(line);
         params
     }
 
-    /// Reads a command line, which overrides what was read before.
+    /// Reads a command line, which overrides the sources that were read before.
     pub fn read_command_line(&mut self, line: &CommandLine) {
         if line.was_cut() {
             self.warnings.push(format!(
@@ -32,7 +32,7 @@ impl BootParams {
     pub(super) fn read_arguments(&mut self, line: &CommandLine, origin: impl Fn() -> Origin) {
         let mut bare = Vec::new();
         for name in all_names().filter_map(|names| names.argument) {
-            // Ironic's agent skips arguments without `=`. A bare `landfall.` name
+            // Ironic's agent skips arguments without `=`. But `landfall.NAME` without `=`
             // is a switch that is on, as is usual on a kernel command line.
             if let Some(token) = line.last(name)
                 && token.value.is_none()
@@ -54,7 +54,7 @@ impl BootParams {
                 name: format!("{name}="),
                 text,
                 origin: origin(),
-                // Templates leave the value empty if they have none.
+                // A template leaves the text after `=` empty if it has no value for it.
                 empty_counts: false,
             })
         });

@@ -15,9 +15,9 @@ use crate::setting::Origin;
 pub const MAX_PARAMETERS: usize = 64 << 10;
 
 impl BootParams {
-    /// Reads a configuration file. It overrides kernel arguments and files read
-    /// before. `path` is for the origin and for warnings. A value that cannot be
-    /// parsed becomes a warning.
+    /// Reads a configuration file. It overrides kernel arguments and files read before.
+    /// `path` is the file's name in origins and warnings. A value that cannot be parsed
+    /// becomes a warning.
     pub fn read_file(&mut self, path: &str, text: &str) {
         let file = IniFile::parse(text);
         for (line, fault) in &file.faults {
@@ -58,7 +58,7 @@ impl BootParams {
         });
     }
 
-    /// The file may also contain options of oslo.config itself and of its sister
+    /// The file may also contain options of oslo.config itself and of other OpenStack
     /// libraries. So this reports only names that closely resemble an option of the
     /// agent.
     fn report_mistyped(&mut self, path: &str, values: &BTreeMap<String, String>) {

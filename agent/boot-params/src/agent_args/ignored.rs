@@ -1,5 +1,5 @@
-//! The settings of Ironic's agent that have no effect on this agent. It accepts any text
-//! for them.
+//! The settings of Ironic's agent that have no effect on this agent. The agent accepts
+//! any text as their value.
 
 use super::names::{Names, both, file, lookup_only};
 
@@ -9,9 +9,9 @@ pub struct IgnoredSetting {
     pub names: Names,
     /// What it means in Ironic's agent.
     pub meaning: &'static str,
-    /// What this agent does without the setting, if that is all that the setting can ask
-    /// for. The agent reports every other one if it is set, which matters most for settings
-    /// about security.
+    /// Why the setting is not needed: what this agent does in any case. `None` if this
+    /// agent does not support the setting; the agent then reports a given value, which
+    /// matters most for security settings.
     pub instead: Option<&'static str>,
 }
 

@@ -1,7 +1,7 @@
 //! The external names of settings.
 
-/// The names of one setting. Most settings have two: a kernel argument, and an
-/// option in files and answers that follow oslo.config.
+/// The names of one setting. Most settings have two names: a kernel argument, and an
+/// oslo.config option for files, Ironic's lookup answer and mDNS answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Names {
     /// The kernel argument. Names in upper case are environment variables too,
@@ -10,7 +10,7 @@ pub struct Names {
     pub argument: Option<&'static str>,
     /// The option: `name` in `[DEFAULT]`, `group.name` in another group.
     pub option: Option<&'static str>,
-    /// No file can set the option; Ironic's lookup answer does.
+    /// True if only Ironic's lookup answer sets the option: no file can set it.
     pub only_in_lookup: bool,
 }
 
@@ -58,7 +58,7 @@ pub(super) const fn lookup_only(option: &'static str) -> Names {
 }
 
 impl Names {
-    /// The name to print: the kernel argument, or else the option.
+    /// The name to print: the kernel argument, or the option if there is no argument.
     pub fn shown(&self) -> &'static str {
         match (self.argument, self.option) {
             (Some(name), _) | (None, Some(name)) => name,

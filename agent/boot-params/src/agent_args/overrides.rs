@@ -35,9 +35,8 @@ impl BootParams {
     }
 
     /// Applies one key of an mDNS answer: `ipa_<option>`. Only the options of
-    /// `mdns.allowed_overrides` are accepted, since mDNS answers are not
-    /// authenticated. Other keys are not for the agent. Returns what was ignored
-    /// and why.
+    /// `mdns.allowed_overrides` are accepted, since mDNS answers are not authenticated.
+    /// Skips keys without the prefix `ipa_`. Returns what was ignored and why.
     pub fn apply_mdns(&mut self, key: &str, value: &str) -> Vec<String> {
         let Some(option) = key.strip_prefix("ipa_") else {
             return Vec::new();

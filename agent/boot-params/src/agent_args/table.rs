@@ -27,7 +27,7 @@ fn words(list: &[&str]) -> Vec<String> {
 
 /// The table of all settings that have an effect. Each line gives a field of
 /// [`BootParams`], its type, its names and its default. The macro generates the struct,
-/// the readers and the list from it, so that none of them can miss a setting.
+/// the readers and the list from the table, so that no setting is missing in one of them.
 macro_rules! boot_params {
     ($($(#[doc = $doc:literal])* $field:ident: $type:ty = $names:expr, $default:expr;)*) => {
         /// The agent's settings, with every default filled in. Meanings and
@@ -37,8 +37,8 @@ macro_rules! boot_params {
             $($(#[doc = $doc])* pub $field: Setting<$type>,)*
             /// `BOOTIF`: the interface that the boot loader used.
             pub boot_interface: Setting<Option<BootInterface>>,
-            /// The texts that the sources give for the settings in [`IGNORED`], in that
-            /// order.
+            /// The texts that the sources give for the settings in [`IGNORED`], in the
+            /// order of that list.
             pub ignored: Vec<Setting<Option<String>>>,
             /// What was ignored and why, one line each.
             pub warnings: Vec<String>,

@@ -70,9 +70,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A switch is on if it is given, unless its value is empty, `0`, `no` or `off`,
-    /// as in `karg_bool` of coreos-installer's service. That service also treats
-    /// `false` as on. Nobody can mean that, so here `false` is off.
+    /// A switch is on if it is given, unless its value is empty, `0`, `no` or `off`, as
+    /// in `karg_bool` of coreos-installer's service. That service also treats `false` as
+    /// on. No user expects that, so here `false` is off.
     pub fn switch(&mut self, key: &str) -> bool {
         let Some(text) = self.line.last(key).map(|token| token.value.as_deref()) else {
             return false;

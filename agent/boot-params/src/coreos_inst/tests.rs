@@ -221,7 +221,7 @@ fn what_is_ignored_is_told() {
     );
 }
 
-/// A config file can order an installation that has no disk here, so it is no warning.
+/// This is a remark and not a warning: a config file can request an installation.
 #[test]
 fn a_line_that_installs_nothing_is_told() {
     for (text, remark) in [
@@ -248,7 +248,7 @@ fn a_line_that_installs_nothing_is_told() {
     assert_eq!(read("coreos.inst.install_dev=a").remarks, [""; 0]);
 }
 
-/// The hints replace the disk, and nothing else.
+/// The hints replace only the disk.
 #[test]
 fn root_device_hints_replace_a_missing_disk() {
     let hinted = |text: &str| CoreosInst::with_hinted_disk(&CommandLine::parse(text));

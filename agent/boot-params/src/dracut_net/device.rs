@@ -13,8 +13,8 @@ pub enum DeviceSpec {
     Mac(MacAddr),
     /// The hardware address of an InfiniBand port.
     Infiniband(InfinibandAddr),
-    /// A text that is neither a name nor an address. NetworkManager then takes the
-    /// first profile, or makes one that fits any device.
+    /// A text that is neither a name nor an address. NetworkManager then applies the
+    /// argument to the first profile, or creates a profile that fits any device.
     Invalid(String),
 }
 
@@ -31,8 +31,8 @@ impl DeviceSpec {
             .unwrap_or_else(|_| DeviceSpec::Invalid(text.to_owned()))
     }
 
-    /// Parses the device of an argument and warns if the text is neither a name nor
-    /// an address. `None` if the argument has to be ignored.
+    /// Parses the device of an argument and warns if the text is neither a name nor an
+    /// address. `None` if the caller must ignore the argument.
     pub(super) fn parse_reporting(
         text: &str,
         token: &Token,
@@ -78,10 +78,10 @@ impl DeviceSpec {
 /// `/proc/sys/net/ipv4/conf` or a file in `/sys/class/net`.
 const RESERVED: [&str; 5] = [".", "..", "all", "default", "bonding_masters"];
 
-/// True for names that the kernel's `dev_valid_name()` accepts, except those that
-/// the kernel would complete (`%d`), reserved names, and names with control
-/// characters. A JSON document can contain control characters, and the kernel ends
-/// a name at NUL.
+/// True for names that the kernel's `dev_valid_name()` accepts, except reserved names,
+/// names with `%` (the kernel replaces `%d` by a number), and names with control
+/// characters. A JSON document can contain control characters, and the kernel ends a name
+/// at NUL.
 pub fn is_interface_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= MAX_NAME

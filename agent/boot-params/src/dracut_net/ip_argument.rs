@@ -172,8 +172,7 @@ impl IpArgument {
             Err(_) if first.is_empty() => {}
             Err(_) => complain.add("expected an MTU or the IP address of a DNS server", first),
         }
-        // The hardware address is all the remaining text, so its colons need no
-        // brackets.
+        // The hardware address is the last field, so its colons need no brackets.
         match words.rest() {
             "" => {}
             text => {
@@ -245,8 +244,8 @@ fn with_length(
     }
 }
 
-/// The prefix length up to the last one bit of the mask. Zero bits before it are
-/// ignored, as in NetworkManager.
+/// The prefix length: the position of the last bit of the mask that is 1. Bits before it
+/// that are 0 count as 1, as in NetworkManager.
 fn mask_length(mask: Ipv4Addr, complain: &mut Complaints<'_>) -> u8 {
     let length = (32 - mask.to_bits().trailing_zeros()) as u8;
     if mask.to_bits().leading_ones() != u32::from(length) {

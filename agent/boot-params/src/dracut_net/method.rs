@@ -20,8 +20,8 @@ pub enum IpMethod {
 }
 
 impl IpMethod {
-    /// Parses the method; `None` if NetworkManager does not know it. dracut's
-    /// `either6` is such a word.
+    /// Parses the method. `None` if NetworkManager does not support it, for example
+    /// dracut's `either6`.
     pub(super) fn parse(text: &str) -> Option<IpMethod> {
         match text.trim() {
             "" | "auto" | "on" | "any" => Some(IpMethod::Auto),
@@ -35,9 +35,8 @@ impl IpMethod {
         }
     }
 
-    /// Parses a list of methods, which dracut tries one after the other. Here a
-    /// list is valid only if it amounts to one method, or to DHCP for both
-    /// families.
+    /// Parses a list of methods, which dracut tries one after the other. Here a list is
+    /// valid only if it means the same as one method, or as DHCP for both families.
     fn parse_list(text: &str) -> Option<IpMethod> {
         let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
         let mut methods = words.map(IpMethod::parse).collect::<Option<Vec<_>>>()?;

@@ -8,8 +8,8 @@ const DHCP: u32 = 90;
 /// How long to wait for the second address family once the first one is up.
 const IP_REQUIRED_MS: u32 = 20_000;
 
-/// The longest time that NetworkManager stores, in the setting's own unit.
-/// `infinity` stands for this value.
+/// The longest time that NetworkManager stores, in seconds or milliseconds as the
+/// argument requires. `infinity` stands for this value.
 pub(super) const LONGEST: u32 = i32::MAX as u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

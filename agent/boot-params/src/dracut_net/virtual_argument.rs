@@ -31,8 +31,8 @@ pub struct ControllerArgument {
     pub kind: ControllerKind,
     pub name: String,
     pub ports: Vec<DeviceSpec>,
-    /// A bond's options as written, except that `,` replaces the `;` between the
-    /// items of a list. The network plan checks whether such an option exists.
+    /// A bond's options as written, except that `,` replaces the `;` between the items of
+    /// a list. The network plan checks whether the kernel has these options.
     pub options: Vec<(String, String)>,
     /// MTU of the interface; 0: the default.
     pub mtu: Option<u32>,
@@ -109,7 +109,7 @@ impl ControllerArgument {
     fn read_options(&mut self, text: &str) {
         let mut options = Words::new(text);
         while !options.rest().is_empty() && self.options.len() < MOST_OPTIONS {
-            // A name ends at the next `=`; a `,` before it is part of the name.
+            // The name of an option ends at `=`. A `,` in it is part of the name.
             let name = options.next('=');
             let mut items = Words::new(options.next(','));
             let mut values = Vec::new();

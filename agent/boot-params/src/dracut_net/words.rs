@@ -1,7 +1,7 @@
 //! Splits a text such as `a:[b:c]:d` into words.
 
-/// Takes words off the front of a text. Separators inside square brackets, which
-/// may be nested, do not split; brackets around a whole word are removed.
+/// Splits words off the start of a text. Separators inside square brackets, which may be
+/// nested, do not split; brackets around a whole word are removed.
 #[derive(Clone, Debug)]
 pub(super) struct Words<'a> {
     rest: &'a str,

@@ -5,9 +5,8 @@ use std::borrow::Cow;
 
 use super::{AFTER_QUOTE, tail_of};
 
-/// How the names of secrets end, in lower case. These are the names of our own
-/// arguments, and those that people give to arguments of other programs on the same
-/// kernel command line.
+/// The endings of the names of secrets, in lower case. They cover our own arguments, and
+/// names that people give to arguments of other programs on the same kernel command line.
 const ENDINGS: [&str; 8] = [
     "token",
     "password",
@@ -16,12 +15,12 @@ const ENDINGS: [&str; 8] = [
     "secret",
     "credential",
     "credentials",
-    // The path of such a URL is often its password.
+    // The path of a webhook's URL is often its password.
     "webhook",
 ];
 
-/// Masks the values. In front of a colon, a name must be in quotes, as in JSON: in
-/// prose, a colon can follow such a word.
+/// Masks the values of secrets. A name before a colon counts only if it is in quotes, as
+/// in JSON. Without quotes, the text can be prose: `the token: ...`.
 pub(super) fn without_secret_values(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
@@ -53,8 +52,8 @@ pub(super) fn without_secret_values(text: &str) -> Cow<'_, str> {
 struct Name {
     /// The quote around the name alone, with its backslashes: `\"`.
     quotes: Option<String>,
-    /// The quote in front of an unquoted name. The closing quote may follow the
-    /// value.
+    /// The quote that opens before the name and is not closed after it, as in
+    /// `"token=abc"`. The closing quote may follow the value.
     opened: Option<char>,
     /// Whether spaces surround the separator.
     is_spaced: bool,
@@ -118,9 +117,9 @@ fn value(text: &str, from: usize, name: &Name) -> (usize, usize) {
     (start, start + end)
 }
 
-/// The position of the quote that ends a value: the text ends after it, or continues
-/// with white space or punctuation. `escaped` says whether a quote after a backslash
-/// can close the value.
+/// The position of the quote that ends a value. After this quote, the text ends or
+/// continues with white space or punctuation. `escaped` says whether a quote after a
+/// backslash can end the value.
 fn closing(text: &str, quote: &str, escaped: Escaped) -> Option<usize> {
     let mut quotes = text.match_indices(quote).map(|(at, _)| at);
     quotes.find(|at| {
