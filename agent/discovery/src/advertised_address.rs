@@ -64,14 +64,13 @@ impl std::fmt::Display for Advertised {
     }
 }
 
-/// Determines the address that the service at these URLs can call back. The
-/// operator's setting takes precedence. Next comes the address that the agent used
-/// before a restart, if the machine still has it, because Ironic rejects a changed
-/// callback URL. Otherwise it is the source address of the route to the service.
+/// Determines the address at which the service can call back the agent. The operator's
+/// setting takes precedence. Next comes the address that the agent used before a restart,
+/// if the machine still has it, because Ironic rejects a changed callback URL. Otherwise
+/// it is the source address of the route to the service at `urls`.
 ///
-/// # Errors
-/// If none of the attempts that the rules allow finds an address. The error gives the
-/// reason.
+/// If [`AdvertiseRules::attempts`] attempts have found no address. The error gives the
+/// reason of the last one.
 pub async fn advertise(
     rules: &AdvertiseRules,
     urls: &[String],
@@ -85,8 +84,8 @@ pub async fn advertise(
     for attempt in 0..rules.attempts.max(1) {
         if attempt > 0 {
             tracing::warn!("{fault}; looking again within {} s", rules.pause.as_secs());
-            // A change of the network ends the pause. If the network task has ended, there
-            // are no more changes.
+            // A change of the network ends the pause early. If the network task has
+            // ended, the pause has its full length.
             tokio::select! {
                 () = tokio::time::sleep(rules.pause) => {}
                 Ok(()) = network.changed() => {}
@@ -113,9 +112,8 @@ pub async fn advertise(
     )))
 }
 
-/// Waits until the machine has lost the address and has another one that can
-/// replace it. Waits forever if the address is a name or was never the machine's
-/// own.
+/// Waits until the machine has lost the address and has another one that can replace it.
+/// Waits forever if `address` is a name, or an address that the machine does not have.
 pub async fn address_lost(address: &Advertised, network: &mut watch::Receiver<NetworkState>) {
     let Advertised::Address(address) = address else {
         return std::future::pending().await;
@@ -126,7 +124,7 @@ pub async fn address_lost(address: &Advertised, network: &mut watch::Receiver<Ne
     let is_lost = |state: &NetworkState| !has(state, *address) && state.is_online();
     loop {
         if network.wait_for(is_lost).await.is_err() {
-            // The network task has ended, so its last state stays.
+            // The network task has ended, so its last state does not change any more.
             return std::future::pending().await;
         }
         tokio::time::sleep(ADDRESS_MAY_RETURN).await;

@@ -1,12 +1,12 @@
 //! Corrects the machine's clock before a wrong time does harm.
 //!
-//! A board whose battery is empty starts in 1970 or 2010. Then no certificate is
-//! valid, and the installed system inherits the wrong time. The agent trusts an NTP
-//! server that the operator configures. Until that has set the clock, the agent trusts
-//! the `Date` of the servers that it looks for, if the clock differs from it by more
-//! than five minutes, or if a server's certificate is not valid at the time of the
-//! clock. Neither source is authenticated: docs/security-model.md says what a forged
-//! time permits.
+//! A board whose battery is empty starts in 1970 or 2010. Then no certificate is valid,
+//! and the installed system inherits the wrong time. The agent trusts an NTP server that
+//! the operator configures. Until an NTP server has set the clock, the agent trusts the
+//! `Date` header of the servers that it searches for, if the clock differs from the
+//! header by more than five minutes, or if a server's certificate is not valid at the
+//! time of the clock. Neither source is authenticated: docs/security-model.md says what a
+//! forged time permits.
 
 mod ntp;
 mod ntp_retries;
@@ -26,10 +26,10 @@ const OLDEST: Duration = Duration::from_secs(1_767_225_600);
 /// No certificate that the agent meets is valid later than this: 2099-12-31.
 const NEWEST: Duration = Duration::from_secs(4_102_358_400);
 /// In seconds: a smaller difference does not count as wrong. A maintained clock differs
-/// by less, and so small a difference does no harm: Ironic and certificates tolerate an
+/// by less. A difference of this size does no harm: Ironic and certificates tolerate an
 /// hour.
 const TOLERATED: Duration = Duration::from_secs(300);
-/// The first hardware clock.
+/// The first hardware clock of the machine.
 const HARDWARE_CLOCK: &str = "/dev/rtc0";
 
 /// The clock of this machine, and the sources that have set it. Clones share the
@@ -54,7 +54,7 @@ struct Sources {
 /// The situation in which a server's date was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
-    /// The date came with a normal answer.
+    /// The date is part of a normal answer.
     Answer,
     /// The server's certificate is not valid according to our clock.
     RefusedCertificate,
@@ -69,8 +69,8 @@ impl Clock {
         }
     }
 
-    /// The clock of a machine that the agent must not change. Differences are only
-    /// logged.
+    /// The clock of a machine that the agent must not change. The agent only logs a
+    /// difference.
     pub fn of_somebody() -> Self {
         Self {
             may_change: false,
@@ -94,8 +94,8 @@ impl Clock {
         Ok(())
     }
 
-    /// Compares the clock with the `Date` header of a server, and sets it if the two
-    /// differ too much for this occasion and no NTP server has set the clock. Returns
+    /// Compares the clock with the `Date` header of a server. Sets the clock if the
+    /// difference is larger than `occasion` permits and no NTP server has set it. Returns
     /// whether the clock was set.
     pub fn compare_with(&mut self, date: &str, url: &str, occasion: Occasion) -> bool {
         if self.sources.ntp.load(Ordering::Relaxed) {
@@ -126,8 +126,8 @@ impl Clock {
         }
     }
 
-    /// True on the first call of this boot, so that the warning is logged once: a
-    /// server sends the same header with every answer.
+    /// True on the first call of this boot, so that the warning is logged once: a server
+    /// sends the same kind of header with every answer.
     fn is_first_useless_date(&self) -> bool {
         !self.sources.told.swap(true, Ordering::Relaxed)
     }
@@ -187,10 +187,10 @@ fn is_plausible(time: SystemTime) -> bool {
     range.contains(&time)
 }
 
-/// Whether `proposed`, an unauthenticated time, is better than our own `now`.
-/// If a certificate is rejected because of its dates, even a small difference
-/// may be the cause. A false date cannot make a certificate of an unknown authority
-/// valid, only one that expired in 2026 or later, or that is not valid yet.
+/// Whether `proposed`, an unauthenticated time, is better than our own `now`. If a
+/// certificate is rejected because of its dates, even a small difference may be the
+/// cause. A forged date makes a certificate valid only if a trusted authority has issued
+/// it, and if it expired in 2026 or later or is not valid yet.
 fn is_better(now: SystemTime, proposed: SystemTime, occasion: Occasion) -> bool {
     let apart = proposed
         .duration_since(now)

@@ -1,7 +1,7 @@
 //! Decides which HTTP answers end a search. No I/O.
 //!
-//! A proxy, a captive portal or another service may answer at the same address
-//! through another NIC, and faster than the service.
+//! Another server may answer at the same address through another NIC, and faster than the
+//! service: a proxy, a captive portal or an unrelated service.
 
 use std::fmt;
 
@@ -13,11 +13,10 @@ use serde_json::Value;
 pub enum Expected {
     /// Ironic. Its answer to `GET /` lists the versions of its API.
     Ironic,
-    /// A server that has the file at the URL. It sends the first byte or the whole
-    /// file, answers 416 because the file is empty, or redirects to the file, as mirrors
-    /// and artifact stores do. A redirect counts if the download follows it, but it may
-    /// also lead to a login page, so the search prefers the file itself. A wrong host
-    /// would not have the file.
+    /// A server that has the file at the URL. It sends the first byte or the whole file,
+    /// answers 416 because the file is empty, or redirects to the file, as mirrors and
+    /// artifact stores do. A redirect that the download follows may also lead to a login
+    /// page, so the search prefers an answer with the file itself.
     File,
 }
 
@@ -30,12 +29,12 @@ impl fmt::Display for Expected {
     }
 }
 
-/// An answer of another server than the expected one, as a text for the operator. Each
-/// text is one that `landfall_report::status::WayStep::is_unexpected_answer`
-/// recognises.
+/// The reason why an answer is not from the expected server, for the operator.
+/// `landfall_report::status::WayStep::is_unexpected_answer` must recognise each of these
+/// texts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnexpectedAnswer {
-    /// Something else than Ironic answers at this URL. Check host, port and path in
+    /// A program other than Ironic answers at this URL. Check host, port and path in
     /// `ipa-api-url`.
     #[error("status 200, but not Ironic's list of API versions")]
     NotIronic,
@@ -76,7 +75,7 @@ impl Expected {
         }
     }
 
-    /// What gives the URLs of such a server. The source of this URL is not known here.
+    /// The arguments that can give the URL. Which of them gave it is not known here.
     fn arguments(self) -> &'static str {
         match self {
             Expected::Ironic => "ipa-api-url, or what mDNS announces",
@@ -85,8 +84,8 @@ impl Expected {
     }
 }
 
-/// The member that Ironic's root document has had since its first API. Keystone
-/// and Nova, which may share a front end with Ironic, only have `versions`.
+/// Ironic's root document has had `default_version` since the first version of its API.
+/// Keystone and Nova, which may share a front end with Ironic, only have `versions`.
 fn is_root_document(answer: &Answer) -> bool {
     let document: Option<Value> = serde_json::from_str(&answer.body).ok();
     answer.status == 200 && document.is_some_and(|it| it["default_version"].is_object())
@@ -158,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Otherwise the screen says that the service has not answered.
+    /// Without this, the screen would say that the service has not answered.
     #[test]
     fn the_screen_knows_each_unexpected_answer() {
         for found in [

@@ -19,15 +19,15 @@ const SERVICE_TYPE: &str = "_openstack._tcp.local.";
 /// pause doubles each time, as in Ironic's agent.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(3);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// How much longer to wait for the preferred instance when another one has
+/// How much longer to wait for the preferred instance after another instance has
 /// answered.
 const PREFERENCE_LIMIT: Duration = Duration::from_secs(1);
 /// How much longer to wait for other addresses of an instance. The host of the instance
 /// sends one packet for each address family and each NIC (measured: a link-local
 /// address first, the IPv4 address some milliseconds later).
 const SETTLING: Duration = Duration::from_millis(300);
-/// The maximum number of events that one attempt handles, so that a flood on the
-/// link cannot keep it busy.
+/// The maximum number of events in one attempt. Without a limit, a flood of packets on
+/// the link could extend the attempt.
 const ANSWER_LIMIT: usize = 256;
 
 /// The mDNS query: which instances are acceptable, and where to ask.
@@ -57,8 +57,8 @@ pub async fn ask_network(question: &Question) -> Result<(&'static str, Endpoint)
             tokio::time::sleep(pause).await;
             pause *= 2;
         }
-        // Each attempt uses a new daemon, because more interfaces may be up by
-        // then.
+        // Each attempt creates a new mDNS daemon, because interfaces may have come up
+        // since the previous attempt.
         match attempt_once(question).await {
             Ok(found) => return Ok(found),
             Err(text) => fault = text,
@@ -133,8 +133,8 @@ async fn best_answer(
             Ok(endpoint) if best.as_ref().is_none_or(|(known, _)| rank <= *known) => {
                 let by_link_local = ZonedUrl::parse(&endpoint.url).interface.is_some();
                 deadline = match rank {
-                    // Any other address is better, so use the rest of the attempt
-                    // to wait for one.
+                    // Any other address is better than a link-local one, so use the rest
+                    // of the attempt to wait for another.
                     0 if by_link_local => deadline,
                     0 => deadline.min(Instant::now() + SETTLING),
                     _ => deadline.min(Instant::now() + PREFERENCE_LIMIT),

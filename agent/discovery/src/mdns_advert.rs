@@ -27,7 +27,7 @@ pub struct Advert {
     pub txt: Vec<(String, Vec<u8>)>,
 }
 
-/// An address. A link-local address comes with the interface on which the agent
+/// An address. For a link-local address, `interface` is the interface on which the agent
 /// received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdvertAddress {
@@ -52,7 +52,7 @@ pub enum AdvertError {
     /// service's mDNS settings.
     #[error("its SRV record has port 0")]
     NoPort,
-    /// Correct what publishes the service, or give its URL as a kernel argument.
+    /// Correct the service's mDNS records, or give its URL as a kernel argument.
     #[error("{record}: expected {expected}, found {found:?}")]
     Record {
         record: String,
@@ -70,8 +70,7 @@ impl Advert {
     /// The URL of this service. `has_route` returns whether the kernel has a route
     /// to an address.
     ///
-    /// # Errors
-    /// Names the record that cannot be part of a URL.
+    /// If a record cannot be part of a URL. The error names the record.
     pub fn endpoint(
         &self,
         has_route: impl Fn(SocketAddr) -> bool,

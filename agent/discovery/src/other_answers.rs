@@ -11,18 +11,18 @@ use tokio::time::Instant;
 
 use super::reached::{Place, Reached};
 
-/// How long to wait for a better answer, or for one from a trusted server. A switch
-/// port with spanning tree forwards only 30 to 50 s after its carrier comes up, and
-/// DHCP takes more time.
+/// How long to wait for a better answer, or for an answer from a trusted server. A switch
+/// port with spanning tree forwards only 30 to 50 s after its carrier comes up, and DHCP
+/// takes more time.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
-/// How long to wait if a better answer could only come from a NIC that has not
-/// appeared yet. By then every driver in the ramdisk has probed its devices.
+/// How long to wait if a better answer could only come from a NIC that has not appeared
+/// yet. After this time, every driver in the ramdisk has probed its devices.
 pub(super) const GRACE_ALONE: Duration = Duration::from_secs(10);
 
-/// How long a redirect waits for a better answer. Mirrors and artifact stores redirect, and
-/// must not cost a minute. The portal of another network redirects too, and must not win
-/// against a NIC that is about to answer.
+/// How long to wait for a better answer than a redirect. The wait is short, because
+/// mirrors and artifact stores redirect too. It is not zero, because the portal of
+/// another network also redirects, and another NIC may be about to answer.
 pub(super) const GRACE_REDIRECT: Duration = Duration::from_secs(5);
 
 /// The latest unexpected answer or redirect from each place.
@@ -58,8 +58,7 @@ impl OtherAnswers {
         self.by_place.remove(&place);
     }
 
-    /// The time when the best of these answers must be used, or `None` if there is
-    /// none.
+    /// When the search must use the best of these answers. `None` if there is no answer.
     pub(super) fn due(&self, grace: Duration) -> Option<Instant> {
         let since = match self.has_redirect() {
             true => self.redirected_since,

@@ -64,7 +64,7 @@ pub enum Place {
 /// A service that answered.
 #[derive(Debug, Clone)]
 pub struct FoundService {
-    /// All base URLs without a trailing slash: the one that answered, then those
+    /// All base URLs without a trailing slash: first the URL that answered, then those
     /// after it in the list, then those before it.
     pub urls: Vec<String>,
     /// The answer to `GET /`, which contains the API version.
@@ -79,13 +79,13 @@ pub struct FoundService {
 /// how far each NIC has come.
 ///
 /// An unexpected HTTP answer only counts if no better answer comes within a minute,
-/// because a proxy in the network of another NIC may be faster. A redirect to a file counts
-/// if no other NIC brings the file within a few seconds, because it may be that of a captive
-/// portal. After the search the network prefers the NIC that reached the service. The date
-/// of the answer sets the clock as [`Clock::compare_with`] says.
+/// because a proxy in the network of another NIC may be faster than the service. A
+/// redirect only counts if no other NIC reaches the file within a few seconds, because it
+/// may come from a captive portal. After the search the network prefers the NIC that
+/// reached the service. The date of the answer sets the clock as [`Clock::compare_with`]
+/// says.
 ///
-/// # Errors
-/// If a server that [must be trusted](Wanted::must_be_trusted) is not trusted.
+/// If the server is not trusted and [must be trusted](Wanted::must_be_trusted).
 pub async fn find(
     client: &ServiceClient,
     wanted: &Wanted,
@@ -93,7 +93,7 @@ pub async fn find(
     reach: &watch::Sender<Reach>,
     clock: &mut Clock,
 ) -> Result<FoundService> {
-    // The ways of an earlier search led to another service.
+    // Remove the results of an earlier search, which was for another service.
     reach.send_if_modified(|reach| !mem::take(&mut reach.ways).is_empty());
     loop {
         let (urls, settings, limit) = match &wanted.place {
@@ -149,7 +149,7 @@ async fn heard(
             () = tokio::time::sleep(pause) => {}
             changed = network.changed() => match changed {
                 Ok(()) => backoff.reset(),
-                // The network task has ended, so its last state stays.
+                // The network task has ended, so its last state does not change any more.
                 Err(_) => tokio::time::sleep(pause).await,
             },
         }
@@ -186,8 +186,8 @@ async fn search(
                 return Ok(reached);
             }
             News::Untrusted(untrusted) => {
-                // Our clock may be wrong, so ask the service for its date. If that
-                // does not set the clock, continue with the clock as it is.
+                // Our clock may be wrong, so ask the service for its date. If that does
+                // not set the clock, continue without a correction.
                 if untrusted.about_time && clock_by(client, &untrusted, timeout, clock).await {
                     search.begin_again();
                     give_up = None;
@@ -214,7 +214,7 @@ async fn prefer(
     let (url, redirect) = (&reached.url, reached.redirect_in_words());
     let Some(over) = reached.over else {
         tracing::info!("{what} answers at {url}{redirect}");
-        // Which NIC the kernel took is not known, and the failed ways are out of date.
+        // The kernel's choice of the NIC is not known, and the failed steps are outdated.
         reach.send_if_modified(|reach| !mem::take(&mut reach.ways).is_empty());
         return;
     };
@@ -223,7 +223,7 @@ async fn prefer(
     reach.send_modify(|reach| reach.over = Some(over));
     let preferred = network.wait_for(|state| state.preferred == Some(over));
     // The agent continues without a preference, because the routes may lead to the
-    // service all the same.
+    // service anyway.
     let _ = tokio::time::timeout(PREFERENCE_LIMIT, preferred).await;
 }
 

@@ -191,7 +191,7 @@ pub fn remedy(step: &StepResult, network: &NetworkState) -> Option<String> {
              take 50 s to forward"
                 .to_owned()
         }
-        // The TLS error contains the remedy, behind ` -- `.
+        // The TLS error already contains the remedy, after ` -- `.
         Step::Tls => return None,
         Step::Http => "a server answers there, but not as expected: check the URL".to_owned(),
     })

@@ -1,9 +1,9 @@
-//! An answer that the search received, and the place from which it sent the request.
+//! An answer that the search received, and the NIC over which it sent the request.
 
 use landfall_http_client::Answer;
 
-/// The kernel's index of the NIC from which the search asks, or `None` if the
-/// route decides.
+/// The kernel's index of the NIC that the search sends over. `None` if the kernel's
+/// routes choose the NIC.
 pub(super) type Place = Option<u32>;
 
 /// A server's answer, and the NIC that it came over.
@@ -12,13 +12,13 @@ pub(super) struct Reached {
     /// The URL that answered.
     pub url: String,
     pub answer: Answer,
-    /// The kernel's index of the NIC that was used, or `None` if the route decided.
+    /// The kernel's index of the NIC. `None` if the kernel's routes chose the NIC.
     pub over: Option<u32>,
 }
 
 impl Reached {
-    /// `, redirects to URL`, or nothing if the answer is no redirect. If the file turns out
-    /// to be a login page, this is where it came from.
+    /// `, redirects to URL`, or an empty text if the answer is not a redirect. If the
+    /// download gets a login page, this text shows where the page came from.
     pub(super) fn redirect_in_words(&self) -> String {
         match &self.answer.redirect {
             Some(redirect) => format!(", redirects to {}", redirect.to),

@@ -1,5 +1,5 @@
-//! Searches for the service from all NICs at once. The first NIC that reaches it
-//! wins, and no NIC waits for another.
+//! Searches for the service from all NICs at once, and uses the first NIC that reaches
+//! it. No NIC waits for another.
 
 mod attempts;
 mod screen;
@@ -27,15 +27,15 @@ use super::walk::{Outcome, Start, Walk, Walker, length};
 #[derive(Debug, Clone)]
 pub(super) struct Untrusted {
     pub url: String,
-    /// The NIC that was used, or `None` if the route decided.
+    /// The NIC over which the server answered. `None` if the kernel chose it.
     pub start: Option<Start>,
     /// Why the server is not trusted.
     pub reason: String,
-    /// Whether the dates of the certificate are the problem, so that the clock may
-    /// be wrong.
+    /// Whether the certificate is rejected because of its dates; the clock may be wrong
+    /// then.
     pub about_time: bool,
-    /// Whether a later attempt would fail in the same way. That is so unless the
-    /// certificate is not valid yet, by our clock.
+    /// Whether a later attempt would fail in the same way. False only if the certificate
+    /// is not valid yet according to our clock.
     pub for_good: bool,
 }
 
@@ -81,8 +81,8 @@ impl Search {
         }
     }
 
-    /// Continues the search until there is news. The future may be dropped: the next
-    /// call continues the same search.
+    /// Continues the search until there is a result to return. The caller may drop the
+    /// future: the next call continues the same search.
     pub(super) async fn news(
         &mut self,
         network: &mut watch::Receiver<NetworkState>,
@@ -158,8 +158,8 @@ impl Search {
         // loopback or a tunnel.
         let try_without_nic = match online.is_empty() {
             false => self.tries.values().all(|known| known.failures > 0),
-            // Without an address on any NIC, wait. Link-local addresses alone may be
-            // enough.
+            // If no NIC can reach beyond its link, try only if there are link-local
+            // addresses: they may be sufficient.
             true => !has_network || state.nics.iter().any(|nic| !nic.addresses.is_empty()),
         };
         if try_without_nic && !self.tries.contains_key(&None) {
@@ -167,10 +167,10 @@ impl Search {
         }
     }
 
-    /// How long to wait for a better answer. The wait is short if there is only one URL
-    /// and working servers answered over every NIC: then only a NIC whose driver loads
-    /// late could bring a better answer. A redirect does not wait for such a NIC, and only
-    /// for a moment for the others.
+    /// How long to wait for a better answer. The wait is [`GRACE_ALONE`] if there is only
+    /// one URL and working servers answered over every NIC: then only a NIC whose driver
+    /// loads late could bring a better answer. A redirect waits [`GRACE_REDIRECT`] for
+    /// NICs without an answer, and does not wait for NICs that may appear late.
     fn grace(&self, state: &NetworkState) -> Duration {
         let is_last = |nic: &NicState| self.others.works_over(nic.index) || never_comes(nic);
         let all_answered = state.nics.iter().all(is_last);
@@ -272,7 +272,7 @@ impl Search {
         news
     }
 
-    /// The best unexpected answer, if there is one.
+    /// Returns the best unexpected answer, without waiting for a better one.
     pub(super) fn take_other(&mut self) -> Option<Reached> {
         let other = self.others.take_due(Duration::ZERO)?;
         Some(other.reached)
@@ -286,9 +286,8 @@ impl Search {
     }
 }
 
-/// Whether the NIC will never reach the service: it gets no address, like a port of
-/// a bond or a NIC that the plan leaves out, or it has no carrier and none is
-/// expected.
+/// Whether the NIC will never reach the service. Either it gets no address (a port of a
+/// bond, or a NIC that the plan leaves out), or it has no carrier and none is expected.
 fn never_comes(nic: &NicState) -> bool {
     !nic.shall_have_address || !(nic.carrier || nic.awaits_carrier)
 }

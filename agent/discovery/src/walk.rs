@@ -25,16 +25,17 @@ use super::expected::Expected;
 const DNS_LIMIT: Duration = Duration::from_secs(20);
 /// Ends after the kernel's third retransmission (1, 3 and 7 s).
 const TCP_LIMIT: Duration = Duration::from_secs(8);
-/// How long to wait for an answer before testing the connection separately. The test
-/// does not come first, because some servers log each connection without a request.
+/// How long to wait for an answer before testing the connection separately. The test does
+/// not come first, because some servers log every connection without a request.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How long to wait for one URL before the next one is tried in parallel.
 const NEXT_URL: Duration = Duration::from_millis(300);
 /// The maximum number of addresses of one name that are tried at once.
 const ADDRESS_LIMIT: usize = 8;
 
-/// Nobody in this network answers for the address or its gateway (ARP), as in a wrong
-/// VLAN. In our own words, because docs/my-host-hangs.md explains them.
+/// No host in this network answers for the address or its gateway (ARP), as in a wrong
+/// VLAN. The text is our own and not the kernel's, because docs/my-host-hangs.md explains
+/// it.
 const NO_NEIGHBOUR: &str = "no route to host";
 
 /// The NIC from which a walk starts.
@@ -70,7 +71,7 @@ pub(super) enum Outcome {
 #[derive(Debug, Clone)]
 pub(super) struct Walker {
     pub client: ServiceClient,
-    /// The NIC, or `None` if the route decides.
+    /// The NIC. `None` if the kernel's routes choose it.
     pub start: Option<Start>,
     /// The time limit of one request.
     pub limit: Duration,
@@ -80,8 +81,8 @@ pub(super) struct Walker {
 
 impl Walker {
     /// Walks to these URLs until one gives the expected answer or a redirect that the
-    /// download follows. Starts with the next URL when the one before it has failed or is
-    /// silent. Returns the successful walk, or else all failed walks.
+    /// download follows. Starts with the next URL when the previous one has failed or has
+    /// not answered in time. Returns the successful walk, or else all failed walks.
     pub(super) async fn walk_to_any(&self, urls: &[String]) -> Vec<Walk> {
         let mut ahead = urls.iter().filter(|url| self.is_meant(url));
         let mut waiting = ahead.next();
@@ -107,7 +108,8 @@ impl Walker {
     }
 
     /// Whether this NIC can lead to the URL. A link-local address belongs to one
-    /// interface. No NIC leads to the loopback, not even a NIC with a default route.
+    /// interface. No NIC leads to the loopback address, not even a NIC with a default
+    /// route.
     fn is_meant(&self, url: &str) -> bool {
         let Some(start) = &self.start else {
             return true;
@@ -168,7 +170,7 @@ impl Walker {
         let mut is_connected = targets.is_empty();
         let answer = match timeout(FIRST_LOOK, &mut answer).await {
             Ok(answer) => answer,
-            // The request took too long, so find the step that hangs.
+            // The request took too long, so find the step that does not finish.
             Err(_) => {
                 self.connect(&targets, steps).await?;
                 is_connected = true;
@@ -286,7 +288,7 @@ impl Walker {
             }
         }
         let fault = fail(steps, Step::Tcp, faults.join(", "));
-        // Only the screen gets the remedy: the log has a line for each attempt.
+        // Add the remedy to the screen only: the log has a line for each attempt.
         if let Some(silent) = silent
             && let Some(remedy) = self.remedy_on_link(silent).await
             && let Some(step) = steps.last_mut()
@@ -296,8 +298,9 @@ impl Walker {
         Err(fault)
     }
 
-    /// What to check if nobody answers for this address, although it is on the link of
-    /// the NIC. `None` if a gateway leads there: then the gateway may be silent.
+    /// What the operator should check if nobody answers for this address, although it is
+    /// on the link of the NIC. `None` if a gateway leads to the address, because the
+    /// gateway may be the silent host.
     async fn remedy_on_link(&self, address: IpAddr) -> Option<String> {
         let start = self.start.as_ref()?;
         let routes = routes_of(start.index).await.unwrap_or_default();
@@ -383,7 +386,7 @@ fn fail(steps: &mut Vec<StepResult>, step: Step, text: String) -> NoAnswer {
 async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     match timeout(DNS_LIMIT, tokio::net::lookup_host((host, port))).await {
         Ok(Ok(found)) => Ok(found.take(ADDRESS_LIMIT).collect()),
-        // Shortens `failed to lookup address information: Name or service not
+        // Shorten the error `failed to lookup address information: Name or service not
         // known`.
         Ok(Err(error)) => Err(format!("{host}: {}", last_words(&error.to_string()))),
         Err(_) => Err(format!("{host}: no answer in {} s", DNS_LIMIT.as_secs())),
@@ -404,8 +407,8 @@ fn in_words(error: &io::Error) -> String {
     }
 }
 
-/// How far a walk came, for comparing walks: the number of its successful
-/// steps.
+/// The number of the walk's successful steps. Of two walks, the one with more steps came
+/// closer to the service.
 pub(super) fn length(walk: &Walk) -> usize {
     let done = |step: &&StepResult| step.outcome == reach::Outcome::Done;
     walk.steps.iter().filter(done).count()

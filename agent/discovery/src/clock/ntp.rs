@@ -11,8 +11,8 @@ use tokio::net::lookup_host;
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 /// The maximum number of addresses of one name.
 const ADDRESS_LIMIT: usize = 4;
-/// How often all addresses are tried. The first packet to a new address may be lost
-/// during neighbour discovery.
+/// The number of attempts with all addresses. The first packet to a new address may be
+/// lost during neighbour discovery.
 const ROUNDS: usize = 2;
 const PORT: u16 = 123;
 
@@ -27,10 +27,10 @@ pub(super) enum NtpError {
     /// DNS servers of the network.
     #[error("cannot resolve {host}: {error}")]
     Name { host: String, error: io::Error },
-    /// The name of the NTP server resolves to nothing. Correct the name, or give its address.
+    /// The name of the NTP server has no address. Correct the name, or give an address.
     #[error("{0} has no address")]
     NoAddress(String),
-    /// This address of the server was the last one that the agent has asked.
+    /// This address was the last address of the server that the agent tried.
     #[error("{address}: {fault}")]
     Server { address: SocketAddr, fault: Fault },
 }
@@ -38,10 +38,10 @@ pub(super) enum NtpError {
 /// Why one address gives no time.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    /// In the words of the NTP client.
+    /// The message of the NTP client.
     #[error("{0}")]
     NoAnswer(String),
-    /// The NTP server answered with a time that cannot be. The agent ignores it; use another
+    /// The NTP server answered with an impossible time. The agent ignores it; use another
     /// server.
     #[error("expected a time, found an offset of {0} s")]
     Offset(f64),
@@ -50,8 +50,7 @@ pub(super) enum Fault {
 /// The current time according to this server: an address or a name, optionally with
 /// a port. Takes at most half a minute.
 ///
-/// # Errors
-/// If no address has answered, with the last reason.
+/// If no address has answered, with the reason of the last failure.
 pub(super) async fn time_of(server: &str) -> Result<SystemTime, NtpError> {
     let addresses = tokio::time::timeout(ANSWER_LIMIT, addresses_of(server))
         .await

@@ -13,17 +13,16 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Clock;
 
-/// A switch port with spanning tree begins to forward packets without any event
-/// on this machine, so only time can end this pause.
+/// The pause needs a time limit: a switch port with spanning tree begins to forward
+/// packets without any event on this machine.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl Clock {
-    /// Asks this NTP server until it has set the clock. Retries when the addresses
-    /// or routes of this machine change, and after growing pauses.
+    /// Queries this NTP server until it has set the clock. Retries when the addresses or
+    /// routes of this machine change, and after growing pauses.
     ///
-    /// # Errors
-    /// If the clock is not set within `limit`, with the last reason.
+    /// If the clock is not set within `limit`, with the reason of the last failure.
     pub async fn set_by_ntp_within(
         &mut self,
         limit: Duration,
@@ -47,7 +46,7 @@ impl Clock {
             let changed = timeout(pause, other_ways).await;
             match changed.map(|changed| changed.is_ok()) {
                 Ok(true) => backoff.reset(),
-                // The network task has ended, so its last state stays.
+                // The network task has ended, so its last state does not change any more.
                 Ok(false) => sleep(pause).await,
                 Err(_) => {}
             }

@@ -136,7 +136,7 @@ fn a_file_is_known_by_its_first_byte() {
     }
 }
 
-/// The screen must not say of this service what the one before it has answered.
+/// The screen must not show the answers of the previous service for this service.
 #[test]
 fn a_search_forgets_the_ways_to_another_service() {
     let client = ServiceClient::new(&HttpOptions::default()).unwrap();

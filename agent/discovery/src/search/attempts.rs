@@ -1,5 +1,5 @@
-//! The attempts from one place: when the next one begins, and what the console says
-//! about a failed one.
+//! The attempts over one NIC, or without a chosen NIC: when the next attempt begins, and
+//! what the console says about a failed one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use tokio::time::Instant;
 use crate::walk::Start;
 
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// A switch port forwards packets only 30 to 50 s after its carrier comes up.
-/// With this pause an attempt follows soon after that.
+/// A switch port forwards packets only 30 to 50 s after its carrier comes up. With this
+/// longest pause, the next attempt starts at most 10 s later.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// After this many attempts a quick success is unlikely, so the pauses get
 /// longer.
 const TRIES_IN_HASTE: u32 = 15;
 const LONGEST_PAUSE_LATER: Duration = Duration::from_secs(60);
 
-/// The state of the search from one place.
+/// The state of the search over one NIC, or without a chosen NIC.
 pub(super) struct Try {
     pub start: Option<Start>,
     /// The addresses of the NIC during the attempts.

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use crate::reach_screen;
 
-/// When the console first shows how far the NICs have come, if no attempt has ended
-/// before.
+/// When the console shows the progress of the NICs for the first time, if no attempt has
+/// ended before.
 const FIRST_SCREEN: Duration = Duration::from_secs(15);
 /// The minimum time between two screens that differ.
 const SCREEN_PAUSE: Duration = Duration::from_secs(5);
@@ -36,8 +36,8 @@ impl Screen {
         let lines = reach_screen::screen(service, state, reach);
         let due = match &self.shown {
             None if reach.ways.is_empty() => self.begun + FIRST_SCREEN,
-            // Wait for this pause even after the first failure: the next attempt comes soon
-            // and may succeed.
+            // Wait even after the first failure: the next attempt starts soon and may
+            // succeed.
             None => self.begun + SCREEN_PAUSE,
             Some((at, shown)) if *shown != lines => *at + SCREEN_PAUSE,
             Some((at, _)) => *at + SCREEN_AGAIN,

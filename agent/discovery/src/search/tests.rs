@@ -65,12 +65,12 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
         let found = grace(urls, &[1], Expected::Ironic, status, other);
         assert_eq!(found, expected, "{told}");
     }
-    // Both NICs have brought an answer, so neither can bring a better one.
+    // An answer came over each of the two NICs, so no NIC can bring a better one.
     let both = |expected, status| grace(1, &[1, 2], expected, status, nic(2, false));
     assert_eq!(both(Expected::Ironic, 404), GRACE_ALONE);
     assert_eq!(both(Expected::Ironic, 502), GRACE);
     assert_eq!(both(Expected::File, 404), GRACE_ALONE);
-    // A redirect waits only for a moment, and only for a NIC that may still answer.
+    // A redirect waits only for a NIC that may still answer, and only for a short time.
     assert_eq!(both(Expected::File, 302), Duration::ZERO);
     let redirect = |urls, other| grace(urls, &[1], Expected::File, 302, other);
     assert_eq!(redirect(1, unplugged.clone()), Duration::ZERO);
@@ -78,7 +78,7 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
     assert_eq!(redirect(1, nic(2, false)), GRACE_REDIRECT);
 }
 
-/// A time would be wrong: with one URL there is no other server to wait for.
+/// The text names no waiting time: with one URL there is no other server to wait for.
 #[test]
 fn the_console_says_if_there_is_only_one_server() {
     let client = ServiceClient::new(&HttpOptions::default()).unwrap();

@@ -113,7 +113,7 @@ fn tells_which_step_fails() {
     });
 }
 
-/// A walk is bound to its NIC and does not use another.
+/// A walk is bound to its NIC and does not use another NIC.
 #[test]
 fn a_walk_stays_on_its_nic() {
     on_a_machine(async |lab| {
