@@ -1,5 +1,5 @@
-//! The part of a plan that the form can show: one interface with addresses, and what it
-//! is made of, down to one or two NICs.
+//! The part of a plan that the form can show: one interface with addresses, and the
+//! interfaces below it, down to one or two NICs.
 
 use std::net::IpAddr;
 
@@ -11,12 +11,12 @@ use landfall_network_plan::{
 use super::OfferedNic;
 use super::values::{BOND, Values, vlan_name};
 
-/// More interfaces on top of each other than this are no network.
+/// The maximum number of interfaces on top of each other. No real network has so many.
 const DEEPEST: usize = 16;
-/// The most NICs of a bond that the form has fields for.
+/// The form has fields for at most this many NICs of a bond.
 const MOST_PORTS: usize = 2;
-/// Stands before the name of an interface that the form cannot make, so that an interface
-/// of the form with the same name is another one. No name has a control character.
+/// The prefix of the name of an interface that the form cannot make. It distinguishes the
+/// name from those of the form's own interfaces, because no name has a control character.
 pub(super) const OTHER: char = '\u{1}';
 /// The kernel's RT_TABLE_MAIN.
 const MAIN_TABLE: u32 = 254;
@@ -33,7 +33,7 @@ pub(super) struct Chain {
     pub(super) ports: Vec<Port>,
 }
 
-/// A NIC of this machine, and the device of the plan that it is.
+/// A device of the plan, and the NIC of this machine that the form shows for it.
 pub(super) struct Port {
     /// Index of its interface, if the plan describes it.
     interface: Option<usize>,
@@ -64,8 +64,8 @@ impl Chain {
         chain
     }
 
-    /// Goes down from the top, and returns the devices at the bottom: the ports of a bond,
-    /// or else one device.
+    /// Follows the plan from the top interface down. Returns the devices at the bottom:
+    /// the ports of a bond, or otherwise one device.
     fn devices(&mut self, plan: &NetworkPlan) -> Vec<Device> {
         let any = || vec![(None, InterfaceMatch::default())];
         let Some(top) = self.top else {
@@ -113,8 +113,8 @@ impl Chain {
         any()
     }
 
-    /// Finds the NICs that the devices are. If this machine does not have one of them,
-    /// another NIC takes its place, so that the operator has only the NIC to correct.
+    /// Finds the machine's NIC for each device. If the machine does not have the NIC,
+    /// another NIC takes its place, so that the operator needs to correct only the NIC.
     fn choose_nics(&mut self, devices: Vec<Device>, nics: &[OfferedNic]) {
         let mut found: Vec<_> = { devices.into_iter() }
             .map(|(interface, wanted)| (interface, nic_of(&wanted, nics), wanted))
@@ -143,8 +143,7 @@ impl Chain {
 }
 
 /// The interface whose values the form shows: one with a static address and a gateway,
-/// otherwise one with a static address, otherwise one that gets its address from the
-/// network.
+/// otherwise one with a static address, otherwise one with automatic addresses.
 fn top(plan: &NetworkPlan) -> Option<usize> {
     let worth = |interface: &Interface| {
         let mut fixed = interface.families().filter(|ip| !ip.addresses.is_empty());
@@ -163,20 +162,20 @@ fn top(plan: &NetworkPlan) -> Option<usize> {
         let is_loopback = matches!(interface.kind, InterfaceKind::Loopback);
         !interface.down && !is_loopback && interface.families().any(has_address)
     };
-    // `max_by_key` returns the last of equals, so this searches backwards.
+    // `max_by_key` returns the last of equal elements, so search backwards.
     (0..plan.interfaces.len())
         .rev()
         .filter(|index| is_used(&plan.interfaces[*index]))
         .max_by_key(|index| worth(&plan.interfaces[*index]))
 }
 
-/// The gateway of a family: some sources write it as a route.
+/// The gateway of a family: some sources give it as a default route.
 pub(super) fn gateway_of(ip: &IpPlan) -> Option<IpAddr> {
     let of_route = || ip.routes.iter().find(|route| is_default(route))?.via;
     ip.gateway.or_else(of_route)
 }
 
-/// True for a route that only says what the gateway is.
+/// True for a route that expresses only the gateway.
 pub(super) fn is_default(route: &Route) -> bool {
     route.destination.length == 0
         && route.via.is_some()
@@ -190,7 +189,7 @@ fn ports(plan: &NetworkPlan, controller: &Interface) -> Vec<usize> {
     name.map(|name| plan.ports_of(name)).unwrap_or_default()
 }
 
-/// The interface below another one. If there is an address, the name is only a label.
+/// The interface below another one. If `mac` is given, `name` is only a label.
 fn below(plan: &NetworkPlan, name: Option<&str>, mac: Option<MacAddr>) -> Below {
     let wanted = match (mac, name) {
         (Some(mac), _) => InterfaceMatch::with_mac(mac),
@@ -215,7 +214,7 @@ fn nic_of(wanted: &InterfaceMatch, nics: &[OfferedNic]) -> Option<usize> {
     nics.iter().position(fits)
 }
 
-/// How the form would name the interfaces of a plan.
+/// The names that the form gives to the interfaces of a plan.
 pub(super) struct Names<'a> {
     plan: &'a NetworkPlan,
     nics: &'a [OfferedNic],
@@ -228,7 +227,7 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// The names in the plan that the form shows.
+    /// The names for the plan that the form shows.
     pub(super) fn of_shown(
         plan: &'a NetworkPlan,
         nics: &'a [OfferedNic],
@@ -277,7 +276,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The names in the plan that the form makes.
+    /// The names for a plan that the form's arguments make.
     pub(super) fn of_made(
         plan: &'a NetworkPlan,
         nics: &'a [OfferedNic],
@@ -314,7 +313,7 @@ impl<'a> Names<'a> {
         all
     }
 
-    /// The hardware addresses that the interface has anyway.
+    /// The hardware addresses that the interface has without a setting.
     pub(super) fn macs(&self, index: usize) -> &[MacAddr] {
         let is_in_chain = [self.chain.top, self.chain.bond].contains(&Some(index))
             || self.chain.vlan.is_some_and(|(vlan, _)| vlan == index);

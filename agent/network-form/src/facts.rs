@@ -1,4 +1,4 @@
-//! What a plan says, one setting at a time, so that two plans can be compared.
+//! Splits a plan into single settings, so that two plans can be compared.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use landfall_network_plan::{
 use super::chain::{Names, is_default};
 
 /// Settings of NetworkManager that make no difference for an operator: nmstate writes
-/// them into every profile, or they only say how long the system waits.
+/// them into every profile, or they only set a waiting time.
 const WITHOUT_EFFECT: &[&str] = &[
     "addr-gen-mode",
     "dns-priority",
@@ -21,8 +21,8 @@ const WITHOUT_EFFECT: &[&str] = &[
     "timestamp",
     "uuid",
 ];
-/// The sections with an operator's description of the interface, and with the options of a
-/// bridge, which the form loses as a whole.
+/// Sections of which no key is reported: the operator's description of the interface, and
+/// the options of a bridge, because the form cannot make a bridge at all.
 const SECTIONS_WITHOUT_EFFECT: &[&str] = &["bridge", "user"];
 /// The kernel's RT_TABLE_MAIN.
 const MAIN_TABLE: u32 = 254;
@@ -30,7 +30,7 @@ const MAIN_TABLE: u32 = 254;
 /// One setting of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// The interface as the form would name it; empty for the machine as a whole.
+    /// The interface by its name in the form; empty for a setting of the whole machine.
     interface: String,
     /// The name of the interface in the plan.
     pub name: String,
@@ -81,7 +81,7 @@ impl Facts {
     }
 }
 
-/// All settings of the plan. `names` says how the form would name its interfaces.
+/// All settings of the plan. `names` has the interfaces' names in the form.
 pub(super) fn facts(plan: &NetworkPlan, names: &Names) -> Vec<Fact> {
     let NetworkPlan {
         host_name,
@@ -146,7 +146,7 @@ fn of_interface(interface: &Interface, names: &Names, own_macs: &[MacAddr], fact
         facts.add(format!("MTU {mtu}"));
     }
     match set_mac {
-        // Most people write the address that the NIC already has.
+        // Most documents give the address that the NIC already has.
         Some(ClonedMac::Address(mac)) if own_macs.contains(mac) => {}
         Some(ClonedMac::Address(mac)) => facts.add(format!("MAC set to {mac}")),
         Some(word) => facts.add(format!("{word} MAC")),
@@ -246,7 +246,7 @@ fn of_family(family: &str, automatic: &str, ip: &IpPlan, facts: &mut Facts) {
     {
         facts.add(format!("{family} routes in table {table}"));
     }
-    // The resolver is one for the whole machine.
+    // All interfaces share one resolver.
     let (interface, name) = (facts.interface.clone(), facts.name.clone());
     facts.of("", "");
     facts.extend(dns.iter().map(dns_server));
@@ -266,7 +266,7 @@ fn of_automatic(family: &str, details: &Automatic, facts: &mut Facts) {
         // Without a second interface, a metric makes no difference.
         metric: _,
         table: _,
-        // Like `required`, it only says how long the system waits.
+        // Like `required`, this only sets how long the system waits.
         timeout: _,
         host_name,
         client_id,

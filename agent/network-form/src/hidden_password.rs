@@ -1,15 +1,15 @@
 //! Hides the password of a URL while an operator types it: the output of a serial console
 //! is often kept.
 
-/// The URL with `*` for each character of its password. A password is hidden as soon as it
-/// cannot be a port any more.
+/// The URL with `*` for each character of its password. A password is hidden as soon as
+/// it cannot be a port number.
 pub(super) fn hide_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
     };
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
-    // A password with a slash makes a URL that does not work, but the operator can
-    // enter one here.
+    // A URL whose password contains a slash does not work, but the operator can enter it
+    // here.
     let end = match rest.rfind('@') {
         Some(at) if authority.contains('@') || !is_host(authority) => at,
         None if !is_host(authority) => rest.len(),

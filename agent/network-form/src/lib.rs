@@ -1,9 +1,9 @@
 //! The form on the consoles in which an operator corrects the network.
 //!
-//! It opens with the values of the plan in force ([`Prefill`]), and names what it cannot
-//! show of that plan. The form makes kernel arguments, and the parsers of kernel arguments
-//! check them. It also shows them: the operator can add them to the boot configuration, to keep the
-//! network after a reset.
+//! The form opens with the values of the plan in force ([`Prefill`]), and names the parts
+//! of the plan that it cannot show. It makes kernel arguments, which the parsers of
+//! kernel arguments check. It also shows the arguments, so that the operator can add them
+//! to the boot configuration and keep the network after a reset.
 
 mod chain;
 mod facts;
@@ -22,9 +22,9 @@ pub use prefill::Prefill;
 pub use values::Values;
 use values::{Fault, Field};
 
-/// The most characters of a value.
+/// The maximum number of characters of a value.
 const LONGEST_VALUE: usize = 200;
-/// The columns before a value.
+/// The number of columns before a value.
 const LABEL: usize = 21;
 
 /// A NIC that the form offers.
@@ -52,14 +52,14 @@ impl OfferedNic {
 #[error("{0}")]
 pub struct NetworkStays(pub &'static str);
 
-/// Tries kernel arguments, or says why this is impossible now.
+/// Tries kernel arguments, or returns why this is impossible now.
 pub type Try = Box<dyn Fn(&str) -> Result<(), NetworkStays> + Send>;
 
 pub struct NetworkForm {
     nics: Vec<OfferedNic>,
     values: Values,
     focus: Field,
-    /// What the values do not have of the plan that they replace.
+    /// The settings of the replaced plan that the values do not express.
     notice: Option<String>,
     /// Why the values were not tried.
     refusal: Option<String>,
@@ -155,7 +155,7 @@ impl NetworkForm {
     }
 }
 
-/// The item after this one, or before it, in a circle.
+/// The next or the previous item of the list. The last item precedes the first.
 fn after<'a, T: PartialEq>(list: &'a [T], now: &T, forward: bool) -> Option<&'a T> {
     let at = list.iter().position(|item| item == now);
     let step = if forward { 1 } else { list.len().max(1) - 1 };
@@ -213,7 +213,7 @@ impl Form for NetworkForm {
                 put(Tone::Plain, line);
             }
         }
-        // Both are above the arguments, which may be longer than the screen.
+        // Show both texts above the arguments, which may be longer than the screen.
         if let Some(notice) = &self.notice {
             for line in wrapped("", notice, 2, width) {
                 put(Tone::Waiting, line);

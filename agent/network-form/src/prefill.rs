@@ -11,24 +11,25 @@ use super::facts::{Fact, facts, lost};
 use super::values::Values;
 use super::{LONGEST_VALUE, OfferedNic};
 
-/// The most characters of the list of what is lost: the arguments below it must stay on
-/// the screen.
+/// The maximum number of characters in the list of lost settings. The limit keeps the
+/// arguments below the list on the screen.
 const LONGEST_LIST: usize = 240;
 
 /// The values of a plan, and what the form cannot show of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prefill {
     pub values: Values,
-    /// Each NIC that the plan names and this machine does not have, with the NIC that
-    /// the form shows in its place.
+    /// Each NIC that the plan names and this machine does not have, and the NIC that the
+    /// form shows instead.
     pub replaced: Vec<(String, String)>,
-    /// What the plan says in addition to the values.
+    /// The settings of the plan that the values do not express.
     pub lost: Vec<Fact>,
 }
 
 impl Prefill {
-    /// The values of the plan in force. `rest` has the values that are not of the network.
-    /// `becomes` gives the plan that this machine gets if the operator tries arguments.
+    /// The values of the plan in force. `rest` has the values that do not belong to the
+    /// network. `becomes` turns kernel arguments into the plan that they would give this
+    /// machine.
     pub fn of_plan(
         plan: &NetworkPlan,
         nics: &[OfferedNic],
@@ -59,8 +60,8 @@ impl Prefill {
         }
     }
 
-    /// What the operator must know before the values replace the plan. `None` if they are
-    /// all of it.
+    /// What the operator must know before the values replace the plan. `None` if the
+    /// values express the whole plan.
     pub(super) fn notice(&self) -> Option<String> {
         let mut sentences: Vec<String> = { self.replaced.iter() }
             .map(|(wanted, nic)| format!("{wanted} does not exist here; {nic} takes its place."))
@@ -79,7 +80,7 @@ impl Prefill {
     }
 }
 
-/// The facts in one text, with the name of each interface once.
+/// The settings in one text, with the name of each interface once.
 fn list(facts: &[Fact]) -> String {
     let mut list = String::new();
     let mut name = "";

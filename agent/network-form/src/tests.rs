@@ -119,7 +119,7 @@ fn the_inventory_goes_to_the_given_service() {
     }
 }
 
-/// What the form shows is in the log of a serial console and on a screen that others see.
+/// A serial console keeps a log, and other people can see the screen.
 #[test]
 fn a_password_in_the_url_is_tried_but_never_shown() {
     let (tried, arguments) = channel();

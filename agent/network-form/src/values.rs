@@ -67,7 +67,7 @@ impl Field {
     }
 }
 
-/// What is wrong, and in which field.
+/// A fault in the values, and its field.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) field: Field,
@@ -92,14 +92,14 @@ pub struct Values {
     pub gateway: String,
     /// Addresses, separated by commas.
     pub dns: String,
-    /// The host name of the plan, which goes along with the arguments.
+    /// The host name of the plan, which the arguments also contain.
     pub host_name: Option<String>,
     pub url: String,
-    /// The URL of the other sources of this boot. If the operator leaves it, it needs no
-    /// argument.
+    /// The URL from the other sources of this boot. If the operator does not change it,
+    /// the form makes no argument for it.
     pub url_of_boot: String,
-    /// The path behind the provisioning URL to which the inventory goes, if the boot
-    /// arguments name it: the operator gives the URL, and both must follow.
+    /// The path that the boot arguments append to the provisioning URL for the inventory. If
+    /// the operator changes the provisioning URL, the form makes both arguments.
     pub inspection_path: Option<String>,
 }
 
@@ -124,7 +124,7 @@ impl Values {
         }
     }
 
-    /// The kernel arguments that configure the network like this.
+    /// The kernel arguments that express these values. Checks them with their parsers.
     pub(super) fn arguments(&self) -> Result<String, Fault> {
         let arguments = self.written()?;
         let plan = NetworkPlan::from_boot_args(&NetArgs::parse(&arguments));
@@ -137,7 +137,7 @@ impl Values {
         }
     }
 
-    /// The same, before the parsers of kernel arguments have checked them together.
+    /// Like [`arguments`](Self::arguments), but without the check by their parsers.
     pub(super) fn written(&self) -> Result<String, Fault> {
         if self.nic.is_empty() {
             return Err(expected(Field::Nic, "a NIC", "none"));
@@ -231,7 +231,7 @@ impl Values {
     }
 }
 
-/// As dracut's arguments want it, where `:` separates fields.
+/// The form that dracut's arguments need, because `:` separates fields.
 fn bracketed(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => address.to_string(),

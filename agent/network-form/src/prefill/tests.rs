@@ -28,7 +28,7 @@ fn embedded(document: &str) -> NetworkPlan {
     choice.plan
 }
 
-/// A NIC with an address and a gateway, and more keys of the document.
+/// A NIC with an address and a gateway. `more` has further keys of the document.
 fn eth0(more: &str) -> String {
     let address = "{ip: 192.0.2.10, prefix-length: 24}";
     format!(
@@ -38,7 +38,7 @@ fn eth0(more: &str) -> String {
     )
 }
 
-/// A bond with a VLAN, of NICs that are found by their addresses, in the other order.
+/// A bond with a VLAN. The NICs are identified by address, in reverse order.
 const BOND_BY_MAC: &str = "\
 interfaces:
   - {name: a, type: ethernet, identifier: mac-address, mac-address: '52:54:00:00:00:02'}
@@ -73,7 +73,7 @@ fn an_embedded_plan_fills_every_field() {
     looks_like_the_guide(&form);
 }
 
-/// What the form cannot express is named, and nothing else is.
+/// The notice names exactly the settings that the form cannot express.
 #[test]
 fn what_the_values_lose_is_named() {
     let static_eth1 = "{name: eth1, type: ethernet, ipv4: {enabled: true, dhcp: true}}";
@@ -227,7 +227,7 @@ fn values() -> impl Strategy<Value = Values> {
 }
 
 proptest! {
-    /// The form opens with what it has tried, whatever that is, and loses nothing of it.
+    /// If the form opens again, it shows all values that it has tried.
     #[test]
     fn the_forms_own_arguments_come_back(values in values()) {
         let arguments = values.arguments().unwrap();
@@ -244,7 +244,7 @@ proptest! {
         let keyfiles = NetworkPlan::for_boot(&NetArgs::parse(&arguments)).keyfiles();
         let plan = NetworkPlan::from_keyfiles(&keyfiles).unwrap();
         let found = prefill(&plan).values;
-        // Keyfiles have no name of the host, and no order of the ports.
+        // Keyfiles contain no host name and no order of the ports.
         let mut expected = Values { host_name: found.host_name.clone(), ..values };
         if let Some(second) = &mut expected.second
             && *second < expected.nic
