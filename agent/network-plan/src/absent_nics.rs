@@ -57,13 +57,13 @@ impl NetworkPlan {
     }
 
     /// The bond, bridge, team or VRF that has no port because the machine has none of the
-    /// NICs that the plan gives it. It is the interface with this name, or one below it:
-    /// for a VLAN the bond that carries it.
+    /// NICs that the plan gives it. It is the interface called `name` or an interface
+    /// below it, for example the bond that carries a VLAN.
     pub fn without_ports(&self, name: &str, nics: &[PresentNic]) -> Option<&str> {
         self.without_ports_below(name, nics, self.interfaces.len())
     }
 
-    /// `depth` is a limit: interfaces that stand on each other in a circle never end.
+    /// `depth` limits the recursion, because interfaces may form a circle.
     fn without_ports_below(&self, name: &str, nics: &[PresentNic], depth: usize) -> Option<&str> {
         let depth = depth.checked_sub(1)?;
         let interface = self.named(name)?;
@@ -121,7 +121,7 @@ impl NetworkPlan {
     }
 }
 
-/// Whether the machine has no device for this NIC of the plan.
+/// Whether no device of the machine matches this NIC of the plan.
 fn is_absent(interface: &Interface, nics: &[PresentNic]) -> bool {
     let matches = &interface.matches;
     let fits = |nic: &PresentNic| {

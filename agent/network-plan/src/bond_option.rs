@@ -23,7 +23,7 @@ const MOST_TARGETS: usize = 16;
 pub enum BondValue {
     /// A number within these bounds, both included.
     Number(u32, u32),
-    /// One of these words, or the index of one: the index is the kernel's number
+    /// One of these words, or its index in this list: the index is the kernel's number
     /// for the word.
     Word(&'static [&'static str]),
     /// IPv4 addresses joined by `,`.

@@ -1,12 +1,12 @@
 //! Chooses one plan from several sources.
 //!
 //! A file overrides kernel arguments, as in CoreOS. An operator at the console overrides
-//! everything ([`Choice::on_console`]). Below that, the order of precedence is: the
-//! plan for this host in the ramdisk, NetworkManager's keyfiles in the ramdisk,
-//! network_data from the boot medium, kernel arguments, and finally DHCP and router
-//! advertisements on every NIC. With the last two, the NICs over which the firmware has
-//! booted by NVMe/TCP get the network of its table. If a source cannot be used, its faults are reported and
-//! the next source applies.
+//! everything ([`Choice::on_console`]). Below that, the order of precedence is: the plan
+//! for this host in the ramdisk, NetworkManager's keyfiles in the ramdisk, network_data
+//! from the boot medium, kernel arguments, and finally DHCP and router advertisements on
+//! every NIC. With the last two sources, the NICs over which the firmware has booted by
+//! NVMe/TCP get the network of the firmware's table. If a source cannot be used, its
+//! faults are reported and the next source applies.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ use crate::plan::{ADDED, NetworkPlan};
 /// The source of the network configuration of this boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// What an operator has given in the form on a console.
+    /// The operator's values in the form on a console.
     Console,
     /// The plan for this host that the image builder put into the ramdisk.
     Embedded,
@@ -30,10 +30,10 @@ pub enum Source {
     NetworkData,
     /// dracut's network arguments.
     KernelArguments,
-    /// No instructions, but the firmware has booted by NVMe/TCP, and its table has the
-    /// network of some NICs.
+    /// No source describes a network, but the firmware has booted by NVMe/TCP, and its
+    /// table has the network of some NICs.
     Firmware,
-    /// No instructions: addresses come from the network.
+    /// No source describes a network: addresses come from the network.
     Default,
 }
 
@@ -97,8 +97,8 @@ pub struct Choice {
     /// The embedded host that matches this machine, even if its plan is not used:
     /// `node7 (52:54:00:00:00:01), one of 50 hosts in the image`.
     pub host: Option<String>,
-    /// The keyfiles in the ramdisk, unless the plan is the embedded one. If they have a
-    /// fault, the plan does not come from them.
+    /// The keyfiles in the ramdisk, unless the plan is the embedded one. Keyfiles with a
+    /// fault are included, although the plan then comes from another source.
     pub given_keyfiles: Vec<Keyfile>,
     /// Faults of the sources with a higher precedence, one line each.
     pub faults: Vec<String>,
@@ -106,7 +106,7 @@ pub struct Choice {
 
 impl Choice {
     /// Chooses the plan. `embedded` is the ramdisk's data for this machine,
-    /// `network_data` the text of the file, if there is one.
+    /// `network_data` the text of that file, if there is one.
     pub fn for_boot(embedded: &Embedded, network_data: Option<&str>, args: &NetArgs) -> Choice {
         let mut faults = embedded.faults.clone();
         let host = embedded.host.as_ref();
@@ -151,8 +151,9 @@ impl Choice {
         }
     }
 
-    /// The plan of an operator who has given these arguments in the form on a console.
-    /// The machine stays the same embedded host, but no description of its network counts.
+    /// The plan of an operator who has entered these arguments in the form on a console.
+    /// The machine stays the same embedded host, but no other source of a network
+    /// applies.
     pub fn on_console(embedded: &Embedded, args: &NetArgs) -> Choice {
         Choice {
             source: Source::Console,
@@ -266,8 +267,8 @@ fn complete_document(mut plan: NetworkPlan, args: &NetArgs, document: &str) -> N
         ..NetArgs::default()
     };
     for mut interface in NetworkPlan::for_boot(&others).interfaces {
-        // Every interface of the document takes precedence over these, even one with a
-        // low priority.
+        // Every interface of the document takes precedence over these interfaces, even if
+        // its priority is low.
         interface.priority = ADDED;
         plan.interfaces.push(interface);
     }

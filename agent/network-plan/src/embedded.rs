@@ -15,9 +15,9 @@
 //! | `kind` | `nmstate`, `network_data`, or `none`: no network is described |
 //! | `text` | the description as it was given |
 //!
-//! The file keeps the original text instead of the plan made from it. So the operator's
-//! original text can be shown, and the agent reads the text with the same code as the
-//! builder that checked it.
+//! The file keeps the original text instead of a plan made from it. So the agent can show
+//! the operator's text, and it reads the text with the same code as the builder that
+//! checked it.
 
 mod host;
 mod host_search;
@@ -43,8 +43,8 @@ pub fn known_macs(plan: &NetworkPlan) -> Vec<MacAddr> {
     macs(plan, |nic| nic.matches.mac)
 }
 
-/// The hardware addresses that a plan sets on NICs. Most people write the address
-/// that the NIC already has.
+/// The hardware addresses that a plan sets on NICs. Most documents give the address that
+/// the NIC already has.
 pub fn given_macs(plan: &NetworkPlan) -> Vec<MacAddr> {
     macs(plan, |nic| nic.set_mac.and_then(ClonedMac::address))
 }

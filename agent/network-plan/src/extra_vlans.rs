@@ -1,8 +1,8 @@
 //! Adds the VLANs of `ipa-enable-vlan-interfaces` to those of the plan.
 //!
-//! Like Ironic's agent, the agent creates them for inspection, so that the report
-//! shows the switch ports of a trunk and the networks behind them. They get the
-//! same configuration as NICs that the plan does not mention.
+//! Like Ironic's agent, the agent creates these VLANs for inspection, so that the report
+//! shows the switch ports of a trunk and the networks behind them. The VLANs get the same
+//! configuration as NICs that the plan does not mention.
 
 use std::collections::BTreeSet;
 

@@ -1,11 +1,11 @@
-//! What the reader of a document finds: faults and warnings.
+//! Collects what the reader of a document finds: faults and warnings.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Most faults that are kept: a document can be full of them, and an operator reads
-/// only the first few.
+/// The maximum number of faults that are kept. A document can be full of faults, and an
+/// operator reads only the first few.
 const MOST_FAULTS: usize = 100;
 
 /// Errors of the document (faults), and its parts that have no effect (warnings).
@@ -13,7 +13,7 @@ const MOST_FAULTS: usize = 100;
 pub(crate) struct Findings {
     faults: RefCell<Vec<String>>,
     warnings: RefCell<Vec<String>>,
-    /// Complete, in contrast to the faults.
+    /// The files with faults. This list is complete, unlike `faults`.
     faulty_files: RefCell<BTreeSet<String>>,
 }
 

@@ -1,9 +1,9 @@
 //! dracut's network arguments → [`NetworkPlan`].
 //!
-//! The meaning is that of NetworkManager's generator for the initramfs (git of
-//! 2026-08), which reads the same arguments on the installed system. That program
-//! drops a whole profile if one field does not fit (DNS of a family that is off, a
-//! gateway without an address). Here only the field is dropped.
+//! The meaning is that of NetworkManager's generator for the initramfs (git of 2026-08),
+//! which reads the same arguments on the installed system. That program drops a whole
+//! profile if one field does not fit (a DNS server of a family that is off, a gateway
+//! without an address). Here only the field is dropped.
 
 mod firmware;
 mod nvme_boot;
@@ -26,8 +26,7 @@ use profiles::{Profiles, add_once};
 use virtual_interfaces::{add_controller, add_partition, add_vlan};
 
 impl NetworkPlan {
-    /// The plan that the arguments describe, and nothing else: without arguments it
-    /// is empty.
+    /// The plan that only the arguments describe: without arguments it is empty.
     pub fn from_boot_args(args: &NetArgs) -> NetworkPlan {
         build(args, false)
     }
@@ -78,7 +77,7 @@ fn build(args: &NetArgs, is_boot: bool) -> NetworkPlan {
             add_route(profiles.at(index), fields);
         }
     }
-    // This comes after the routes, because a route without an interface applies to the
+    // The routes must come first, because a route without an interface applies to the
     // first interface of the arguments. It applies to every NIC only if the arguments
     // name no interface.
     if cover_all {
@@ -152,7 +151,7 @@ fn apply_ip(
     warnings: &mut Vec<String>,
 ) {
     if let Some(prefix) = argument.address {
-        // The same static address must not be configured on two devices.
+        // Two devices must not get the same static address.
         interface.multi = false;
         let ip = family(interface, prefix.address);
         ip.method = Method::Manual;
@@ -221,8 +220,8 @@ fn apply_method(
             if ipv6.addresses.is_empty() {
                 require(ipv6, Method::LinkLocal);
             } else {
-                // In this case NetworkManager rejects the whole profile. Here only `link6` is
-                // ignored.
+                // With a static IPv6 address, NetworkManager rejects the whole profile.
+                // Here only `link6` is ignored.
                 let text = &argument.text;
                 warnings.push(format!(
                     "{text}: the static IPv6 address is kept; link6 ignored"

@@ -74,9 +74,9 @@ impl KeyfilesError {
 }
 
 impl NetworkPlan {
-    /// The plan that these files describe, and nothing else. Their order does not
-    /// matter. A file with a fault is left out, with a warning, if the others can be
-    /// used without it; NetworkManager leaves it out, too.
+    /// The plan that only these files describe. Their order does not matter. A file with
+    /// a fault is left out, with a warning, if the others can be used without it;
+    /// NetworkManager leaves it out, too.
     ///
     /// # Errors
     /// If a file has a fault and cannot be left out, because another file refers to its
@@ -113,8 +113,8 @@ impl NetworkPlan {
     }
 }
 
-/// The plan of the files without these faulty ones, and its warnings. `None` if a file
-/// with a fault is needed: another one refers to it, or no other describes an interface.
+/// The plan of the files that have no fault, and its warnings. `None` if a file with a
+/// fault is needed: another file refers to it, or no other file describes an interface.
 fn without_faulty(
     files: &[&Keyfile],
     faulty: &BTreeSet<String>,

@@ -5,10 +5,9 @@
 //! without `ipv4` and `ipv6` has no addresses, and an interface without `type` or a
 //! port that is not described is a NIC. `tests/nmstate-oracle` compares the two.
 //!
-//! A setting that only the installed system can have (Open vSwitch, virtual
-//! functions) becomes a warning with the path of its key. A setting that neither
-//! system supports ([`refused`]) is a fault, and so is one for which NetworkManager
-//! would reject the generated files.
+//! A setting that only the installed system can have (Open vSwitch, virtual functions)
+//! becomes a warning with the path of its key. A setting is a fault if neither system
+//! supports it ([`refused`]), or if NetworkManager would reject the generated files.
 
 mod bond;
 mod both_systems;

@@ -11,11 +11,11 @@ pub enum InterfaceKind {
     Ethernet,
     Vlan {
         id: u16,
-        /// The interface that carries it. If `parent_mac` is set, this is a label
-        /// or `None` until [`NetworkPlan::name_vlans`] has found the device.
+        /// The interface that carries the VLAN. If `parent_mac` is set, this is only a
+        /// label or `None` until [`NetworkPlan::name_vlans`] has found the device.
         parent: Option<String>,
-        /// The hardware address of the NIC that carries it, if its source
-        /// identifies NICs only by address.
+        /// The hardware address of the NIC that carries the VLAN, if the source of the
+        /// plan identifies NICs only by address.
         parent_mac: Option<MacAddr>,
         /// True for a service tag (802.1ad), false for a customer tag (802.1Q).
         service: bool,
@@ -25,13 +25,13 @@ pub enum InterfaceKind {
         options: BTreeMap<String, String>,
     },
     Bridge {
-        /// Spanning tree. `None`: the source does not say. Then it is off in the
-        /// ramdisk, and the installed system uses NetworkManager's default (on).
+        /// Whether spanning tree is on. `None` if the source does not say: it is then off
+        /// in the ramdisk, and the installed system uses NetworkManager's default (on).
         stp: Option<bool>,
     },
     Team {
-        /// The mode of the bond that the agent makes instead: the kernel's team
-        /// driver does nothing without a daemon.
+        /// The mode of the bond that the agent creates instead of the team: the kernel's
+        /// team driver does nothing without a daemon.
         bond_mode: &'static str,
     },
     /// An InfiniBand device, or a partition of one.
@@ -132,7 +132,7 @@ impl InterfaceKind {
         }
     }
 
-    /// [`Self::parent`], to change it.
+    /// Like [`Self::parent`], as mutable references.
     pub(crate) fn parent_mut(&mut self) -> Option<(&mut Option<String>, &mut Option<MacAddr>)> {
         match self {
             InterfaceKind::Vlan {

@@ -18,8 +18,8 @@ use uuid::Uuid;
 
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 
-/// One file. It contains no secret, but NetworkManager rejects files that anyone
-/// except root can read.
+/// One file. It contains no secret, but NetworkManager rejects files that other users
+/// than root can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyfile {
     /// The file's name with its suffix.
@@ -40,8 +40,8 @@ impl NetworkPlan {
         particular
             .map(|interface| {
                 let id = id(interface);
-                // The plan may have two interfaces for one NIC (`ip=` by its MAC and
-                // `ip=ibft`). Neither file may replace the other.
+                // The plan may have two interfaces for one NIC (`ip=` with its MAC and
+                // `ip=ibft`). Each needs a file name of its own.
                 let numbers = (2..).map(|number| format!("{id}-{number}"));
                 let mut ids = iter::once(id.clone()).chain(numbers);
                 let id = ids.find(|id| names.insert(id.clone())).unwrap_or(id);

@@ -1,9 +1,9 @@
 //! One typed plan for a machine's network, whatever its source.
 //!
-//! The agent applies a [`NetworkPlan`] and hands it over to the installed system.
-//! Each `from_*` module makes a plan from one input format. This crate is pure: the
-//! same input gives the same plan. Kernel arguments never cause an error. A
-//! document does, if its reader cannot use it.
+//! The agent applies a [`NetworkPlan`] and hands it over to the installed system. Each
+//! `from_*` module makes a plan from one input format. This crate is pure: the same input
+//! gives the same plan. Kernel arguments never cause an error. A document causes an error
+//! if its reader cannot use it.
 
 mod absent_nics;
 mod bond_option;

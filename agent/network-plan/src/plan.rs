@@ -12,10 +12,9 @@ pub(crate) use crate::ip_plan::USUAL_DHCP_TIMEOUT;
 pub use crate::ip_plan::{Automatic, IpPlan, Method, Route, RouteKind, Settings};
 use crate::route_rule::RouteRule;
 
-/// The priority of an interface that a NIC uses only if no other interface of the plan
-/// applies to the NIC. `BOOTIF=` adds such an interface if the other arguments name
-/// another device. NetworkManager's own generator uses the priorities -200 and -100 for
-/// this.
+/// The priority of an interface that applies to a NIC only if no other interface of the
+/// plan does. `BOOTIF=` adds such an interface if the other arguments name another
+/// device. NetworkManager's own generator uses the priorities -200 and -100 for this.
 pub(crate) const LAST_CHOICE: i32 = -100;
 /// The priority of the interfaces that the ramdisk adds to keyfiles and network_data.
 /// It is below all priorities that NetworkManager accepts (-999 to 999).
@@ -45,20 +44,20 @@ pub struct NetworkPlan {
 /// One interface, or one description that applies to several devices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
-    /// The devices that it applies to.
+    /// The devices that the interface applies to.
     pub matches: InterfaceMatch,
     pub kind: InterfaceKind,
-    /// True if it can apply to several devices at once.
+    /// True if the interface can apply to several devices at once.
     pub multi: bool,
-    /// The bond, bridge, team or VRF that it is a port of. A port has no addresses,
-    /// unless its controller is a VRF.
+    /// The bond, bridge, team or VRF whose port this interface is. A port has no
+    /// addresses, unless its controller is a VRF.
     pub controller: Option<String>,
     /// The interface's place in the controller's list of ports, from 0. A bond without
     /// a MAC takes the MAC of its first port.
     pub port_number: usize,
     pub mtu: Option<u32>,
-    /// Hardware address to give to the device. The ramdisk applies only a fixed
-    /// address: a random or stable one would hide the node from Ironic.
+    /// Hardware address to give to the device. The ramdisk applies only a fixed address:
+    /// with a random or stable one, Ironic would not recognise the node.
     pub set_mac: Option<ClonedMac>,
     /// Speed and negotiation settings for the driver.
     pub ethtool: Option<Ethtool>,
@@ -84,27 +83,28 @@ pub struct Interface {
 pub struct Profile {
     /// Name of the profile and of its file, if it differs from the interface's.
     pub id: Option<String>,
-    /// The name of the interface in its source, if that is neither the interface's
-    /// name nor the profile's.
+    /// The name of the interface in its source, if it differs from the names of the
+    /// interface and the profile.
     pub label: Option<String>,
-    /// nmstate's name of the interface type in the profile's UUID, if it is not the
-    /// usual one: `veth` for an end that the document does not describe.
+    /// The interface type from which nmstate makes the profile's UUID, if it is not the
+    /// usual type: `veth` for an end that the document does not describe.
     pub uuid_type: Option<&'static str>,
-    /// NetworkManager's type of the port's controller, if no interface of the plan
-    /// gives it: `ovs-port`.
+    /// NetworkManager's type of the port's controller, if the controller is not an
+    /// interface of the plan: `ovs-port`.
     pub port_type: Option<&'static str>,
-    /// True if only the ramdisk has the interface: the installed system has a
-    /// profile of [`NetworkPlan::installed`] instead.
+    /// True if only the ramdisk has the interface: for the installed system,
+    /// [`NetworkPlan::installed`] has another profile.
     pub is_ramdisk_only: bool,
     /// True if the interface is from the firmware's tables of an NVMe boot: the installed
     /// system reads them itself.
     pub is_of_firmware: bool,
-    /// NetworkManager's own settings, by section and key of a keyfile, such as
-    /// `bridge` and `ageing-time`. They override what the rest of the plan writes.
+    /// NetworkManager's own settings, by section and key of a keyfile, such as `bridge`
+    /// and `ageing-time`. They override the settings that the writer derives from the
+    /// plan.
     pub settings: BTreeMap<&'static str, Settings>,
 }
 
-/// The devices that an [`Interface`] applies to. With neither name nor MAC: every
+/// The devices that an [`Interface`] applies to. If neither name nor MAC is set: every
 /// Ethernet device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InterfaceMatch {
@@ -123,7 +123,7 @@ pub struct Ethtool {
 }
 
 impl Interface {
-    /// A NIC with these matches and without any configuration. Like a port it has
+    /// A NIC with these matches and without any configuration. Like a port, it has
     /// neither address family.
     pub(crate) fn new(matches: InterfaceMatch) -> Interface {
         Interface {
@@ -182,8 +182,8 @@ impl InterfaceMatch {
         self.name.is_none() && self.mac.is_none()
     }
 
-    /// True for a device with this name and one of these hardware addresses (the
-    /// current and the permanent one, if they differ).
+    /// True if the device has the wanted name and one of its hardware addresses is the
+    /// wanted one. `macs` has the current and the permanent address, if they differ.
     pub fn fits(&self, name: &str, macs: &[MacAddr]) -> bool {
         self.name.as_deref().is_none_or(|wanted| wanted == name)
             && self.mac.is_none_or(|wanted| macs.contains(&wanted))

@@ -1,7 +1,7 @@
-//! The runners of a team, and the bond modes that do the same.
+//! The runners of a team, and the bond modes that work in the same way.
 //!
-//! The kernel's team driver does nothing without a daemon. A bond looks the same to the
-//! switch, which is enough in a ramdisk.
+//! The kernel's team driver does nothing without a daemon. So the ramdisk uses a bond,
+//! which looks the same to the switch.
 
 /// The mode for a team without a runner. dracut's default runner is `activebackup`.
 pub(crate) const DEFAULT: &str = "active-backup";
@@ -15,8 +15,7 @@ const RUNNERS: [(&str, &str); 5] = [
     ("roundrobin", "balance-rr"),
 ];
 
-/// The bond mode that does the same as the runner; `None` for `random` and unknown
-/// runners.
+/// The bond mode that works like the runner; `None` for `random` and unknown runners.
 pub(crate) fn bond_mode(runner: &str) -> Option<&'static str> {
     let mut runners = RUNNERS.iter();
     runners
@@ -24,7 +23,7 @@ pub(crate) fn bond_mode(runner: &str) -> Option<&'static str> {
         .map(|(_, mode)| *mode)
 }
 
-/// The runner that does the same as the bond mode.
+/// The runner that works like the bond mode.
 pub(crate) fn runner(bond_mode: &str) -> Option<&'static str> {
     let mut runners = RUNNERS.iter();
     runners

@@ -18,7 +18,7 @@ use crate::plan::{Interface, NetworkPlan};
 /// A plan as kernel arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootArgs {
-    /// One argument each, such as `ip=eth0:dhcp`. The order matters. No argument
+    /// One argument each, such as `ip=eth0:dhcp`. The order is significant. No argument
     /// contains white space. The caller checks the length of the command line.
     pub arguments: Vec<String>,
     /// The parts of the plan that the arguments do not express, one line each;
@@ -30,12 +30,12 @@ impl NetworkPlan {
     /// Writes the plan as kernel arguments, in the grammar of NetworkManager's
     /// generator.
     ///
-    /// `BOOTIF=` is not among them: the arguments name a NIC by its hardware
-    /// address instead. `rd.neednet=1` is among them only if the plan waits for all
-    /// its NICs.
+    /// `BOOTIF=` is not among the arguments, because they identify a NIC by its hardware
+    /// address instead. `rd.neednet=1` is among them only if the plan waits for all its
+    /// NICs.
     pub fn to_boot_args(&self) -> BootArgs {
         let mut arguments = global::arguments(self);
-        // The interface for every NIC has no name in an argument. It comes first,
+        // The interface for every NIC has no name in an argument. It must be first,
         // because `rd.route=` without an interface applies to the first interface.
         let (any, named): (Vec<_>, Vec<_>) = self
             .interfaces

@@ -10,9 +10,8 @@ use crate::bond_option::{BondValue, bond_value};
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 
 impl NetworkPlan {
-    /// Gives the plan the name of a NIC and the addresses that identify it. No
-    /// interface changes its place in the list: call [`NetworkPlan::sort`]
-    /// afterwards.
+    /// Stores in the plan that the NIC with these addresses is called `nic`. The order of
+    /// the interfaces stays the same: call [`NetworkPlan::sort`] afterwards.
     pub fn name_vlans(&mut self, nic: &str, macs: &[MacAddr]) {
         self.name_bond_ports(nic, macs);
         for index in 0..self.interfaces.len() {
@@ -23,7 +22,7 @@ impl NetworkPlan {
                 continue;
             }
             *parent_mac = None;
-            // A name from the source stays; a name made from a label changes.
+            // Only a name made from a label changes. A name from the source is kept.
             let had_label = parent.replace(nic.to_owned()).is_some();
             if had_label || self.interfaces[index].matches.name.is_none() {
                 self.rename_vlan(index);
@@ -47,8 +46,8 @@ impl NetworkPlan {
         }
     }
 
-    /// Names a VLAN after its parent, and then the VLANs on top of it. A name that
-    /// would be too long or is already in use does not change.
+    /// Names a VLAN after its parent, and then the VLANs on top of it. Keeps the old name
+    /// if the new name would be too long or is already in use.
     fn rename_vlan(&mut self, index: usize) {
         let interface = &self.interfaces[index];
         let InterfaceKind::Vlan {

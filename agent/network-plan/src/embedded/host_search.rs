@@ -19,7 +19,7 @@ pub struct EmbeddedHosts {
     pub unread_hints: bool,
 }
 
-/// The agent cannot tell which root device hints are for this machine. It must not
+/// The agent cannot determine which root device hints are for this machine. It must not
 /// choose a disk then, because another disk may match without the hints.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot tell which root device hints in the ramdisk are for this machine: {0}")]
@@ -37,21 +37,21 @@ pub struct Embedded {
     pub keyfiles: Vec<Keyfile>,
     /// Faults of all embedded hosts and of the search, one line each.
     pub faults: Vec<String>,
-    /// Set if the agent cannot tell which host's hints are for this machine; contains
-    /// the reason.
+    /// Set if the agent cannot determine which host's hints are for this machine;
+    /// contains the reason.
     pub unclear_hints: Option<UnclearHints>,
 }
 
 impl Embedded {
-    /// True if there is a plan and it can be used.
+    /// True if the embedded plan or the keyfiles in the ramdisk can be used.
     pub fn has_plan(&self) -> bool {
         let host = self.host.as_ref();
         host.is_some_and(|host| host.document != Document::None && host.plan().is_ok())
             || (!self.keyfiles.is_empty() && NetworkPlan::from_keyfiles(&self.keyfiles).is_ok())
     }
 
-    /// The same host without any description of its network, because another source
-    /// replaces them all. Their faults do not matter then.
+    /// The same host without any description of its network and without the faults of
+    /// these descriptions, because another source replaces them all.
     pub(crate) fn without_networks(&self) -> Embedded {
         let host = self.host.clone().map(|host| EmbeddedHost {
             document: Document::None,
@@ -69,9 +69,8 @@ impl Embedded {
     /// The hints for the root disk of this machine, and the host that has them. `None`
     /// if there are no hints for it.
     ///
-    /// # Errors
-    /// If the hints of another host may be for this machine, or if its hints may be in
-    /// a file that cannot be read.
+    /// If the hints of another host may be for this machine, or if a file that cannot be
+    /// read may contain this machine's hints.
     pub fn root_device_hints(&self) -> Result<Option<(&EmbeddedHost, &Metal3Hints)>, UnclearHints> {
         if let Some(unclear) = &self.unclear_hints {
             return Err(unclear.clone());
@@ -82,12 +81,12 @@ impl Embedded {
 }
 
 impl EmbeddedHosts {
-    /// The host with the most NICs among these hardware addresses; `None` if no
-    /// host has any of them.
+    /// The host that has the most of these NICs, by their hardware addresses. `None` if
+    /// no host has any of them.
     pub fn with_mac(&self, macs: &[MacAddr]) -> Option<&EmbeddedHost> {
         let there = |host: &EmbeddedHost| host.macs.iter().filter(|m| macs.contains(m)).count();
         let fitting = self.hosts.iter().filter(|host| there(host) > 0);
-        // `max_by_key` returns the last of equals, so this searches backwards.
+        // `max_by_key` returns the last of equal elements, so search backwards.
         fitting.rev().max_by_key(|host| there(host))
     }
 

@@ -2,8 +2,8 @@
 //! BareMetalHost), and their translation into Ironic's hints.
 //!
 //! Names, types and translation are those of metal3's operator (baremetal-operator,
-//! pkg/provisioner/ironic/devicehints, and the webhook for `deviceName`): most texts
-//! must match exactly; for model and vendor, a part of the text is enough.
+//! pkg/provisioner/ironic/devicehints, and the webhook for `deviceName`): most texts must
+//! match exactly; model and vendor may match in part.
 
 use std::fmt;
 
@@ -207,7 +207,7 @@ fn is_device(text: &str) -> bool {
 
 /// True if the text can follow an operator in an expression of Ironic's hints. In the
 /// ramdisk the agent's own parser decides this; a test in `agent/inventory` checks that
-/// both decide alike.
+/// both accept the same texts.
 fn is_operand(text: &str) -> bool {
     let is_space = |c: char| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c);
     let text = text.to_lowercase();

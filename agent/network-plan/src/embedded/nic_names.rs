@@ -73,7 +73,7 @@ impl NetworkPlan {
                 interface.matches = InterfaceMatch::with_mac(*mac);
             }
         }
-        // The address of such a name is known, so the document needs no other.
+        // `nics` has an address for each of these names, so the warning does not apply.
         for name in nics.keys() {
             let known = set_mac::warning(name);
             self.warnings.retain(|warning| !warning.ends_with(&known));

@@ -28,16 +28,16 @@ struct Stored {
     host_name: Option<String>,
     macs: Vec<String>,
     nics: BTreeMap<String, String>,
-    /// If the agent cannot parse the file, it searches the file for this key, so that
-    /// it does not choose a disk without the hints.
+    /// The hints. If the agent cannot parse a file, it searches the text for this key, so
+    /// that it does not choose a disk without the hints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     root_device_hints: Option<Value>,
     kind: String,
     text: String,
 }
 
-/// The version alone, to report a file of another version before its other keys
-/// are read.
+/// Only the version of the file, so that another version is reported before the other
+/// keys are parsed.
 #[derive(Deserialize)]
 struct Version {
     format: u32,

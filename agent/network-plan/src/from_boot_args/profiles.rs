@@ -9,8 +9,8 @@ use crate::bond_rules;
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch, IpPlan, LAST_CHOICE, Method};
 
 /// What identifies an interface for later arguments. The key stays the same when the
-/// interface's match changes: `ip=dhcp BOOTIF=...` binds the interface for any device
-/// to one address, and the next argument for any device still applies to it.
+/// interface's match changes: `ip=dhcp BOOTIF=...` binds the interface for any device to
+/// one address, and later arguments for any device still apply to this interface.
 #[derive(Clone, Debug, PartialEq)]
 enum Key {
     Any,
@@ -26,7 +26,7 @@ enum Key {
 /// Interfaces in the order in which the arguments first mention them.
 pub(super) struct Profiles {
     list: Vec<(Key, Interface)>,
-    /// Indexes of the interfaces that an `ip=` is for.
+    /// Indexes of the interfaces that have an `ip=` argument.
     with_ip: Vec<usize>,
     /// The arguments about each interface, for messages: the index and the
     /// argument.
@@ -34,7 +34,7 @@ pub(super) struct Profiles {
     parents: Vec<DeviceSpec>,
     /// The servers of `nameserver=`, which apply to every interface.
     common_dns: Vec<IpAddr>,
-    /// The families that every new interface starts with.
+    /// The initial configuration of both families of a new interface.
     ipv4: IpPlan,
     ipv6: IpPlan,
 }
@@ -130,8 +130,8 @@ impl Profiles {
             }
             device => {
                 let index = self.of_device(device);
-                // Only the name of the device made it InfiniBand, but the argument says that it
-                // is Ethernet.
+                // The kind InfiniBand came only from the name of the device, but the
+                // argument requires Ethernet.
                 if self.at(index).kind == infiniband(None) {
                     self.at(index).kind = InterfaceKind::Ethernet;
                 }
@@ -157,8 +157,8 @@ impl Profiles {
         })
     }
 
-    /// The interface for every NIC that no other one is for. An interface for any one NIC
-    /// does not count: the first NIC with a carrier takes it.
+    /// The interface for every NIC that has no interface of its own. Not the interface
+    /// for any one NIC, which applies only to the first NIC with a carrier.
     pub(super) fn of_all_nics(&self) -> Option<&Interface> {
         let mut list = self.list.iter().map(|(_, interface)| interface);
         list.find(|interface| {
@@ -172,7 +172,7 @@ impl Profiles {
         self.arguments.push((index, argument.to_owned()));
     }
 
-    /// Notes that an `ip=` is for this interface.
+    /// Notes that this interface has an `ip=` argument.
     pub(super) fn has_ip(&mut self, index: usize) {
         self.with_ip.push(index);
     }
@@ -182,8 +182,8 @@ impl Profiles {
         self.parents.push(device.clone());
     }
 
-    /// Switches off the addresses of interfaces that carry a VLAN, unless an `ip=`
-    /// is for them.
+    /// Switches off the addresses of interfaces that carry a VLAN, except those with an
+    /// `ip=` argument.
     pub(super) fn disable_vlan_parents(&mut self) {
         for device in std::mem::take(&mut self.parents) {
             let index = self.of_device(&device);
@@ -209,7 +209,7 @@ impl Profiles {
         self.find_or_add(Key::Any, InterfaceMatch::default(), true)
     }
 
-    /// The first interface that is not a port, or else the one for every device.
+    /// The first interface that is not a port, or else that for every device.
     pub(super) fn first_or_any(&mut self) -> usize {
         match self.first() {
             Some(index) => index,
@@ -322,8 +322,8 @@ impl Profiles {
         self.list.into_iter().map(|(_, i)| i).collect()
     }
 
-    /// The argument that set `what` on an interface. If several contain it, the
-    /// last one.
+    /// The last argument for this interface that contains `what`, for messages. If no
+    /// argument contains it, the last argument for the interface.
     fn quote(&self, index: usize, what: &str) -> String {
         let here = || self.arguments.iter().rev().filter(|(at, _)| *at == index);
         let (_, interface) = &self.list[index];
@@ -343,8 +343,8 @@ fn infiniband(mac: Option<InfinibandAddr>) -> InterfaceKind {
     }
 }
 
-/// Removes the settings that the family cannot use. Adds to `lost` the text to
-/// search the arguments for, and a message.
+/// Removes the settings that the family cannot use. For each, adds to `lost` the text by
+/// which to find its argument, and a message.
 fn drop_unusable(ip: &mut IpPlan, lost: &mut Vec<(String, String)>) {
     if let Some(gateway) = ip.gateway.take_if(|_| ip.addresses.is_empty()) {
         let why = format!("gateway {gateway} needs a static address of its family");

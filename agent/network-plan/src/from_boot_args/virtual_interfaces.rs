@@ -130,8 +130,8 @@ pub(super) fn add_vlan(
             ));
             return;
         }
-        // The code that reads the arguments has already dropped an argument with such a
-        // device.
+        // The parser of the arguments drops an argument with such a device, so this case
+        // does not occur.
         DeviceSpec::Invalid(_) => return,
     };
     let index = profiles.of_device(&DeviceSpec::Name(argument.name.clone()));

@@ -11,7 +11,7 @@ use crate::plan::{Interface, InterfaceKind, InterfaceMatch};
 const MULTIPLE: &[&str] = &["2", "3"];
 /// The longest name of a profile that can be the name of a file.
 const LONGEST_ID: usize = 200;
-/// Sections of addresses, which a port does not have.
+/// The sections for addresses. A port has no addresses.
 const FAMILIES: [&str; 2] = ["ipv4", "ipv6"];
 
 /// A file and the interface that it describes.
@@ -105,8 +105,8 @@ fn type_of_sections(keys: &Keys) -> Option<&'static str> {
     }
 }
 
-/// True for a profile that chooses its devices by properties that the ramdisk does
-/// not look at. Without them it would apply to every NIC.
+/// True for a profile that identifies its devices by properties that the ramdisk cannot
+/// check. Without these properties it would apply to every NIC.
 fn has_other_match(keys: &Keys, kind: &InterfaceKind) -> bool {
     let given = keys.all().get("match").into_iter().flatten();
     let mut given = given.filter(|(_, value)| !value.is_empty());
@@ -140,7 +140,7 @@ fn name(keys: &Keys, kind: &InterfaceKind) -> Option<String> {
     });
     match found {
         Some((_, text)) if is_interface_name(&text) => Some(text),
-        // The names of Open vSwitch may be longer.
+        // Open vSwitch accepts longer names.
         Some((_, text)) if matches!(kind, InterfaceKind::OpenVswitch { .. }) => Some(text),
         Some((section, text)) => {
             let expected = "the name of an interface";
@@ -152,9 +152,9 @@ fn name(keys: &Keys, kind: &InterfaceKind) -> Option<String> {
     }
 }
 
-/// Names a VLAN without a name as NetworkManager does: after the interface below. If
-/// only the hardware address of that interface is known, the name is provisional until
-/// the NIC appears.
+/// Names a VLAN without a name as NetworkManager does: after the interface that carries
+/// it. If only the hardware address of that interface is known, the name is provisional
+/// until the NIC appears.
 fn name_vlan(profile: Option<&str>, interface: &mut Interface) {
     let InterfaceKind::Vlan {
         id,
@@ -198,7 +198,7 @@ fn read_controller(keys: &Keys, interface: &mut Interface) {
         return;
     };
     interface.controller = keys.string("connection", key);
-    // For all other controllers, the plan contains the controller and so its type.
+    // Any other controller is part of the plan, which then gives its type.
     interface.profile.port_type = match port_type(keys) {
         Some("ovs-port") => Some("ovs-port"),
         Some("ovs-bridge") => Some("ovs-bridge"),

@@ -81,8 +81,8 @@ fn method(
     }
 }
 
-/// Reports a static method without an address, with which NetworkManager rejects the
-/// profile (`verify` in nm-setting-ip4-config.c). In its git of 2026-08 a route is enough.
+/// Reports a static method without an address and without a route, because NetworkManager
+/// rejects such a profile (`verify` in nm-setting-ip4-config.c, git of 2026-08).
 fn needs_address(keys: &Keys, section: &str) {
     let has = |names: &[&str]| !keys.numbered(section, names).is_empty();
     let is_manual = keys.text(section, "method") == Some("manual");
@@ -216,8 +216,8 @@ fn automatic(keys: &Keys, section: &str, is_ipv4: bool, plan: &mut IpPlan) {
     };
 }
 
-/// Removes the gateway as NetworkManager does (_normalize_ip_config in
-/// nm-connection.c).
+/// Removes the gateway if the family never gets a default route, as NetworkManager does
+/// (_normalize_ip_config in nm-connection.c).
 fn apply_never_default(keys: &Keys, section: &str, plan: &mut IpPlan) {
     if plan.automatic.never_default
         && let Some(gateway) = plan.gateway.take()
@@ -241,7 +241,7 @@ fn client_id(keys: &Keys, section: &str, text: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Warns of values that the ramdisk applies differently.
+/// Warns about values that the ramdisk applies differently.
 fn warn_of_differences(keys: &Keys, section: &str, is_ipv4: bool, plan: &IpPlan) {
     if is_ipv4 || plan.method == Method::Disabled {
         return;

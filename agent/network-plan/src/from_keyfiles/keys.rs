@@ -53,8 +53,8 @@ impl<'a> Keys<'a> {
         Some(value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// The value with its escapes replaced, on one line and without white space around
-    /// it, because the writer cannot write escapes.
+    /// The value with its escapes replaced, without spaces around it. Control characters
+    /// are a fault, because the writer cannot write escapes.
     pub(super) fn string(&self, section: &str, key: &str) -> Option<String> {
         let text = self.text(section, key)?;
         let value = unescaped(text).trim_matches(' ').to_owned();

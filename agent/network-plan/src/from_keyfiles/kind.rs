@@ -85,8 +85,8 @@ fn vlan(keys: &Keys) -> InterfaceKind {
     }
 }
 
-/// Options that NetworkManager would ignore or reject are dropped with a warning, as
-/// for kernel arguments.
+/// Reads the options of a bond. Drops options that NetworkManager would ignore or reject,
+/// with a warning, as for kernel arguments.
 fn bond(keys: &Keys) -> InterfaceKind {
     let given = keys.all().get("bond");
     let mut options = BTreeMap::new();

@@ -1,6 +1,6 @@
-//! The keys of NetworkManager that the ramdisk need not apply, or applies in its own
-//! way (nm-settings-nmcli(5) of version 1.54). The reader reports a key that is in none
-//! of these lists, because it may be a typing error.
+//! The keys of NetworkManager that the ramdisk does not need, or applies in its own way
+//! (nm-settings-nmcli(5) of version 1.54). The reader reports a key that is in none of
+//! these lists, because it may be a typing error.
 
 use crate::bond_option::bond_value;
 
@@ -224,8 +224,8 @@ const TEAM: &[&str] = &[
     "runner-tx-hash",
 ];
 
-/// Keys that the ramdisk does not apply although they change the network: section, key,
-/// the values that change nothing, and what the ramdisk does.
+/// Keys that change the network and that the ramdisk does not apply: section, key, values
+/// without an effect, and what the ramdisk does instead.
 const DIFFERENT: &[(&str, &str, &[&str], &str)] = &[
     ("bridge", "vlan-filtering", OFF, ALL_VLANS),
     ("bridge-port", "vlans", &[], ALL_VLANS),
@@ -263,7 +263,7 @@ const NO_DNS_ROUTES: &str = "the ramdisk adds no routes to DNS servers";
 /// difference.
 pub(super) fn difference(section: &str, key: &str, value: &str) -> Option<&'static str> {
     if key == "dns-priority" && value.starts_with('-') {
-        // NetworkManager then asks no servers of interfaces with a higher number.
+        // NetworkManager then ignores the servers of interfaces with a higher number.
         return Some("the ramdisk asks the DNS servers of all interfaces");
     }
     let mut all = DIFFERENT.iter();

@@ -100,7 +100,7 @@ fn in_ramdisk(
     }
 }
 
-/// Index of the interface that connects the bridge with the network outside. A bond of
+/// Index of the interface that connects the bridge with the external network. A bond of
 /// Open vSwitch becomes a bond of the kernel.
 fn uplink(
     port: &Interface,

@@ -174,8 +174,8 @@ fn find_parent(draft: &mut Draft, known: &[Known]) {
     }
 }
 
-/// Reports interfaces that depend on themselves, which the rest of this crate does not
-/// expect.
+/// Reports interfaces that depend on themselves, because the rest of this crate expects
+/// no circles.
 fn check_circles(drafts: &mut [Draft]) {
     let below: BTreeMap<String, String> = drafts
         .iter_mut()

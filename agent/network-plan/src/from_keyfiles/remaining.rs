@@ -8,7 +8,7 @@ use crate::bond_option::bond_value;
 use crate::keyfile;
 use crate::plan::{Interface, InterfaceKind, NetworkPlan};
 
-/// Keys whose whole meaning is a part of the plan, so that the writer writes them.
+/// Keys that the plan expresses completely, so that the writer writes them.
 const IN_PLAN: &[(&str, &[&str])] = &[
     (
         "connection",
@@ -34,7 +34,7 @@ const IN_PLAN: &[(&str, &[&str])] = &[
     ("vlan", &["id", "parent", "interface-name"]),
 ];
 const FAMILY: &[&str] = &["gateway", "dns", "dns-search"];
-/// Numbered keys whose whole meaning is a part of the plan.
+/// Numbered keys that the plan expresses completely.
 const NUMBERED_IN_PLAN: &[&str] = &["address", "route"];
 /// NetworkManager's new names of keys, and the old names, which the writer uses.
 const ALIASES: &[(&str, &str)] = &[
@@ -42,8 +42,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("autoconnect-ports", "autoconnect-slaves"),
 ];
 
-/// Adds to the interface the settings that its file has in addition to those that the
-/// writer writes. `plan` has all interfaces.
+/// Adds to the interface the settings of its file that the writer would not write from
+/// the plan alone. `plan` has all interfaces.
 pub(super) fn keep(draft: &mut Draft, plan: &NetworkPlan) {
     identify(draft);
     let id = keyfile::id(&draft.interface);
@@ -91,7 +91,7 @@ pub(super) fn keep(draft: &mut Draft, plan: &NetworkPlan) {
             }
         }
     }
-    // The writer adds a duplex to a speed; an empty value prevents that.
+    // The writer adds a duplex to a speed, unless the duplex is set to an empty value.
     let has_speed = interface.ethtool.is_some_and(|link| link.speed.is_some());
     if has_speed && keys.text("ethernet", "duplex").is_none() {
         let settings = interface.profile.settings.entry("ethernet").or_default();
@@ -99,9 +99,8 @@ pub(super) fn keep(draft: &mut Draft, plan: &NetworkPlan) {
     }
 }
 
-/// Keeps the name of the profile only if the writer would use another name. Chooses the
-/// label and the UUID type with which the writer makes the UUID of the file, if there
-/// are any.
+/// Keeps the profile's name only if the writer would use another name. Stores the label and
+/// the UUID type with which the writer makes the UUID of the file, if it can make this UUID.
 fn identify(draft: &mut Draft) {
     let interface = &mut draft.interface;
     let given = interface.profile.id.take();

@@ -8,8 +8,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// Most warnings that are kept: a document can be full of faults, and an operator
-/// reads only the first few.
+/// The maximum number of warnings that are kept. A document can be full of faults, and an
+/// operator reads only the first few.
 const MOST_WARNINGS: usize = 64;
 
 /// The warnings about a document, one line each.
@@ -43,8 +43,8 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The objects of a list, at most `limit` of them. The limit bounds the time and
-    /// memory that a document can cost.
+    /// The objects of a list, at most `limit` of them, so that a document cannot use
+    /// unlimited time and memory.
     pub(super) fn list(
         value: Option<&'a Value>,
         what: &str,
@@ -153,8 +153,7 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// A value that parses. Anything else causes a warning that says what was
-    /// expected.
+    /// Parses a value. If this fails, adds a warning that says what was expected.
     pub(super) fn parsed<T: std::str::FromStr>(&self, key: &str, expected: &str) -> Option<T> {
         let text = self.text(key)?;
         let value = text.parse().ok();

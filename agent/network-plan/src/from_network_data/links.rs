@@ -328,7 +328,7 @@ fn is_taken(links: &[Link], name: &str) -> bool {
 
 fn first_free(links: &[Link], name: impl Fn(usize) -> String) -> String {
     let mut names = (0..=links.len()).map(name);
-    // There is one more name than there are links, so one of them is free.
+    // The loop tries one more name than there are links, so one of the names is free.
     names
         .find(|name| !is_taken(links, name))
         .unwrap_or_default()

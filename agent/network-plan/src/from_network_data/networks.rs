@@ -110,8 +110,7 @@ fn network(entry: &Fields, interface: &mut Interface) {
     routes(entry, is_ipv4, ip);
     let mut given = servers(entry.get("services"), entry.warnings);
     given.extend(cloud_init_servers(entry));
-    // These warnings are dropped, because the faults of these entries have been
-    // reported already.
+    // Drop the warnings about these routes: `routes` has already reported their faults.
     for route in route_entries(entry, &Warnings::default()) {
         given.extend(servers(route.get("services"), entry.warnings));
     }

@@ -213,9 +213,9 @@ fn ipv6_targets(fields: &Fields, key: &str) -> Option<String> {
     (!targets.is_empty()).then(|| targets.join(","))
 }
 
-/// Checks the options whose validity depends on other options, as nmstate does, and
-/// NetworkManager (`verify` in nm-setting-bond.c, git of 2026-08), which otherwise
-/// rejects the profile: the installed system would have no bond.
+/// Checks the options whose validity depends on other options, as nmstate and
+/// NetworkManager do (`verify` in nm-setting-bond.c, git of 2026-08). NetworkManager
+/// rejects a profile with a fault, and the installed system would have no bond.
 fn check_together(fields: &Fields, mode: &str, options: &BTreeMap<String, String>) {
     let is_on = |key: &str| options.get(key).is_some_and(|value| value != "0");
     if is_on("miimon") && is_on("arp_interval") {
@@ -247,7 +247,7 @@ fn check_together(fields: &Fields, mode: &str, options: &BTreeMap<String, String
     }
 }
 
-/// Checks how the bond finds out that a port is dead: by ARP, or by the carrier
+/// Checks the settings by which the bond detects a dead port: by ARP, or by the carrier
 /// (`miimon`).
 fn check_monitoring(fields: &Fields, mode: &str, options: &BTreeMap<String, String>) {
     let is_on = |key: &str| options.get(key).is_some_and(|value| value != "0");

@@ -263,8 +263,8 @@ fn range_text((first, last, is_untagged): (u32, u32, bool)) -> String {
     format!("{range}{flags}")
 }
 
-/// The VLAN ids from `min`, which is `least` or more, to `max`. NetworkManager ignores a
-/// range that ends before it begins, and the port loses these VLANs.
+/// The VLAN ids from `min` to `max`; `min` is at least `least`. A `max` below `min` is a
+/// fault, because NetworkManager ignores such a range and the port loses these VLANs.
 pub(super) fn vlan_range(least: u32, range: &Fields) -> Option<(u32, u32)> {
     let first = vlan_from(least, range, "min")?;
     Some((first, vlan_from(first, range, "max")?))

@@ -7,7 +7,7 @@ use super::family::Family;
 use super::fields::{Fields, Findings};
 use crate::plan::{Interface, InterfaceKind, InterfaceMatch, Settings};
 
-/// The state that an entry asks for.
+/// The `state` of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Up,
@@ -40,8 +40,8 @@ pub(super) struct Described {
     pub(super) ovs_port: Option<String>,
     /// Data that Open vSwitch stores about the interface.
     pub(super) ovs_db: Vec<(&'static str, Settings)>,
-    /// The configuration in the ramdisk, if a bridge of Open vSwitch makes it
-    /// differ.
+    /// The configuration in the ramdisk, where it differs because of an Open vSwitch
+    /// bridge.
     pub(super) in_ramdisk: InRamdisk,
     pub(super) ipv4: Family,
     pub(super) ipv6: Family,
@@ -136,7 +136,7 @@ impl Interfaces {
 }
 
 impl Described {
-    /// True if the interface is up and its name is that of a device.
+    /// True if the interface is up and its name is the name of the device.
     fn is_named(&self) -> bool {
         self.state == State::Up && !self.by_mac
     }

@@ -1,9 +1,9 @@
 //! Reads `dns-resolver`, and chooses the interface whose profile keeps the name
 //! servers.
 //!
-//! NMState has name servers for the whole machine, but NetworkManager keeps them in
-//! a profile. nmstate looks for a suitable profile in the order of the document,
-//! and so does this module.
+//! NMState has name servers for the whole machine, but NetworkManager keeps them in a
+//! profile. Like nmstate, this module looks for a suitable profile in the order of the
+//! document.
 
 use std::net::IpAddr;
 
@@ -11,8 +11,8 @@ use super::described::{Described, Interfaces, State};
 use super::family::Family;
 use super::fields::Fields;
 
-/// Priority of the servers in the family of the first server, which also keeps the
-/// domains. A lower number takes precedence.
+/// Priority of the DNS servers that have the family of the first server. The profile of
+/// this family also keeps the search domains. A lower number takes precedence.
 const PRIORITY: u32 = 40;
 const PRIORITY_OF_OTHERS: u32 = 50;
 /// Options without a value (resolv.conf(5)).
@@ -167,8 +167,8 @@ fn has_ip(described: &Described) -> bool {
     described.interface.controller.is_none()
 }
 
-/// The first interface to which the network adds no name servers, or else the first
-/// one with an address.
+/// The first interface that gets no name servers from the network. If there is none, the
+/// first interface with an address.
 fn suitable(all: &Interfaces, is_ipv4: bool) -> Option<usize> {
     let prefers = |d: &Described| {
         d.state != State::Absent && has_ip(d) && d.family(is_ipv4).prefers_given_dns()

@@ -25,8 +25,8 @@ pub(super) fn read(interface: &Fields, described: &mut Described) -> &'static [&
         speed: speed.filter(|_| forced),
     });
     if forced && (speed.is_some() || duplex.is_some()) {
-        // An empty value is not written: nmstate sets a duplex only if the document
-        // does.
+        // The writer skips an empty value: nmstate writes a duplex only if the document has
+        // one.
         described.set("ethernet", "duplex", duplex.unwrap_or(""));
         if duplex == Some("half") {
             fields.warn("duplex", "the ramdisk uses full duplex");

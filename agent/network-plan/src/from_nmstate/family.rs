@@ -38,8 +38,8 @@ impl Family {
         self.is_automatic() || !self.plan.addresses.is_empty()
     }
 
-    /// True if configured name servers are the only ones of this family: the
-    /// network adds none.
+    /// True if the family is configured and gets no name servers from the network, so
+    /// that the configured servers are the only ones.
     pub(super) fn prefers_given_dns(&self) -> bool {
         self.is_configured() && (!self.is_automatic() || self.plan.automatic.ignore_dns)
     }

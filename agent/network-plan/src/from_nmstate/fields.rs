@@ -70,8 +70,8 @@ impl<'a> Fields<'a> {
                 self.findings.fault(&path, instead);
                 continue;
             }
-            // Prefer a key that starts alike: `dns` most likely means `dns-resolver`,
-            // although other keys are closer in spelling.
+            // Prefer a known key that begins with the unknown key: `dns` most likely
+            // means `dns-resolver`, although other keys are closer in spelling.
             let starts_alike = |known: &str| known.starts_with(key.as_str());
             let start: String = key.chars().take(LONGEST_KEY).collect();
             let distance = |known: &str| strsim::osa_distance(&start, known);
@@ -183,7 +183,7 @@ impl<'a> Fields<'a> {
         self.line(|| self.at(key), self.get(key)?)
     }
 
-    /// `path` is made only for a fault: of 10,000 documents that takes a tenth of the time.
+    /// Builds `path` only for a fault: it takes a tenth of the time for 10,000 documents.
     fn line(&self, path: impl FnOnce() -> String, value: &'a Yaml) -> Option<&'a str> {
         match value {
             Yaml::Text(text) if !text.contains(char::is_control) => Some(text),
@@ -266,8 +266,8 @@ impl<'a> Fields<'a> {
         u32::try_from(number).ok()
     }
 
-    /// Finds the value in `words` and returns what it stands for. If `numbers`, a
-    /// number is looked up as the text of its digits.
+    /// Finds the text under `key` in `words` and returns its value. If `numbers` is set,
+    /// also accepts a number and looks up its digits.
     pub(super) fn word<T: Copy>(&self, key: &str, words: &[(&str, T)], numbers: bool) -> Option<T> {
         let value = if numbers {
             self.present(key)?
@@ -281,8 +281,8 @@ impl<'a> Fields<'a> {
         };
         let found = words.iter().find(|(word, _)| *word == text);
         if found.is_none() {
-            // Leave the digits out of the message: they are only another spelling of
-            // the words.
+            // Do not list digits in the message: they are only another spelling of the
+            // words.
             let is_name = |word: &&str| word.parse::<u8>().is_err();
             let known: Vec<_> = words
                 .iter()

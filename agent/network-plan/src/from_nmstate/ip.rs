@@ -138,7 +138,7 @@ fn addresses(fields: &Fields, is_ipv4: bool) -> Vec<IpPrefix> {
     addresses
 }
 
-/// Why to leave out an address. A state that was read from a running system also
+/// The reason to leave out an address. A state that was read from a running system also
 /// contains addresses that the operator did not configure.
 fn not_of_an_operator(item: &Fields, address: IpAddr) -> Option<&'static str> {
     for key in ["preferred-life-time", "preferred-left", "preferred-lft"] {
@@ -292,8 +292,8 @@ fn token(fields: &Fields, family: &mut Family, autoconf: Option<bool>) {
         fields.fault("token", "a token needs autoconf");
     }
     if family.is_automatic() {
-        // Display writes the end of some tokens as an IPv4 address. A digit in the
-        // first segment prevents that, and is removed from the text again.
+        // `Display` writes the end of some tokens as an IPv4 address. A digit in the
+        // first segment prevents that. The digit is then removed from the text.
         let mut segments = token.segments();
         segments[0] = 1;
         let with_prefix = Ipv6Addr::from(segments).to_string();

@@ -1,4 +1,4 @@
-//! The loopback interface. Its profile contains what belongs to no NIC: routes
+//! The loopback interface. Its profile contains settings that belong to no NIC: routes
 //! that drop or reject packets, and routing rules.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,8 +12,8 @@ use crate::plan::{InterfaceKind, Method};
 /// The kernel's name of the interface.
 pub(super) const NAME: &str = "lo";
 
-/// The loopback interface of the document. Adds it with the addresses that the
-/// kernel gives it, if the document has none.
+/// The loopback interface of the document. If the document has none, adds it with the
+/// kernel's addresses.
 pub(super) fn of(all: &mut Interfaces) -> &mut Described {
     let place = all.position(NAME).unwrap_or_else(|| {
         let mut described = Described::plain(NAME, NAME.to_owned());

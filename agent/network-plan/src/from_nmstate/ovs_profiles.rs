@@ -193,8 +193,8 @@ fn give_addresses(
     }
 }
 
-/// Index of the interface that connects the bridge with the network outside. A bond
-/// of Open vSwitch becomes a bond of the kernel.
+/// Index of the interface that connects the bridge with the external network. A bond of
+/// Open vSwitch becomes a bond of the kernel.
 ///
 /// # Errors
 /// Returns the name of an interface of the port that has no entry.

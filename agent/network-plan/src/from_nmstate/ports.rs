@@ -1,5 +1,5 @@
-//! Connects ports with their controllers, VLANs and similar interfaces with the
-//! interfaces below them, and interfaces that copy a MAC address with its source.
+//! Resolves the names by which interfaces refer to others: ports and controllers, VLANs
+//! and the interfaces below them, and the sources of copied MAC addresses.
 
 use landfall_boot_params::ClonedMac;
 
@@ -37,8 +37,8 @@ pub(super) fn connect(all: &mut Interfaces, bridges: &[OvsBridge], findings: &Fi
     parents(all, findings);
 }
 
-/// Checks each `controller` that an interface names itself, and attaches the
-/// interface if the controller has no list of ports.
+/// Checks each `controller` key of an interface. If the controller has no list of ports,
+/// attaches the interface to it.
 fn controllers_exist(all: &mut Interfaces, findings: &Findings) {
     for index in 0..all.list.len() {
         let Described {

@@ -127,8 +127,8 @@ fn read_one(fields: &Fields) -> Option<Wanted> {
     Some(wanted)
 }
 
-/// Gives each rule its priority, as nmstate does: its own, or that of an equal
-/// rule, or else the next number.
+/// Gives each rule a priority, as nmstate does: the rule's own priority, otherwise that
+/// of an equal rule, otherwise the next number.
 fn with_priorities(wanted: Vec<Wanted>) -> Vec<(Wanted, u32)> {
     let mut distinct: Vec<Wanted> = Vec::new();
     for rule in &wanted {
@@ -189,10 +189,10 @@ impl Wanted {
     }
 }
 
-/// The interface whose profile nmstate's generator stores the rule in: the one that
-/// the rule names, else one with a route in the rule's table, else one whose
-/// automatic routes are in that table, else the first with this address family,
-/// else the loopback interface.
+/// The interface in whose profile nmstate's generator stores the rule. In this order: the
+/// interface that the rule names, an interface with a route in the rule's table, an
+/// interface whose automatic routes are in that table, the first interface with this
+/// address family, the loopback interface.
 fn owner(rule: &Wanted, top: &Fields, all: &Interfaces) -> Option<String> {
     if let Some(name) = &rule.incoming {
         if all.ignored.contains(name) {

@@ -37,8 +37,7 @@ const KEYS: &[&str] = &[
     "vrf-name",
 ];
 
-/// A route with its outgoing interface, and the key that gives it a place in nmstate's
-/// order.
+/// A route with its outgoing interface, and the key by which nmstate sorts it.
 pub(super) struct SortedRoute {
     /// Index of the interface; `None`: the loopback interface.
     interface: Option<usize>,
@@ -93,9 +92,9 @@ pub(super) fn read(top: &Fields, all: &mut Interfaces) -> Vec<SortedRoute> {
     nowhere
 }
 
-/// Adds the routes that drop or reject packets to the loopback interface. The
-/// caller must first run the code that looks for interfaces with addresses,
-/// because that code must not find the loopback interface.
+/// Adds the routes that drop or reject packets to the loopback interface. This may create
+/// the loopback interface, so the caller must first run the code that looks for
+/// interfaces with addresses.
 pub(super) fn give_to_loopback(nowhere: Vec<SortedRoute>, all: &mut Interfaces) {
     for found in nowhere {
         give(found.route, loopback::of(all));

@@ -1,9 +1,9 @@
 //! Warns about a MAC address that is probably meant to identify a NIC.
 //!
-//! Without `identifier: mac-address`, nmstate sets the address of `mac-address` on the NIC
-//! with the entry's name (`cloned-mac-address` of its profile). Many documents do so with
-//! the address that the NIC already has. If no NIC is likely to have the name, the entry
-//! finds none.
+//! Without `identifier: mac-address`, the name of the entry identifies the NIC, and
+//! nmstate sets the address of `mac-address` on it (`cloned-mac-address` of its profile).
+//! Many documents set the address that the NIC already has. If the name is unlikely for a
+//! NIC, the entry probably matches no NIC.
 
 use landfall_boot_params::MacAddr;
 
@@ -11,8 +11,8 @@ use super::described::{Described, State};
 use super::fields::Fields;
 use crate::plan::InterfaceKind;
 
-/// The characters after `en` in the names that systemd gives to Ethernet cards, by the
-/// place of the card (systemd.net-naming-scheme(7)).
+/// The characters after `en` in the names that systemd gives to Ethernet cards. They
+/// depend on the place of the card (systemd.net-naming-scheme(7)).
 const PLACES: &str = "abcdopsuvxPX";
 
 /// Adds the warning to those of the document, if this entry needs it.

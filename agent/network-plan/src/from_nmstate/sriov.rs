@@ -18,8 +18,7 @@ const FUNCTION_KEYS: &[&str] = &[
     "qos",
     "vlan-proto",
 ];
-/// The largest number of virtual functions in NM_SETTING_SRIOV. No NIC has as
-/// many.
+/// The largest number of virtual functions in NM_SETTING_SRIOV. No NIC has so many.
 const MOST_FUNCTIONS: u32 = 4096;
 
 pub(super) fn read(ethernet: &Fields, described: &mut Described) {

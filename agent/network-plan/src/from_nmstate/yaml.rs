@@ -11,16 +11,16 @@ use serde_json::Value;
 use serde_saphyr::options::AliasLimits;
 use serde_saphyr::{Budget, MergeKeyPolicy, Options};
 
-/// Deepest nesting that is accepted. NMState needs 8 levels.
+/// The deepest nesting that is accepted. NMState needs 8 levels.
 const DEEPEST: usize = 32;
-/// Most values that are accepted, where each use of an alias counts: enough for
-/// some hundred interfaces with every possible setting.
+/// The maximum number of values; each use of an alias counts. Enough for some hundred
+/// interfaces with every possible setting.
 const MOST_VALUES: usize = 100_000;
-/// Most values of a file with many hosts: what 8 MiB of YAML usually hold.
+/// Limit for a file with many hosts: 8 MiB of YAML usually have this many values.
 const MOST_VALUES_OF_HOSTS: usize = 1_000_000;
-/// Most documents in one file.
+/// The maximum number of documents in one file.
 const MOST_DOCUMENTS: usize = 10_000;
-/// Aliases may repeat at most this many values.
+/// The maximum number of values that aliases repeat.
 const MOST_REPEATED: usize = 20_000;
 
 #[derive(Clone, Debug, PartialEq)]

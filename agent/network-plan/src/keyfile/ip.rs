@@ -67,7 +67,7 @@ impl Sections {
             self.add(family, "dhcp-timeout", seconds);
         }
         if let Some(name) = &automatic.host_name {
-            // A name with its domain goes into another option (RFC 4702).
+            // A name with a domain belongs into another option (RFC 4702).
             let is_full = is_ipv4 && name.contains('.');
             let key = if is_full {
                 "dhcp-fqdn"

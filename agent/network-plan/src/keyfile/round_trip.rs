@@ -1,4 +1,4 @@
-//! Property tests: the keyfiles of a plan, parsed again, say the same as the plan.
+//! Property tests: the keyfiles of a plan, parsed again, express the same as the plan.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -171,8 +171,8 @@ fn of_plan(plan: &NetworkPlan, interface: &Interface) -> Facts {
             parent_mac,
             service,
         } => {
-            // For a NIC that is identified by its address, the UUID of its profile
-            // replaces its name.
+            // If the NIC is identified by its address, the UUID of its profile replaces
+            // the NIC's name.
             let by_mac = |i: &&Interface| i.matches.mac.is_some() && i.matches.mac == *parent_mac;
             let parent_interface = plan.interfaces.iter().find(by_mac);
             Kind::Vlan {

@@ -3,8 +3,7 @@
 
 use crate::plan::{Automatic, Interface, InterfaceKind, IpPlan, NetworkPlan, USUAL_DHCP_TIMEOUT};
 
-/// One line for each setting of `wanted` that `found` does not have in the same
-/// form.
+/// One line for each setting of `wanted` that is missing or different in `found`.
 pub(super) fn between(wanted: &NetworkPlan, found: &NetworkPlan) -> Vec<String> {
     let mut lines = Vec::new();
     let mut check = |is_same: bool, what: &str| {
@@ -40,14 +39,14 @@ pub(super) fn between(wanted: &NetworkPlan, found: &NetworkPlan) -> Vec<String> 
     lines
 }
 
-/// The interface without details that make no difference.
+/// The interface without the details that have no effect.
 fn normal(interface: &Interface) -> Interface {
     let mut interface = interface.clone();
-    // An argument for the NIC itself replaces `BOOTIF=`.
+    // The arguments identify the boot NIC by its address instead of `BOOTIF=`.
     if std::mem::take(&mut interface.priority) < 0 {
         interface.profile.id = None;
     }
-    // An interface with an address is for one device in any case.
+    // An interface with a hardware address applies to one device only.
     interface.multi &= interface.matches.mac.is_none();
     if let InterfaceKind::Bridge { stp } = &mut interface.kind {
         stp.get_or_insert(false);

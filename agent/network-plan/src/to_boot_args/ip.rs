@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use super::interface::device;
 use crate::plan::{Interface, IpPlan, Method, NetworkPlan};
 
-/// The method that changes nothing: an interface keeps the families that it
-/// starts with, or those that earlier arguments gave it.
+/// The method that changes nothing: an interface keeps its default address families, or
+/// those of earlier arguments.
 const NEUTRAL: &str = "auto";
 
 /// Each `ip=` of the interface, and its client identifier.
@@ -28,7 +28,8 @@ pub(super) fn arguments(interface: &Interface, plan: &NetworkPlan) -> Vec<String
                 tails.remove(0)
             };
             if let Some(last) = long.pop() {
-                // dracut has no `auto` here, so use `none` where it means the same.
+                // dracut's long form has no `auto`, so use `none` if it has the same
+                // effect.
                 let before = if words == ["none"] { "none" } else { NEUTRAL };
                 let ends = long.iter().map(|text| format!("{text}:{device}:{before}"));
                 arguments.extend(ends.map(|text| format!("ip={text}")));
@@ -62,8 +63,8 @@ pub(super) fn arguments(interface: &Interface, plan: &NetworkPlan) -> Vec<String
     arguments
 }
 
-/// Each `rd.route=`. If the interface has no name, the argument names no interface and
-/// so applies to the first one.
+/// The `rd.route=` arguments. If the interface has no name, its arguments name no
+/// interface and so apply to the first interface.
 pub(super) fn routes(interface: &Interface) -> Vec<String> {
     let Some(device) = device(interface) else {
         return Vec::new();
@@ -90,16 +91,16 @@ fn short_form(device: &str, word: &str, tail: &str) -> String {
     }
 }
 
-/// The fields before the interface in the long form: one text for each static
-/// address, or one text if there is only a host name.
+/// The fields before the interface in the long form: one text for each static address.
+/// Without a static address, one text if there is a host name.
 fn long_forms(ipv4: &IpPlan, ipv6: &IpPlan, host: Option<&str>) -> Vec<String> {
     let host = host.unwrap_or("");
     let mut forms = Vec::new();
     for ip in [ipv4, ipv6] {
         let mut gateway = ip.gateway;
         for prefix in &ip.addresses {
-            // The length goes into the mask field: some versions of NetworkManager
-            // lose a length after a bracket.
+            // The length goes into the mask field, because some versions of
+            // NetworkManager lose a length after `]`.
             let (client, length) = (address(prefix.address), prefix.length);
             let gateway = gateway.take().map(address).unwrap_or_default();
             forms.push(format!("{client}::{gateway}:{length}:{host}"));
@@ -133,7 +134,7 @@ fn host_name(interface: &Interface, plan: &NetworkPlan) -> Option<String> {
     match asked.next() {
         Some(ip) => ip.automatic.host_name.clone(),
         None => {
-            // Without DHCP, only an argument with a static address can carry the
+            // Without DHCP, only an argument with a static address can contain the host
             // name.
             let is_static = families.any(|ip| !ip.addresses.is_empty());
             plan.host_name.clone().filter(|_| is_static)
