@@ -1,8 +1,8 @@
 //! Changes devices, addresses and routes through netlink. Other modules of this
 //! directory add methods to [`Changes`].
 //!
-//! Adding what already exists succeeds, except for alternative names. Removing what
-//! is already gone succeeds.
+//! Adding an object that exists succeeds, except for alternative names. Removing an
+//! object that does not exist succeeds.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -123,10 +123,10 @@ impl Changes {
             .map_err(cause)
     }
 
-    /// Adds an address, or changes the lifetime of an existing one. The kernel
-    /// removes the address at the end of the lifetime, so nobody keeps using it if
-    /// the agent is gone by then. `metric` is for the route to the address's own
-    /// network. Without a metric this route would take precedence over every other.
+    /// Adds an address, or changes the lifetime of an existing one. The kernel removes
+    /// the address at the end of the lifetime, even if the agent is no longer running.
+    /// `metric` is the metric of the route to the address's own network. Without a metric
+    /// this route would take precedence over all other routes.
     pub async fn add_address(
         &self,
         index: u32,
@@ -143,7 +143,7 @@ impl Changes {
             attributes.push(AddressAttribute::CacheInfo(times));
         }
         if address.address.is_ipv6() {
-            // Where the device allows it, the address is used during duplicate
+            // If the device permits it, the kernel uses the address during duplicate
             // address detection; see `ipv6_sysctl`.
             let optimistic = AddressAttribute::Flags(AddressFlags::Optimistic);
             attributes.push(optimistic);
@@ -169,7 +169,7 @@ impl Changes {
 
     pub async fn remove_address(&self, index: u32, address: IpPrefix) -> io::Result<()> {
         let ip = address.address;
-        // A request to add an address also contains everything that its removal needs.
+        // A request to add an address contains all fields that its removal needs.
         let mut request = self.handle.address().add(index, ip, address.length);
         let message = std::mem::take(request.message_mut());
         let result = self.handle.address().del(message).execute().await;
@@ -204,8 +204,8 @@ fn message(index: u32, route: &DeviceRoute) -> RouteMessage {
             builder = match route.via {
                 _ if route.kind != RouteKind::Unicast => builder,
                 Some(IpAddr::V4(via)) => builder.gateway(via),
-                // Without a next hop the destination is on the link. The kernel
-                // requires the scope to say so for IPv4.
+                // Without a next hop the destination is on the link. For IPv4 the kernel
+                // requires the matching scope.
                 _ => builder.scope(RouteScope::Link),
             };
             finished(builder, index, route)

@@ -1,5 +1,5 @@
 //! The state of automatic IPv6 on one NIC: what routers and DHCPv6 servers have
-//! announced, apart from what the kernel handles by itself.
+//! announced, except for the parts that the kernel handles.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -32,7 +32,7 @@ pub(super) struct Client {
     pub(super) task: JoinHandle<()>,
 }
 
-/// What the client asks the server for.
+/// What the client requests from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An address and all other configuration.
@@ -70,8 +70,8 @@ impl AutomaticIpv6 {
         self.lease.take().map(|(lease, _)| lease)
     }
 
-    /// What a new client of this kind asks for. A stateful client asks for the
-    /// current address again, if there is one.
+    /// What a new client of this kind requests. A stateful client requests the current
+    /// address again, if there is one.
     pub(super) fn want(&self, kind: Kind) -> Want {
         match kind {
             Kind::Stateless => Want::Information,
@@ -84,7 +84,7 @@ impl AutomaticIpv6 {
         }
     }
 
-    /// The server that leased this address; `None` if it is not leased.
+    /// The server that leased this address; `None` if the address is not leased.
     pub(super) fn server_of(&self, address: IpAddr) -> Option<Ipv6Addr> {
         let lease = self.lease()?;
         let leased = lease.address?.address;

@@ -1,16 +1,16 @@
-//! Detects the USB NIC that a BMC presents to its host. Its MAC address is the same
-//! on every host of a model, so a port of the node with this address would be
-//! wrong, and a lookup by it finds several nodes (metal3's DuplicateNodeOnLookup).
+//! Detects the USB NIC that a BMC presents to its host. Its MAC address is the same on
+//! every host of a model. So a port of the node must not have this address, and a lookup
+//! by it finds several nodes (metal3's DuplicateNodeOnLookup).
 
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
-/// Drivers of the generic USB network classes, which the USB gadget of a BMC uses.
+/// Drivers of the generic USB network classes, to which the USB NIC of a BMC belongs.
 /// Ordinary USB NICs have drivers of their own.
 const DRIVERS: [&str; 3] = ["cdc_ether", "cdc_ncm", "rndis_host"];
 
-/// Whether the NIC `name` leads to the BMC, judged by its driver. `root` stands for
-/// /.
+/// Whether the NIC `name` leads to the BMC. Its driver decides. `root` is the directory
+/// `/`, or a copy of it in tests.
 pub fn leads_to_bmc(root: &SystemPath, name: &str) -> bool {
     let driver = root.join("sys/class/net").join(name).join("device/driver");
     sysfs::link_name(&driver).is_some_and(|driver| DRIVERS.contains(&driver.as_str()))

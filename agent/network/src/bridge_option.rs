@@ -13,7 +13,7 @@ fn number<T: TryFrom<u64>>(value: &str) -> Result<T, &'static str> {
     found.ok_or("a number in the range of the option")
 }
 
-/// The words of GLib's key files: NetworkManager ignores every other one, such as `off`.
+/// The words of GLib's key files. NetworkManager ignores other words, such as `off`.
 fn flag(value: &str) -> Result<bool, &'static str> {
     match value {
         "true" | "1" => Ok(true),
@@ -25,8 +25,7 @@ fn flag(value: &str) -> Result<bool, &'static str> {
 /// Translates one setting from the `bridge` section of a keyfile. Returns `None` if
 /// the setting does not belong to the bridge itself.
 ///
-/// # Errors
-/// Returns the expected value if this one is invalid.
+/// If the value is invalid. The error describes a valid value.
 pub(super) fn bridge_option(name: &str, value: &str) -> Result<Option<InfoBridge>, &'static str> {
     // NetworkManager gives times in seconds and the kernel in hundredths of a
     // second. For multicast options both use hundredths.

@@ -1,8 +1,8 @@
 //! The task that configures the network as the plan says, event by event.
 //!
-//! No other task changes the network, so no two changes interfere. The task never
-//! waits for anything but the next event: slow work (DHCP, duplicate address
-//! detection) runs elsewhere and reports its result as an event.
+//! No other task changes the network, so no two changes interfere. The task waits only
+//! for the next event: slow work (DHCP, duplicate address detection) runs in other tasks,
+//! which report the result as an event.
 
 mod advertised;
 mod configurator;

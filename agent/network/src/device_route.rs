@@ -21,7 +21,7 @@ pub struct DeviceRoute {
     pub table: Option<u32>,
     /// What happens to a packet. Only `Unicast` routes need a device.
     pub kind: RouteKind,
-    /// Tells the kernel that the next hop is on the link although no address of the
+    /// The kernel must treat the next hop as on the link, although no address of the
     /// device covers it.
     pub onlink: bool,
 }
@@ -47,10 +47,10 @@ pub(super) fn planned_routes(ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
     routes
 }
 
-/// The routes of a lease. If the plan has a default route for the device, the lease
-/// adds no other default route. A lease never replaces a route of the plan, and no such
-/// route is removed with the lease. Name servers of the lease get a route over this
-/// NIC, even if another NIC's default route takes precedence.
+/// The routes of a lease. If the plan has a default route for the device, the lease adds
+/// no second one. A lease never replaces a route of the plan, and the end of the lease
+/// does not remove one. Name servers of the lease get a route over this NIC, even if
+/// another NIC's default route takes precedence.
 pub(super) fn leased_routes(lease: &Lease, ip: &IpPlan, metric: u32) -> Vec<DeviceRoute> {
     let mut addresses = ip.addresses.clone();
     addresses.push(lease.address);
@@ -118,8 +118,8 @@ fn default_route(gateway: IpAddr, ip: &IpPlan, metric: u32) -> DeviceRoute {
     }
 }
 
-/// Whether the route must declare its next hop as on the link. The kernel otherwise
-/// refuses a next hop outside every prefix (a /32 address, a gateway in another
+/// Whether the route must declare its next hop as on the link. Without this flag, the
+/// kernel refuses a next hop outside every prefix (a /32 address, a gateway in another
 /// network).
 fn needs_onlink(via: Option<IpAddr>, addresses: &[IpPrefix]) -> bool {
     let Some(via) = via else {

@@ -24,10 +24,9 @@ pub use lease::Lease;
 
 /// Longest wait between two messages during [`AT_FIRST`], for IPv4 and IPv6.
 ///
-/// A switch port with spanning tree drops every frame during the first 30 to 50 s
-/// after the carrier comes up. The pauses of the RFCs double up to 64 s, so the
-/// first message that passes could be sent half a minute after the port begins to
-/// forward.
+/// A switch port with spanning tree drops every frame during the first 30 to 50 s after
+/// the carrier comes up. The pauses of the RFCs double up to 64 s, so the client could
+/// send its next message half a minute after the port begins to forward.
 pub(super) const LONGEST_WAIT_AT_FIRST: Duration = Duration::from_secs(8);
 /// How long a client that searches for a lease keeps to [`LONGEST_WAIT_AT_FIRST`].
 pub(super) const AT_FIRST: Duration = Duration::from_secs(120);
@@ -41,8 +40,8 @@ pub struct Settings {
     pub client_id: Option<Vec<u8>>,
     pub host_name: Option<String>,
     pub vendor_class: Option<Vec<u8>>,
-    /// Differentiated services code point of the packets that the client sends (RFC
-    /// 2474).
+    /// Differentiated services code point (RFC 2474) of the packets that the client
+    /// sends.
     pub code_point: u8,
     /// Length of one series of attempts. A new series follows it.
     pub series: Duration,
@@ -55,7 +54,7 @@ pub struct Settings {
 pub enum Event {
     /// A new or renewed lease.
     Bound(Box<Lease>),
-    /// No server has answered for this long. Reported once per series; the client
+    /// No server has answered during this time. Reported once per series; the client
     /// continues.
     Silent(Duration),
     /// A server refused the address that it had offered; the client continues.

@@ -1,10 +1,10 @@
 //! A DHCPv6 client (RFC 8415) for one interface.
 //!
 //! The client starts if a router announces DHCP, or if the plan requires DHCP without a
-//! router. Addresses from router advertisements are the kernel's work. Like the DHCPv4
-//! client it never gives up, and each interface has its own. [`machine`] decides what
-//! to do next, without sockets or clocks. `dhcproto` encodes and decodes the messages,
-//! and [`client`] sends and receives them.
+//! router. The kernel handles addresses from router advertisements. Like the DHCPv4
+//! client, this client never gives up, and each interface has its own. [`machine`]
+//! decides what to do next, without sockets or clocks. `dhcproto` encodes and decodes the
+//! messages, and [`client`] sends and receives them.
 
 mod client;
 mod exchange;
@@ -33,16 +33,15 @@ pub struct Settings {
     pub link_local: Ipv6Addr,
     pub want: Want,
     pub host_name: Option<String>,
-    /// How long the client stays without an answer before it reports
-    /// [`Event::Silent`].
+    /// How long the client has no answer before it reports [`Event::Silent`].
     pub series: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Want {
-    /// The client asks for an address and all other configuration. Holds the
-    /// interface's previous lease if it has not expired yet; the client then asks
-    /// for the same address.
+    /// The client requests an address and all other configuration. Holds the interface's
+    /// previous lease if it has not expired yet; the client then requests the same
+    /// address.
     Address(Option<Box<Lease>>),
     /// The client asks for all configuration except an address.
     Information,

@@ -1,6 +1,6 @@
-//! Observes a network that another program configures, and reports it like the
-//! agent's own. Changes nothing. In a live system NetworkManager configures the
-//! network.
+//! Observes a network that another program configures, such as NetworkManager in a live
+//! system. Reports its state in the same form as the agent's own network. Changes
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,10 +25,10 @@ const CARRIER_EXPECTED: Duration = Duration::from_secs(10);
 /// In bytes: the size limit of resolv.conf. No resolver reads more of its file.
 const RESOLV_CONF_LIMIT: u64 = 64 << 10;
 
-/// Observes the network on the current runtime until the process ends. The
-/// agent compares addresses with the plan in `choice`, to report which of them
-/// are planned. It logs the plan only if the plan comes from a document,
-/// because another program then carries it out.
+/// Observes the network on the current runtime until the process ends. The agent compares
+/// addresses with the plan in `choice`, to report which of them are planned. It logs the
+/// plan only if the plan comes from a document, because only then another program applies
+/// it.
 pub fn follow(choice: Choice) -> watch::Receiver<NetworkState> {
     announce(&choice, choice.source.is_document());
     let (state, receiver) = watch::channel(NetworkState::default());
@@ -105,8 +105,7 @@ impl Observer {
                     nic.forget_address(address.prefix.address);
                 }
             }
-            // The agent does not react to routers here: the program that configures the
-            // network does.
+            // Ignore routers: the program that configures the network reacts to them.
             LinkEvent::Router(_) => {}
         }
     }
@@ -173,8 +172,8 @@ impl Observer {
             dns: servers(Path::new("/etc/resolv.conf")),
             ..NetworkState::default()
         };
-        // NetworkManager has its own rules for the preferred NIC, so the file
-        // reports no reach.
+        // NetworkManager has its own rules for the preferred NIC, so the file says
+        // nothing about which NIC reaches the service.
         let shown = state_json(&self.choice, &new, &self.nics, &Reach::default());
         self.stored_state.store(&shown);
         self.state.send_if_modified(|old| {

@@ -13,9 +13,9 @@ use rtnetlink::{IpVersion, RouteMessageBuilder};
 use crate::apply::{Changes, cause, unless};
 use crate::policy_rule;
 
-/// Removes virtual devices, addresses, routes and rules, and switches the NICs off, so that
-/// another plan finds the NICs as at boot. Veth pairs stay, but lose their addresses:
-/// the NIC of a container is also an end of a veth pair.
+/// Removes virtual devices, addresses, routes and rules, and switches the NICs off, so
+/// that another plan starts from the state at boot. Veth pairs lose their addresses but
+/// stay, because the NIC of a container is also an end of a veth pair.
 ///
 /// # Errors
 /// If the kernel refuses one of the changes.
@@ -53,8 +53,8 @@ pub async fn forget() -> io::Result<()> {
     forget_what_has_no_device(&changes).await
 }
 
-/// Removes the rules of the agent, and its routes that reject or drop packets: they need
-/// no device, so the kernel keeps them when every link is down.
+/// Removes the agent's rules, and its routes that reject or drop packets. They need no
+/// device, so the kernel keeps them when every link is down.
 async fn forget_what_has_no_device(changes: &Changes) -> io::Result<()> {
     for version in [IpVersion::V4, IpVersion::V6] {
         let rules = changes.handle.rule().get(version).execute();
@@ -88,7 +88,7 @@ fn is_own_without_device(route: &RouteMessage) -> bool {
     route.header.protocol == RouteProtocol::Static && kinds.contains(&route.header.kind)
 }
 
-/// Whether the network task makes devices of this kind.
+/// Whether the network task creates devices of this kind.
 fn is_made(link: &LinkMessage) -> bool {
     let info = link
         .attributes

@@ -1,7 +1,7 @@
 //! Waits for addresses before the agent reports the hardware.
 //!
 //! Ironic's agent waits for an IPv4 address, on the boot NIC or on all NICs. A host
-//! with IPv6 alone, or with a NIC without a cable, then waits the whole time. Here
+//! without IPv4, or with a NIC without a cable, then waits for the whole time limit. Here
 //! every address that reaches further than its link is sufficient. The agent waits only
 //! for NICs that should have an address and that have a carrier, or may still get one.
 
@@ -12,12 +12,11 @@ use tokio::sync::watch;
 
 use super::state::{NetworkState, NicState};
 
-/// How long the other NICs and the second address family may take, once every
-/// required NIC has an address. Ironic creates ports for the NICs that have an
-/// address (`add_ports = active`). A 1 Gbit/s link negotiates for 2 to 3 s, and
-/// a DHCP server takes a moment longer than a router. The agent does not wait
-/// for the whole limit: in a network with IPv6 alone, or without DHCP, nobody
-/// answers.
+/// How long the other NICs and the second address family may take, once every required
+/// NIC has an address. With `add_ports = active`, Ironic creates ports for the NICs that
+/// have an address. A 1 Gbit/s link negotiates for 2 to 3 s, and a DHCP server is
+/// slightly slower than a router. The agent does not wait for the whole limit, because
+/// some networks have no DHCP server or no IPv4.
 const THE_REST: Duration = Duration::from_secs(3);
 
 /// Which NICs must have an address.
@@ -26,7 +25,7 @@ pub enum WaitFor {
     Nothing,
     /// The NIC that the host booted from.
     BootNic(MacAddr),
-    /// All NICs that should have an address and have a carrier, or may still get
+    /// All NICs that should have an address and that have a carrier, or may still get
     /// one.
     AllNics,
 }
@@ -51,7 +50,7 @@ pub async fn inspection_addresses(
 }
 
 impl NicState {
-    /// Whether the NIC may still get a further address.
+    /// Whether the NIC may still get another address.
     fn may_get_more(&self) -> bool {
         let asks = self.carrier && (self.awaits_ipv4 || !self.is_online());
         self.trouble.is_none() && self.shall_have_address && (asks || self.awaits_carrier)

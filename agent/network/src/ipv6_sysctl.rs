@@ -10,11 +10,11 @@ use landfall_network_plan::{IpPlan, Method};
 /// started with `ipv6.disable=1`.
 pub const ROOT: &str = "/proc/sys/net/ipv6/conf";
 
-/// Sets the switches of a device as the plan's IPv6 settings require. `None` means
-/// that IPv6 is off.
+/// Sets the switches of a device as the plan's IPv6 settings require. If `ipv6` is
+/// `None`, IPv6 is off.
 ///
-/// Call this before the device is switched on: with its defaults the kernel would
-/// at once send router solicitations and accept the answers.
+/// Call this before the device is switched on. With the default switches, the kernel
+/// would send router solicitations at once and accept the answers.
 ///
 /// # Errors
 /// If a switch cannot be set; the message names its file. A kernel without IPv6 is
@@ -58,28 +58,28 @@ pub fn set(root: &Path, device: &str, ipv6: Option<&IpPlan>) -> io::Result<()> {
 /// the wait for answers, RFC 4862, 5.1 and 5.4.2). With these switches it takes 0.2
 /// ms.
 ///
-/// Optimistic addresses are used while the kernel still checks for duplicates (RFC
-/// 4429). If it finds one, which is rare, the kernel stops using the address.
+/// The kernel uses optimistic addresses while it still checks for duplicates (RFC 4429).
+/// If it finds a duplicate, which is rare, it stops using the address.
 ///
-/// That alone is not enough. Neighbour discovery needs a source address that is not
-/// optimistic, so the link-local address must be valid at once. It is derived from
-/// the hardware address. No answer could distinguish a machine that has the same
-/// hardware address from this one. So the kernel does not check the link-local
-/// address; see [`detect_duplicates`].
+/// Optimistic addresses alone are not sufficient. Neighbour discovery needs a source
+/// address that is not optimistic, so the link-local address must be valid at once. It is
+/// derived from the hardware address. A check of it is useless: a machine with the same
+/// link-local address also has the same hardware address, and its answer looks like this
+/// machine's own. So the kernel does not check the link-local address; see
+/// [`detect_duplicates`].
 const WITHOUT_DELAY: [(&str, &str); 3] = [
     ("optimistic_dad", "1"),
     ("use_optimistic", "1"),
     ("dad_transmits", "0"),
 ];
 
-/// Makes the kernel check every address added from now on for duplicates. Call this
+/// Makes the kernel check for duplicates of every address that is added later. Call this
 /// once the link-local address exists.
 pub fn detect_duplicates(root: &Path, device: &str) {
     let path: PathBuf = [root, Path::new(device), Path::new("dad_transmits")]
         .iter()
         .collect();
-    // The file is missing if the kernel has no IPv6; then there is nothing to
-    // check.
+    // The file is missing if the kernel has no IPv6. Then there is no address to check.
     let _ = fs::write(path, "1");
 }
 
@@ -130,8 +130,8 @@ fn switches(method: Option<Method>) -> &'static [(&'static str, &'static str)] {
             ("addr_gen_mode", "0"),
             ("disable_ipv6", "0"),
         ],
-        // DHCP starts without a router, but only a router announces the default
-        // route.
+        // DHCP starts without a router. Accept advertisements anyway, because only a
+        // router announces the default route.
         Some(Method::Dhcp) => &[
             ("accept_ra", "2"),
             ("autoconf", "0"),

@@ -30,8 +30,8 @@ use crate::state::{AddressOrigin, AddressState, NicState};
 use crate::state_json::StoredState;
 use crate::{NetworkState, Setup, start};
 
-/// The timeout of every wait here: duplicate address detection takes seconds, and a
-/// build machine may be busy.
+/// The timeout of every wait in this module: duplicate address detection takes seconds,
+/// and a build machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 pub struct Lab {
@@ -174,7 +174,7 @@ impl Lab {
         self.boot_from(None, arguments)
     }
 
-    /// Like [`Lab::boot`], with the channel that reports which NIC reaches the
+    /// Like [`Lab::boot`], but also returns the channel for the NIC that reaches the
     /// service.
     pub fn boot_with_reach(&self, arguments: &str) -> Network {
         self.start(None, arguments)
@@ -274,7 +274,7 @@ impl Lab {
         })
     }
 
-    /// Waits until a condition that does not concern the state is met.
+    /// Waits until `is_so` returns true, for conditions outside of the state.
     pub async fn until_so(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so() {

@@ -1,10 +1,9 @@
 //! Discovers the machine's NICs, configures them as the plan says, and reports the
 //! result.
 //!
-//! [`start`] takes a plan and works on it for as long as the process runs. A NIC
-//! that appears late, a cable that is plugged in later and a DHCP server that
-//! answers late are ordinary events. Code that needs the network watches the
-//! [`NetworkState`].
+//! [`start`] applies a plan for as long as the process runs. A NIC that appears late, a
+//! cable that is plugged in later and a DHCP server that answers late are ordinary
+//! events. Code that needs the network watches the [`NetworkState`].
 
 pub mod advertisements;
 mod announce;

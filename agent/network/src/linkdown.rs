@@ -1,8 +1,8 @@
 //! Makes the kernel ignore the routes of a NIC without a carrier.
 //!
-//! By default the kernel keeps using these routes
-//! (Documentation/networking/ip-sysctl, `ignore_routes_with_linkdown`). A pulled
-//! cable would then cut off a host whose other NIC still works.
+//! By default the kernel keeps using these routes (Documentation/networking/ip-sysctl,
+//! `ignore_routes_with_linkdown`). A host would then be cut off after a cable is pulled,
+//! although another NIC still works.
 
 use std::fs;
 use std::io;
@@ -11,8 +11,8 @@ use std::path::Path;
 /// Applies to all NICs, including those that appear later. `root` is /proc/sys/net.
 ///
 /// # Errors
-/// If a switch cannot be set; the message names its file. A missing address family
-/// is no error.
+/// If a switch cannot be set; the message names its file. A missing address
+/// family is not an error.
 pub fn ignore_routes(root: &Path) -> io::Result<()> {
     for family in ["ipv4", "ipv6"] {
         if !root.join(family).exists() {

@@ -76,7 +76,7 @@ pub struct LinkAddress {
     pub tentative: bool,
     /// Another machine has the address.
     pub duplicate: bool,
-    /// The kernel derived the address from a router advertisement, or this is an
+    /// The kernel derived the address from a router advertisement, or the address is an
     /// IPv6 address with a time limit, such as a DHCPv6 lease.
     pub advertised: bool,
 }
@@ -92,7 +92,7 @@ pub enum LinkEvent {
     /// An address is gone. `duplicate` is set if the kernel removed the address because
     /// another machine has it.
     AddressGone(LinkAddress),
-    /// The routers of a link announce something about DHCP.
+    /// A router has announced on the link whether there is DHCP.
     Router(RouterFlags),
 }
 
@@ -104,8 +104,7 @@ impl Link {
     }
 
     /// The hardware addresses by which a plan can match the device. Leaves out the
-    /// current address of a port: a bond may have given it the address of another
-    /// port.
+    /// current address of a port, because it may be that of another port of the bond.
     pub fn macs(&self) -> Vec<MacAddr> {
         let borrowed = self.controller.is_some() && self.permanent_mac.is_some();
         let own = Some(self.mac).filter(|mac| !borrowed && Some(*mac) != self.permanent_mac);
@@ -157,7 +156,7 @@ impl Link {
                 _ => {}
             }
         }
-        // Other kinds have the index of another device as well: a veth that of its peer,
+        // Only a VLAN's index is that of its parent. A veth has the index of its peer,
         // which may be in another network namespace.
         if let Some(MadeOf::Vlan { parent: below, .. }) = &mut link.made_of {
             *below = parent;
@@ -173,16 +172,15 @@ fn alternative(property: &Prop) -> Option<String> {
     }
 }
 
-/// Whether a bridge sent the message. A bridge sends messages about its ports
-/// to the same multicast group. They have only half of the attributes, and say
-/// "gone" when a port only leaves the bridge.
+/// Whether a bridge sent the message. A bridge sends messages about its ports to the same
+/// multicast group. They lack half of the attributes, and report a port that leaves the
+/// bridge as a link that is gone.
 fn is_of_a_bridge(message: &LinkMessage) -> bool {
     message.header.interface_family == AddressFamily::Bridge
 }
 
-/// The kind of a software device; hardware devices have none. A veth has one but
-/// counts as a NIC: it is the NIC of a container, and the agent also runs in
-/// containers.
+/// The kind of a software device. `None` for a hardware device, and for a veth, which
+/// counts as a NIC: it is the NIC of a container, and the agent also runs in containers.
 fn made_by_software(info: &LinkInfo) -> Option<LinkKind> {
     match info {
         LinkInfo::Kind(InfoKind::Veth) => None,
@@ -201,7 +199,7 @@ fn made_by_software(info: &LinkInfo) -> Option<LinkKind> {
     }
 }
 
-/// The mode of a bond, or the ID of a VLAN, still without its parent.
+/// The mode of a bond, or the ID of a VLAN. The VLAN's parent is not known yet.
 fn made_of(info: &LinkInfo) -> Option<MadeOf> {
     match info {
         LinkInfo::Data(InfoData::Bond(options)) => options.iter().find_map(|option| match option {
@@ -244,9 +242,9 @@ impl LinkAddress {
         }
         // On a point-to-point link the attribute `address` is that of the peer.
         let ip = local.or(address)?;
-        // Kernels before 5.18 do not report who created an address. IPv6 addresses
-        // with a time limit come from router advertisements, or from DHCPv6 leases,
-        // which `Nic::origin` recognises first.
+        // Kernels before 5.18 do not report the origin of an address. IPv6 addresses with
+        // a time limit come from router advertisements, or from DHCPv6 leases, which
+        // `Nic::origin` recognises first.
         let limited = ip.is_ipv6() && !flags.contains(AddressFlags::Permanent);
         Some(LinkAddress {
             index: message.header.index,
@@ -290,7 +288,7 @@ impl LinkWatch {
         LinkWatch::with_queue(QUEUE_BYTES).await
     }
 
-    /// As [`Self::open`]. Retries until the kernel permits it.
+    /// Like [`Self::open`], but retries until the kernel permits it.
     pub(crate) async fn open_with_retries() -> (LinkWatch, Snapshot) {
         loop {
             match LinkWatch::open().await {
@@ -313,8 +311,8 @@ impl LinkWatch {
             MulticastGroup::Ipv6Ifinfo,
         ];
         let (mut connection, handle, messages) = rtnetlink::new_multicast_connection(&groups)?;
-        // This call may exceed the limit in net.core.rmem_max, if the agent has the
-        // privilege.
+        // With the required privilege, this call can exceed the limit in
+        // net.core.rmem_max.
         let socket = connection.socket_mut().socket_mut();
         if setsockopt(socket, sockopt::RcvBufForce, &bytes).is_err() {
             setsockopt(socket, sockopt::RcvBuf, &bytes)?;

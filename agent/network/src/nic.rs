@@ -18,15 +18,15 @@ use super::dhcp::Lease;
 use super::links::{Link, LinkAddress, LinkKind};
 use super::state::{AddressOrigin, AddressState, NicState};
 
-/// Base metrics of a NIC that the plan names, and of all others. So the default
-/// route of the boot NIC takes precedence over that of a NIC that happens to have a
-/// DHCP server as well. The NIC's index is added, because the kernel requires
-/// distinct metrics for routes to the same destination.
+/// Base metrics of a NIC that the plan names, and of all other NICs. So the default route
+/// of the boot NIC takes precedence over that of another NIC that also gets a lease. The
+/// NIC's index is added, because the kernel requires distinct metrics for routes to the
+/// same destination.
 const METRIC_PARTICULAR: u32 = 100;
 const METRIC_OTHER: u32 = 1100;
 
-/// The pauses between the attempts to bring a link into its planned state. A link
-/// that has just been switched on is reported as off for a moment.
+/// The pauses between attempts to bring a link into its planned state. For a moment after
+/// a link is switched on, the kernel reports it as off.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_RETRY_PAUSE: Duration = Duration::from_secs(60);
 
@@ -35,7 +35,7 @@ pub(super) struct Nic {
     /// Index of the plan's interface that this NIC was matched to.
     pub(super) interface: Option<usize>,
     pub(super) leads_to_bmc: bool,
-    /// The NIC had no carrier when the time to get one was over.
+    /// The NIC had no carrier at the end of the time limit.
     pub(super) missed_carrier: bool,
     /// The NIC has its planned configuration.
     pub(super) configured: bool,
@@ -47,8 +47,8 @@ pub(super) struct Nic {
     /// The address of the last lease, even if that has ended.
     pub(super) leased_before: Option<IpPrefix>,
     pub(super) lease_routes: Vec<DeviceRoute>,
-    /// Conflict detection for the static addresses: one task per address, and the
-    /// tag of their results.
+    /// The tasks for conflict detection, one for each static address, and the tag of
+    /// their results.
     pub(super) questions: JoinSet<()>,
     pub(super) question: ClientTag,
     pub(super) ipv6: AutomaticIpv6,
@@ -111,8 +111,8 @@ impl Nic {
         self.trouble = Some(trouble);
     }
 
-    /// Like [`Nic::complain`], for actions that are retried: logs each complaint as
-    /// a warning only once.
+    /// Like [`Nic::complain`], for actions that are retried: logs a warning only the
+    /// first time, and repetitions as debug messages.
     pub(super) fn complain_once(&mut self, trouble: String) {
         if self.complaints.contains(&trouble) {
             tracing::debug!("{trouble}");
@@ -211,9 +211,9 @@ fn asks_for_ipv4(interface: &Interface) -> bool {
     ip.is_some_and(|ip| ip.method.is_automatic())
 }
 
-/// Finds the plan's interface for a device: the most specific one that is free. An
-/// interface that matches any NIC takes the first NIC with a carrier. A virtual
-/// device matches only by name.
+/// Finds the plan's interface for a device: the most specific interface that is free. An
+/// interface that matches any NIC takes the first NIC with a carrier. A virtual device
+/// matches only by name.
 pub(super) fn choose(
     plan: &NetworkPlan,
     link: &Link,
@@ -289,7 +289,7 @@ mod tests {
         renamed.permanent_mac = Some(MacAddr([0x52, 0x54, 0, 0, 0, 2]));
         assert_eq!(choose(&by_mac, &renamed, free), Some(0));
 
-        // Only the first NIC with a carrier gets the interface.
+        // Only one NIC gets the interface: the first NIC with a carrier.
         let single = plan("ip=192.0.2.10:::24:::none");
         assert_eq!(choose(&single, &link(1, false), free), None);
         assert_eq!(choose(&single, &link(1, true), free), Some(0));

@@ -16,7 +16,7 @@ pub(super) const PROTOCOL: RouteProtocol = RouteProtocol::Static;
 impl Changes {
     /// Adds a rule. Succeeds without a change if the same rule exists.
     pub(super) async fn add_rule(&self, rule: &RouteRule) -> io::Result<()> {
-        // A table has a meaning only in a rule that looks a route up.
+        // Only a rule that looks up a route has a table.
         let table = match rule.action {
             RuleAction::Lookup => rule.table,
             _ => 0,
@@ -65,8 +65,8 @@ impl Changes {
     }
 }
 
-/// Rules that let programs without VRF support use the VRF's table, after all
-/// other rules. So the agent reaches Ironic through any VRF.
+/// Rules that let programs without VRF support use the VRF's table, after all other
+/// rules. With them the agent reaches Ironic through any VRF.
 pub(super) fn rules_of_vrf(table: u32) -> [RouteRule; 2] {
     /// The priority after the kernel's last rule (32767).
     const PRIORITY: u32 = 40_000;

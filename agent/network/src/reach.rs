@@ -1,5 +1,4 @@
-//! Records how far discovery has come on the way from each NIC to the provisioning
-//! service.
+//! Records how far discovery has come from each NIC towards the provisioning service.
 //!
 //! Discovery publishes its results here. The network task then prefers the NIC that has
 //! reached the service, and writes the result to the state file.
@@ -12,12 +11,12 @@ use serde_json::{Value, json};
 pub struct Reach {
     /// Index of the NIC over which the service has answered.
     pub over: Option<u32>,
-    /// The steps of the way from each NIC, by the NIC's index, up to the first step
+    /// For each NIC, by its index: the steps towards the service, up to the first step
     /// that is not done.
     pub ways: BTreeMap<u32, Vec<StepResult>>,
 }
 
-/// A step of the way from a NIC to the service. The variants are in order.
+/// A step on the way from a NIC to the service. The variants have the order of the steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// A cable is plugged in, and the other end is active.

@@ -28,9 +28,9 @@ pub enum Way {
 }
 
 impl Route {
-    /// The metric of the route: the route with the smallest metric takes
-    /// precedence. `None` precedes all metrics. IPv4 subnet routes have none if the
-    /// kernel created them for an address that another program configured.
+    /// The metric of the route: the route with the smallest metric takes precedence. A
+    /// route without a metric (`None`) takes precedence over all metrics: the kernel's
+    /// IPv4 subnet route for an address that another program configured.
     pub fn metric(&self) -> Option<u32> {
         self.0.attributes.iter().find_map(|known| match known {
             RouteAttribute::Priority(metric) => Some(*metric),
@@ -110,9 +110,9 @@ fn ip(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
-/// The first hop to an address over the device with these routes. `None` if no
-/// route leads there. A route query to the kernel would not help: if it names the
-/// device, the kernel treats every IPv4 destination as on the link.
+/// The first hop to an address over the device with these routes. `None` if no route
+/// leads there. A query to the kernel cannot replace this: if the query names the device,
+/// the kernel treats every IPv4 destination as on the link.
 pub fn way_to(address: IpAddr, routes: &[Route]) -> Option<Way> {
     if let IpAddr::V6(v6) = address
         && v6.is_unicast_link_local()
@@ -122,8 +122,8 @@ pub fn way_to(address: IpAddr, routes: &[Route]) -> Option<Way> {
     best_route(address, routes).map(Route::way)
 }
 
-/// The network to which the address belongs if no gateway leads there over the device
-/// with these routes. `None` for a link-local address, whose network nobody configures.
+/// The network of the address, if these routes of a device lead to it without a gateway.
+/// `None` for a link-local address, whose network is not configurable.
 pub fn network_on_link(address: IpAddr, routes: &[Route]) -> Option<IpPrefix> {
     if let IpAddr::V6(v6) = address
         && v6.is_unicast_link_local()

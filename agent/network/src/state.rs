@@ -37,8 +37,8 @@ pub struct NicState {
     pub alternative_names: Vec<String>,
     /// The current hardware address.
     pub mac: MacAddr,
-    /// The factory hardware address, if it is known. A port of a bond currently uses
-    /// the address of the bond instead.
+    /// The factory hardware address, if it is known. `mac` differs from it while the NIC
+    /// is a port of a bond and uses the bond's address.
     pub permanent_mac: Option<MacAddr>,
     /// The NIC is a VLAN, a bond or another virtual device.
     pub is_virtual: bool,
@@ -50,13 +50,13 @@ pub struct NicState {
     pub made_of: Option<MadeOf>,
     /// A cable is plugged in, and the other end is active.
     pub carrier: bool,
-    /// The NIC has no carrier, but the time to get one is not over yet.
+    /// The NIC has no carrier, but may still get one within the time limit.
     pub awaits_carrier: bool,
-    /// The bond or bridge, at or below this device, that has no port because the machine
-    /// has none of the NICs that the plan gives it.
+    /// The bond or bridge that has no port because the machine has none of the NICs that
+    /// the plan gives it. It is this device, or a device below it.
     pub without_ports: Option<String>,
     /// The NIC should get an address that reaches further than its link: the plan
-    /// contains one, or makes the NIC ask for one.
+    /// contains such an address, or automatic configuration.
     pub shall_have_address: bool,
     /// The NIC asks for an IPv4 address, has none yet, and has reported no fault.
     pub awaits_ipv4: bool,
@@ -66,10 +66,10 @@ pub struct NicState {
     pub trouble: Option<String>,
 }
 
-/// What a virtual device is made of, by the kernel's word and not by the plan's.
+/// What a virtual device is made of, as the kernel reports it (not the plan).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MadeOf {
-    /// A bond of the NICs whose controller it is.
+    /// A bond. Its ports are the NICs with this device as their controller.
     Bond {
         /// The kernel's name of the mode: `802.3ad`.
         mode: String,
@@ -124,8 +124,8 @@ impl NetworkState {
 
     /// The hardware addresses of all NICs, by which Ironic looks up the node.
     ///
-    /// NICs that lead to the BMC are left out, unless `with_bmc_nics` is set or
-    /// there is no other NIC. An ordinary USB NIC may have such a driver too, so it
+    /// NICs that lead to the BMC are left out, unless `with_bmc_nics` is set or there is
+    /// no other NIC. An ordinary USB NIC may have the driver of a BMC's NIC too. So a NIC
     /// stays if the machine booted from it, or if the service answers over it.
     pub fn macs(&self, with_bmc_nics: bool, boot_mac: Option<MacAddr>) -> Vec<String> {
         let nics = || self.nics.iter().filter(|nic| !nic.is_virtual);

@@ -1,14 +1,14 @@
 //! Checks whether another machine has a static IPv4 address.
 //!
-//! NetworkManager 1.59 checks for 200 ms before it uses an address, and dracut for
-//! up to 2 s. Here the address is used during the check: there is rarely a
-//! conflict, and 200 ms would be a tenth of the time from the kernel's start to the
-//! first lookup. The probe goes out before the first packet from the address. The
-//! other machine answers within a millisecond or two, sooner than a connection can
-//! be made. The agent then removes the address and checks again from time to time,
-//! because the other machine may be moved.
+//! NetworkManager 1.59 checks for 200 ms before it uses an address, and dracut for up to
+//! 2 s. Here the address is used during the check, because a conflict is rare, and 200 ms
+//! would be a tenth of the time from the kernel's start to the first lookup. The agent
+//! sends the probe before the first packet from the address. If another machine has the
+//! address, it answers within 1 to 2 ms, before a connection can be made. The agent then
+//! removes the address and checks again from time to time, because the other machine may
+//! be moved.
 //!
-//! For IPv6 the kernel does the same (see `ipv6_sysctl`).
+//! For IPv6 the kernel checks in the same way (see `ipv6_sysctl`).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use tokio::time::sleep;
 use super::client_tag::ClientTag;
 use super::dhcp::conflict::{self, ArpProber};
 
-/// The pause between two checks of an address that another machine has. An
-/// operator who has moved that machine sees the effect after this time at the
-/// latest. A shorter pause could make two machines probe for the same address
-/// at the same time, and both would give it up.
+/// The pause between two checks of an address that another machine has. After an operator
+/// has moved that machine, the address is usable after this time at the latest. With a
+/// shorter pause, two machines could probe for the same address at the same time and both
+/// give it up.
 pub(super) const PAUSE: Duration = Duration::from_secs(20);
 
 /// The result of a check.
@@ -62,7 +62,7 @@ pub(super) async fn ask(
             Ok(Some(_)) => {}
             Ok(None) => break,
             // The link is down. The next carrier starts a new check and ends this one.
-            // Until then, nothing says that the other machine is gone.
+            // Until then, the other machine still counts as the owner.
             Err(error) => {
                 tracing::debug!("cannot ask who has {ip}: {error}");
                 if taken_by.is_none() {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::lab::{ip, on_a_machine};
 
-    /// Nobody answers over a NIC that is off, whoever has the address.
+    /// If the NIC is off, no machine answers, even if it has the address.
     #[test]
     fn a_link_that_cannot_be_probed_frees_no_address() {
         on_a_machine(async |lab| {
@@ -103,7 +103,7 @@ mod tests {
             let (_, _, verdict) = first.unwrap().unwrap();
             assert!(matches!(verdict, Verdict::Taken(_)), "{verdict:?}");
             ip("link set eth0 down");
-            // Nothing answers now, so the clock may run as fast as it can.
+            // No machine can answer now, so the test may skip the real time.
             tokio::time::pause();
             let second = tokio::time::timeout(PAUSE * 5, verdicts.recv()).await;
             assert!(second.is_err(), "{second:?}");

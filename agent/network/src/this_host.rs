@@ -1,5 +1,5 @@
-//! Finds out which of the hosts in the ramdisk this machine is, by the MAC addresses of
-//! its NICs.
+//! Finds out which of the embedded hosts this machine is, by the MAC addresses of its
+//! NICs.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,11 +14,11 @@ use super::links::{Link, LinkEvent, LinkKind, LinkWatch};
 /// How long the agent waits for a NIC that identifies the host. After this time it
 /// uses the next source of the network configuration.
 const LIMIT: Duration = Duration::from_secs(30);
-/// The limit while the machine has no NIC, without which it cannot continue. This
-/// is the time that NetworkManager gives a device.
+/// The limit while the machine has no NIC, because it cannot continue without one.
+/// NetworkManager waits for a device for the same time.
 const FIRST_NIC_LIMIT: Duration = Duration::from_secs(60);
-/// How long another NIC may take to appear after the last NIC and the last driver:
-/// USB and firmware do not report when they are done.
+/// How long to wait for another NIC after the last NIC has appeared and the last driver
+/// is loaded, because USB and firmware do not report that they are done.
 const QUIET: Duration = Duration::from_secs(3);
 /// The wait is logged only if it takes longer than this.
 const LOG_AFTER: Duration = Duration::from_secs(2);
@@ -26,10 +26,10 @@ const LOG_AFTER: Duration = Duration::from_secs(2);
 /// The name and the hardware addresses of each NIC, by its index.
 type Nics = BTreeMap<u32, (String, Vec<MacAddr>)>;
 
-/// Finds the host in the ramdisk that this machine is. The search ends with the first
-/// NIC that belongs to a host. If any host has root device hints, the search also waits
-/// until the drivers have found the other NICs. It has a time limit, because no event
-/// shows that no further NIC will appear.
+/// Finds the embedded host that this machine is. The search ends with the first NIC that
+/// belongs to a host. If any host has root device hints, the search also waits until the
+/// drivers have found the other NICs. It has a time limit, because no event shows that no
+/// further NIC will appear.
 pub async fn this_host(hosts: &EmbeddedHosts, settled: DevicesSettled) -> Embedded {
     let only_one_question = hosts.hosts.iter().all(|host| host.macs.is_empty());
     if only_one_question {

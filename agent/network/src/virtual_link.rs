@@ -1,8 +1,7 @@
 //! Builds the netlink messages for VLANs, bonds and bridges.
 //!
-//! The plan uses the words of the kernel and of NetworkManager; netlink requires
-//! numbers. If the kernel refuses a value that the plan has accepted, its answer to
-//! the message reports that.
+//! The plan uses the words of the kernel and of NetworkManager; netlink requires numbers.
+//! If the kernel refuses a value of the plan, its answer to the message reports this.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +14,15 @@ use rtnetlink::{LinkBond, LinkMessageBuilder, LinkUnspec};
 
 use super::bridge_option::bridge_option;
 
-/// Milliseconds between two checks of the ports' carriers. Used if the plan sets
-/// neither this nor ARP monitoring: without either, a bond never notices a dead
-/// port. NetworkManager's default.
+/// Milliseconds between two checks of the ports' carriers (NetworkManager's default).
+/// Used if the plan sets neither `miimon` nor ARP monitoring, because the bond would then
+/// never notice a dead port.
 const MIIMON: &str = "100";
 
-/// The options of a bond that the kernel has to know before others: the mode, on which
-/// the validity of the others depends, and `miimon`, without which it refuses `updelay`,
-/// `downdelay` and `peer_notif_delay` (`bond_option_miimon_set` and the functions after it
-/// in drivers/net/bonding/bond_options.c).
+/// The options of a bond that the kernel must get first: the mode, on which the validity
+/// of the others depends, and `miimon`, without which the kernel refuses `updelay`,
+/// `downdelay` and `peer_notif_delay` (`bond_option_miimon_set` and the functions after
+/// it in drivers/net/bonding/bond_options.c).
 const FIRST: [&str; 2] = ["mode", "miimon"];
 
 /// A VLAN, bond or bridge as planned.
@@ -32,7 +31,7 @@ pub(super) struct VirtualLink {
     kind: InfoKind,
     parent: Option<u32>,
     mac: Option<MacAddr>,
-    /// The options of a bond that others need come first: see [`FIRST`].
+    /// The options. For a bond, those of [`FIRST`] come first.
     options: Vec<LinkOption>,
 }
 
@@ -259,7 +258,7 @@ impl VirtualLink {
     }
 }
 
-/// The request to set a bond option that names a port. It needs the port to exist.
+/// The request to set a bond option that names a port. The port must exist.
 pub(super) fn bond_port_option(option: &str, bond: u32, port: u32) -> Option<LinkMessage> {
     let info = match option {
         "primary" => InfoBond::Primary(port),
@@ -325,7 +324,7 @@ fn bond_option(name: &str, value: &str) -> Option<InfoBond> {
         "miimon" => InfoBond::MiiMon(number),
         "min_links" => InfoBond::MinLinks(number),
         "mode" => InfoBond::Mode(byte().into()),
-        // Both names stand for the same option.
+        // The kernel has one option with both names.
         "num_grat_arp" | "num_unsol_na" => InfoBond::NumPeerNotif(byte()),
         "packets_per_slave" => InfoBond::PacketsPerPort(number),
         "peer_notif_delay" => InfoBond::PeerNotifDelay(number),

@@ -6,9 +6,8 @@ use tokio::time::Instant;
 
 use super::user_option::{Content, UserOption};
 
-/// At most this many servers and this many domains are kept. A link may have
-/// many routers, or a malicious one; the resolver reads three servers and six
-/// domains.
+/// At most this many servers and this many domains are kept, because a link may have many
+/// routers, or a malicious one. The resolver reads three servers and six domains.
 const MOST: usize = 8;
 
 /// The servers and domains that are valid now.
@@ -91,8 +90,7 @@ fn merge<T: PartialEq>(
                 list.push(new);
                 changed = true;
             }
-            // The list is full. The known items stay, because they have worked so
-            // far.
+            // The list is full. Keep the known items, because they have worked so far.
             (None, _) => {}
         }
     }

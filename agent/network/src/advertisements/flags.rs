@@ -22,9 +22,9 @@ pub struct RouterFlags {
 }
 
 impl RouterFlags {
-    /// Reads the flags from a link message. A reply to a query contains them among
-    /// its address families. After an advertisement the kernel sends a message of
-    /// the IPv6 family alone.
+    /// Reads the flags from a link message. A reply to a query lists all address
+    /// families, and the flags belong to IPv6. After an advertisement the kernel sends a
+    /// message about IPv6 only.
     pub fn from_message(message: &LinkMessage) -> Option<RouterFlags> {
         let flags = message.attributes.iter().find_map(flags_in)?;
         Some(RouterFlags {
@@ -36,8 +36,8 @@ impl RouterFlags {
     }
 }
 
-/// Whether the message is of the IPv6 family alone. Such a message contains nothing
-/// else about the device.
+/// Whether the message is about IPv6 only. Such a message has no other facts about the
+/// device.
 pub fn is_of_ipv6(message: &LinkMessage) -> bool {
     message.header.interface_family == AddressFamily::Inet6
 }

@@ -107,9 +107,8 @@ pub fn is_server_address(address: Ipv6Addr) -> bool {
     !(address.is_unspecified() || address.is_loopback() || address.is_multicast())
 }
 
-/// Parses names in DNS wire format without compression, padded with zeros. Drops
-/// names that are not valid host names: they could add a line of their own to
-/// resolv.conf.
+/// Parses names in DNS wire format without compression, padded with zeros. Drops names
+/// that are not valid host names, because they could add a line to resolv.conf.
 fn domains(mut bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     while let Some((name, rest)) = domain(bytes) {

@@ -23,11 +23,11 @@ use crate::state::NetworkState;
 use crate::static_ipv4::Verdict;
 use crate::{arp_sysctl, dhcp, dhcp6, linkdown, resolv_conf};
 
-/// Time after the start of the task until which every driver in the ramdisk has
-/// probed its devices.
+/// The time from the start of the task. After it, every driver in the ramdisk has probed
+/// its devices.
 const DEVICES_EXPECTED: Duration = Duration::from_secs(10);
-/// Time after which a missing address is reported. Every successful
-/// configuration takes less, spanning tree included.
+/// After this time, a missing address is reported. Every successful configuration takes
+/// less time, even with spanning tree.
 const ONLINE_EXPECTED: Duration = Duration::from_secs(45);
 /// Capacity of each event channel. A sender waits while its channel is full.
 const CLIENT_EVENTS: usize = 64;
@@ -61,8 +61,8 @@ pub(super) struct Configurator {
     pub(super) preference: Preference,
 }
 
-/// The NIC whose routes take precedence, and the copies of its routes that achieve this
-/// (see `preference`).
+/// The NIC whose routes take precedence, and the copies of its routes that give it
+/// precedence (see `preference`).
 #[derive(Debug, Default)]
 pub(super) struct Preference {
     /// The kernel's index of the preferred NIC; `None` if no NIC takes precedence.
@@ -174,8 +174,8 @@ impl Configurator {
                 }
                 options = self.user_options.next() => self.on_user_options(options),
                 timer = self.timers.next() => self.on_timer(timer).await,
-                // An error means that discovery has ended; the branch is then
-                // skipped.
+                // An error means that discovery has ended. `select!` then ignores this
+                // branch.
                 Ok(()) = self.reach.changed() => self.on_reach(),
                 Some(heard) = self.heard_vlans.recv() => self.on_heard_vlans(heard).await,
             }

@@ -1,9 +1,9 @@
 //! Reacts to another machine that has one of this host's static addresses: the
 //! address is not used until that machine is gone.
 //!
-//! For IPv4 the agent checks again and again. For IPv6 the kernel checks, but only
-//! once: one wrong answer would cost the host its address for good, even if the
-//! other machine is moved a minute later. So the agent makes it check again.
+//! For IPv4 the agent checks again and again. For IPv6 the kernel checks, but only once.
+//! After one answer the host would stay without its address forever, even if the other
+//! machine is moved a minute later. So the agent makes the kernel check again.
 
 use landfall_network_plan::IpPrefix;
 use landfall_sys::backoff::between;
@@ -19,8 +19,8 @@ use crate::nic::metric;
 use crate::static_ipv4::{self, Verdict};
 
 impl Configurator {
-    /// Reports that another machine has this IPv6 address, as the kernel found out,
-    /// and starts the timer for the next check.
+    /// Reports that the kernel has found this IPv6 address on another machine, and starts
+    /// the timer for the next check.
     pub(super) fn report_duplicate(&mut self, address: &LinkAddress) {
         let Some(nic) = self.nics.get_mut(&address.index) else {
             return;
@@ -35,8 +35,8 @@ impl Configurator {
         self.timers.start(timer, Instant::now() + wait);
     }
 
-    /// Makes the kernel check the static IPv6 addresses again that were duplicates
-    /// at its last check.
+    /// Makes the kernel check those static IPv6 addresses again that were duplicates at
+    /// the last check.
     pub(super) async fn ask_again_for_static6(&mut self, index: u32) {
         let Some(nic) = self.nics.get(&index) else {
             return;
@@ -57,8 +57,7 @@ impl Configurator {
         }
     }
 
-    /// Reports that no other machine has the address any more, if one had it
-    /// before.
+    /// If another machine had the address, reports that no other machine has it any more.
     pub(super) fn report_free(&mut self, address: &LinkAddress) {
         let Some(nic) = self.nics.get_mut(&address.index) else {
             return;

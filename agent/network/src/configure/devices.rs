@@ -68,7 +68,7 @@ impl Configurator {
     /// plan does not mention is switched on as well, because the inventory reports
     /// its carrier and its neighbours.
     ///
-    /// Calling it again changes nothing that is already as planned.
+    /// A second call does not change settings that are already as planned.
     pub(super) async fn prepare(&mut self, index: u32) {
         let Some(nic) = self.nics.get(&index) else {
             return;
@@ -151,8 +151,8 @@ impl Configurator {
         nic.configured = true;
         nic.ipv6.begun = false;
         let is_automatic = |ip: &&IpPlan| ip.method.is_automatic();
-        // Nothing waits for the second address family: discovery begins with the
-        // first address and runs again with each later one. If the plan requires
+        // The agent does not wait for the second address family: discovery begins with
+        // the first address and runs again with each later address. If the plan requires
         // IPv6, a missing router is reported.
         let ipv6 = interface.ipv6.as_ref().filter(is_automatic);
         let timeout = ipv6.and_then(|ip| match ip.required_timeout_ms {
@@ -169,8 +169,8 @@ impl Configurator {
         self.begin_ipv6(index).await;
     }
 
-    /// Addresses stay: the cable may be moving to another port of the same switch.
-    /// When the carrier returns, a new client asks for the same lease.
+    /// Keep the addresses: the operator may be moving the cable to another port of the
+    /// same switch. When the carrier returns, a new client requests the same lease.
     fn on_carrier_lost(&mut self, index: u32) {
         if let Some(nic) = self.nics.get_mut(&index) {
             nic.complain(format!("{} carrier lost", nic.title()));

@@ -173,8 +173,8 @@ fn is_given(interface: &Interface, leased: &LeasedAddress) -> bool {
     given.any(|given| given.address == leased.address)
 }
 
-/// The address with length 128. Only routers know which other addresses are on the
-/// link.
+/// The address with prefix length 128, because only routers know which other addresses
+/// are on the link.
 fn alone(address: Ipv6Addr) -> IpPrefix {
     IpPrefix {
         address: address.into(),

@@ -1,10 +1,9 @@
-//! Retries links that are not as the plan says: switched off, or not in their bond
+//! Retries the setup of links that are not as planned: switched off, or not in their bond
 //! or bridge.
 //!
-//! A driver may refuse `up` once, because it waits for its firmware or resets the
-//! card. A controller may refuse a port that something else still holds. Nothing
-//! reports when the obstacle is gone, so a timer retries as long as the link is not
-//! as planned.
+//! A driver may refuse `up` once, because it waits for its firmware or resets the card. A
+//! controller may refuse a port that another device still holds. No event reports the end
+//! of such a state, so a timer retries until the link is as planned.
 
 use tokio::time::Instant;
 
@@ -12,7 +11,7 @@ use super::configurator::Configurator;
 use super::timers::Timer;
 
 impl Configurator {
-    /// Starts the retry timer of a link that is not as planned, unless it is
+    /// Starts the retry timer of a link that is not as planned, unless the timer is
     /// running. Cancels the timer of a link that is as planned.
     pub(super) fn watch_link(&mut self, index: u32) {
         let as_planned = self.is_as_planned(index);
@@ -44,8 +43,7 @@ impl Configurator {
         let Some(nic) = self.nics.get(&index) else {
             return true;
         };
-        // A NIC that the plan does not mention must be switched on as well, see
-        // `prepare`.
+        // The agent switches on every NIC that the plan does not mention; see `prepare`.
         let Some(interface) = nic.interface_of(self.plan()) else {
             return nic.link.up;
         };

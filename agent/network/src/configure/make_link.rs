@@ -4,10 +4,10 @@ use crate::apply::Changes;
 use crate::configure::link_setup::note;
 use crate::virtual_link::VirtualLink;
 
-/// Creates the device, or changes the existing one of this name: after a restart the
-/// agent finds the devices that it created before. If the kernel refuses all options
-/// together, the function sets each option alone, so that one incompatible option does
-/// not cut off the network. Returns a line for each difference from the request.
+/// Creates the device, or changes the existing device of this name, which the agent may
+/// have created before a restart. If the kernel refuses all options together, sets each
+/// option alone, so that one incompatible option does not cut off the network. Returns a
+/// line for each difference from the request.
 pub(super) async fn make_link(changes: &Changes, wanted: &VirtualLink) -> Vec<String> {
     let mut errors = Vec::new();
     if let Err(all) = changes.make(wanted.request()).await

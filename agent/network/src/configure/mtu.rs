@@ -1,5 +1,5 @@
-//! Computes the MTU that a device must have: its planned MTU, or the largest MTU that
-//! the devices on top of it need. Has no side effects.
+//! Computes the MTU that a device must have: its planned MTU, or the largest MTU that the
+//! devices on top of it need. Changes nothing.
 
 use landfall_network_plan::{Interface, InterfaceKind, IpPlan, Method, NetworkPlan};
 

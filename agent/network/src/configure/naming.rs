@@ -1,5 +1,5 @@
-//! Gives a NIC the name that the installed system will give it. This happens before
-//! anything else, because the network configuration refers to that name.
+//! Gives a NIC the name that the installed system will give it. This comes first, because
+//! the network configuration refers to the name.
 
 use std::io;
 
@@ -18,7 +18,7 @@ const MOST_NICS: u32 = 4096;
 pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: &NamingPolicy) {
     let mac = link.permanent_mac.unwrap_or(link.mac);
     if !policy.given.is_empty() {
-        // The NIC may have been renamed since the event, to make room for another one.
+        // The NIC may have been renamed since the event: another NIC needed its name.
         if let Ok(Some(name)) = changes.name_of(link.index).await {
             link.name = name;
         }
@@ -59,7 +59,7 @@ pub(super) async fn give_names(changes: &Changes, link: &mut Link, policy: &Nami
             continue;
         }
         if let Err(error) = changes.add_name(link.index, &name).await {
-            // An error is normal here: the ports of a card without port numbers share the
+            // This error is normal: the ports of a card without port numbers share the
             // name of the slot.
             tracing::debug!(
                 "{}: cannot add the alternative name {name}: {error}",
@@ -86,8 +86,8 @@ fn is_taken(result: &io::Result<()>) -> bool {
     error == Some(Errno::EEXIST as i32)
 }
 
-/// Renames the NIC that holds a name which `ifname=` gives to another NIC: with
-/// `ifname=eth0:MAC`, MAC may belong to the second NIC that the kernel found.
+/// If another NIC already has a name from `ifname=`, renames that NIC: with
+/// `ifname=eth0:MAC`, the MAC may belong to the second NIC that the kernel found.
 async fn make_room(changes: &Changes, name: &str, policy: &NamingPolicy) -> io::Result<()> {
     let holder = changes.look_up(name).await?.header.index;
     for number in 0..MOST_NICS {

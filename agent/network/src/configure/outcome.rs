@@ -25,7 +25,7 @@ impl Configurator {
         }
         let shown = state_json(&self.setup.choice, &new, &self.nics, &self.reach.borrow());
         self.setup.state_file.store(&shown);
-        // Notify last, so that a watcher that wakes up finds the resolver file written.
+        // Notify the watchers last, so that they find the new resolver file.
         self.state.send_if_modified(|old| {
             let changed = *old != new;
             *old = new;
@@ -48,15 +48,16 @@ impl Configurator {
             ..NetworkState::default()
         };
         self.add_resolver(&mut state);
-        // Before, a driver may still be loading.
+        // Before this report, a driver may still be loading.
         if self.missing_devices_reported {
             self.add_absent_nics(&mut state);
         }
         state
     }
 
-    /// Adds what the state lacks because the machine does not have a NIC of the plan. Without
-    /// any NIC there is another reason.
+    /// Adds to the state the absent NICs of the plan, and the bonds and bridges without a
+    /// port. Does nothing on a machine without a NIC, because `no_nic` has the reason
+    /// then.
     fn add_absent_nics(&self, state: &mut NetworkState) {
         let present = self.present_nics();
         if present.is_empty() {

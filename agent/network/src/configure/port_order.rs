@@ -46,7 +46,7 @@ impl Configurator {
             && self.first_port(controller).is_none()
     }
 
-    /// Whether this is a bond whose MAC is still the kernel's random one.
+    /// Whether this is a bond that still has the random MAC of the kernel.
     fn needs_mac(&self, controller: u32) -> bool {
         let Some(bond) = self.nics.get(&controller) else {
             return false;

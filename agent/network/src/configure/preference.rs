@@ -29,7 +29,7 @@ impl Configurator {
             return;
         }
         let wanted = match self.preference.over {
-            // With only one configured NIC there is nothing to prefer.
+            // If only one NIC is configured, no preference is needed.
             Some(index) if self.nics.values().filter(|nic| nic.configured).count() > 1 => {
                 match self.changes.routes_of(index).await {
                     Ok(routes) => copies(routes),
@@ -45,8 +45,8 @@ impl Configurator {
         };
         let before = std::mem::take(&mut self.preference.copies);
         for route in &wanted {
-            // Add each route again even if it existed before: the kernel removes a route
-            // together with its source address.
+            // Add each route again even if it existed before, because the kernel removes
+            // a route together with its source address.
             if let Err(error) = self.changes.put_route(route).await {
                 tracing::warn!(
                     "cannot give {} precedence over the other NICs: {error}",
@@ -74,13 +74,12 @@ impl Configurator {
     }
 }
 
-/// The copies that make the routes of one device take precedence: the same
-/// routes with a smaller metric. Routes that are such copies already are not
-/// copied again.
+/// The copies that make the routes of one device take precedence: the same routes with a
+/// smaller metric. Does not copy the copies of an earlier call.
 fn copies(mut routes: Vec<Route>) -> Vec<Route> {
     routes.retain(|route| route.metric() != Some(METRIC));
-    // Copy only the route with the smallest metric to each destination. All copies
-    // have the same metric, so the kernel would otherwise keep the last one.
+    // For each destination, copy only the route with the smallest metric. All copies have
+    // the same metric, so the kernel would otherwise keep the last copy.
     routes.sort_by_key(Route::metric);
     let mut copies: Vec<Route> = Vec::new();
     for route in routes {

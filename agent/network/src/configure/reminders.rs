@@ -12,9 +12,8 @@ use super::timers::Timer;
 use crate::links::Link;
 use crate::state::NicState;
 
-/// Time from the first reminder about missing devices to the last.
-/// NetworkManager waits 60 s for a named device; the first reminder comes after
-/// 10 s.
+/// Time between the first and the last reminder about missing devices. The first reminder
+/// comes after 10 s, and NetworkManager waits 60 s for a named device.
 const DEVICES_LIMIT: Duration = Duration::from_secs(50);
 
 impl Configurator {
@@ -33,8 +32,8 @@ impl Configurator {
         }
     }
 
-    /// Runs twice: early, for an operator at the console, and again for the final
-    /// result.
+    /// Runs twice: early, for an operator at the console, and again when the wait for
+    /// devices ends.
     fn report_missing_devices(&mut self) {
         let is_last = std::mem::replace(&mut self.missing_devices_reported, true);
         if !is_last {
@@ -77,8 +76,8 @@ impl Configurator {
         }
     }
 
-    /// Warns about a NIC without a carrier only if the plan names it or its
-    /// firmware is missing.
+    /// Reports a NIC without a carrier. Logs a warning only if the plan names the NIC or
+    /// its firmware is missing.
     fn report_missing_carrier(&mut self, index: u32) {
         let without_ports = self.without_ports(index);
         let Some(nic) = self.nics.get_mut(&index).filter(|nic| !nic.link.carrier) else {

@@ -10,10 +10,9 @@ use crate::resolv_conf::DnsServer;
 use crate::state::NetworkState;
 
 impl Configurator {
-    /// Adds the servers and domains to the state. Values of the plan come before
-    /// those from the network, and the interface whose routes are preferred comes
-    /// before the others. If the plan has global DNS servers, they replace all
-    /// other servers.
+    /// Adds the servers and domains to the state: first those of the plan, then those
+    /// from the network. In both groups the interface whose routes are preferred comes
+    /// first. If the plan has global DNS servers, they replace all other servers.
     pub(super) fn add_resolver(&self, state: &mut NetworkState) {
         let mut configured: Vec<_> = self
             .nics

@@ -1,5 +1,5 @@
-//! Creates VRFs, veth pairs and interfaces that share a NIC, and also what belongs
-//! to no device: rules, and routes that reject or drop packets.
+//! Creates VRFs, veth pairs and interfaces that share a NIC. Also creates objects that
+//! belong to no device: rules, and routes that reject or drop packets.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use crate::{policy_rule, vrf_sysctl};
 const NO_METRIC: u32 = 0;
 
 impl Configurator {
-    /// Creates everything that needs no existing device. Logs what the kernel
-    /// refuses.
+    /// Creates everything that needs no existing device. Logs the requests that the
+    /// kernel refuses.
     pub(super) async fn make_what_needs_no_device(&self) {
         for link in stacked_link::without_parent(self.plan()) {
             self.make_stacked(link).await;

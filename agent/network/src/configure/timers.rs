@@ -2,10 +2,10 @@
 
 use tokio::time::{Instant, sleep_until};
 
-/// A check that runs at a certain time. No other work waits for it. Most checks only
-/// log a line. [`Timer::AdvertisedDns`] removes expired servers, [`Timer::Duplicate`]
-/// tries an address again, [`Timer::Link`] sets a link up again, and [`Timer::Devices`]
-/// ends the wait for the first port of a bond.
+/// A check at a certain time, which delays no other work. Most checks only log a line.
+/// [`Timer::AdvertisedDns`] removes expired servers, [`Timer::Duplicate`] tries an
+/// address again, [`Timer::Link`] sets a link up again, and [`Timer::Devices`] ends the
+/// wait for the first port of a bond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Checks whether every interface of the plan has found its device.

@@ -61,13 +61,13 @@ async fn one_lease<T: Clone>(
     Some(Some(address))
 }
 
-/// Returns the other machine that has the address. If the link cannot be probed,
-/// returns `None`.
+/// Returns the hardware address of another machine that has the IP address. `None` if
+/// there is none, or if the link cannot be probed.
 async fn owner(settings: &Settings, address: Ipv4Addr) -> Option<MacAddr> {
     let prober = conflict::ArpProber {
         index: settings.index,
         mac: settings.mac,
-        // Only this NIC can answer for this machine: no NIC of the machine has the
+        // Only this NIC of the machine can answer, because no NIC of the machine has the
         // address yet.
         own: vec![settings.mac],
     };
@@ -116,8 +116,8 @@ async fn find<T: Clone>(
     }
 }
 
-/// Reports an error and waits. The link is down or going away, and a new client
-/// starts when it returns, so there is no hurry.
+/// Reports an error and waits. The wait can be long, because the link is down or going
+/// away, and a new client starts when the link returns.
 async fn give_way<T: Clone>(reporter: &Reporter<T>, error: &io::Error) -> Option<()> {
     reporter.report(Event::Trouble(error.to_string())).await?;
     sleep(LONGEST_WAIT).await;
@@ -142,8 +142,8 @@ struct Search<'a> {
     socket: Broadcast,
     transaction: u32,
     start: Instant,
-    /// The start of the first series, from which [`AT_FIRST`] counts: a series may
-    /// be shorter than that.
+    /// The start of the first series. [`AT_FIRST`] counts from here and not from `start`,
+    /// because a series may be shorter than [`AT_FIRST`].
     began: Instant,
 }
 
@@ -178,8 +178,9 @@ impl<'a> Search<'a> {
                         {
                             return Ok(Outcome::Unheard);
                         }
-                        // Wait until the end of the attempt, so that a server that offers and refuses
-                        // in turn cannot make the client send without pause.
+                        // Wait until the end of the attempt. Otherwise a server that
+                        // alternates between offers and refusals could make the client
+                        // send without a pause.
                         sleep_until(until).await;
                     }
                     Taken::Silence => {}
@@ -316,8 +317,8 @@ async fn renew(settings: &Settings, lease: &Lease, since: Instant) -> Taken {
             (Ipv4Addr::BROADCAST, end)
         };
         let message = encode(Request::Keep { address }, settings, transaction, start);
-        // A message that cannot be sent now (no route while the link is down)
-        // counts as lost.
+        // A message that cannot be sent now (no route while the link is down) counts as a
+        // lost message.
         if let Ok(message) = message
             && let Err(error) = socket.send(&message, server).await
         {
@@ -327,8 +328,8 @@ async fn renew(settings: &Settings, lease: &Lease, since: Instant) -> Taken {
         let until = (asked + (left / 2).max(SHORTEST_RENEWAL_WAIT)).min(phase_end);
         while let Ok(received) = timeout_at(until, socket.receive()).await {
             let Ok(payload) = received else {
-                // The link is down. Nothing arrives before it is up again, and then
-                // a new client starts.
+                // The link is down. No message arrives before the link is up again, and
+                // then a new client starts.
                 sleep_until(until).await;
                 break;
             };
@@ -364,8 +365,7 @@ fn ipv4(lease: &Lease) -> Ipv4Addr {
     }
 }
 
-/// The wait that follows `wait`, if the client has already searched for the time
-/// `searched`.
+/// The wait that follows `wait`, if the client has already searched for `searched`.
 fn next_wait(wait: Duration, searched: Duration) -> Duration {
     let longest = match searched < AT_FIRST {
         true => LONGEST_WAIT_AT_FIRST,

@@ -1,9 +1,9 @@
 //! Detects whether another machine has an IPv4 address (RFC 5227).
 //!
-//! A server that has lost its leases hands out addresses that are in use. The method of
-//! the RFC takes seven seconds. This module uses NetworkManager's shorter method: two
-//! probes, each with 100 ms for the answer. A machine on the same link normally answers
-//! faster than that.
+//! A server that has lost its leases offers addresses that are in use. The method of the
+//! RFC takes seven seconds. This module uses NetworkManager's shorter method: two probes,
+//! with a wait of 100 ms after each. A machine on the same link normally answers within
+//! that time.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -27,8 +27,8 @@ const REPLY: [u8; 2] = [0, 2];
 pub struct ArpProber {
     pub index: u32,
     pub mac: MacAddr,
-    /// The hardware addresses of this machine. Their answers are ignored: Linux
-    /// answers on every link for all addresses of the machine.
+    /// The hardware addresses of this machine. Answers from them are ignored, because
+    /// Linux answers on every link for all addresses of the machine.
     pub own: Vec<MacAddr>,
 }
 

@@ -9,14 +9,14 @@ use landfall_network_plan::IpPrefix;
 
 use super::message::Answer;
 
-/// Limits for the lists that a server sends. No network needs more, and each
-/// entry costs the kernel or the resolver something.
+/// Limits for the lists that a server sends. No network needs more. Each entry costs work
+/// in the kernel or the resolver.
 const MOST_SERVERS: usize = 8;
 const MOST_ROUTES: usize = 64;
 const MOST_DOMAINS: usize = 6;
 
-/// In seconds. A shorter lease is rejected: the client would renew it all the
-/// time.
+/// In seconds. A shorter lease is rejected, because the client would renew it without a
+/// pause.
 const SHORTEST_LEASE: u32 = 10;
 /// RFC 2131, 3.3: a lease time that means forever.
 const FOR_EVER: u32 = u32::MAX;
@@ -45,7 +45,7 @@ pub struct Lease {
     pub mtu: Option<u32>,
 }
 
-/// Why an answer is no lease: what is missing or invalid.
+/// Why an answer is not a lease: a part that is missing or invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseError {
     /// The DHCP server offered an address that no host may have, for example a multicast
@@ -130,8 +130,8 @@ fn renewal(answer: &Answer, lease: u32) -> (Duration, Duration) {
     (wait(renew), wait(rebind))
 }
 
-/// The length of the subnet mask. If the mask is missing, zero or not contiguous,
-/// the length of the address class.
+/// The length of the subnet mask. If the mask is missing, zero or not contiguous, the
+/// length of the address class applies.
 fn prefix_length(answer: &Answer, address: Ipv4Addr) -> u8 {
     if let Some(DhcpOption::SubnetMask(mask)) = answer.options.get(OptionCode::SubnetMask) {
         let bits = mask.to_bits();
@@ -196,8 +196,8 @@ fn servers(answer: &Answer, code: OptionCode) -> Vec<IpAddr> {
     }
 }
 
-/// Domains for /etc/resolv.conf. Drops names that are not valid host names: they
-/// could add a line of their own.
+/// Domains for /etc/resolv.conf. Drops names that are not valid host names, because they
+/// could add a line to the file.
 fn search(answer: &Answer) -> Vec<String> {
     let mut domains = Vec::new();
     if let Some(DhcpOption::DomainSearch(names)) = answer.options.get(OptionCode::DomainSearch) {

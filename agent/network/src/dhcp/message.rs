@@ -102,8 +102,8 @@ impl Request {
             Request::Keep { .. } => {}
         }
         // The client sends the same identity as the installed CoreOS, where
-        // NetworkManager runs with `dhcp-client-id=mac`. So a lease that is reserved
-        // for the host applies to both.
+        // NetworkManager runs with `dhcp-client-id=mac`. So a lease that is reserved for
+        // the host applies to both systems.
         let id = settings.client_id.clone().unwrap_or_else(|| {
             let ethernet = 1;
             [&[ethernet], &settings.mac.0[..]].concat()
@@ -142,8 +142,8 @@ impl Answer {
         let message = Message::decode(&mut Decoder::new(header)).ok()?;
         let for_us = message.opcode() == Opcode::BootReply
             && message.xid() == transaction
-            // Only the six bytes of the MAC are compared. The padding after them and the
-            // length that the server wrote are ignored.
+            // Compare only the six bytes of the MAC, and not the padding after them or
+            // the length that the server wrote.
             && header[28..34] == mac.0
             && header[236..240] == dhcproto::v4::MAGIC;
         if !for_us {
@@ -161,10 +161,9 @@ impl Answer {
     }
 }
 
-/// Decodes each wanted option on its own: the codec would stop at the first invalid
-/// option, and one bad option must not cost the rest. Other options are never
-/// decoded, because some of them (81, 91, 151) make dhcproto 0.15 panic when they
-/// are too short.
+/// Decodes each wanted option separately, because the codec stops at the first invalid
+/// option and would lose the valid ones after it. Other options are never decoded,
+/// because some of them (81, 91, 151) make dhcproto 0.15 panic when they are too short.
 fn options(mut bytes: &[u8]) -> DhcpOptions {
     let mut options = DhcpOptions::new();
     while let Some((&code, rest)) = bytes.split_first() {

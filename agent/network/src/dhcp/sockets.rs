@@ -33,8 +33,8 @@ impl Broadcast {
         })
     }
 
-    /// If the queue is full, the message counts as lost, as if it were lost on the
-    /// wire. The client sends it again later.
+    /// If the queue is full, the message counts as lost on the wire. The client sends it
+    /// again later.
     pub(super) fn send(&self, message: &[u8]) -> io::Result<()> {
         let packet = broadcast_packet(message, self.code_point);
         match self.socket.broadcast(&packet) {
@@ -57,8 +57,8 @@ impl Broadcast {
 
 /// Sends and receives for an interface that has its address.
 pub(super) struct Unicast {
-    /// Sends from the address. It also keeps the kernel from answering the server's
-    /// messages to that address with "port unreachable".
+    /// Sends from the address. While this socket is open, the kernel does not answer the
+    /// server's messages to the address with "port unreachable".
     speaker: UdpSocket,
     /// Receives all answers, including a refusal, which the server broadcasts.
     listener: Broadcast,

@@ -103,8 +103,8 @@ impl Phase {
         }
     }
 
-    /// The message type, the DUID of the server it is for, and the address it is
-    /// about.
+    /// The message type, the DUID of the server that should answer, and the address in
+    /// the message.
     pub(super) fn question(&self) -> (MessageType, Option<&[u8]>, Option<Ipv6Addr>) {
         match self {
             Phase::Solicit(_) => (MessageType::Solicit, None, None),

@@ -8,9 +8,9 @@ const ETHERNET: [u8; 2] = [0, 1];
 
 /// The identity of the machine and of one interface.
 ///
-/// The installed CoreOS uses the same one: OpenShift configures its NetworkManager
-/// with `ipv6.dhcp-duid=ll` and `ipv6.dhcp-iaid=mac`. So a server gives the ramdisk
-/// and the installed system the same address.
+/// The installed CoreOS uses the same identity: OpenShift configures its NetworkManager
+/// with `ipv6.dhcp-duid=ll` and `ipv6.dhcp-iaid=mac`. So a server gives the ramdisk and
+/// the installed system the same address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub duid: Vec<u8>,

@@ -10,8 +10,8 @@ const FOR_EVER: u32 = u32::MAX;
 /// In seconds: `IRT_DEFAULT` and `IRT_MINIMUM` (RFC 8415, 7.6).
 const REFRESH: u32 = 86_400;
 const SHORTEST_REFRESH: u32 = 600;
-/// In seconds. A shorter lease is rejected: the client would renew it all the
-/// time.
+/// In seconds. A shorter lease is rejected, because the client would renew it without a
+/// pause.
 const SHORTEST_LEASE: u32 = 10;
 
 /// A lease from a DHCPv6 server.
@@ -23,8 +23,9 @@ pub struct Lease {
     pub from: Ipv6Addr,
     /// The server's DUID.
     pub server: Vec<u8>,
-    /// When to ask again. With an address the client asks the same server; without
-    /// one it asks any server for the information. `None` means never.
+    /// The time until the client sends its next request. If it has an address, it asks
+    /// the same server; otherwise it asks any server for the information. `None` means
+    /// never.
     pub renew_after: Option<Duration>,
     /// When to ask any server for the address.
     pub rebind_after: Option<Duration>,
@@ -120,8 +121,7 @@ fn usable_address(association: &Association) -> Option<Address> {
 /// T1 and T2: the server's values, or 0.5 and 0.8 of the preferred lifetime (RFC 8415,
 /// 21.4). Both are limited to the valid lifetime of the address.
 fn renewal(association: &Association, address: Address) -> (u32, u32) {
-    // A preferred lifetime of zero is allowed. The valid lifetime then takes its
-    // place.
+    // A preferred lifetime of zero is allowed. Then the valid lifetime is the base.
     let base = match address.preferred {
         0 => address.valid,
         preferred => preferred,

@@ -14,12 +14,12 @@ use super::retransmission::{self as rules, Repeats};
 use super::{Event, Identity, Want};
 use crate::dhcp::{AT_FIRST, LONGEST_WAIT_AT_FIRST};
 
-/// In seconds. RFC 8415, 7.6: the client delays the first message of its kind
-/// by up to this time, so that machines that received the same advertisement do
-/// not all send at once.
+/// In seconds. RFC 8415, 7.6: the client delays the first message of each kind by up to
+/// this time, so that machines that received the same advertisement do not all send at
+/// once.
 const LONGEST_DELAY: f64 = 1.0;
-/// Pause before another search after a server has refused its own offer.
-/// Without the pause such a server could make the client send without end.
+/// Pause before another search after a server has refused its own offer. Without the
+/// pause, such a server could make the client send without end.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// How long no server may answer before the client reports the silence.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -52,8 +52,8 @@ pub struct Machine {
     /// Returns a random number from 0 to 1.
     random: fn() -> f64,
     state: State,
-    /// When the client reports silence. `None` after the report, and while the
-    /// client expects no answer.
+    /// When the client reports that no server answers. `None` after the report, and while
+    /// the client expects no answer.
     complaint: Option<Duration>,
     searching_since: Duration,
     patience: Duration,
@@ -187,8 +187,8 @@ impl Machine {
         self.repeat(now, outputs);
     }
 
-    /// Sends the message of the current exchange, unless it has been sent as often
-    /// as allowed.
+    /// Sends the message of the current exchange, unless the maximum number has been
+    /// sent.
     fn repeat(&mut self, now: Duration, outputs: &mut Vec<Output>) {
         let random = (self.random)() * 2.0 - 1.0;
         let State::Asking(exchange) = &mut self.state else {
@@ -196,8 +196,8 @@ impl Machine {
         };
         if let Phase::Solicit(_) = exchange.phase {
             let searched = now.saturating_sub(self.searching_since);
-            // If a server has set its own limit, the client has received its message,
-            // so the switch port already forwards frames.
+            // If a server has set the longest wait, it has received a message of this
+            // client, so the switch port already forwards frames.
             let is_at_first = searched < AT_FIRST && self.longest_search == rules::LONGEST_SEARCH;
             exchange.repeats.set_longest(match is_at_first {
                 true => LONGEST_WAIT_AT_FIRST,
@@ -301,7 +301,7 @@ impl Machine {
             return;
         };
         let granted = Lease::of_address(answer, from);
-        // The lease begins when the client asked for it, as for IPv4.
+        // As for IPv4, the lease begins at the time of the client's request.
         let since = exchange.asked;
         match (&mut exchange.phase, answer.is_reply) {
             (Phase::Solicit(best), false) => {

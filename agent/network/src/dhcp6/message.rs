@@ -13,8 +13,8 @@ use landfall_boot_params::dracut_net::is_host_name;
 use super::Identity;
 use crate::advertisements::user_option::is_server_address;
 
-/// Limits for the lists that a server sends. No network needs more, and each
-/// entry costs the resolver something.
+/// Limits for the lists that a server sends. No network needs more. Each entry costs work
+/// in the resolver.
 const MOST_SERVERS: usize = 8;
 const MOST_DOMAINS: usize = 6;
 
@@ -25,7 +25,7 @@ const WANTED: [OptionCode; 4] = [
     OptionCode::NtpServer,
     OptionCode::SolMaxRt,
 ];
-/// Options that it also requests if it asks for no address (RFC 8415, 21.23 and
+/// Options that the client also requests if it requests no address (RFC 8415, 21.23 and
 /// 21.25).
 const WANTED_BESIDES: [OptionCode; 2] = [OptionCode::InformationRefreshTime, OptionCode::InfMaxRt];
 
@@ -41,7 +41,7 @@ pub struct Request<'a> {
     pub elapsed: u16,
     /// DUID of the server that the message is for; `None` means all servers.
     pub server: Option<&'a [u8]>,
-    /// The address that the message is about.
+    /// The address that the client requests, confirms, renews or declines.
     pub address: Option<Ipv6Addr>,
 }
 
@@ -127,7 +127,7 @@ pub struct Answer {
     pub rapid_commit: bool,
     /// The server's status for the whole message.
     pub status: Status,
-    /// What the answer says about the interface's address; `None` if nothing.
+    /// The answer's data about the interface's address; `None` if there is none.
     pub association: Option<Association>,
     pub dns: Vec<Ipv6Addr>,
     pub search: Vec<String>,
@@ -155,8 +155,8 @@ impl Status {
 /// What a server says about the addresses of the interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Association {
-    /// Seconds until the client asks this server again (T1); 0 lets the client
-    /// choose.
+    /// Seconds until the client asks this server again (T1). If 0, the client chooses the
+    /// time.
     pub renew: u32,
     /// Seconds until the client asks any server (T2); 0 lets the client choose.
     pub rebind: u32,
@@ -231,8 +231,8 @@ impl Answer {
                     .collect();
             }
             Ok(DhcpOption::NtpServer(list)) => {
-                // Names are skipped: the agent would have to resolve them before
-                // the clock is right.
+                // Skip names, because the agent would have to resolve them before it can
+                // set the clock.
                 let addresses = list.into_iter().filter_map(|entry| match entry {
                     NtpSuboption::ServerAddress(address) => Some(address),
                     NtpSuboption::MulticastAddress(_) | NtpSuboption::FQDN(_) => None,
@@ -249,9 +249,9 @@ fn servers(list: impl IntoIterator<Item = Ipv6Addr>) -> Vec<Ipv6Addr> {
     usable.take(MOST_SERVERS).collect()
 }
 
-/// Splits options into code, value and the whole option. The codec does not do
-/// this, because it stops at the first option that it cannot read. Also, dhcproto
-/// 0.15 panics on a status (or vendor option, or authentication) that is too short.
+/// Splits options into code, value and the whole option. The codec is not used for this,
+/// because it stops at the first option that it cannot read. Also, dhcproto 0.15 panics
+/// on a status (or vendor option, or authentication) that is too short.
 fn each_option(mut bytes: &[u8]) -> impl Iterator<Item = (OptionCode, &[u8], &[u8])> {
     std::iter::from_fn(move || {
         let header = bytes.first_chunk::<4>()?;
@@ -263,7 +263,7 @@ fn each_option(mut bytes: &[u8]) -> impl Iterator<Item = (OptionCode, &[u8], &[u
     })
 }
 
-/// The association with this id. `None` if the id is another one, or if its times
+/// The association with this id. `None` if `value` has another id, or if its times
 /// contradict each other (RFC 8415, 21.4).
 fn association_of(value: &[u8], id: u32) -> Option<Association> {
     let mut found = Association {

@@ -20,11 +20,12 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The longest wait of a client that searches, unless a server sets another. The
+/// The longest wait of a client that searches, unless a server sets another limit. The
 /// DHCPv4 client has the same limit.
 ///
-/// The RFC's longest wait is an hour, to protect servers in networks whose routers
-/// announce DHCP that nobody offers. Here an operator waits for a machine.
+/// The RFC's longest wait is an hour, which protects servers in networks where routers
+/// announce DHCP and no DHCP server answers. Here the wait is short, because an operator
+/// waits for the machine.
 pub const LONGEST_SEARCH: Duration = seconds(64);
 /// The values, in seconds, to which a server may set the longest wait (RFC 8415,
 /// 21.24).
@@ -48,7 +49,7 @@ pub const CONFIRM: Rule = Rule {
     count: None,
     collects: false,
 };
-/// MRD of a Confirm. If no server answers for this long, the lease counts as
+/// MRD of a Confirm: if no server answers within this time, the lease counts as
 /// confirmed.
 pub const CONFIRM_LIMIT: Duration = seconds(10);
 /// The rule for Renew and Rebind.
@@ -99,14 +100,14 @@ impl Repeats {
     }
 
     /// Counts a message that is sent now and returns how long to wait for answers.
-    /// Returns `None` if it has been sent as often as allowed. `random` is from -1
-    /// to 1.
+    /// Returns `None` if the maximum number of messages has been sent. `random` is from
+    /// -1 to 1.
     pub fn next(&mut self, random: f64) -> Option<Duration> {
         if self.rule.count.is_some_and(|count| self.sent >= count) {
             return None;
         }
-        // RAND varies a wait by up to a tenth in either direction. It is positive
-        // for a first message during whose wait the client collects answers.
+        // RAND varies a wait by up to a tenth in either direction. For the first message
+        // it is positive if the client collects answers during the wait.
         let mut random = random.clamp(-1.0, 1.0) / 10.0;
         if self.sent == 0 {
             if self.rule.collects {

@@ -293,7 +293,7 @@ fn a_nic_of_the_nvme_boot_has_the_network_of_the_table_and_a_lease() {
         assert!(origin(&state, "eth0", of_table).is_some(), "{state:?}");
         let way = |text: &str| ip_output(&format!("route get {text}"));
         const STORAGE: &str = "203.0.113.7 from 198.51.100.15";
-        // Without a lease it is the gateway for everything.
+        // Without a lease, all packets take the gateway of the table.
         for target in ["203.0.113.7", STORAGE] {
             lab.until_so("the gateway of the table", || {
                 way(target).contains("via 198.51.100.1 dev eth0")

@@ -101,7 +101,7 @@ fn another_plan_finds_no_rules_and_no_routes() {
             ip_output("-6 rule show").contains("lookup 300")
         })
         .await;
-        // Not the agent's: the owner of the machine has added it.
+        // This rule is not the agent's: it stands for a rule of the machine's owner.
         ip("rule add priority 77 table 77");
         drop(network);
         crate::forget().await.unwrap();
