@@ -1,4 +1,4 @@
-//! The expected digest of an image whose checksum may be the URL of a checksum
+//! Finds the expected digest of an image whose checksum is given as the URL of a checksum
 //! file.
 //!
 //! This module finds the image's line in such a file. A line may have one of the forms
@@ -14,16 +14,16 @@ use landfall_report::failure::{Failure, Result};
 
 use crate::fetch::{self, Request};
 
-/// In bytes. The SHA256SUMS file for a distribution's whole mirror directory has
-/// about 100 KiB.
+/// The size limit of a checksum file in bytes. The SHA256SUMS file for a distribution's
+/// whole mirror directory has about 100 KiB.
 const FILE_LIMIT: usize = 1 << 20;
 
-/// The expected digest of the image that `image` requests. Downloads the checksum
-/// file if there is one, with the image's time limits and retries. Credentials are sent
-/// only if the checksum file is on a server of the image.
+/// Returns the expected digest of the image that `image` requests. If the checksum is a
+/// URL, this function downloads the checksum file, with the image's time limits and
+/// retries. It sends the image's credentials only to a server that also has the image.
 ///
 /// # Errors
-/// If the checksum file cannot be downloaded, or has no digest of the image.
+/// If the checksum file cannot be downloaded, or if it has no digest of the image.
 pub fn resolve(checksum: &Checksum, image: &Request, client: &reqwest::Client) -> Result<Digest> {
     let (url, algorithm) = match checksum {
         Checksum::Digest(digest) => return Ok(digest.clone()),
@@ -40,8 +40,8 @@ pub fn resolve(checksum: &Checksum, image: &Request, client: &reqwest::Client) -
     Digest::new(algorithm, &hex).map_err(|fault| Failure::invalid_params(fault.to_string()))
 }
 
-/// Whether both URLs have the same origin: credentials must not reach another
-/// server.
+/// Whether both URLs have the same origin. The credentials of one server must not reach
+/// another server.
 fn same_server(one: &str, other: &str) -> bool {
     match (reqwest::Url::parse(one), reqwest::Url::parse(other)) {
         (Ok(one), Ok(other)) => one.origin() == other.origin(),
@@ -75,7 +75,7 @@ fn fetch_checksum(request: Request, image_url: &str, client: &reqwest::Client) -
 /// Finds the hash of the image that `image_url` names.
 ///
 /// # Errors
-/// If no line names the image, or the line holds no hash.
+/// If no line names the image, or if the line contains no hash.
 pub fn find<'a>(text: &'a str, image_url: &str) -> std::result::Result<&'a str, ChecksumFileError> {
     let lines: Vec<&str> = text
         .lines()

@@ -64,8 +64,8 @@ impl Hasher {
         })
     }
 
-    /// Uses this implementation, to test and to measure it. `None` if it lacks the
-    /// algorithm or cannot run on this processor.
+    /// Computes with this implementation, for tests and benchmarks. Returns `None` if the
+    /// implementation lacks the algorithm or cannot run on this processor.
     pub fn by(implementation: Implementation, algorithm: Algorithm) -> Option<Self> {
         let state = match implementation {
             Implementation::RustCrypto => State::RustCrypto(of_rust_crypto(algorithm)),
@@ -137,7 +137,8 @@ fn of_rust_crypto(algorithm: Algorithm) -> Box<dyn DynDigest> {
     }
 }
 
-/// `None` if ring lacks the algorithm. Its SHA-1 is no faster than that of RustCrypto.
+/// `None` if ring lacks the algorithm. ring has SHA-1, but its SHA-1 is not faster than
+/// that of RustCrypto.
 fn of_ring(algorithm: Algorithm) -> Option<ring::digest::Context> {
     let algorithm = match algorithm {
         Algorithm::Sha256 => &ring::digest::SHA256,

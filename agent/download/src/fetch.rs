@@ -1,10 +1,10 @@
-//! Fetches an image as a stream of bytes, over HTTP or HTTPS or from a file. After
-//! a broken connection the download continues with a Range request; if a URL fails,
-//! it continues with another one.
+//! Fetches an image as a stream of bytes, over HTTP or HTTPS or from a file. After a
+//! broken connection the download continues with a Range request; if a URL fails, it
+//! continues with another URL.
 //!
-//! The async client has a runtime in a thread of its own and passes the received
-//! `Bytes` on without copying them. reqwest's blocking client takes 1.7 times the
-//! CPU time (0.46 instead of 0.27 s/GiB).
+//! The async client has a runtime in its own thread and passes the received `Bytes` on
+//! without copying them. reqwest's blocking client takes 1.7 times the CPU time (0.46
+//! instead of 0.27 s/GiB).
 
 mod download_state;
 mod local;
@@ -28,9 +28,9 @@ use crate::web_page::is_web_page;
 
 pub use location::{media_of, medium_url};
 
-/// The number of chunks between the network and the decoder. A chunk is at most as
-/// large as hyper's read buffer, 400 KiB. On a fast link the decoder is slower than
-/// the network, so the queue is full and all of it takes memory.
+/// The number of chunks between the network and the decoder. A chunk is at most as large
+/// as hyper's read buffer, 400 KiB. On a fast link the decoder is slower than the
+/// network, so the queue is full and takes eight times this memory.
 const QUEUE: usize = 8;
 
 /// The time limits and the pauses of a download.
@@ -38,14 +38,14 @@ const QUEUE: usize = 8;
 pub struct RetryPolicy {
     /// The agent closes a connection that delivers no byte for this long.
     pub stall: Duration,
-    /// The download fails after this long without progress, but not before
-    /// `retries` retries.
+    /// The download fails after this long without progress, but not before the agent has
+    /// retried `retries` times.
     pub give_up: Duration,
     /// The minimum number of retries, see `give_up`.
     pub retries: u32,
-    /// The download fails after this long, even if it makes progress.
+    /// The time limit of the whole download, even if it makes progress.
     pub deadline: Option<Duration>,
-    /// The pause before the first retry. It doubles with every further one.
+    /// The pause before the first retry. Each further pause is twice as long.
     pub first_pause: Duration,
     /// The upper limit of the pauses.
     pub longest_pause: Duration,
@@ -67,15 +67,15 @@ impl Default for RetryPolicy {
 /// What to download, and how.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// URLs of the same file: `http:`, `https:`, `file:` (a regular file), or the
-    /// form of [`medium_url`] for a file on a medium that is not mounted. If one
-    /// fails, the download continues with the next one, from the same byte if the
-    /// file there is known to be the same.
+    /// URLs of the same file: `http:`, `https:`, `file:` (a regular file), or the form of
+    /// [`medium_url`] for a file on a medium that is not mounted. If a URL fails, the
+    /// download continues with the next URL. It continues from the same byte if the file
+    /// at the next URL is known to be the same.
     pub urls: Vec<String>,
     /// The complete value of an `Authorization` header.
     pub authorization: Option<String>,
-    /// Whether the caller compares the whole file with a digest at the end. If so, an
-    /// equal length is enough to treat the files at two URLs as the same.
+    /// Whether the caller compares a digest of the whole file at the end. If so, an equal
+    /// length is enough to treat the files at two URLs as the same file.
     pub checked: bool,
     /// Whether the caller detects the compression from the content (see
     /// `may_be_taken_as_sent` in `resume`).
@@ -129,7 +129,7 @@ impl Place {
     }
 }
 
-/// What a download delivers, in this order: one `Begin`, chunks, one `End`.
+/// The results of a download, in this order: one `Begin`, chunks, one `End`.
 #[derive(Debug)]
 pub enum Event {
     /// The first answer has arrived.
@@ -155,10 +155,9 @@ impl Download {
         Self::start_at(request, client, None)
     }
 
-    /// Downloads a file a second time, from byte `at` on. Tries the URL in `from`,
-    /// which delivered the file the first time, before the others. A server without
-    /// Range support sends the file from the start, as after a broken connection;
-    /// the bytes before `at` are dropped.
+    /// Downloads a file a second time, from byte `at` on. Tries the URL in `from`, which
+    /// delivered the file the first time, before the other URLs. A server without Range
+    /// support sends the file from the start; the bytes before `at` are dropped.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -166,8 +165,7 @@ impl Download {
         let others = request.urls.iter().filter(|url| **url != from.url);
         let request = Request {
             urls: [&from.url].into_iter().chain(others).cloned().collect(),
-            // The caller compares what it reads now with a digest or fingerprint of
-            // what it read the first time.
+            // The caller compares the bytes of both downloads by a digest or fingerprint.
             checked: true,
             ..request
         };
@@ -192,12 +190,12 @@ impl Download {
             .spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        // If the receiver is gone, nobody needs the rest. The download
-                        // then ends at once, even during a pause between retries.
+                        // If the receiver no longer exists, end the download at once,
+                        // even during a pause between retries.
                         () = sender.closed() => {}
                         outcome = in_time(&request, mirrors::fetch(&request, &client, &sender, known)) => {
-                            // This fails if the receiver is gone; then nobody needs
-                            // the outcome.
+                            // This fails if the receiver no longer exists. Then the
+                            // result is not needed.
                             let _ = sender.send(outcome.map(|()| Event::End)).await;
                         }
                     }
@@ -254,7 +252,7 @@ pub fn small_file_with_place(
                 body.extend_from_slice(&chunk);
                 if is_web_page(&body) {
                     let place = place.map_or(url, |place| place.shown_with_redirect());
-                    // The server will send it the next time, too.
+                    // A retry would get the same web page.
                     return Err(Failure::image_download(format!(
                         "{place}: expected at most {limit} bytes, found a web page"
                     ))
@@ -297,7 +295,7 @@ pub fn shown(url: &str) -> String {
 
 type Events = mpsc::Sender<Result<Event>>;
 
-/// Fails if the work takes longer than the request allows.
+/// Fails if the work exceeds the deadline of the request.
 async fn in_time(request: &Request, work: impl Future<Output = Result<()>>) -> Result<()> {
     let Some(deadline) = request.retry_policy.deadline else {
         return work.await;

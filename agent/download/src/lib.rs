@@ -1,6 +1,6 @@
-//! Fetches an image from servers, files and media: a download that resumes at the
-//! same byte after a broken connection, on the same server or on another one, and
-//! the digest or signature that proves what it fetched.
+//! Fetches an image from servers, files and media. A download resumes at the same byte
+//! after a broken connection, on the same server or on another one. The digest or
+//! signature of the image proves that the download is the intended image.
 
 pub mod checksum_file;
 pub mod digest;

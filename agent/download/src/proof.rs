@@ -6,8 +6,8 @@ use landfall_report::failure::{Class, Failure, Result};
 use crate::digest::{Computed, Hashing};
 use crate::signature::ImageSignature;
 
-/// What proves that an image is the intended one. It covers the bytes as
-/// downloaded, before they are unpacked.
+/// The proof that an image is the intended one. It covers the bytes as downloaded, before
+/// they are unpacked.
 #[derive(Debug, Clone, Default)]
 pub enum Proof {
     /// The digest that the image must have.
@@ -31,7 +31,7 @@ impl Proof {
     }
 
     /// The digests to compute for this proof. Without a proof, the agent computes the
-    /// SHA-256 for the console.
+    /// SHA-256 to print it on the console.
     pub fn hashing(&self) -> Hashing {
         match self {
             Self::Digest(expected) => Hashing::new(expected.algorithm()),
@@ -46,8 +46,8 @@ impl Proof {
     /// Fails if the file at this URL is not the intended one.
     ///
     /// # Errors
-    /// The message has both digests, or the key of the signature that does not
-    /// match.
+    /// If the proof does not match. The message has both digests, or the key of the
+    /// signature.
     pub fn judge(&self, url: &str, got: &Computed) -> Result<()> {
         match self {
             Self::Digest(expected) if *expected != got.digest => Err(Failure::new(

@@ -1,9 +1,9 @@
-//! Decides whether a broken download may continue where it broke. It compares what the
-//! server states now with what it stated first (RFC 9110, sections 13.1.5 and 14). No
-//! I/O.
+//! Decides whether a broken download may continue at the byte where it broke. Compares
+//! what the server states now with what it stated first (RFC 9110, sections 13.1.5 and
+//! 14). No I/O.
 //!
-//! The hasher and the decoder hold state about the bytes so far and cannot go back:
-//! a download either continues with the same file or fails.
+//! The hasher and the decoder keep a state of all previous bytes and cannot go back. So a
+//! download either continues with the same file or fails.
 
 mod same_file;
 
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 pub use same_file::{NotSameFile, same_file};
 
-/// The longest pause that the agent accepts in `Retry-After`. It shortens longer
-/// pauses to this.
+/// The longest pause that the agent accepts in `Retry-After`. A longer pause is shortened
+/// to this value.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
 
 /// What a server stated about the file.
@@ -37,8 +37,8 @@ impl Resource {
         self.etag.as_deref().filter(|tag| !tag.starts_with("W/"))
     }
 
-    /// The difference between this file, with which the download began, and the one
-    /// that the server has now. `None` if no difference is known.
+    /// Describes how the file that the server has now (`now`) differs from this file,
+    /// with which the download began. `None` if no difference is known.
     pub fn difference(&self, now: &Self) -> Option<String> {
         let differs = |what: &str, then: &Option<String>, now: &Option<String>| match (then, now) {
             (Some(then), Some(now)) if then != now => Some(format!("{what} was {then}, is {now}")),
@@ -49,8 +49,9 @@ impl Resource {
         {
             return Some(format!("length was {then} bytes, is {now} bytes"));
         }
-        // Several servers with one name agree on the entity tag or on the time, but
-        // not always on both. So the entity tag decides if both answers have one.
+        // If several servers have the same name, either their entity tags or their times
+        // are equal, but not always both. So the entity tag decides if both answers have
+        // one.
         if self.etag.is_some() && now.etag.is_some() {
             return differs("entity tag", &self.etag, &now.etag);
         }
@@ -58,13 +59,13 @@ impl Resource {
     }
 }
 
-/// Whether the agent may use a body as it was sent, although the server calls it
-/// encoded. Object stores serve a file `image.raw.gz` with
-/// `Content-Encoding: gzip`, but mean the file as it is.
+/// Whether the agent may use the body as received, although the server states a content
+/// encoding. Object stores serve a file `image.raw.gz` with `Content-Encoding: gzip`, but
+/// mean the file as it is stored.
 ///
-/// If the caller detects compression from the content (`packed`), it can unpack the
-/// usual encodings itself. Any other encoding is accepted only if the caller also
-/// compares a digest of the bytes as sent (`checked`).
+/// If the caller detects compression from the content (`packed`), it can unpack the usual
+/// encodings itself. Any other encoding is accepted only if the caller also compares a
+/// digest of the bytes as received (`checked`).
 pub fn may_be_taken_as_sent(encoding: &str, packed: bool, checked: bool) -> bool {
     const PACKINGS: [&str; 6] = ["gzip", "x-gzip", "zstd", "xz", "lz4", "bzip2"];
     let encoding = encoding.trim().to_ascii_lowercase();
@@ -79,7 +80,7 @@ pub struct Answer {
     pub content_length: Option<u64>,
     pub content_range: Option<String>,
     pub content_type: Option<String>,
-    /// `None` if the body is the file as it is, or [`may_be_taken_as_sent`].
+    /// `None` if the body is the file itself, or if it [`may_be_taken_as_sent`].
     pub content_encoding: Option<String>,
     pub etag: Option<String>,
     pub last_modified: Option<String>,
@@ -89,8 +90,7 @@ pub struct Answer {
 /// What to do with an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Read the body and drop its first `skip` bytes, which have been received
-    /// before.
+    /// Read the body and drop its first `skip` bytes, because the agent already has them.
     Go {
         /// What the server states about the file now.
         resource: Resource,
@@ -104,8 +104,8 @@ pub enum Verdict {
     Changed(String),
 }
 
-/// Decides what to do with the answer to a request for the bytes from `received`
-/// on. `known` is what the first answer stated; `None` for the first request.
+/// Decides what to do with the answer to a request for the bytes from `received` to the
+/// end. `known` is what the first answer stated; `None` for the first request.
 pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdict {
     let mut now = Resource {
         total: answer.content_length,
@@ -133,13 +133,14 @@ pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdic
             now.total = total;
             0
         }
-        // All bytes of the file have arrived. Only the end mark was lost: the last chunk
-        // of a chunked body. The length of such a body is not known before.
+        // The agent has all bytes of the file, but the connection broke before the last
+        // chunk, which marks the end of a chunked body. The length of a chunked body is
+        // unknown until then.
         416 if received > 0 && all_received(answer, received) => {
             now.total = Some(received);
             0
         }
-        // The file that is there now ends before `received`.
+        // The file that the server has now ends before `received`.
         416 => return Verdict::Changed(format!("the server has no byte {received} any more")),
         408 | 429 | 500..=599 => {
             return Verdict::Later(
@@ -161,8 +162,8 @@ pub fn judge(known: Option<&Resource>, received: u64, answer: &Answer) -> Verdic
     }
 }
 
-/// The reason why the body of a successful answer is not the bytes of the file. `None`
-/// if it is.
+/// The reason why the body of a successful answer is not the file itself. `None` if the
+/// body is the file.
 fn not_the_file(answer: &Answer) -> Option<String> {
     if !matches!(answer.status, 200 | 206) {
         return None;
@@ -176,8 +177,8 @@ fn not_the_file(answer: &Answer) -> Option<String> {
             "expected the file as it is, found Content-Encoding {encoding}: configure the server to send it unencoded"
         ));
     }
-    // The agent requests a single range. A multipart body would mix headers with
-    // the bytes of the file.
+    // The agent requests a single range. A multipart body contains headers between the
+    // bytes of the file.
     let parts = |kind: &String| {
         kind.trim()
             .to_ascii_lowercase()
@@ -203,8 +204,8 @@ fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
     consistent.then_some((first, total))
 }
 
-/// Whether a 416 answer states that the whole file has `received` bytes. Its
-/// Content-Range is then `bytes */200` for 200 bytes (RFC 9110, section 14.4).
+/// Whether a 416 answer states that the whole file has `received` bytes. The
+/// Content-Range is then for example `bytes */200` (RFC 9110, section 14.4).
 fn all_received(answer: &Answer, received: u64) -> bool {
     let range = answer.content_range.as_deref();
     let total = range.and_then(|range| range.strip_prefix("bytes */"));

@@ -2,11 +2,11 @@
 //! Hat publish them next to their images (RFC 9580; gpg writes the format of RFC
 //! 4880).
 //!
-//! A signature covers the bytes of the image, followed by a few bytes of the
-//! signature itself. The agent therefore verifies it with the hash that it computes
-//! during the download. This module supports only the parts of OpenPGP that CoreOS
-//! images need: signatures of binary documents, RSA, the SHA-2 family, and primary
-//! keys. It does no I/O.
+//! A signature covers the bytes of the image, followed by a few bytes of the signature
+//! itself. The agent therefore verifies the signature with the hash that it computes
+//! during the download. This module supports only the parts of OpenPGP that CoreOS images
+//! need: signatures of binary documents, RSA, the SHA-2 family, and primary keys. It does
+//! no I/O.
 
 mod armor;
 mod error;
@@ -41,8 +41,8 @@ const HASHES: [(u8, Algorithm, &[u8]); 4] = [
     (11, Algorithm::Sha224, &digest_info(4, 28)),
 ];
 
-/// The DER encoding of DigestInfo up to the digest. The SHA-2 algorithms differ in
-/// the last number of their identifier and in the lengths.
+/// The DER encoding of DigestInfo up to the digest. For the SHA-2 algorithms it differs
+/// only in the last number of the algorithm identifier and in the lengths.
 const fn digest_info(number: u8, length: u8) -> [u8; 19] {
     [
         0x30,
@@ -67,8 +67,9 @@ const fn digest_info(number: u8, length: u8) -> [u8; 19] {
     ]
 }
 
-/// Whether a file begins like OpenPGP data, in armor or as packets. Text may stand before
-/// the armor. The file may still be damaged, or hold no signature.
+/// Whether a file begins like OpenPGP data, in armor or as packets. Other text may
+/// precede the armor. The result does not show that the file is undamaged or contains a
+/// signature.
 pub fn begins_as_openpgp(file: &[u8]) -> bool {
     is_armored(file) || packet::has_header(file)
 }
@@ -86,7 +87,8 @@ impl ImageSignature {
     /// Returns the first signature in the file that names one of these keys.
     ///
     /// # Errors
-    /// If there is none. The error says why each signature in the file was rejected.
+    /// If no signature names one of the keys. The error contains the reason for each
+    /// signature in the file.
     pub fn by_known_key(file: &[u8], keys: &[SigningKey]) -> Result<Self, SignatureError> {
         let file = armor::open(file)?;
         let mut faults = Vec::new();
@@ -123,7 +125,7 @@ impl ImageSignature {
         }
         let hash = HASHES.iter().position(|(id, ..)| *id == head.hash);
         let hash = hash.ok_or(SignatureError::HashAlgorithm(head.hash))?;
-        // Skips the first two bytes of the hash, which only serve to detect errors
+        // Skip the first two bytes of the hash. Their only purpose is to detect errors
         // early.
         body.take(2)?;
         let value = body.integer()?.to_vec();
@@ -167,8 +169,8 @@ impl ImageSignature {
             hash_len: Some(prefix[18].into()),
             prefix: prefix.into(),
         };
-        // RFC 9580, 3.2: integers have no leading zeros, but RSA expects the length
-        // of the key.
+        // The number has no leading zeros (RFC 9580, 3.2), but RSA expects the length of
+        // the key.
         let length = self.key.length();
         if self.value.len() > length {
             return false;
@@ -186,12 +188,11 @@ struct Head {
     hash: u8,
 }
 
-/// The common fields, the bytes that are hashed after the image, and the key
-/// id.
+/// The common fields, the bytes that are hashed after the image, and the key ID.
 type Read = (Head, Vec<u8>, Option<u64>);
 
-/// Reads the first fields of a version 3 signature (RFC 9580, 5.2.2), which old signing
-/// servers still write.
+/// Reads the fixed fields of a version 3 signature (RFC 9580, 5.2.2). Old signing servers
+/// still write this version.
 fn read_version_3(body: &mut Cursor<'_>) -> Result<Read, SignatureError> {
     let length = body.byte()?;
     if length != 5 {
@@ -222,21 +223,21 @@ fn read_version_4(body: &mut Cursor<'_>, whole: &[u8]) -> Result<Read, Signature
     // The cast is lossless: the length has 16 bits.
     suffix.extend((6 + length as u32).to_be_bytes());
     let length = body.number(2)? as usize;
-    // These subpackets are not signed, so the id is only a hint. The verification
-    // with the key decides.
+    // These subpackets are not signed, so the key ID is only a hint. The verification
+    // with the key is the proof.
     let not_hashed = subpackets(body.take(length)?)?;
     Ok((head, suffix, hashed.or(not_hashed)))
 }
 
-/// The key id in the subpackets (RFC 9580, 5.2.3.7), if there is one.
+/// The key ID in the subpackets (RFC 9580, 5.2.3.7), if there is one.
 ///
 /// # Errors
 /// If an unknown subpacket is marked as critical.
 fn subpackets(area: &[u8]) -> Result<Option<u64>, SignatureError> {
     const CRITICAL: u8 = 0x80;
-    /// Subpackets that are ignored: creation time, expiration time, key flags and
-    /// user id of the signer. Expiration (3) is ignored because the clock of the
-    /// machine may be wrong.
+    /// Ignore these subpackets: creation time, expiration time, key flags and user ID of
+    /// the signer. Expiration (3) is ignored because the clock of the machine may be
+    /// wrong.
     const HARMLESS: [u8; 4] = [2, 3, 27, 28];
     const ISSUER: u8 = 16;
     const FINGERPRINT: u8 = 33;
@@ -248,7 +249,7 @@ fn subpackets(area: &[u8]) -> Result<Option<u64>, SignatureError> {
         let kind = body.byte()?;
         match kind & !CRITICAL {
             ISSUER => issuer = Some(body.number(8)?),
-            // A version 4 fingerprint has 20 bytes. The key id is its last 8 bytes.
+            // A version 4 fingerprint has 20 bytes. The key ID is its last 8 bytes.
             FINGERPRINT if body.byte()? == 4 => {
                 body.take(12)?;
                 issuer = Some(body.number(8)?);

@@ -1,5 +1,5 @@
-//! Downloads the signature of an image. Its URL is that of the image with `.sig`
-//! appended to the path, which is where coreos-installer looks for it, too.
+//! Downloads the signature of an image. The URL of the signature is the URL of the image
+//! with `.sig` appended to the path, as in coreos-installer.
 
 use landfall_report::failure::{Class, Failure, Result};
 use reqwest::Url;
@@ -15,9 +15,9 @@ use crate::web_page::is_web_page;
 #[derive(Debug)]
 pub struct NoSignature {
     pub failure: Failure,
-    /// Whether there is no signature: the server does not deliver the file, or it delivers
-    /// something else, such as a login page. False for a signature that cannot be used, for
-    /// example because its key is unknown.
+    /// Whether there is no signature file: the server does not deliver the file, or it
+    /// delivers something else, such as a login page. False if there is a signature that
+    /// cannot be used, for example because its key is unknown.
     pub is_missing: bool,
 }
 
@@ -33,7 +33,7 @@ impl NoSignature {
 }
 
 impl From<Failure> for NoSignature {
-    /// Without a usable URL nobody can say whether there is a signature.
+    /// If the URL is unusable, it is unknown whether there is a signature.
     fn from(failure: Failure) -> Self {
         Self {
             failure,
@@ -45,7 +45,7 @@ impl From<Failure> for NoSignature {
 /// Downloads the signature of the image that `image` requests.
 ///
 /// # Errors
-/// If there is no signature, or none by one of these keys.
+/// If there is no signature, or if no signature names one of these keys.
 pub fn fetch(
     image: &Request,
     client: &reqwest::Client,
@@ -72,7 +72,8 @@ pub fn fetch(
     let place = place.shown_with_redirect();
     let found = match file.is_empty() {
         true => Some("an empty file"),
-        // A signature that is there must be right, whatever stands before it.
+        // If the file contains an armored signature, verify it, even if other text
+        // precedes it.
         false if is_armored(&file) => None,
         false if is_web_page(&file) => Some("a web page"),
         false if !begins_as_openpgp(&file) => Some("something else"),

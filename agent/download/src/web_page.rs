@@ -10,7 +10,7 @@ pub fn is_web_page(head: &[u8]) -> bool {
     text.starts_with("<!doctype html") || text.starts_with("<html")
 }
 
-/// The bytes as text, in the encoding that a byte order mark says.
+/// The bytes as text, in the encoding that the byte order mark states.
 fn decoded(head: &[u8]) -> String {
     match head {
         [0xff, 0xfe, text @ ..] => from_utf_16(text, u16::from_le_bytes),

@@ -1,5 +1,5 @@
-//! Which code computes a digest. The choice depends on the algorithm and on the
-//! processor; docs/benchmarks.md has the times behind it.
+//! Chooses the code that computes a digest. The choice depends on the algorithm and on
+//! the processor; docs/benchmarks.md has the measured times.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use Algorithm::{Sha224, Sha256, Sha384, Sha512};
 /// Code that computes digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Implementation {
-    /// The crates of RustCrypto. They have every algorithm, and use the SHA instructions
-    /// of x86-64 and aarch64.
+    /// The crates of RustCrypto. They support every algorithm, and they use the SHA
+    /// instructions of x86-64 and aarch64.
     RustCrypto,
     /// The crate `ring`: OpenSSL's assembly, without the part for AVX2.
     Ring,
@@ -26,10 +26,10 @@ impl Implementation {
     /// The fastest implementation that the processor can run.
     pub fn fastest(algorithm: Algorithm, processor: Processor) -> Self {
         match algorithm {
-            // RustCrypto uses these instructions as OpenSSL does.
+            // With these instructions, RustCrypto is as fast as OpenSSL.
             Sha224 | Sha256 if processor.has_sha => Self::RustCrypto,
             Sha224 | Sha256 | Sha384 | Sha512 if processor.has_avx2 => Self::Avx2,
-            // Without AVX2, OpenSSL runs the same assembly.
+            // Without AVX2, OpenSSL uses the same assembly as ring.
             Sha256 | Sha384 | Sha512 if processor.is_x86_64 => Self::Ring,
             _ => Self::RustCrypto,
         }
@@ -60,7 +60,7 @@ impl Processor {
     /// The processor that runs this program.
     pub fn this() -> Self {
         #[cfg(target_arch = "x86_64")]
-        // What the crate `sha2` asks for.
+        // The crate `sha2` checks for the same instructions.
         let has_sha = std::arch::is_x86_feature_detected!("sha")
             && std::arch::is_x86_feature_detected!("sse4.1");
         #[cfg(not(target_arch = "x86_64"))]

@@ -1,5 +1,6 @@
-//! SHA-2 with the compression functions of `landfall_sys`, which take whole blocks: the
-//! initial values, and the bytes that do not fill a block.
+//! Computes SHA-2 digests. The compression functions of `landfall_sys` accept only whole
+//! blocks. So this module adds the initial values, the buffer for an incomplete block,
+//! and the padding.
 
 use std::slice;
 
@@ -44,11 +45,11 @@ impl Sha2 {
     }
 }
 
-/// A state to which whole blocks are added.
+/// The state of a hash function that accepts only whole blocks.
 pub(super) trait Compress<const BLOCK: usize> {
     fn compress(&mut self, blocks: &[[u8; BLOCK]]);
 
-    /// The digest, if the last block had the padding.
+    /// The digest. The last block must have contained the padding.
     fn digest(self) -> Box<[u8]>;
 }
 
@@ -95,16 +96,16 @@ impl Compress<128> for Chain<u64> {
 #[derive(Clone)]
 pub(super) struct Stream<State, const BLOCK: usize> {
     state: State,
-    /// The first bytes of a block.
+    /// The first bytes of a block that is not complete yet.
     pending: [u8; BLOCK],
-    /// How many bytes are pending: fewer than a block.
+    /// The number of pending bytes: fewer than a block.
     filled: usize,
-    /// All bytes so far.
+    /// The number of bytes so far.
     bytes: u64,
 }
 
 impl<State: Compress<BLOCK>, const BLOCK: usize> Stream<State, BLOCK> {
-    /// The bytes of the last block that contain the length: 8 or 16.
+    /// The number of bytes of the last block that contain the length: 8 or 16.
     const LENGTH_FIELD: usize = BLOCK / 8;
 
     fn new(state: State) -> Self {
@@ -204,8 +205,8 @@ mod tests {
 
     use super::*;
 
-    /// The compression functions of the crate `sha2`, so that this test runs on every
-    /// processor.
+    /// Uses the compression functions of the crate `sha2`, so that this test runs on
+    /// every processor.
     struct OfTheCrate<Word>([Word; 8]);
 
     impl Compress<64> for OfTheCrate<u32> {

@@ -1,4 +1,4 @@
-//! Tracks the progress of a file, whichever place it comes from.
+//! Tracks the progress of a file, independent of the mirror that sends it.
 
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,9 @@ pub(super) enum Break {
     Later(String, Option<Duration>),
     /// The server ignores Range and could only send the whole file again.
     StartOver,
-    /// A permanent error of this place.
+    /// A permanent error of this mirror.
     Final(Failure),
-    /// The reader has gone away.
+    /// The reader no longer exists.
     Stopped,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn final_at(shown: &str, reason: impl std::fmt::Display) -> Break {
 pub(super) struct DownloadState<'a> {
     pub(super) request: &'a Request,
     events: &'a Events,
-    /// What the first place reported about the file.
+    /// What the first mirror reported about the file.
     pub(super) file: Option<Resource>,
     /// Number of bytes delivered from the start of the file.
     pub(super) received: u64,
@@ -53,7 +53,8 @@ pub(super) struct DownloadState<'a> {
 }
 
 impl<'a> DownloadState<'a> {
-    /// `known`: a file that was begun before, and the offset at which to continue.
+    /// `known`: a file whose download has begun earlier, and the offset at which to
+    /// continue.
     pub(super) fn new(
         request: &'a Request,
         events: &'a Events,
@@ -83,9 +84,8 @@ impl<'a> DownloadState<'a> {
         self.total() == Some(self.received)
     }
 
-    /// Records that a place begins to send the file: first `skip` bytes that the
-    /// reader already has, then new bytes. The first call sends [`Event::Begin`] to
-    /// the reader.
+    /// Records that a place begins to send the file: first `skip` bytes that the reader
+    /// already has, then new bytes. The first call sends [`Event::Begin`] to the reader.
     pub(super) async fn begin_at(&mut self, place: Place, skip: u64) -> Outcome<()> {
         let file = match self.file.take() {
             // A 206 response contains the length that a chunked 200 response lacks.

@@ -34,7 +34,7 @@ pub(super) struct Local<'a, 'url> {
 struct Source {
     file: File,
     len: u64,
-    /// Identifies the file: another file in the same place has another tag.
+    /// Identifies the file: another file at the same path has another tag.
     tag: String,
 }
 
@@ -103,8 +103,8 @@ impl<'a, 'url> Local<'a, 'url> {
     }
 }
 
-/// Runs work that may hang in a separate thread. Gives up after `stall`, the time
-/// limit for a silent server.
+/// Runs `work`, which may hang, in a separate thread. Fails after `stall`, the longest
+/// time without a byte.
 async fn in_thread<T: Send + 'static>(
     stall: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -119,8 +119,8 @@ async fn in_thread<T: Send + 'static>(
 fn chunk(file: &mut File, left: u64) -> io::Result<Bytes> {
     let want = left.min(CHUNK);
     let mut bytes = Vec::with_capacity(want as usize);
-    // Bytes that were read before an error are delivered. If the error persists,
-    // the next read reports it.
+    // If an error follows some bytes, the bytes are delivered first. If the error
+    // persists, the next read reports it.
     while (bytes.len() as u64) < want {
         let missing = want - bytes.len() as u64;
         match file.take(missing).read_to_end(&mut bytes) {
@@ -176,8 +176,8 @@ fn regular_file(path: &Path) -> Result<Source, Trouble> {
 }
 
 fn on_medium(device: &Path, path: &str) -> Result<(Source, u64), Trouble> {
-    // A drive may disappear and come back with its device node. If it stays away,
-    // the download gives up after `RetryPolicy::give_up`.
+    // A drive may disappear and come back with its device node. If it does not come back,
+    // the download fails after `RetryPolicy::give_up`.
     let file = File::open(device).map_err(|error| Trouble::Passing(why(&error)))?;
     let mut iso = Iso::open(&file).map_err(trouble_of_iso)?;
     let extent = iso.find(path).map_err(trouble_of_iso)?;

@@ -7,8 +7,9 @@ use percent_encoding::{
     AsciiSet, CONTROLS, percent_decode_str, percent_encode, utf8_percent_encode,
 };
 
-/// The characters with another meaning in a URL. Names of devices and files may
-/// have them: udev's names in `/dev/disk/by-label` do.
+/// The characters that must be percent-encoded in a path, because they have another
+/// meaning in a URL. Names of devices and files may contain them, for example udev's
+/// names in `/dev/disk/by-label`.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'#').add(b'%').add(b'?');
 
 /// Where a file is.
@@ -69,7 +70,7 @@ pub fn medium_url(device: &Path, path: &str) -> String {
     format!("medium://{device}#{}", utf8_percent_encode(path, ENCODED))
 }
 
-/// The devices of the media that these URLs name files on.
+/// The devices that the `medium:` URLs among these URLs name.
 pub fn media_of(urls: &[String]) -> impl Iterator<Item = PathBuf> {
     urls.iter().filter_map(|url| match Location::parse(url) {
         Ok(Location::Medium { device, .. }) => Some(device),

@@ -10,13 +10,13 @@ use crate::resume::{Resource, same_file};
 pub(super) struct Mirror<'a> {
     pub(super) url: &'a str,
     pub(super) shown: String,
-    /// What this place reported about the file.
+    /// What this mirror reported about the file.
     pub(super) known: Option<Resource>,
-    /// This place ignores Range, so it can only send the file from its start.
+    /// This mirror ignores Range, so it can only send the file from its start.
     pub(super) starts_over: bool,
-    /// The last temporary error of this place.
+    /// The last temporary error of this mirror.
     pub(super) trouble: Option<String>,
-    /// The permanent error after which the agent no longer uses this place.
+    /// The permanent error after which the agent no longer uses this mirror.
     pub(super) lost: Option<Failure>,
 }
 
@@ -32,14 +32,14 @@ impl<'a> Mirror<'a> {
         }
     }
 
-    /// Fails unless this place has the file that the download began with. Checks
-    /// only a place that has not sent any of it yet.
+    /// Fails unless this mirror has the file that the download began with. Checks only a
+    /// mirror that has not sent any byte of the file yet.
     pub(super) fn must_be_same(&self, state: &DownloadState<'_>, now: &Resource) -> Outcome<()> {
         let Some(file) = state.file.as_ref().filter(|_| self.known.is_none()) else {
             return Ok(());
         };
-        // As long as no byte was delivered, a mixture is impossible, so an equal length
-        // is enough.
+        // Before the first byte is delivered, the result cannot be a mixture of two
+        // files. So an equal length is enough.
         let checked = state.request.checked || state.received == 0;
         same_file(file, now, checked).map_err(|reason| {
             Break::Final(Failure::image_download(format!(

@@ -1,10 +1,10 @@
 //! Downloads one file from several mirrors: chooses the next mirror and decides when
 //! to give up.
 //!
-//! After a temporary error, the agent tries the next mirror at once. It pauses only
-//! when all mirrors have failed. If a connection made progress, the agent stays with
-//! its mirror, because that mirror is proven to have the file. The agent does not use
-//! a mirror again after a permanent error or if it has a different file.
+//! After a temporary error, the agent tries the next mirror at once. It pauses only when
+//! all mirrors have failed. If a connection made progress, the agent stays with its
+//! mirror, because that mirror is proven to have the file. After a permanent error, or if
+//! the mirror has a different file, the agent does not use the mirror again.
 
 use std::time::{Duration, Instant};
 
@@ -105,9 +105,9 @@ pub(super) async fn fetch(
     }
 }
 
-/// Reads the file from this mirror until its end or an error. `start_over` says
-/// whether a server that ignores Range may send a large part of the file a
-/// second time. If it may not, the result is [`Break::StartOver`].
+/// Reads the file from this mirror until its end or an error. `start_over`: whether a
+/// server that ignores Range may send a large part of the file a second time. If not,
+/// such a server causes [`Break::StartOver`].
 async fn read_from(
     mirror: &mut Mirror<'_>,
     state: &mut DownloadState<'_>,
@@ -133,8 +133,7 @@ fn after(mirrors: &[Mirror<'_>], at: usize) -> Option<usize> {
         .or_else(|| others().find(left))
 }
 
-/// Whether any mirror other than `except` may be able to continue in the middle of
-/// the file.
+/// Whether any mirror other than `except` may support Range.
 fn mirrors_that_resume(mirrors: &[Mirror<'_>], except: usize) -> bool {
     let mut others = mirrors.iter().enumerate().filter(|(at, _)| *at != except);
     others.any(|(_, mirror)| mirror.lost.is_none() && !mirror.starts_over)
@@ -179,9 +178,9 @@ impl RetryBudget {
         self.since.elapsed() >= self.give_up && self.tries >= self.retries
     }
 
-    /// How long to wait before the next connection. `None`: do not wait. `brought`
-    /// says whether the last connection made progress, `asked` is the pause that
-    /// the server asked for.
+    /// Returns how long to wait before the next connection, or `None` if there is no
+    /// wait. `brought`: whether the last connection made progress. `asked`: the pause
+    /// that the server requested.
     fn pause(
         &mut self,
         brought: bool,
@@ -196,8 +195,8 @@ impl RetryBudget {
         if !brought {
             self.tries += 1;
         }
-        // With several mirrors, ignore the pause that one server asked for: another
-        // mirror may have recovered.
+        // With several mirrors, ignore the pause that one server requested, because
+        // another mirror may be available again.
         let asked = asked.filter(|_| mirrors == 1);
         Some(asked.unwrap_or_else(|| self.backoff.pause()))
     }

@@ -7,8 +7,8 @@ use landfall_report::mib;
 /// Number of bytes that count as progress and restart the time limits.
 pub(super) const PROGRESS: u64 = 1 << 20;
 
-/// Measures whether a connection is fast enough. Without it, a server that sends a
-/// single byte now and then would never time out and never finish.
+/// Measures whether a connection is fast enough. Without this check, a server that sends
+/// a single byte now and then would never time out and never finish.
 pub(super) struct Pace {
     window: Duration,
     since: Instant,

@@ -1,5 +1,5 @@
-//! One connection to a server, which reads the file from `DownloadState::received`
-//! to its end.
+//! One connection to a server. It reads the file from byte `DownloadState::received` to
+//! the end.
 
 use std::time::Duration;
 
@@ -75,8 +75,8 @@ impl<'a, 'url> Transfer<'a, 'url> {
                 Ok(Err(e)) => return Err(later(why(&e))),
                 Err(_) => return Err(later(format!("no byte for {} s", stall.as_secs()))),
             };
-            // Bytes that are skipped count as progress as well, because their number is
-            // limited.
+            // Skipped bytes count as progress as well. Their number is limited, so they
+            // cannot prevent a timeout forever.
             pace.received(chunk.len() as u64)
                 .map_err(|slow| later(slow.to_string()))?;
             let known_already = skip.min(chunk.len() as u64);
@@ -89,8 +89,8 @@ impl<'a, 'url> Transfer<'a, 'url> {
     }
 
     async fn ask(&self, state: &DownloadState<'_>, stall: Duration) -> Outcome<reqwest::Response> {
-        // With a content encoding, the received bytes would not be those that the
-        // digest covers.
+        // Request no content encoding: the digest covers the bytes of the file, not the
+        // encoded bytes.
         let mut request = self
             .client
             .get(self.mirror.url)
@@ -118,8 +118,8 @@ impl<'a, 'url> Transfer<'a, 'url> {
     }
 }
 
-/// Keeps what is known of the file, and adds the length if only the new response
-/// has it: a 206 response has one, a chunked 200 response has none.
+/// Keeps what is known about the file. Adds the length if only the new response has it: a
+/// 206 response has a length, a chunked 200 response has none.
 fn merged(known: Option<Resource>, now: &Resource) -> Resource {
     match known {
         Some(known) => Resource {
@@ -133,7 +133,8 @@ fn merged(known: Option<Resource>, now: &Resource) -> Resource {
 /// The URL that answered, without secrets, if a redirect led to it.
 fn redirected_to(asked: &str, answered: &Url) -> Option<String> {
     let asked = Url::parse(asked).ok()?;
-    // The client sends none of these as a part of the URL.
+    // Remove the parts that the client does not send to the server, so that they cause no
+    // difference.
     let as_sent = |url: &Url| {
         let mut url = url.clone();
         url.set_fragment(None);

@@ -2,8 +2,8 @@
 
 use super::Resource;
 
-/// Why the file of another server is not the one that the download began with, or
-/// what is missing for a proof.
+/// Why the file of another server is not the file that the download began with, or cannot
+/// be proven to be that file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotSameFile {
     /// In bytes.
@@ -16,12 +16,12 @@ pub enum NotSameFile {
 /// Checks that the file of another server (`now`) is the `file` that the download
 /// began with.
 ///
-/// If `checked`, the caller compares the whole file with a digest at the end, which
-/// would reveal a mixture. An equal length is enough then. Otherwise the strong
+/// If `checked`, the caller compares a digest of the whole file at the end, which would
+/// detect a mixture of two files. An equal length is enough then. Otherwise the strong
 /// entity tags must be equal, too.
 ///
 /// # Errors
-/// The difference, or what is missing for a proof.
+/// If the files differ, or if they cannot be proven to be equal.
 pub fn same_file(file: &Resource, now: &Resource, checked: bool) -> Result<(), NotSameFile> {
     if let (Some(then), Some(now)) = (file.total, now.total)
         && then != now

@@ -16,8 +16,8 @@ pub(crate) fn is_armored(file: &[u8]) -> bool {
     from_first_line(file).is_some()
 }
 
-/// The file from the first line of the armor on. Other programs accept text before it,
-/// too, so a signature is never missed because of an empty line.
+/// The file from the first line of the armor on. Other programs also accept text before
+/// the armor. So an empty line at the start does not hide a signature.
 fn from_first_line(file: &[u8]) -> Option<&[u8]> {
     let mut at = 0;
     for line in file.split_inclusive(|byte| *byte == b'\n') {
@@ -31,9 +31,9 @@ fn from_first_line(file: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// Returns the packets in the armor. A file without armor is returned unchanged.
-/// The checksum of the armor is ignored: it only detects accidental damage, and a
-/// damaged signature fails its verification.
+/// Returns the packets in the armor. A file without armor is returned unchanged. The
+/// checksum of the armor is ignored: it detects only accidental damage, and the
+/// verification of a damaged signature fails anyway.
 ///
 /// # Errors
 /// If the armor is broken.

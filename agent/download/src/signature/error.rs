@@ -1,6 +1,6 @@
 //! The errors of OpenPGP signatures and keys.
 
-/// Why a file is no signature of an image, or holds no key.
+/// Why a file is not a signature of an image, or contains no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     // Errors of the framing.

@@ -25,9 +25,9 @@ const BUILT_IN: [&str; 4] = [
 /// A key that signs images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningKey {
-    /// 64 bit key id: the end of the fingerprint.
+    /// The 64-bit key ID: the last 8 bytes of the fingerprint.
     pub(super) id: u64,
-    /// The first user id of the key. Nothing proves that it is true.
+    /// The first user ID of the key. The user ID is not verified.
     pub(super) owner: String,
     pub(super) public: RsaPublicKey,
 }
@@ -37,7 +37,7 @@ impl SigningKey {
     /// not verify the keys, because the caller trusts the file.
     ///
     /// # Errors
-    /// If this is not a file of public keys, or if it has no RSA key.
+    /// If this is not a file of public keys, or if it contains no RSA key.
     pub fn read(file: &[u8]) -> Result<Vec<Self>, SignatureError> {
         let file = armor::open(file)?;
         let mut keys: Vec<Self> = Vec::new();
@@ -94,12 +94,12 @@ impl SigningKey {
     }
 }
 
-/// The key id (RFC 9580, 5.5.4.2).
+/// The key ID (RFC 9580, 5.5.4.2).
 fn key_id(body: &[u8]) -> u64 {
     let mut hash = Sha1::new();
     hash.update([0x99]);
-    // Hashes the length of the body as two bytes. If a body is longer than 65535
-    // bytes, the id is wrong and no signature matches the key.
+    // Hash the length of the body as two bytes. If a body is longer than 65535 bytes, the
+    // key ID is wrong, and no signature matches the key.
     hash.update((body.len() as u16).to_be_bytes());
     hash.update(body);
     let fingerprint = hash.finalize();
@@ -110,7 +110,7 @@ fn key_id(body: &[u8]) -> u64 {
 
 impl fmt::Display for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Shows the name without the mail address, which does not help on a
+        // Show the name without the mail address, because the address is of no use on a
         // console.
         let name = self.owner.split(" <").next().unwrap_or_default();
         write!(f, "{:016X} ({name})", self.id)

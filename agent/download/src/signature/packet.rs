@@ -11,7 +11,7 @@ pub(super) struct Packet<'a> {
 }
 
 /// Whether the file begins with the header of a packet. The highest bit of a header is
-/// always set (RFC 9580, 4.2), and no text in ASCII has it.
+/// always set (RFC 9580, 4.2), but it is never set in ASCII text.
 pub(super) fn has_header(file: &[u8]) -> bool {
     file.first().is_some_and(|header| header & 0x80 != 0)
 }
@@ -64,8 +64,8 @@ impl<'a> Cursor<'a> {
         Ok(bytes.fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     }
 
-    /// RFC 9580, 3.2: a length in bits, then the number. Returns the number without
-    /// leading zeros.
+    /// Reads an integer: the length in bits, then the number (RFC 9580, 3.2). Returns the
+    /// number without leading zeros.
     pub(super) fn integer(&mut self) -> Result<&'a [u8], SignatureError> {
         let bits = self.number(2)? as usize;
         let bytes = self.take(bits.div_ceil(8))?;

@@ -4,7 +4,7 @@ use landfall_http_client::fixtures::Asked;
 
 use super::*;
 
-/// What a hostile or broken server does, and a part of the expected error. If that
+/// The behaviour of a hostile or broken server, and a part of the expected error. If that
 /// part is empty, the file must arrive intact.
 struct Case {
     name: &'static str,
