@@ -11,14 +11,14 @@ use super::why::{is_about_time, is_untrusted_for_good, why};
 
 /// The maximum size of an answer in bytes. A node's record has about 10 kB.
 const ANSWER_LIMIT: usize = 4 << 20;
-/// How much of an answer with an error is read to learn the reason, in bytes.
+/// The maximum number of bytes of an error answer that are read to find the reason.
 const REASON_LIMIT: usize = 16 << 10;
-/// How long to wait for the body of an answer with an error. A server sends it together with
-/// the status. A body that arrives byte by byte must not make the attempt last as long as
-/// the request may.
+/// How long to wait for the body of an error answer. A server usually sends this body
+/// together with the status. Without this limit, a body that arrives byte by byte would
+/// make the attempt last as long as a request may.
 const REASON_TIME: Duration = Duration::from_secs(2);
 
-/// What web servers answer to plain HTTP on a port for TLS: Apache, nginx, and servers in
+/// The answers of web servers to plain HTTP on a TLS port: Apache, nginx, and servers in
 /// Go.
 const WANTS_TLS: [&str; 3] = [
     "plain HTTP to an SSL-enabled server port",
@@ -43,8 +43,8 @@ pub struct Answer {
 impl Answer {
     /// Whether the server speaks https on this port, and the request was plain HTTP.
     pub fn wants_tls(&self) -> bool {
-        // A proxy that ends TLS may forward the request as plain HTTP to such a port: then
-        // the URL is right.
+        // If the URL begins with `https://`, the URL is right: a proxy that ends TLS may
+        // forward the request as plain HTTP to a TLS port.
         self.is_plain_http
             && self.status == 400
             && WANTS_TLS.iter().any(|text| self.body.contains(text))
@@ -69,8 +69,8 @@ pub struct NoAnswer {
     pub text: String,
     /// The client rejected the server because of the dates of its certificate.
     pub about_time: bool,
-    /// The client rejected the server, and a retry would fail in the same way. That is
-    /// so unless the certificate is not valid yet, by our clock.
+    /// The client rejected the server, and a retry would fail in the same way. False if
+    /// the certificate is not valid yet according to our clock.
     pub untrusted_for_good: bool,
     /// The error occurred before the connection and its TLS session were
     /// established.
@@ -122,8 +122,8 @@ pub async fn exchange(request: RequestBuilder) -> Result<Answer, NoAnswer> {
     })
 }
 
-/// Sends the request and reads only the head of the answer. The body may
-/// be a whole image.
+/// Sends the request and reads only the head of the answer, because the body may be a
+/// whole image.
 ///
 /// # Errors
 /// If there is no answer.
@@ -133,8 +133,8 @@ pub async fn status_of(request: RequestBuilder) -> Result<Answer, NoAnswer> {
 }
 
 /// Sends the request and reads the status and date of the answer. If the status is 400,
-/// also reads the beginning of the body, which may say why. The body of another answer
-/// may be a whole image.
+/// this function also reads the beginning of the body, which may contain the reason. With
+/// any other status the body may be a whole image.
 ///
 /// # Errors
 /// If there is no answer.
@@ -145,14 +145,14 @@ pub async fn status_and_reason_of(request: RequestBuilder) -> Result<Answer, NoA
     if head.status == 400 {
         let read = async {
             while body.len() < REASON_LIMIT {
-                // Without its body, the answer still has a status.
+                // If the body cannot be read, the answer still has a status.
                 let Ok(Some(chunk)) = response.chunk().await else {
                     break;
                 };
                 body.extend_from_slice(&chunk);
             }
         };
-        // What has arrived by then may be enough.
+        // After the time limit, use the bytes that have arrived.
         let _ = timeout(REASON_TIME, read).await;
     }
     body.truncate(REASON_LIMIT);

@@ -1,5 +1,4 @@
-//! An HTTP server that misbehaves in the way that a test chooses, its certificate, and
-//! a client for it.
+//! An HTTP server whose faults a test chooses, its certificate, and a client for it.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};

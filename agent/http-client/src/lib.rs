@@ -116,8 +116,8 @@ fn half_a_pair(given: &str, file: &std::path::Path, missing: &str) -> Failure {
 }
 
 impl HttpOptions {
-    /// The same options, but the client accepts every certificate. Only for requests
-    /// whose answers the agent does not rely on, such as the one that sets the clock.
+    /// The same options, but the client accepts every certificate. Use this only for
+    /// requests whose answers are not trusted, such as the request that sets the clock.
     #[must_use]
     pub fn trusting_anybody(&self) -> Self {
         Self {
@@ -168,8 +168,8 @@ fn builder(
         .read_timeout(timeout)
         .redirect(redirects)
         .tls_backend_preconfigured(tls)
-        // Ignore the environment variables of this process. The settings have read them
-        // already.
+        // Ignore the environment variables of this process, because the settings already
+        // include them.
         .no_proxy();
     if options.proxies.none_for.iter().any(|host| host == "*") {
         // reqwest applies `*` to names only, not to addresses.

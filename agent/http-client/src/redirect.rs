@@ -6,18 +6,18 @@ use landfall_boot_params::without_secrets;
 use reqwest::header::LOCATION;
 use reqwest::{Response, Url};
 
-/// The maximum length of a redirect's URL on the console, in bytes. A signed link has
+/// The maximum length of a redirect's URL on the console, in bytes. A signed URL has
 /// about 1 kB.
 const SHOWN_LIMIT: usize = 2048;
-/// The maximum length of a URL that the client for images can request, in bytes. It is the
+/// The maximum length of a URL that the image client can request, in bytes. This is the
 /// limit of the crate `http`.
 const URL_LIMIT: usize = u16::MAX as usize - 1;
 
 /// A redirect to another URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
-    /// The URL that the answer names, without its secrets. `http://host/...` if it is too
-    /// long for a screen.
+    /// The URL in the answer, without its secrets. If the URL is too long for a screen,
+    /// only `http://host/...`.
     pub to: String,
     /// Whether [`image_client`](crate::image_client) follows it.
     pub is_followed: bool,
@@ -55,13 +55,13 @@ fn shown(url: &Url) -> String {
         url.host_str().unwrap_or_default(),
         port.unwrap_or_default()
     );
-    // The name of the host may be the long part.
+    // The host name itself may be too long.
     let server: String = server.chars().take(SHOWN_LIMIT).collect();
     without_secrets(&format!("{server}/...")).into_owned()
 }
 
-/// Whether a redirect from the last of these URLs, to which the others have led, gives
-/// up the protection by TLS.
+/// Whether the redirect to `next` leaves TLS: one of the `previous` URLs uses HTTPS, and
+/// `next` does not.
 pub(crate) fn leaves_https(previous: &[Url], next: &Url) -> bool {
     let is_secure = |url: &Url| url.scheme() == "https";
     previous.iter().any(is_secure) && !is_secure(next)

@@ -9,8 +9,8 @@ use reqwest::{Client, Method, RequestBuilder};
 
 use super::{HttpOptions, ZonedUrl, builder, finished};
 
-/// A client for Ironic. It follows no redirects: a heartbeat contains the token,
-/// which would be sent to any host that the answer names.
+/// A client for Ironic. It follows no redirects, because a heartbeat contains the agent
+/// token: a redirect could send the token to any host.
 ///
 /// Clones share the same client.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ struct Inner {
 
 impl ServiceClient {
     /// # Errors
-    /// Names the certificate or key that is unusable.
+    /// If the certificate or key is unusable. The error names the file.
     pub fn new(options: &HttpOptions) -> Result<Self> {
         let tls = options.tls()?;
         let anywhere = finished(builder(options, tls.clone(), Policy::none())?)?;
@@ -42,7 +42,7 @@ impl ServiceClient {
     /// The same client, but it trusts every server.
     ///
     /// # Errors
-    /// If the client's own certificate or key can no longer be read.
+    /// If the client's own certificate or key cannot be read any more.
     pub fn trusting_anybody(&self) -> Result<Self> {
         Self::new(&self.0.options.trusting_anybody())
     }
@@ -55,7 +55,7 @@ impl ServiceClient {
         self.request_over(None, method, url)
     }
 
-    /// A request through this interface, whatever the routes are. The zone of a URL
+    /// A request through this interface, regardless of the routes. The zone of a URL
     /// takes precedence over `interface`.
     ///
     /// # Errors

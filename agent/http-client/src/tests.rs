@@ -51,8 +51,8 @@ impl Authority {
         ));
     }
 
-    /// Makes a certificate that was only valid in 2020. The test contains its
-    /// bytes, because this OpenSSL cannot make one.
+    /// Makes a certificate that was valid only in 2020. The test contains the bytes of
+    /// the certificate, because this OpenSSL cannot make it.
     fn outdated(&self, name: &str) {
         let old = Certificate::outdated([127, 0, 0, 1]);
         std::fs::write(self.path(&format!("{name}.pem")), old.pem).unwrap();
@@ -213,8 +213,8 @@ fn a_bundle_vouches_for_what_any_of_its_authorities_has_signed() {
     for name in ["one", "two"] {
         ca.self_signed(name);
     }
-    // Certificates of version 1 have no extensions. Some old authorities are like
-    // that.
+    // Certificates of version 1 have no extensions. Some old authorities have such
+    // certificates.
     ca.openssl("req -newkey rsa:2048 -nodes -keyout v1.key -out v1.csr -subj /CN=v1");
     ca.openssl("x509 -req -in v1.csr -signkey v1.key -days 30 -out v1.pem");
     let read = |name: &str| std::fs::read_to_string(ca.path(name)).unwrap();

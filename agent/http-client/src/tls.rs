@@ -1,4 +1,4 @@
-//! TLS settings for the client of Ironic's API and for the server of our own API:
+//! TLS settings for the client of Ironic's API and for the server of the agent's own API:
 //! versions and cipher suites, trust, certificates and keys from files.
 
 mod cipher_suites;
@@ -35,10 +35,9 @@ impl Default for TlsPolicy {
 }
 
 impl TlsPolicy {
-    /// `oldest` is the oldest version that is used (`ipa-tls-min-version`).
-    /// `suites` are the TLS 1.2 suites by their OpenSSL names
-    /// (`ipa-tls-cipher-suites`), or `None` for all modern ones. Unknown names
-    /// cause a warning.
+    /// `oldest` is the oldest accepted version (`ipa-tls-min-version`). `suites` are the
+    /// TLS 1.2 suites by their OpenSSL names (`ipa-tls-cipher-suites`), or `None` for all
+    /// modern suites. Unknown names cause a warning.
     pub fn new(oldest: TlsVersion, suites: Option<&str>) -> Self {
         let (suites, warnings) = cipher_suites::choose(suites);
         for warning in warnings {
@@ -61,8 +60,8 @@ impl TlsPolicy {
         }
     }
 
-    /// The configuration of a client that trusts these servers. It shows `identity`
-    /// if a server asks for a certificate.
+    /// The configuration of a client that trusts the servers in `trust`. The client sends
+    /// the certificate of `identity` if a server requests a certificate.
     ///
     /// # Errors
     /// If key and certificate of the identity do not match.

@@ -49,8 +49,8 @@ pub fn is_untrusted(error: &reqwest::Error) -> bool {
     matches!(tls_cause(error), Some(TlsError::InvalidCertificate(_)))
 }
 
-/// Whether the server's certificate was rejected and will never become valid. Only
-/// a certificate that is not valid yet may become valid with time.
+/// Whether the server's certificate was rejected permanently. Only a certificate that is
+/// not valid yet can become valid with time.
 pub fn is_untrusted_for_good(error: &reqwest::Error) -> bool {
     match tls_cause(error) {
         Some(TlsError::InvalidCertificate(fault)) => !matches!(
@@ -114,8 +114,8 @@ fn in_words(error: &TlsError) -> Option<String> {
     }
 }
 
-/// The names in a certificate. The TLS library has them in the debug form of their type:
-/// `DnsName("ironic.example.org")`, `IpAddress(192.0.2.1)`.
+/// The names in a certificate. The TLS library provides them in the debug format of their
+/// type: `DnsName("ironic.example.org")`, `IpAddress(192.0.2.1)`.
 fn names(presented: &[String]) -> String {
     if presented.is_empty() {
         return "no name at all".to_owned();
@@ -137,8 +137,8 @@ fn date(time: UnixTime) -> String {
     calendar::shown(UNIX_EPOCH + Duration::from_secs(time.as_secs()))
 }
 
-/// Finds the TLS library's error among the causes. `source` of an [`io::Error`]
-/// skips the error inside it, so this looks inside.
+/// Finds the TLS library's error among the causes. `source` of an [`io::Error`] skips the
+/// error inside it, so this function also checks the inner error.
 fn tls_cause<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a TlsError> {
     let mut cause = Some(error);
     while let Some(layer) = cause {

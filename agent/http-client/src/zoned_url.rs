@@ -1,9 +1,9 @@
 //! URLs whose host is a link-local IPv6 address with an interface.
 //!
-//! In a network without routers, `http://[fe80::1%25eth0]:6385` (RFC 6874) is the only
-//! kind of URL. But no URL library accepts such a URL, and the zone means nothing to
-//! the server. So the agent removes the zone, and binds the socket to the interface in
-//! it.
+//! In a network without routers, Ironic may have only a link-local address:
+//! `http://[fe80::1%25eth0]:6385` (RFC 6874). But no URL library accepts such a URL, and
+//! the zone means nothing to the server. So the agent removes the zone and binds the
+//! socket to the interface that the zone names.
 
 use std::net::Ipv6Addr;
 
@@ -21,9 +21,9 @@ pub struct ZonedUrl {
 const NAME_LIMIT: usize = 15;
 
 impl ZonedUrl {
-    /// Removes the zone from a URL. Accepts `%25eth0` and the common `%eth0`. A
-    /// number is the index of an interface. Anything else stays in the URL, so that
-    /// the URL parser reports it.
+    /// Removes the zone from a URL. Accepts `%25eth0` and the common `%eth0`. A number is
+    /// the index of an interface. Any other zone stays in the URL, so that the URL parser
+    /// reports it.
     pub fn parse(text: &str) -> Self {
         Self::split(text).unwrap_or_else(|| Self {
             url: text.to_owned(),
@@ -54,8 +54,9 @@ impl ZonedUrl {
     }
 }
 
-/// The name of the interface with this index. An interface may also have a number
-/// as its name, but it is unlikely that another interface has that index.
+/// The name of the interface with this index. If no interface has this index, the number
+/// is the name of an interface. A number that is both the name of one interface and the
+/// index of another is unlikely.
 fn name_of(zone: &str) -> String {
     zone.parse()
         .ok()

@@ -1,5 +1,6 @@
-//! The systemd unit `ironic-agent.service`, as image-customization-controller writes
-//! it: its environment and the options of podman contain settings of the agent.
+//! Reads the systemd unit `ironic-agent.service` as image-customization-controller writes
+//! it. The environment of the unit and the options of podman contain settings of the
+//! agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +13,8 @@ use crate::spec::Unit;
 pub(crate) const NAME: &str = "ironic-agent.service";
 /// The maximum number of environment variables that are read.
 const MOST_VARIABLES: usize = 64;
-/// Other keys of systemd (systemd.exec(5)) and options of podman that change the
-/// environment of the agent in OpenShift's live system.
+/// Other systemd keys (systemd.exec(5)) and podman options that change the environment of
+/// the agent in OpenShift's live system.
 const OTHER_KEYS: &[&str] = &["EnvironmentFile", "PassEnvironment", "UnsetEnvironment"];
 const OTHER_OPTIONS: &[&str] = &[
     "--env-file",
@@ -73,8 +74,8 @@ impl AgentUnit {
         (unit, ignored)
     }
 
-    /// The settings among these variables, and the names of the others. A variable
-    /// without a value counts as not given.
+    /// Returns the variables that are settings of the agent, and the names of all other
+    /// variables. A variable with an empty value is in neither of them.
     pub fn from_variables(
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> (AgentUnit, Vec<String>) {
@@ -104,8 +105,8 @@ impl AgentUnit {
     }
 }
 
-/// Some kernel arguments have the names of environment variables. Those names are in
-/// upper case.
+/// Whether the name is in upper case. Only kernel arguments in upper case are also names
+/// of environment variables.
 fn is_variable(name: &str) -> bool {
     let is_part = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
     name.bytes().all(is_part)
@@ -228,7 +229,7 @@ fn variable(word: &str) -> Option<(String, String)> {
 }
 
 /// Whether the text is the name of a variable. Any other text may be a part of a value,
-/// and values may be secrets.
+/// and a value may be a secret.
 fn is_name(text: &str) -> bool {
     let is_part = |c: u8| c.is_ascii_alphanumeric() || b"_-*".contains(&c);
     !text.is_empty() && text.bytes().all(is_part)

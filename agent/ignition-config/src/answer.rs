@@ -1,5 +1,5 @@
-//! A [`ConfigIgn`] that another process has made. Nothing in it is believed: a part must
-//! be in a place where this crate would have put it.
+//! Checks a [`ConfigIgn`] that another process has made, because that process is not
+//! trusted: each part must have a path that this crate would have accepted for it.
 
 use landfall_boot_params::argument_value::{ArgumentValue as _, NtpServer};
 use landfall_boot_params::dracut_net::is_host_name;
@@ -8,8 +8,8 @@ use crate::place::Place;
 use crate::{ConfigIgn, GivenFile, LONGEST_LINE, MOST_LINES};
 
 impl ConfigIgn {
-    /// Whether this crate could have made it of some config. Its files are written to their
-    /// paths, and its lines to the console.
+    /// Whether this crate could have made this value from a config. The caller writes the
+    /// files to their paths, and prints the lines on the console.
     pub fn is_plausible(&self) -> bool {
         let at = |files: &[GivenFile], place: Place<'_>| {
             files.iter().all(|file| Place::of(&file.path) == place)
@@ -44,7 +44,8 @@ impl ConfigIgn {
     }
 }
 
-/// The path of a certificate authority: of a file, or its place in a config.
+/// Whether the path is that of a certificate authority: an absolute path, or its position
+/// in a config.
 fn is_authority(path: &str) -> bool {
     let is_index = |text: &str| text.parse::<usize>().is_ok();
     let index = { path.strip_prefix("ignition.security.tls.certificateAuthorities[") }

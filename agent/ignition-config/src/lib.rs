@@ -1,13 +1,13 @@
-//! Finds what an agent in a ramdisk can apply of an Ignition config (spec 3).
+//! Finds the parts of an Ignition config (spec 3) that an agent in a ramdisk can apply.
 //!
-//! CoreOS' tools give a host its settings as `/config.ign`, a file of the ramdisk:
+//! CoreOS' tools write the settings of a host to `/config.ign`, a file of the ramdisk:
 //! `coreos-installer iso ignition embed`, `iso customize`, `pxe ignition wrap`, and
 //! OpenShift's image-customization-controller. The ramdisk has no Ignition, systemd,
-//! NetworkManager or podman. So this crate finds the files and the unit that describe
-//! what the agent itself does: its configuration, the network, certificate
-//! authorities, time servers and the host name. It lists everything else.
+//! NetworkManager or podman. So this crate finds the files and the unit that concern the
+//! agent itself: its configuration, the network, certificate authorities, time servers
+//! and the host name. It lists everything else as not applied.
 //!
-//! This crate is pure: it reads no file and fetches nothing.
+//! This crate does no I/O.
 
 mod agent_unit;
 mod answer;
@@ -29,10 +29,11 @@ use resource::Decoder;
 
 /// Where the kernel puts the config when it unpacks the ramdisk.
 pub const PATH: &str = "config.ign";
-/// Longest config that is read, in bytes. The area of an ISO has 256 KiB, compressed.
+/// The maximum length of a config in bytes. The area on an ISO has 256 KiB, compressed.
 pub const LARGEST: usize = 8 << 20;
-/// The maximum number of JSON values in a config and the configs inside it. A file has
-/// about ten. 8 MiB of short values would take 200 MiB of the host's memory.
+/// The maximum number of JSON values in a config, including the configs inside it. A file
+/// entry has about ten values. 8 MiB of short values would take 200 MiB of the host's
+/// memory.
 const MOST_VALUES: usize = 100_000;
 /// The maximum number of lines in each list of a [`ConfigIgn`].
 const MOST_LINES: usize = 50;
@@ -44,8 +45,8 @@ const LONGEST_LINE: usize = 200;
 /// A file of the config.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenFile {
-    /// The absolute path in the config. For a certificate authority of Ignition
-    /// itself, its place in the config.
+    /// The absolute path of the file. For an entry of `certificateAuthorities`, the
+    /// position of the entry in the config.
     pub path: String,
     #[serde(with = "answer::base64_text")]
     pub content: Vec<u8>,
@@ -63,8 +64,8 @@ impl std::fmt::Debug for GivenFile {
 pub struct ConfigIgn {
     /// Configuration files of the agent, by path.
     pub agent_files: Vec<GivenFile>,
-    /// Files next to the agent's configuration, which can refer to them: certificates
-    /// and keys.
+    /// Files next to the agent's configuration that the configuration may name:
+    /// certificates and keys.
     pub companions: Vec<GivenFile>,
     /// NetworkManager's profiles. [`GivenFile::path`] is the name of the file only.
     pub keyfiles: Vec<GivenFile>,
@@ -79,11 +80,11 @@ pub struct ConfigIgn {
     pub host_name: Option<String>,
     /// The unit that starts the agent in OpenShift's live system.
     pub agent_unit: Option<AgentUnit>,
-    /// What is applied, one line each.
+    /// The parts that are applied, one line each.
     pub applied: Vec<String>,
-    /// What is not applied and why, one line each.
+    /// The parts that are not applied and why, one line each.
     pub not_applied: Vec<String>,
-    /// What the ramdisk does not need, one line each.
+    /// The parts that the ramdisk does not need, one line each.
     pub not_needed: Vec<String>,
 }
 
@@ -101,7 +102,7 @@ pub enum InvalidConfig {
     /// Holds the line and the column of the end.
     #[error("expected an Ignition config, found JSON that is cut off at line {0}, column {1}")]
     CutOff(usize, usize),
-    /// Holds the place in the config, and what was expected and found there.
+    /// Contains the position in the config, and what was expected and found there.
     #[error("{0}: {1}")]
     Member(String, String),
     /// Holds the version.
@@ -140,8 +141,8 @@ impl ConfigIgn {
     /// Reads a config and the configs inside it (`ignition.config.merge`).
     ///
     /// # Errors
-    /// If the bytes are not a config of spec 3. A part that cannot be used becomes a
-    /// line of [`ConfigIgn::not_applied`].
+    /// If the bytes are not a config of spec 3. A part that cannot be used is no error:
+    /// it becomes a line of [`ConfigIgn::not_applied`].
     pub fn read(bytes: &[u8]) -> Result<ConfigIgn, InvalidConfig> {
         if bytes.len() > LARGEST {
             return Err(InvalidConfig::TooLong(bytes.len()));
@@ -182,8 +183,8 @@ impl ConfigIgn {
         Ok(found)
     }
 
-    /// Removes the companions for which `is_kept` is false, and lists them as not
-    /// applied for this reason.
+    /// Removes the companions for which `is_kept` is false, and lists them as not applied
+    /// for the reason `why`.
     pub fn retain_companions(&mut self, is_kept: impl Fn(&GivenFile) -> bool, why: &str) {
         let (kept, left) = self.companions.drain(..).partition(is_kept);
         self.companions = kept;
@@ -259,8 +260,8 @@ impl ConfigIgn {
         }
     }
 
-    /// The ramdisk always uses the identifiers that image-customization-controller
-    /// sets.
+    /// Checks that the file sets the DHCP identifiers of image-customization-controller,
+    /// because the ramdisk always uses these identifiers.
     fn take_client_id(&mut self, path: &str, content: &[u8]) {
         let text = String::from_utf8_lossy(content);
         let lines = text.lines().map(str::trim);
@@ -305,7 +306,7 @@ impl ConfigIgn {
     }
 }
 
-/// Adds a line that fits on a console, whatever the config contains.
+/// Adds a line to the list, shortened so that it fits on a console.
 fn add(list: &mut Vec<String>, what: &str, words: impl std::fmt::Display) {
     if list.len() >= MOST_KEPT {
         return;

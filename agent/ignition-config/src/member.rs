@@ -1,12 +1,13 @@
 //! Reads the members of a config one by one: if one member has an unexpected type, the
-//! others can still be used.
+//! other members can still be used.
 
 use serde_json::{Map, Value};
 
 use crate::InvalidConfig;
 
-/// The member of the config has an unexpected type. Correct the config. The error leaves out the value, which may be
-/// a secret: the lines about a config go to the console and to Ironic.
+/// The member of the config has an unexpected type. Correct the config. The error leaves
+/// out the value, which may be a secret: the lines about a config are sent to the console
+/// and to Ironic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found {found}")]
 pub(crate) struct WrongType {
@@ -22,9 +23,9 @@ pub(crate) struct Member {
     value: Value,
 }
 
-/// An upper bound of the number of values in a JSON text: each of them, except for the
-/// first one, follows a `[`, `,` or `:`. A value takes up to 600 bytes of memory, but
-/// only two bytes of the text.
+/// An upper bound of the number of values in a JSON text: every value except the first
+/// one follows a `[`, `,` or `:`. A value takes up to 600 bytes of memory, but only two
+/// bytes of the text.
 pub(crate) fn most_values(json: &[u8]) -> usize {
     let (mut count, mut in_string, mut escaped) = (1, false, false);
     for byte in json {
@@ -39,7 +40,7 @@ pub(crate) fn most_values(json: &[u8]) -> usize {
     count
 }
 
-/// The members of an object that nothing has taken yet.
+/// The members of an object that have not been read yet.
 #[derive(Default)]
 pub(crate) struct Members {
     path: String,
@@ -49,7 +50,8 @@ pub(crate) struct Members {
 impl Member {
     /// Parses a config.
     pub(crate) fn of_config(bytes: &[u8]) -> Result<Self, InvalidConfig> {
-        // serde_json's own texts may repeat what they found.
+        // Do not use serde_json's error texts, because they may contain values of the
+        // config.
         let value = serde_json::from_slice(bytes).map_err(|error| {
             let (line, column) = (error.line(), error.column());
             match error.is_eof() {
@@ -114,7 +116,7 @@ impl Member {
 }
 
 impl Members {
-    /// Takes a member out. `null` is the same as a missing member.
+    /// Takes a member out of the object. `null` counts as a missing member.
     fn take(&mut self, name: &str) -> Option<Member> {
         let value = self.left.remove(name).filter(|value| !value.is_null())?;
         let path = self.path_of(name);
@@ -155,7 +157,7 @@ impl Members {
         Ok(list.unwrap_or_default())
     }
 
-    /// The paths of the members that are not empty and that nothing has read yet.
+    /// The paths of the members that are not empty and have not been read.
     pub(crate) fn others(&self) -> impl Iterator<Item = String> {
         let is_empty = |value: &Value| match value {
             Value::Null => true,

@@ -8,7 +8,7 @@ use crate::resource::{Decoder, ResourceError};
 use crate::spec::{File, Resource, Unit};
 use crate::{InvalidConfig, MOST_VALUES, add, check_version};
 
-/// How deep configs may be inside each other. coreos-installer makes one level.
+/// The maximum depth of configs inside each other. coreos-installer makes one level.
 const DEEPEST: usize = 4;
 /// The maximum number of files, and of units, that are read.
 const MOST: usize = 4096;
@@ -24,7 +24,7 @@ pub(crate) struct Merged {
     values: usize,
 }
 
-/// One path, which several configs can describe.
+/// A file that several configs may describe.
 #[derive(Default)]
 pub(crate) struct MergedFile {
     contents: Option<Resource>,
@@ -32,7 +32,7 @@ pub(crate) struct MergedFile {
 }
 
 impl MergedFile {
-    /// The content with everything that is appended to it.
+    /// The content of the file, including all appended contents.
     pub(crate) fn content(&self, decoder: &mut Decoder) -> Result<Vec<u8>, ResourceError> {
         let mut content = Vec::new();
         for resource in self.contents.iter().chain(&self.append) {
@@ -46,7 +46,8 @@ impl Merged {
     /// Adds a line to `left` for each part that the agent does not apply.
     ///
     /// # Errors
-    /// If the outer config is invalid. An invalid config inside it becomes a line.
+    /// If the outer config is invalid. An invalid config inside it is no error: it
+    /// becomes a line in the list of parts that are not applied.
     pub(crate) fn read(
         bytes: &[u8],
         decoder: &mut Decoder,
@@ -97,7 +98,7 @@ impl Merged {
         self.authorities.truncate(MOST);
     }
 
-    /// Adds the configs inside this one. The agent fetches none from a server.
+    /// Adds the configs inside this one. The agent does not fetch a config from a server.
     fn add_references(
         &mut self,
         mut references: Members,
@@ -172,8 +173,8 @@ impl Merged {
     }
 }
 
-/// Returns the part. If it has an unexpected type, adds a line to `left` and returns an
-/// empty part.
+/// Returns the part. If the part has an unexpected type, adds a line to `left` and
+/// returns an empty part.
 fn or_line<T: Default>(part: Result<T, WrongType>, left: &mut Vec<String>) -> T {
     part.unwrap_or_else(|error| {
         add(left, &error.path, &error);
@@ -181,7 +182,7 @@ fn or_line<T: Default>(part: Result<T, WrongType>, left: &mut Vec<String>) -> T 
     })
 }
 
-/// Lists the members that nothing has read.
+/// Adds a line for each member that was not read.
 fn report_others(members: &Members, words: &str, left: &mut Vec<String>) {
     for path in members.others() {
         add(left, &path, words);

@@ -1,4 +1,4 @@
-//! What the agent does with a file, by its path.
+//! Decides by the path of a file what the agent does with the file.
 
 /// Directories of the agent's configuration, with their slashes.
 const AGENT: &[&str] = &[
@@ -16,7 +16,7 @@ const CHRONY: &[&str] = &[
 ];
 const CHRONY_FILES: &[&str] = &["/etc/chrony.conf", "/etc/chrony/chrony.conf"];
 const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf.d/";
-/// Texts for people who log in.
+/// The directories of texts that are shown at login.
 const MESSAGES: &[&str] = &["/etc/issue.d/", "/etc/motd.d/"];
 
 /// The longest file name, in bytes.
@@ -96,7 +96,7 @@ impl Place<'_> {
     }
 }
 
-/// True for an absolute path whose parts are plain names.
+/// Whether the path is absolute and all its parts are plain names.
 fn is_plain(path: &str) -> bool {
     let is_name = |part: &str| {
         !part.is_empty()

@@ -1,4 +1,4 @@
-//! Decodes the content of a resource: a data URL (RFC 2397), perhaps compressed.
+//! Decodes the content of a resource: a data URL (RFC 2397), which may be compressed.
 
 use std::io::Read as _;
 
@@ -9,13 +9,13 @@ use sha2::{Digest as _, Sha256, Sha512};
 
 use crate::spec::Resource;
 
-/// The maximum size of one content in bytes, unpacked. The bundle of a distribution's
-/// certificate authorities has a quarter of that.
+/// The maximum size of one content in bytes, unpacked. It is four times the size of a
+/// distribution's bundle of certificate authorities.
 pub(crate) const LARGEST: usize = 1 << 20;
 /// The maximum size of all contents together, unpacked.
 const LARGEST_TOTAL: usize = 16 << 20;
 
-/// Decodes resources, as long as they are not too large together.
+/// Decodes resources up to a total size.
 pub(crate) struct Decoder {
     left: usize,
 }

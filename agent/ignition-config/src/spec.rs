@@ -21,7 +21,7 @@ impl File {
     }
 }
 
-/// A content and how to get it.
+/// A reference to a content: its URL, compression and hash.
 #[derive(Clone, Default)]
 pub(crate) struct Resource {
     pub(crate) source: Option<String>,
@@ -49,8 +49,9 @@ impl Resource {
     }
 
     /// Fills in the members that this resource leaves out with those of the earlier
-    /// config: Ignition merges structures member by member (config/merge/merge.go).
-    /// Programs in Go write an empty `verification` where they give no content.
+    /// config: Ignition merges structures member by member (config/merge/merge.go). An
+    /// empty `verification` without a content counts as left out, because programs in Go
+    /// write it.
     pub(crate) fn over(self, earlier: Option<Self>) -> Self {
         let earlier = earlier.unwrap_or_default();
         Self {

@@ -155,8 +155,8 @@ fn a_faulty_entry_leaves_the_others() {
     );
 }
 
-/// Except for `good`, everything in the config is faulty in one place, and a secret is
-/// in that place.
+/// Everything in the config except `good` has a fault in one place, and this place
+/// contains a secret.
 #[test]
 fn a_faulty_part_leaves_the_others_and_its_value_is_not_shown() {
     const SECRET: &str = r#""data:,image_server_password=hunter2""#;

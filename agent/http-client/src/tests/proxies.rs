@@ -1,5 +1,5 @@
-//! Tests requests through a real forward proxy and with redirects: which host gets
-//! the request, and which host sees which credentials.
+//! Tests requests through a real forward proxy and with redirects: which host gets the
+//! request, and which host gets which credentials.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,8 +1,8 @@
-//! The cipher suites of TLS 1.2 under their OpenSSL names, which Ironic's agent
-//! also uses (`ipa-tls-cipher-suites`).
+//! The cipher suites of TLS 1.2 by their OpenSSL names, because Ironic's agent uses these
+//! names, too (`ipa-tls-cipher-suites`).
 //!
-//! The suites of TLS 1.3 are always available. OpenSSL does not select them by this
-//! list either.
+//! The suites of TLS 1.3 are always available. OpenSSL's list of TLS 1.2 suites does not
+//! select them either.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring::{ALL_CIPHER_SUITES, cipher_suite as suite};
@@ -34,9 +34,9 @@ const KNOWN: [(&str, SupportedCipherSuite); 6] = [
     ),
 ];
 
-/// The suites of TLS 1.3, then the suites in this list in its order. Also returns a
-/// warning for each unknown name. A list without any known name is ignored, because
-/// nobody wants an agent that cannot use TLS 1.2 at all.
+/// Returns the suites of TLS 1.3, then the suites of this list in the order of the list,
+/// and a warning for each unknown name. A list without any known name is ignored: an
+/// agent without TLS 1.2 would be unusable.
 pub(super) fn choose(list: Option<&str>) -> (Vec<SupportedCipherSuite>, Vec<String>) {
     let Some(list) = list else {
         return (ALL_CIPHER_SUITES.to_vec(), Vec::new());

@@ -1,14 +1,14 @@
-//! Reads the name of a certificate's issuer, for the operator who must find the
-//! CA's file.
+//! Reads the name of a certificate's issuer, so that the operator can find the CA's file.
 
 /// The maximum length of a name on the console.
 const LIMIT: usize = 80;
 
-/// The last common name of a certificate's issuer, or else its organization.
-/// Returns `None` if it has neither, or if this is not a certificate.
+/// The last common name of a certificate's issuer, or its organization if there is no
+/// common name. `None` if the issuer has neither, or if these bytes are not a
+/// certificate.
 pub fn issuer_name(certificate: &[u8]) -> Option<String> {
-    // RFC 5280, 4.1: Certificate, TBSCertificate, then version, serial number,
-    // algorithm and issuer.
+    // RFC 5280, 4.1: Certificate, TBSCertificate, then version, serial number, algorithm
+    // and issuer.
     let (_, certificate, _) = element(certificate)?;
     let (_, mut rest, _) = element(certificate)?;
     if rest.first() == Some(&0xa0) {

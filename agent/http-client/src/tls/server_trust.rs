@@ -1,7 +1,7 @@
 //! Decides which servers the client trusts.
 //!
-//! Webpki verifies certificates, but with one additional rule from OpenSSL: a server
-//! may show a certificate that is itself in the CA file. `openssl req -x509` marks its
+//! Webpki verifies certificates, and this module adds one rule of OpenSSL: the
+//! certificate of a server may itself be in the CA file. `openssl req -x509` marks its
 //! certificates as authorities. Ironic is often set up with such a certificate, and
 //! agents get the same file as their CA file. Ironic's agent accepts such a server, but
 //! webpki rejects it with "CA used as end entity" (measured with OpenSSL 3.0 and webpki
@@ -50,14 +50,14 @@ impl Default for Whom {
 }
 
 impl ServerTrust {
-    /// Trusts every server, whatever certificate it shows (`ipa-insecure`).
+    /// Trusts every server without verifying its certificate (`ipa-insecure`).
     pub fn anybody() -> Self {
         Self(Whom::Anybody)
     }
 
-    /// Trusts servers whose certificate was signed by an authority of this system.
-    /// The authorities are read when the first server shows a certificate. `more` are
-    /// PEM texts of further certificates; a text that cannot be read is ignored.
+    /// Trusts servers whose certificate was signed by an authority of this system. The
+    /// authorities are read when the first server sends its certificate. `more` contains
+    /// PEM texts of further authorities; a text that cannot be read is ignored.
     pub fn system_authorities(more: &[Vec<u8>]) -> Self {
         let read = |pem: &Vec<u8>| certificates_of("authorities", pem).unwrap_or_default();
         Self(Whom::SystemAuthorities {
@@ -74,8 +74,8 @@ impl ServerTrust {
         let name = path.display().to_string();
         let certificates = certificates(path)?;
         let mut roots = RootCertStore::empty();
-        // A bundle may contain some unusable certificates. One usable certificate
-        // is enough.
+        // A bundle may contain some unusable certificates. One usable certificate is
+        // enough.
         let (_, unusable) = roots.add_parsable_certificates(certificates.iter().cloned());
         if roots.is_empty() {
             return Err(Failure::other(format!(
@@ -148,7 +148,7 @@ impl Anchored {
         verifier.as_ref()
     }
 
-    /// True for a certificate that the operator has given.
+    /// Whether the certificate is in the operator's CA file.
     fn is_in_ca_file(&self, certificate: &CertificateDer<'_>) -> bool {
         match &self.whom {
             Whom::CaFile {
@@ -205,9 +205,9 @@ impl ServerCertVerifier for Anchored {
             now,
         );
         match verdict {
-            // These are errors of the certificate chain, which does not matter for
-            // a certificate that the operator has named. Webpki has already checked
-            // the dates, but not the name yet.
+            // Accept these errors: they concern the certificate chain, which does not
+            // matter if the certificate itself is in the CA file. Webpki has already
+            // checked the dates, but not the name.
             Err(Error::InvalidCertificate(
                 CertificateError::UnknownIssuer | CertificateError::Other(_),
             )) if self.is_in_ca_file(end_entity) => {
@@ -218,8 +218,8 @@ impl ServerCertVerifier for Anchored {
             Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
                 Err(self.unknown_authority(end_entity))
             }
-            // Webpki's error for a certificate that OpenSSL has self-signed. If webpki
-            // renames the error, only the text of ours changes.
+            // Webpki's error for a certificate that `openssl req -x509` made. If webpki
+            // renames the error, only our error text changes.
             Err(Error::InvalidCertificate(CertificateError::Other(cause)))
                 if format!("{cause:?}").contains("CaUsedAsEndEntity") =>
             {
@@ -290,8 +290,8 @@ impl ServerCertVerifier for Anybody {
         Ok(HandshakeSignatureValid::assertion())
     }
 
-    /// Includes schemes that ring cannot verify. Nothing is verified here, and a server
-    /// with a P-521 key must also find a scheme that it can use.
+    /// Includes schemes that ring cannot verify, because this verifier checks no
+    /// signature. A server with a P-521 key must also find a scheme that it supports.
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         use SignatureScheme as Scheme;
         vec![

@@ -1,10 +1,10 @@
-//! The certificate authorities of this system. In our ramdisk the builder adds them
-//! (`--ca-bundle`), in a live system they are the distribution's.
+//! The certificate authorities of this system. The builder adds them to the ramdisk
+//! (`--ca-bundle`); a live system has those of its distribution.
 //!
-//! Such a bundle has about 150 certificates in 220 kB of PEM, and most boots need none
-//! of them. The bundle is read when the first server shows a certificate, once for the
-//! whole process. Only the data for verification is kept: names, keys and constraints,
-//! about 80 kB.
+//! Such a bundle has about 150 certificates in 220 kB of PEM, and most boots need none of
+//! them. The bundle is therefore read only when the first server sends its certificate,
+//! once for the whole process. The process keeps only the data for verification: names,
+//! keys and constraints, about 80 kB.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
@@ -17,8 +17,9 @@ use rustls::pki_types::pem::PemObject as _;
 
 use super::pem_files::{COUNT_LIMIT, SIZE_LIMIT};
 
-/// The possible paths of the bundle. The first one that exists is used. The builder
-/// writes the first one. Then come Fedora and Red Hat, Debian, SUSE, Alpine.
+/// The possible paths of the bundle; the first one that exists is used. The builder
+/// writes the first path. The others are those of Fedora and Red Hat, Debian, SUSE and
+/// Alpine.
 const FILES: [&str; 5] = [
     "/etc/landfall/ca-bundle.pem",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -31,7 +32,7 @@ const FILES: [&str; 5] = [
 pub(super) struct SystemAuthorities {
     /// The names, keys and constraints of the authorities.
     pub(super) roots: Arc<RootCertStore>,
-    /// Names the authorities in an error message.
+    /// A description of the authorities for error messages.
     pub(super) described: String,
 }
 
