@@ -1,7 +1,7 @@
 //! The names of the processor cores of aarch64 servers, as lscpu prints them.
 
 /// Implementer and part number (Arm, `MIDR_EL1`; the kernel's
-/// `arch/arm64/include/asm/cputype.h`), and the name.
+/// `arch/arm64/include/asm/cputype.h`), and the name of the core.
 const CORES: [(u16, u16, &str); 24] = [
     (0x41, 0xd03, "Cortex-A53"),
     (0x41, 0xd07, "Cortex-A57"),

@@ -1,7 +1,7 @@
-//! Parses the identity of an ATA disk: IDENTIFY DEVICE data, and SCSI pages that
-//! contain it (ACS-3, 7.12; SAT-3, 12.4).
+//! Parses the identity of an ATA disk from IDENTIFY DEVICE data and from SCSI pages that
+//! contain these data (ACS-3, 7.12; SAT-3, 12.4).
 //!
-//! All of this comes from the disk, so nothing in it is trusted.
+//! The data come from the disk, so they are not trusted.
 
 use landfall_media_formats::little_endian::u16_at;
 
@@ -11,8 +11,7 @@ use super::vpd::{Kind, designators};
 pub const LENGTH: usize = 512;
 /// Offset of the IDENTIFY data in page 0x89.
 const PAGE_OFFSET: usize = 60;
-/// The vendor field that SAT puts in front of the model and the serial number in page
-/// 0x83.
+/// The vendor field that SAT puts before the model and the serial number in page 0x83.
 const ATA_VENDOR: &[u8] = b"ATA     ";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,8 +28,8 @@ pub struct AtaIdentity {
     pub is_packet_device: bool,
 }
 
-/// Parses IDENTIFY data. `None` if it is too short, or all zero, as some USB
-/// bridges answer.
+/// Parses IDENTIFY data. `None` if the data are too short or all zero. Some USB bridges
+/// return only zeros.
 pub fn parse(identify: &[u8]) -> Option<AtaIdentity> {
     let identify = identify.first_chunk::<LENGTH>()?;
     if identify.iter().all(|byte| *byte == 0) {
@@ -63,8 +62,8 @@ pub fn in_page_89(page: &[u8]) -> Option<AtaIdentity> {
     (page.get(1) == Some(&0x89)).then(|| parse(identify))?
 }
 
-/// Parses the identity from page 0x83, where SAT combines model and serial
-/// number in one T10 designator.
+/// Parses the identity from page 0x83, where SAT combines model and serial number in one
+/// T10 designator.
 pub fn in_page_83(page: &[u8]) -> Option<AtaIdentity> {
     let text = designators(page)
         .find(|d| d.kind == Kind::T10Vendor && d.names_unit && d.bytes.starts_with(ATA_VENDOR))?;

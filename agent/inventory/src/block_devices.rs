@@ -1,5 +1,5 @@
-//! Lists what cleaning may erase: the disks, their partitions, and the devices that
-//! are built on them.
+//! Lists the devices that cleaning may erase: the disks, their partitions, and the
+//! devices that are built on them.
 
 use landfall_devices::block_graph;
 
@@ -7,12 +7,12 @@ use super::disks;
 use super::report_types::Disk;
 use super::system_path::SystemPath;
 
-/// A disk with its partitions and the devices that are built on it, as cleaning
-/// needs it.
+/// A disk with its partitions and the devices that are built on it, for the cleaning
+/// steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
-    /// The disk. A skip list is matched against it and protects its partitions too.
-    /// The same holds for
+    /// The disk. If a skip list names the disk, all its partitions are kept too. The same
+    /// holds for a disk that is
     /// [`why_untouchable`](super::report_types::DiskTraits::why_untouchable).
     pub disk: Disk,
     /// In the order of their numbers.
@@ -20,7 +20,7 @@ pub struct BlockDevice {
     /// Kernel names of the devices that are built on the whole disk: `md127`,
     /// `dm-0`.
     pub holders: Vec<String>,
-    /// Device nodes of the parts of this disk: the members of an array, or the
+    /// Device nodes of the devices that form this disk: the members of an array, or the
     /// paths of a multipath disk.
     pub made_of: Vec<String>,
 }
@@ -33,14 +33,14 @@ pub struct Partition {
     pub number: u32,
     /// In bytes.
     pub size: u64,
-    /// Kernel names of the devices that are built on it.
+    /// Kernel names of the devices that are built on the partition.
     pub holders: Vec<String>,
 }
 
 impl BlockDevice {
-    /// Whether the disk or one of its partitions is a member of a running software
-    /// RAID array. This does not detect members of an array that is not assembled;
-    /// the signature `linux_raid_member` on the disk does.
+    /// Whether the disk or one of its partitions is a member of a running software RAID
+    /// array. An array that is not assembled is not detected here; its members have the
+    /// signature `linux_raid_member` on the disk.
     pub fn is_raid_member(&self) -> bool {
         let of_partitions = self.partitions.iter().flat_map(|part| &part.holders);
         self.holders

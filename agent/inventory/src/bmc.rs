@@ -1,5 +1,5 @@
-//! Reads the address of the BMC. Ironic uses it to find a node whose NICs it does
-//! not know.
+//! Reads the address of the BMC. Ironic uses the address to find a node whose NICs it
+//! does not know.
 //!
 //! The module requests the LAN configuration parameters of IPMI 2.0, section 23.2, on
 //! every channel that can be a LAN (1 to 11), as `ipmitool lan print` does.
@@ -33,8 +33,8 @@ const IPV6_STATUS: u8 = 55;
 const IPV6_STATIC_ADDRESS: u8 = 56;
 const IPV6_DYNAMIC_ADDRESS: u8 = 59;
 
-/// The addresses of the BMC for Ironic. The texts for a BMC without an address
-/// are those of Ironic's agent.
+/// The addresses of the BMC for Ironic. If the BMC has no address, the texts are the same
+/// as those of Ironic's agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BmcAddresses {
     /// `0.0.0.0` if no channel has an address; `None` without a BMC.
@@ -61,15 +61,14 @@ pub fn collect() -> io::Result<BmcAddresses> {
     })
 }
 
-/// Loads the IPMI drivers. ipmi_devintf creates the device but has no modalias.
-/// ipmi_si has one, but only if the firmware's tables list the BMC's registers. The
-/// loader is the program that the kernel itself calls: Landfall's init in the
-/// ramdisk, modprobe(8) in a live system. On other systems the distribution is
+/// Loads the IPMI drivers. ipmi_devintf creates the device but has no modalias. ipmi_si
+/// has a modalias, but it matches only if the firmware's tables list the BMC's registers.
+/// The program that loads them is the one that the kernel itself calls: Landfall's init
+/// in the ramdisk, modprobe(8) in a live system. On other systems the distribution is
 /// responsible for the drivers.
 ///
-/// Starting the two programs takes a fifth of the time between the first address and
-/// the lookup of the node. So the agent skips it on a machine whose firmware lists no
-/// BMC.
+/// If the firmware lists no BMC, the agent starts no program here: the two programs would
+/// take a fifth of the time between the first address and the lookup of the node.
 fn load_drivers() {
     if WritePermission::by_boot().is_err() || !firmware_names_one(&SystemPath::live()) {
         return;
@@ -104,13 +103,13 @@ fn firmware_names_one(root: &SystemPath) -> bool {
         })
 }
 
-/// `ask` sends channel, parameter and set selector, and returns the answer with its
-/// completion code.
+/// Reads the addresses of all channels. `ask` sends channel, parameter and set selector,
+/// and returns the answer, which begins with its completion code.
 fn addresses(mut ask: impl FnMut(u8, u8, u8) -> io::Result<Vec<u8>>) -> io::Result<BmcAddresses> {
     let mut addresses = BmcAddresses::default();
     for channel in CHANNELS {
-        // An answer has the completion code, the revision and then the value. For a
-        // missing channel or parameter the code is not 0.
+        // An answer consists of the completion code, the revision and the value. If the
+        // channel or the parameter is missing, the completion code is not 0.
         let mut value = |parameter, set| -> io::Result<Option<Vec<u8>>> {
             let answer = ask(channel, parameter, set)?;
             Ok(match answer.as_slice() {

@@ -3,11 +3,10 @@
 use super::report_types::Boot;
 use super::system_path::SystemPath;
 
-/// Reads the boot mode from /sys. `bootif` is the kernel argument `BOOTIF`,
-/// verbatim, because Ironic normalises it itself before it compares it with ports'
-/// addresses.
+/// Reads the boot mode from /sys. `bootif` is the kernel argument `BOOTIF`, verbatim,
+/// because Ironic itself normalises it and then compares it with the ports' addresses.
 pub fn collect(root: &SystemPath, bootif: Option<&str>) -> Boot {
-    // The kernel creates this directory if and only if it was booted by UEFI.
+    // The kernel creates this directory only if the machine was booted through UEFI.
     let uefi = root.join("sys/firmware/efi").is_dir();
     Boot {
         current_boot_mode: if uefi { "uefi" } else { "bios" },

@@ -1,9 +1,9 @@
 //! Builds the names of the links that udev creates for a disk in /dev/disk/by-path.
 //!
-//! The algorithm is that of udev's path_id (systemd 252 to 257): it walks from the
-//! leaf of the device tree to its root, then joins the parts root first. The
-//! kernel's tree is the only source, so the names equal those that udev creates on
-//! the installed system.
+//! The algorithm is that of udev's path_id (systemd 252 to 257): it walks from the leaf
+//! of the device tree to the root, then joins the parts in the opposite order. It reads
+//! only the kernel's device tree, so the names equal those that udev creates on the
+//! installed system.
 
 mod scsi;
 
@@ -21,8 +21,8 @@ const LINKS: &str = "/dev/disk/by-path/";
 /// The output of path_id for a disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathId {
-    /// `ID_PATH`. `None` for buses and transports without persistent names: a wrong
-    /// name could select a wrong disk, a missing one cannot.
+    /// `ID_PATH`. `None` for buses and transports without persistent names: with a wrong
+    /// name the agent could select the wrong disk, without a name it cannot.
     pub path: Option<String>,
     /// `ID_PATH_ATA_COMPAT`: the same without the device behind the ATA port.
     pub ata_compat: Option<String>,
@@ -117,8 +117,8 @@ impl Walk {
                 }
                 Some(bus @ ("pci" | "acpi" | "xen" | "platform")) => {
                     self.has_bus = true;
-                    // A device on the board itself has a fixed place. So its path is unique without
-                    // a transport.
+                    // A platform device has a fixed place on the board. So its path is
+                    // unique without a transport.
                     self.has_transport |= bus == "platform";
                     self.take(bus, format!("{bus}-{}", self.name()?));
                     true
@@ -178,8 +178,8 @@ impl Walk {
         self.skip(subsystem);
     }
 
-    /// Goes up to the first parent of another subsystem. Directories that only
-    /// group devices (`nvme`, `block`) have no subsystem.
+    /// Goes up to the first parent that has another subsystem. Directories that only
+    /// group devices (`nvme`, `block`) have no subsystem and are passed.
     fn skip(&mut self, subsystem: &str) {
         while self.up() {
             if self.subsystem().is_some_and(|found| found != subsystem) {
@@ -188,15 +188,14 @@ impl Walk {
         }
     }
 
-    /// `2-4:1.0` -> `4:1.0`: the chain of ports and the interface. Root hubs have
-    /// none.
+    /// The chain of ports and the interface: `4:1.0` of `2-4:1.0`. `None` for a root hub.
     fn usb_port(&self) -> Option<&str> {
         Some(self.name()?.split_once('-')?.1)
     }
 }
 
-/// With multipath NVMe, /sys/block leads to a virtual device. The walk then starts
-/// at the controller with the number in the disk's name.
+/// With multipath NVMe, /sys/block leads to a virtual device. The walk then starts at the
+/// controller whose number is in the disk's name.
 fn multipath_controller(block: &SystemPath) -> Option<SystemPath> {
     let is_virtual = block
         .as_path()

@@ -23,8 +23,8 @@ pub struct CollectOptions<'a> {
     pub hide_bmc_nics: bool,
     /// The NIC that reaches the provisioning service; always reported.
     pub service_nic: Option<&'a str>,
-    /// Ask the drivers of the running kernel for what /sys does not have. Not for a
-    /// captured tree.
+    /// Whether to ask the drivers of the running kernel for values that are not in /sys.
+    /// False for a captured tree.
     pub ask_drivers: bool,
 }
 

@@ -20,7 +20,7 @@ pub enum Collector {
     Lldp,
 }
 
-/// The names by which operators request collectors. They are those of the entry
+/// The names by which operators request collectors. They are the names of the entry
 /// points of Ironic's agent (its setup.cfg).
 pub const NAMES: [(&str, Collector); 6] = [
     ("default", Collector::Default),
@@ -31,8 +31,8 @@ pub const NAMES: [(&str, Collector); 6] = [
     ("lldp", Collector::Lldp),
 ];
 
-/// The collectors with these names, and a fault for each unknown name. `logs`
-/// always runs last, so that it includes what the others log.
+/// The collectors with these names, and a fault for each unknown name. `logs` always runs
+/// last, so that the logs include the messages of the other collectors.
 pub fn by_names(names: &[String]) -> (Vec<Collector>, Vec<String>) {
     let mut collectors = Vec::new();
     let mut faults = Vec::new();

@@ -71,8 +71,8 @@ fn values<'a>(cpuinfo: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
 
 /// Parses the kernel's list format, `0-3,8,10-11`, up to the first invalid part.
 fn cpu_list(text: &str) -> Vec<usize> {
-    // An upper limit for the numbers in a list. CONFIG_NR_CPUS is 8192 in the
-    // largest distribution kernels.
+    // The upper limit of a number in a list. CONFIG_NR_CPUS is 8192 in the largest
+    // distribution kernels.
     const LIMIT: usize = 65536;
     text.split(',')
         .map_while(|part| {
@@ -84,9 +84,9 @@ fn cpu_list(text: &str) -> Vec<usize> {
         .collect()
 }
 
-/// The highest frequency of all processors in MHz, in lscpu's format. A kernel
-/// without cpufreq, as in every guest, knows only the current frequency. lscpu does
-/// not report that as a maximum either.
+/// The highest frequency of all processors in MHz, in lscpu's format. A kernel without
+/// cpufreq, as in every guest, knows only the current frequency. lscpu does not report
+/// the current frequency as a maximum either.
 fn max_frequency(directory: &SystemPath, cpus: &[usize]) -> Option<String> {
     let kilohertz = cpus
         .iter()

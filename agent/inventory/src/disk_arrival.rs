@@ -1,10 +1,10 @@
-//! The arrival of the disks. The inventory, the choice of a root disk and the steps
-//! that erase disks all wait here.
+//! Waits for the disks. The inventory, the choice of a root disk and the steps that erase
+//! disks all use this wait.
 //!
-//! Controllers search for their disks in the background, for seconds up to minutes.
-//! The kernel sends an event for every disk that they find, so this does not poll:
-//! it lists the disks once at the beginning and again after events. Whether a bus is
-//! quiet is the subject of `disk_arrival/outlook.rs`.
+//! Controllers search for their disks in the background, for seconds up to minutes. The
+//! kernel sends an event for every disk that a controller finds. So this module does not
+//! poll: it lists the disks once at the beginning and again after events.
+//! `disk_arrival/outlook.rs` decides whether more disks may appear on a bus.
 
 mod outlook;
 
@@ -19,38 +19,38 @@ use super::disks;
 use super::report_types::Disk;
 use super::system_path::SystemPath;
 
-/// A wait for disks.
+/// The settings of a wait for disks.
 #[derive(Debug, Clone, Copy)]
 pub struct DiskArrival {
-    /// When the devices had their drivers.
+    /// The time at which the devices had their drivers.
     settled: Instant,
     /// The longest time to wait.
     limit: Duration,
-    /// Once the wanted disk is there, how long to wait for the next event while a
-    /// controller is still searching. Without an event in this time the list counts
-    /// as complete.
+    /// How long to wait for the next event when the wanted disk is there but a controller
+    /// is still searching. Without an event in this time the list counts as complete.
     quiet: Duration,
     /// Whether the caller needs the whole list.
     all: bool,
 }
 
-/// A controller that finds one disk after the other gets this much time for the
-/// next one, because the smallest disk may be the last. The time is longer than
-/// the one for which usb-storage lets a new disk settle (`delay_use`, 1 s).
+/// The time for a controller to find its next disk, because the smallest disk may be
+/// found last. It is longer than the delay of usb-storage for a new disk (`delay_use`, 1
+/// s).
 const QUIET: Duration = Duration::from_millis(1500);
 
-/// After an event a caller that needs the whole list waits for the next one this long. The
-/// kernel shows neither that an NVMe controller has more namespaces nor that a SCSI target
-/// has more LUNs than those that are there; it finds the next one within milliseconds.
+/// The time to wait for the next event after an event, if the caller needs the whole
+/// list. The kernel does not show whether an NVMe controller has more namespaces, or a
+/// SCSI target more LUNs, than those found so far; it finds the next one within
+/// milliseconds.
 const NEXT: Duration = Duration::from_millis(500);
 
 /// The longest possible limit. A longer one can only be a typing error.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl DiskArrival {
-    /// Waits until the devices have their drivers. The settings, a number of attempts
-    /// and the delay between them, become a limit of the same total length: for this
-    /// wait, and for the wait for the disks.
+    /// Waits until the devices have their drivers. The product of the two settings, a
+    /// number of attempts and the delay between them, limits this wait and also the wait
+    /// for the disks.
     pub async fn begin(settled: DevicesSettled, attempts: u32, delay: Duration) -> Self {
         let limit = delay.saturating_mul(attempts).min(LONGEST);
         Self::after(devices_settled::wait(settled, limit).await, limit)
@@ -66,8 +66,8 @@ impl DiskArrival {
         }
     }
 
-    /// The same wait for callers that need the whole list: to choose the smallest
-    /// disk or the first of several, to erase all of them, or for a complete inventory.
+    /// The same wait for callers that need the whole list: to choose the smallest disk or
+    /// the first of several disks, to erase all disks, or to report a complete inventory.
     pub fn of_all_disks(self) -> Self {
         Self { all: true, ..self }
     }
@@ -77,8 +77,8 @@ impl DiskArrival {
         self.limit
     }
 
-    /// Lists the disks below `root` until `wanted` accepts the list. Returns the last
-    /// list, which `wanted` may not have accepted.
+    /// Lists the disks below `root` until `wanted` accepts the list or the time is over.
+    /// Returns the last list, accepted or not.
     ///
     /// # Errors
     /// If the kernel's events cannot be received.
@@ -126,7 +126,7 @@ impl DiskArrival {
         }
     }
 
-    /// How long to wait for an event although the wanted disk is there.
+    /// How long to wait for a further event although the wanted disk is there.
     fn pause(self, outlook: Outlook) -> Duration {
         let untold = match self.all {
             true => (self.settled + outlook.untold).saturating_duration_since(Instant::now()),
@@ -139,8 +139,8 @@ impl DiskArrival {
     }
 }
 
-/// Waits for an event that may change the list of disks or what is to come, and drains
-/// all queued events. So a thousand LUNs cause only a few listings.
+/// Waits for an event that may change the list of disks or the [`Outlook`]. Receives all
+/// queued events at once, so a thousand LUNs cause only a few listings.
 fn buses_changed(
     pause: Duration,
     receive: &mut impl FnMut(Duration) -> io::Result<Received>,
@@ -157,15 +157,15 @@ fn buses_changed(
             Received::Lost => changed = true,
             Received::Event(event) => changed |= concerns_disks(&event),
         }
-        // Events that never end must not keep the caller from its limit.
+        // Even if the events never end, the limit of the caller must hold.
         if Instant::now() >= end {
             return Ok(changed);
         }
     }
 }
 
-/// Whether the event is of a disk or of a bus that brings disks. Events of partitions
-/// are not.
+/// Whether the event belongs to a disk or to a bus that has disks. False for events of
+/// partitions.
 fn concerns_disks(event: &Uevent) -> bool {
     let subsystem = event.subsystem();
     let is_of_bus = ["scsi", "sas_", "fc_", "nvme", "usb", "mmc"]
@@ -291,7 +291,8 @@ mod tests {
         assert_eq!(lists, 1);
     }
 
-    /// The events of a bus are a reason to ask again whether it is quiet.
+    /// After an event of a bus, the agent checks again whether the bus is still
+    /// searching.
     #[test]
     fn a_bus_that_becomes_quiet_ends_the_wait() {
         let root = PlantedTree::default();
@@ -361,7 +362,7 @@ mod tests {
         assert_eq!(found.len(), 2);
     }
 
-    /// Events of other devices that never end do not keep the machine from its work, either.
+    /// If events of other devices never end, the limit still holds.
     #[test]
     fn events_of_other_devices_have_the_same_limit() {
         let end = Instant::now() + Duration::from_secs(5);
@@ -370,7 +371,7 @@ mod tests {
         assert!(Instant::now() < end);
     }
 
-    /// A bus that does not tell when it is finished.
+    /// A bus that does not show whether it is still searching.
     #[test]
     fn while_a_bus_is_silent_a_second_disk_is_waited_for() {
         let silent = Outlook {
@@ -399,7 +400,7 @@ mod tests {
         }
     }
 
-    /// A bus that is at work forever does not keep the machine from its work.
+    /// If a bus never stops searching, the limit ends the wait.
     #[test]
     fn there_is_a_limit() {
         let root = PlantedTree::default();

@@ -1,10 +1,9 @@
 //! Determines the model, serial number and names of a disk as udev would report
 //! them.
 //!
-//! There is no udev in the ramdisk. So this module applies udev's rules for block
-//! devices (60-persistent-storage.rules, ata_id, scsi_id and usb_id of systemd 252
-//! to 257) to what the kernel shows in /sys. It asks the disk only for data that is
-//! not there.
+//! There is no udev in the ramdisk. So this module applies udev's rules for block devices
+//! (60-persistent-storage.rules, ata_id, scsi_id and usb_id of systemd 252 to 257) to the
+//! values in /sys. It sends commands to the disk only for values that are not in /sys.
 
 mod ata;
 mod scsi;
@@ -45,7 +44,7 @@ pub struct DiskIdentity {
     pub bus: Option<&'static str>,
     /// `ID_TYPE`.
     pub kind: Option<&'static str>,
-    /// `ID_USB_SERIAL`: what `ID_SERIAL` would be with the names of the USB
+    /// `ID_USB_SERIAL`: the `ID_SERIAL` that usb_id would set from the names of the USB
     /// enclosure.
     pub usb_serial: Option<String>,
     /// `ID_NSID` of an NVMe disk.
@@ -77,8 +76,8 @@ impl DiskIdentity {
     }
 }
 
-/// Identifies a whole disk. `block` is its directory in /sys/devices, `name` its
-/// kernel name.
+/// Identifies a whole disk. `block` is its directory in /sys/devices, `name` its kernel
+/// name.
 pub fn identify(block: &SystemPath, name: &str) -> DiskIdentity {
     let device = block.join("device");
     if name.starts_with("nvme") {
@@ -105,8 +104,8 @@ pub fn identify(block: &SystemPath, name: &str) -> DiskIdentity {
         })
 }
 
-/// The order of the tools is that of udev: the first tool that identifies the
-/// disk sets the names.
+/// Tries udev's tools in udev's order: the first tool that identifies the disk sets the
+/// names.
 fn behind_scsi(device: &SystemPath, query: &DiskQuery, removable: bool) -> DiskIdentity {
     let usb = usb::identity(device);
     let is_ata = sysfs::text(&device.join("vendor")).as_deref() == Some("ATA");
@@ -165,14 +164,14 @@ fn memory_card(device: &SystemPath, number: &str) -> DiskIdentity {
     }
 }
 
-/// Attributes of the namespace take precedence over those of its controller,
-/// because udev's `ATTRS` searches upwards.
+/// Attributes of the namespace take precedence over those of its controller, because
+/// udev's `ATTRS` searches from a device to its parents.
 fn nvme(block: &SystemPath) -> DiskIdentity {
     let attribute = |name: &str| {
         attribute(&block.join(name)).or_else(|| attribute(&block.join("device").join(name)))
     };
     let (model, serial_short) = (attribute("model"), attribute("serial"));
-    // systemd has used several forms of this name. This is the newest one, which
+    // systemd has used several forms of this name. This is the newest form, which
     // contains the namespace.
     let namespace = attribute("nsid");
     let serial = match (&model, &serial_short, &namespace) {

@@ -1,5 +1,5 @@
-//! Decides which block devices are disks. The choice is that of Ironic's agent,
-//! which uses lsblk's TYPE.
+//! Decides which block devices are disks. Makes the same choice as Ironic's agent, which
+//! uses lsblk's TYPE.
 
 use landfall_devices::block_graph;
 
@@ -34,8 +34,8 @@ impl std::fmt::Display for NoDisk {
     }
 }
 
-/// The reason why this block device is not listed; `None` if it is a disk. `block`
-/// is its directory in /sys; `size` may be in any unit: only zero matters.
+/// The reason why this block device is not listed; `None` if it is a disk. `block` is its
+/// directory in /sys. `size` may be in any unit, because only zero matters.
 pub fn why_no_disk(block: &SystemPath, name: &str, size: u64) -> Option<NoDisk> {
     if sysfs::flag(&block.join("hidden")) {
         return Some(NoDisk::HiddenPath);
@@ -75,8 +75,8 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 fn lsblk_type(block: &SystemPath, name: &str) -> String {
     let attribute = |attribute: &str| sysfs::text(&block.join(attribute));
     let kind = if name.starts_with("dm-") {
-        // The UUID of a device-mapper device begins with the program that made it:
-        // LVM-..., mpath-... or part1-mpath-...
+        // The UUID of a device-mapper device begins with a text for the program that made
+        // the device: LVM-..., mpath-... or part1-mpath-...
         let owner = attribute("dm/uuid").map(|uuid| match uuid.split('-').next() {
             Some(owner) if owner.to_lowercase().starts_with("part") => "part".to_owned(),
             owner => owner.unwrap_or_default().to_owned(),
@@ -109,7 +109,7 @@ fn scsi_type(number: Option<u32>) -> &'static str {
         Some(0x0e) => "rbc",
         Some(0x11) => "osd",
         Some(0x7f) => "no-lun",
-        // Other buses have a word as `type` (`SD` on mmc), and are disks as well.
+        // On other buses `type` is a word (`SD` on mmc). Their devices are disks as well.
         _ => "disk",
     }
 }

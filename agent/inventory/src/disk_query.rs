@@ -1,9 +1,9 @@
-//! Asks a disk for INQUIRY and IDENTIFY data that the kernel does not keep in /sys.
+//! Requests INQUIRY and IDENTIFY data from a disk if the kernel does not keep them in
+//! /sys.
 //!
-//! In a captured tree the directory /ioctl/DISK/ has the answers of each disk:
-//! `inquiry.hex`, `vpd-83.hex` and other pages (bytes), and `ata-identify.hex`
-//! (words of four digits). A missing file means that the command failed on that
-//! machine.
+//! In a captured tree the directory /ioctl/DISK/ contains the answers of each disk:
+//! `inquiry.hex`, `vpd-83.hex` and other pages (bytes), and `ata-identify.hex` (words of
+//! four digits). If a file is missing, the command failed on that machine.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -16,15 +16,15 @@ use nix::libc;
 
 use super::ata_identify;
 
-/// In bytes: the data that udev's scsi_id requests. The names that udev builds
-/// do not depend on anything after it.
+/// The number of bytes that udev's scsi_id requests. The names that udev builds do not
+/// depend on any byte after them.
 const INQUIRY_LENGTH: u8 = 254;
 /// How long the kernel waits for an answer. A disk that does not answer within
 /// this time is reported without its names.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sends commands to one disk. Each command opens the disk again, so a disk
-/// that has disappeared makes only its own command fail.
+/// Sends commands to one disk. Each command opens the disk again, so if the disk
+/// disappears, only its own commands fail.
 pub struct DiskQuery {
     /// The device node /dev/sda, or the directory /ioctl/sda of a captured tree.
     target: SystemPath,
@@ -91,12 +91,12 @@ impl DiskQuery {
         reply.is_good().then_some(data)
     }
 
-    /// Sends ATA PASS-THROUGH (12) (SAT-3, 12.2.2). A CD drive must not receive it,
-    /// because it interprets the same byte as BLANK.
+    /// Sends ATA PASS-THROUGH (12) (SAT-3, 12.2.2). Never send this command to a CD
+    /// drive: its operation code is also that of BLANK, which erases the medium.
     fn ask_identify(&self) -> Option<Vec<u8>> {
         const PIO_DATA_IN: u8 = 4 << 1;
-        // Flags of the command: the disk returns its registers, and transfers to the
-        // host as many blocks as the sector count says.
+        // Flags of the command: the disk returns its registers, and transfers to the host
+        // as many blocks as the sector count says.
         const FLAGS: u8 = 0x2e;
         const IDENTIFY_DEVICE: u8 = 0xec;
         if self.inquiry()?.first()? & 0x1f != 0 {
@@ -123,8 +123,8 @@ impl DiskQuery {
     }
 }
 
-/// Whether the sense data contain the registers of an ATA disk, which prove that an
-/// ATA disk answered (SAT-3, 12.2.5, in descriptor and in fixed format).
+/// Whether the sense data contain ATA registers, which prove that an ATA disk answered
+/// (SAT-3, 12.2.5, in descriptor and in fixed format).
 fn is_ata_answer(sense: &[u8]) -> bool {
     let at = |index: usize| sense.get(index).copied().unwrap_or(0);
     match at(0) {

@@ -1,5 +1,5 @@
-//! Lists the disks that an image could be written to, with the values that lsblk
-//! and udev would report.
+//! Lists the disks to which an image could be written, with the values that lsblk and
+//! udev would report.
 
 use landfall_devices::block_graph;
 use landfall_devices::boot_medium::BootMedia;
@@ -15,12 +15,12 @@ use super::disk_kind::{NoDisk, why_no_disk};
 use super::report_types::{Disk, DiskTraits, OtherPath, PartitionNode};
 use super::transport::transport;
 
-/// All disks, sorted by device number. That is lsblk's order, and it decides
-/// between several disks that match the same hints. The list includes disks that
-/// the agent never writes to, see [`DiskTraits::why_untouchable`].
+/// All disks, sorted by device number as in lsblk: if several disks match the same hints,
+/// the first one is chosen. The list includes disks that the agent never writes to, see
+/// [`DiskTraits::why_untouchable`].
 pub fn collect(root: &SystemPath) -> Vec<Disk> {
-    // The identities are first: whatever the rest says about a disk that was
-    // exchanged meanwhile, no write to it is possible.
+    // Read the identities first. If a disk is exchanged afterwards, its identity differs,
+    // and the agent does not write to it.
     let mut devices = devices(root);
     devices.retain(|device| device.no_disk.is_none());
     let boot_media = BootMedia::look(root);
@@ -74,8 +74,9 @@ pub fn devices(root: &SystemPath) -> Vec<Device> {
         .filter_map(|name| {
             let block = directory.join(&name).resolved()?;
             let identity = Identity::in_sysfs(&block);
-            // lsblk sorts by this number, in which minor numbers above 255 weigh more than
-            // the major number. The hidden paths of a multipath NVMe disk have none.
+            // lsblk sorts by this number, in which the minor numbers above 255 are in
+            // higher bits than the major number. The hidden paths of a multipath NVMe
+            // disk have no device number.
             let number = sysfs::device_number(&block).unwrap_or(u64::MAX);
             let size = sysfs::block_size(&block)?;
             let no_disk = why_no_disk(&block, &name, size);
@@ -127,8 +128,9 @@ fn disk(device: &Device) -> Disk {
     }
 }
 
-/// The partitions of a disk, in the order of their numbers. Without those that cannot be
-/// read: `obstacle.rs` of the commands and `Target` keep such a disk from being written.
+/// The partitions of a disk in the order of their numbers, without those that cannot be
+/// read: `obstacle.rs` of the commands and `Target` prevent writes to a disk with such a
+/// partition.
 pub fn partitions(block: &SystemPath) -> Vec<PartitionNode> {
     let partitions = block_graph::partitions(block).readable;
     { partitions.into_iter() }

@@ -1,11 +1,12 @@
-//! Reports devices without a driver, and drivers without their firmware, next to the
-//! inventory. Ironic keeps what it does not know in the node's inspection data.
+//! Reports devices without a driver, and drivers without their firmware, as an additional
+//! member of the inspection data. Ironic stores such a member with the node although it
+//! does not know the member.
 
 use landfall_devices::driver_faults::{self, Bus, DriverFault, Lack, Modules};
 use landfall_sys::system_path::SystemPath;
 use serde::Serialize;
 
-/// A network card or disk controller that does not work, or not as well as it could.
+/// A network card or disk controller that does not work, or does not work fully.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReportedFault {
     /// `pci` or `usb`.
@@ -19,10 +20,10 @@ pub struct ReportedFault {
     vendor: Option<String>,
     /// The driver that did not find its firmware; null if the device has no driver.
     driver: Option<String>,
-    /// The modules that would drive the device. Empty if the kernel has none.
+    /// The modules that support the device. Empty if the kernel has none.
     modules: Vec<String>,
     missing_firmware: Vec<ReportedFile>,
-    /// The same as a sentence.
+    /// A sentence that describes this fault.
     text: String,
 }
 
@@ -34,8 +35,8 @@ struct ReportedFile {
     package: Option<String>,
 }
 
-/// The faults of the running machine. Captured machines have none: they are captures of
-/// files, without the kernel's log and its modules.
+/// The faults of the running machine. A captured machine has none, because a capture
+/// contains neither the kernel's log nor its modules.
 pub(crate) fn collect(root: &SystemPath) -> Vec<ReportedFault> {
     if !root.is_live() {
         return Vec::new();

@@ -1,6 +1,6 @@
-//! Reports vendor, model and serial number of the machine and its firmware, from
-//! the fields of SMBIOS types 0 and 1 that the kernel keeps. Machines of aarch64 can be
-//! without SMBIOS; then the device tree names the machine.
+//! Reports vendor, model and serial number of the machine and its firmware, from the
+//! fields of SMBIOS types 0 and 1 that the kernel keeps. An aarch64 machine may have no
+//! SMBIOS; then the names come from the device tree.
 
 use super::report_types::{Firmware, SystemVendor};
 use super::system_path::SystemPath;
@@ -38,8 +38,9 @@ pub fn collect(root: &SystemPath) -> (SystemVendor, Vec<Warning>) {
     (vendor, vec![warning])
 }
 
-/// What the root of the device tree says (Devicetree Specification 2.3 and 3.2); `None` if
-/// there is none, or if it names no model. lshw reads the same properties.
+/// The names in the root of the device tree (Devicetree Specification 2.3 and 3.2).
+/// `None` if there is no device tree, or if it names no model. lshw reads the same
+/// properties.
 fn of_device_tree(root: &SystemPath) -> Option<SystemVendor> {
     let directory = root.join("proc/device-tree");
     let property = |name: &str| {

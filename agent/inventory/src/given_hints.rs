@@ -1,7 +1,7 @@
 //! Root device hints together with the place where the operator wrote them.
 //!
-//! Ironic's hints take precedence over those in the ramdisk: they may be newer than
-//! the boot medium.
+//! Ironic's hints take precedence over those in the ramdisk, because they may be newer
+//! than the boot medium.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub enum HintSource {
     },
 }
 
-/// What takes precedence over the hints in the ramdisk.
+/// The source that takes precedence over the hints in the ramdisk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overrider {
     /// The node in Ironic.
@@ -41,12 +41,12 @@ pub struct GivenHints {
 }
 
 impl GivenHints {
-    /// The hints for a node: those in `instance_info`, else those in `properties`,
-    /// else those of this machine's embedded host. `node` is `None` before the node
-    /// is known. `None` if nobody gives hints.
+    /// The hints for a node: those in `instance_info`, otherwise those in `properties`,
+    /// otherwise those of this machine's embedded host. `node` is `None` before the node
+    /// is known. `None` if there are no hints.
     ///
     /// # Errors
-    /// If the first hints that are given cannot be used.
+    /// If the first hints in this order are invalid.
     pub fn for_node(node: Option<&Value>, embedded: &Embedded) -> Result<Option<Self>> {
         let hints_in = |parent: &str| {
             let hints = node.and_then(|node| node.get(parent)?.get("root_device"));
@@ -65,8 +65,8 @@ impl GivenHints {
     /// The hints of this machine's embedded host, if it has any.
     ///
     /// # Errors
-    /// If it is not certain which host this machine is, or if its hints cannot be used.
-    /// The builder rejects such hints.
+    /// If it is not certain which host this machine is, or if the hints of the host are
+    /// invalid. The builder rejects invalid hints.
     pub fn in_ramdisk(embedded: &Embedded, overrider: Overrider) -> Result<Option<Self>> {
         let hints = embedded.root_device_hints().map_err(|unclear| {
             let other = overrider.remedy();

@@ -1,5 +1,5 @@
-//! The candidates that root device hints are compared with: a disk of this
-//! machine, or the description of a disk.
+//! The devices that root device hints are compared with: a disk of this machine, or the
+//! JSON description of a disk.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ pub const GIB: f64 = (1u64 << 30) as f64;
 
 /// A device that root device hints can choose.
 pub trait Candidate {
-    /// The values to compare with a text hint; `hint` is a field name of the
+    /// The values that are compared with a text hint; `hint` is a field name of the
     /// inventory.
     fn texts(&self, hint: &str) -> Texts<'_>;
 
@@ -32,8 +32,8 @@ pub enum Texts<'a> {
     Single(Option<Cow<'a, str>>),
     /// Several serial numbers or WWNs of one disk; a hint may name any of them.
     AnyOf(Vec<Cow<'a, str>>),
-    /// Several names of one disk; a hint that excludes one of the names excludes
-    /// the disk.
+    /// Several names of one disk. A hint that excludes one of the names excludes the
+    /// disk.
     Aliases(Vec<Cow<'a, str>>),
 }
 
@@ -129,8 +129,7 @@ impl Candidate for Disk {
     }
 }
 
-/// The description of a device as JSON, with the inventory's field names and
-/// values of any type.
+/// A device described in JSON, with the inventory's field names and values of any type.
 impl Candidate for Map<String, Value> {
     fn texts(&self, hint: &str) -> Texts<'_> {
         match self.get(hint) {

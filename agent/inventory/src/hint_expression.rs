@@ -1,12 +1,11 @@
 //! Parses and evaluates the expressions in root device hints: `>= 100`,
 //! `<or> a <or> b`, `s!= x`, or a plain value.
 //!
-//! Operators have written hints for Ironic's agent for years. So this module
-//! keeps the unusual way in which that agent evaluates them, in two passes: it
-//! first finds the operands and percent-encodes them, then parses and compares
-//! the result. Grammar and comparisons are those of `specs_matcher` in
-//! oslo.utils. Errors have the same class as in Python, because Ironic's agent
-//! decides by the class what happens next.
+//! Operators have written hints for Ironic's agent for years. So this module keeps the
+//! unusual, two-step evaluation of that agent: the first step finds the operands and
+//! percent-encodes them, the second step parses and compares the result. Grammar and
+//! comparisons are those of `specs_matcher` in oslo.utils. Errors have the same class as
+//! in Python, because Ironic's agent reacts to each class differently.
 
 mod grammar;
 
@@ -25,9 +24,9 @@ const ENCODED: AsciiSet = NON_ALPHANUMERIC
 /// The class of the Python exception that corresponds to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The expression makes no sense for this hint or device. Ironic's agent
-    /// reports that the hints are not valid; if a device has several texts, it
-    /// continues with the next one.
+    /// The expression cannot be compared with this hint or device. Ironic's agent reports
+    /// that the hints are not valid; if a device has several texts, it continues with the
+    /// next text.
     ValueError,
     /// The comparison is not defined for these values.
     TypeError,
@@ -81,7 +80,7 @@ impl Expression {
     /// Parses an expression that compares text.
     ///
     /// # Errors
-    /// If the text is empty, or an operator has no operand.
+    /// If the text is empty, or if an operator has no operand.
     pub fn for_text(text: &str) -> Result<Self, HintError> {
         let normal = normalize(text)?.ok_or_else(empty)?;
         match parse(&normal)?.operator {
@@ -93,7 +92,7 @@ impl Expression {
     /// Parses an expression that compares a number of GiB.
     ///
     /// # Errors
-    /// If an operand is not a positive integer, or an operator has no operand.
+    /// If an operand is not a positive integer, or if an operator has no operand.
     pub fn for_size(text: &str) -> Result<Self, HintError> {
         let folded = normal_case(text).ok_or_else(empty)?;
         let values = match parse(&folded)?.operator {
@@ -106,8 +105,8 @@ impl Expression {
                 format!("expected a positive number of GiB, found \"{text}\""),
             ));
         }
-        // From here on Ironic's agent uses the text without case folding, so `S== 5` is
-        // a plain value now.
+        // Ironic's agent now uses the text without case folding, so `S== 5` is a plain
+        // value here.
         match parse(text)?.operator {
             None => Self::parsed(&format!("== {text}")),
             Some(_) => Self::parsed(text),
@@ -122,8 +121,8 @@ impl Expression {
         })
     }
 
-    /// Whether the expression matches only texts that it spells out: one text
-    /// (`s==`, or a plain value), or one of several (`<or>`).
+    /// Whether the expression matches only complete texts: one text (`s==`, or a plain
+    /// value), or one of several texts (`<or>`).
     pub fn is_exact(&self) -> bool {
         matches!(self.operator, grammar::EQUAL | Operator::Or)
     }
@@ -133,9 +132,9 @@ impl Expression {
         self.operator == grammar::NOT_EQUAL
     }
 
-    /// Whether a device's text matches. A device without a text has the text
-    /// `None`. An empty text never matches. A text that begins with an operator is
-    /// itself parsed as an expression.
+    /// Whether a device's text matches. For a device without a text the caller passes the
+    /// text `None`, as Ironic's agent does. An empty text never matches. A text that
+    /// begins with an operator is itself parsed as an expression.
     ///
     /// # Errors
     /// If the expression and the text cannot be compared.
@@ -172,7 +171,7 @@ impl Expression {
                 Ok(order.is_some_and(|order| wanted.contains(&order)))
             }
             Operator::NumberNotEqual => Ok(gib != number(first)?),
-            // A number never equals a text, so it always differs from it.
+            // A number never equals a text.
             Operator::Or => Ok(false),
             operator if operator == grammar::EQUAL => Ok(false),
             operator if operator == grammar::NOT_EQUAL => Ok(true),
@@ -201,7 +200,7 @@ fn normal_case(text: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The characters that `str.strip` removes: Unicode white space and ASCII's
+/// The characters that Python's `str.strip` removes: Unicode white space and ASCII's
 /// separators.
 fn is_python_space(character: char) -> bool {
     character.is_whitespace() || ('\x1c'..='\x1f').contains(&character)
@@ -229,11 +228,11 @@ fn encode(text: &str) -> String {
     utf8_percent_encode(text, &ENCODED).to_string()
 }
 
-/// The class of the error if `<all-in>` is used on a device's text. Ironic's
-/// agent evaluates the text as a Python literal and expects a list, which no
-/// text is: a number has the wrong type, a calculation with names is no
-/// literal, and other texts are not Python. Only a `ValueError` lets the
-/// comparison continue with the device's next text.
+/// The class of the error if `<all-in>` is compared with a device's text. Ironic's agent
+/// evaluates the text as a Python literal and expects a list, but no text of a device is
+/// a list. A number causes a `TypeError`, a calculation with names a `ValueError`, any
+/// other text a `SyntaxError`. Only after a `ValueError` does the agent continue with the
+/// device's next text.
 fn class_of_no_list(text: &str) -> ErrorClass {
     let is_name = |word: &str| {
         word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')

@@ -1,7 +1,7 @@
 //! Reads and sets the host name.
 
-/// Default host names, which mean that nobody has set a name. `(none)` is the
-/// kernel's default.
+/// Default host names: they mean that nobody has set a name. `(none)` is the kernel's
+/// default.
 const NAMELESS: [&str; 4] = ["", "(none)", "localhost", "localhost.localdomain"];
 
 /// The name that a host without a name reports, as under systemd.
@@ -14,8 +14,8 @@ pub fn given() -> Option<String> {
     (!NAMELESS.contains(&name.as_str())).then_some(name)
 }
 
-/// The kernel's host name in a form that Ironic can show. `(none)` looks like a
-/// name but is not one, so it becomes `localhost`.
+/// The kernel's host name in a form that Ironic can show. `(none)` looks like a name but
+/// means that no name is set, so it becomes `localhost`.
 pub fn reported(kernel: &str) -> &str {
     match kernel {
         "" | "(none)" => FALLBACK,
@@ -29,11 +29,11 @@ pub fn of_this_host() -> String {
     reported(&name.to_string_lossy()).to_owned()
 }
 
-/// Sets the host name unless somebody has already set one. A better source, such as
-/// DHCP, may replace it later.
+/// Sets the host name unless a name is already set. A better source, such as DHCP, may
+/// replace this name later.
 ///
 /// # Errors
-/// The kernel rejects a name that is longer than 64 bytes.
+/// If the kernel rejects the name, because it is longer than 64 bytes.
 pub fn set_default(name: &str) -> nix::Result<()> {
     match given() {
         Some(_) => Ok(()),

@@ -27,11 +27,12 @@ pub struct Circumstances {
     pub disk_arrival: DiskArrival,
     /// How long to listen for LLDP neighbours.
     pub lldp_timeout: Duration,
-    /// Also put the LLDP data into each interface, the older format
+    /// Whether to also add the LLDP data to each interface, which is the older format
     /// (`ipa-collect-lldp`).
     pub lldp_in_interfaces: bool,
-    /// The network. The addresses of the NICs are taken from it after all waits,
-    /// because a lease may arrive while the agent listens for neighbours.
+    /// The state of the network. The agent reads the addresses of the NICs from it only
+    /// after all waits, because a lease may arrive while the agent listens for
+    /// neighbours.
     pub network: watch::Receiver<NetworkState>,
     /// The LLDP data, if the agent has already listened for neighbours.
     pub neighbours: Option<lldp::Neighbours>,
@@ -39,8 +40,8 @@ pub struct Circumstances {
     pub bootif: Option<String>,
     /// Whether to leave out NICs that lead to the BMC.
     pub hide_bmc_nics: bool,
-    /// The embedded host of this machine, whose hints choose the root disk until
-    /// the node is known.
+    /// The embedded host of this machine. Its hints choose the root disk until the node
+    /// is known.
     pub embedded: Embedded,
     /// Names and versions of the hardware managers that this agent replaces.
     pub managers: &'static [(&'static str, &'static str)],
@@ -52,8 +53,8 @@ pub struct Circumstances {
 /// below `root` on a separate thread. Returns the body of the inspection callback.
 ///
 /// # Errors
-/// If the thread panics, or the result cannot be serialised as JSON: both are bugs
-/// in the agent.
+/// If the thread panics, or if the result cannot be serialised as JSON. Both are bugs in
+/// the agent.
 pub async fn inspect(
     root: SystemPath,
     mut circumstances: Circumstances,
@@ -104,8 +105,8 @@ pub async fn inspect(
     .map_err(|error| Failure::other(format!("the thread that inspects ended: {error}")))?
 }
 
-/// Runs the collectors below `root`. `faults` has the earlier errors. If there are
-/// any, Ironic fails the inspection, but still gets the rest of the data.
+/// Runs the collectors below `root`. `faults` contains the errors of earlier steps. If
+/// there are any, Ironic fails the inspection, but still receives all other data.
 pub fn gather(
     root: &SystemPath,
     circumstances: &Circumstances,
@@ -131,8 +132,8 @@ pub fn gather(
             Collector::UsbDevices => body.usb_devices = Some(usb_devices::collect(root)),
             Collector::NumaTopology => match numa_topology::collect(root) {
                 Ok(topology) => body.numa_topology = Some(topology),
-                // Ironic's agent also leaves the member out and reports no error, because a
-                // kernel without NUMA support is no fault of the machine.
+                // Ironic's agent also leaves this member out and reports no error,
+                // because a kernel without NUMA support is no fault of the machine.
                 Err(reason) => tracing::warn!("collector numa-topology: {reason}"),
             },
             Collector::Lldp => {
@@ -141,7 +142,7 @@ pub fn gather(
             Collector::Logs => body.logs = Some((circumstances.logs)()),
         }
     }
-    // The words are those of Ironic's agent, so that operators can search for them.
+    // The text is that of Ironic's agent, so that operators can search for it.
     faults.retain(|fault| !fault.is_empty());
     body.error = (!faults.is_empty()).then(|| {
         format!(
@@ -175,8 +176,8 @@ fn default(
     inventory: Inventory,
     circumstances: &Circumstances,
 ) {
-    // Ironic's hints are unknown until the agent knows the node. A machine without a
-    // root disk is inspected as well.
+    // Ironic's hints are unknown until the agent knows the node. A machine without a root
+    // disk is inspected as well.
     let chosen = GivenHints::in_ramdisk(&circumstances.embedded, Overrider::Node);
     let chosen = chosen.and_then(|hints| {
         let sets = sets_below(root);

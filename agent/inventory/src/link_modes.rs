@@ -1,8 +1,8 @@
 //! Maps Ethernet link modes to speeds.
 
 /// The speed in Mbit/s of a bit of `enum ethtool_link_mode_bit_indices` in
-/// <linux/ethtool.h>. `None` for bits that are ports, pause frames or error
-/// correction, and for modes newer than Linux 6.15.
+/// <linux/ethtool.h>. `None` for bits of ports, pause frames or error correction, and for
+/// modes newer than Linux 6.15.
 fn speed(bit: usize) -> Option<u32> {
     Some(match bit {
         0 | 1 | 92 | 99..=102 => 10,

@@ -1,4 +1,4 @@
-//! Receives LLDP: what the switch at the other end of each cable reports about
+//! Receives LLDP frames, in which the switch at the other end of each cable describes
 //! itself.
 
 pub mod firmware_agent;
@@ -26,11 +26,11 @@ const LONGEST: usize = 1600;
 /// The elements that each interface received; an empty list if it received none.
 pub type Neighbours = BTreeMap<String, Vec<Tlv>>;
 
-/// Listens on every Ethernet interface until each one with a carrier has received a
-/// frame, but at most for `timeout`. Switches send a frame every 30 s.
+/// Listens on every Ethernet interface until each interface with a carrier has received a
+/// frame, but not longer than `timeout`. Switches send a frame every 30 s.
 ///
-/// Ironic's agent also waits for interfaces without a cable, so it always waits
-/// for the whole time.
+/// Unlike this function, Ironic's agent also waits for interfaces without a cable, so it
+/// usually waits until the timeout.
 pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
     let until = Instant::now() + timeout;
     let interfaces = interfaces(root);
@@ -54,8 +54,8 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
     while waiting_for(root, &heard) {
         let received = match timeout_at(until, socket.receive(&mut frame)).await {
             Ok(Ok(received)) => received,
-            // If an interface goes down, the socket reports that once and keeps
-            // working.
+            // If an interface goes down, the socket reports this error once and then
+            // works again.
             Ok(Err(error)) if error.kind() == io::ErrorKind::NetworkDown => continue,
             Ok(Err(error)) => {
                 tracing::warn!(
@@ -106,13 +106,13 @@ const NEW_INTERFACES: Duration = Duration::from_secs(2);
 /// Pauses before the socket is opened again after an error.
 const REOPEN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
-/// Listens for as long as the process runs, and reports which switches the interfaces
-/// are connected to: until the time to live of a switch is over, or its interface loses
-/// the carrier. Does nothing on a kernel without packet sockets.
+/// Listens as long as the process runs, and reports which switches the interfaces are
+/// connected to. An entry ends when the time to live of the switch is over or the
+/// interface loses the carrier. Does nothing on a kernel without packet sockets.
 pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
     let mut frame = [0; LONGEST];
     let mut ends = BTreeMap::new();
-    // Until when further frames of an interface are dropped.
+    // For each interface, the time until which further frames are dropped.
     let mut dropped_until: BTreeMap<u32, Instant> = BTreeMap::new();
     let mut backoff = Backoff::new(REOPEN[0], REOPEN[1]);
     loop {
@@ -121,7 +121,7 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
         let socket = match LldpSocket::open(&indices, Filter::NearestBridge) {
             Ok(socket) => socket,
             Err(error) if has_no_packet_sockets(&error) => return,
-            // Such as too many open files.
+            // For example, too many open files.
             Err(error) => {
                 tracing::debug!("cannot listen for LLDP, trying again: {error}");
                 sleep(backoff.pause()).await;
@@ -129,7 +129,7 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
                 continue;
             }
         };
-        // Switches repeat their frames, which need no second child.
+        // Switches repeat their frames. A repeated frame needs no second child process.
         let mut latest: BTreeMap<u32, (Vec<u8>, Frame)> = BTreeMap::new();
         while interfaces == self::interfaces(root) {
             match timeout(NEW_INTERFACES, socket.receive(&mut frame)).await {
@@ -173,7 +173,8 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
             }
             forget_gone(root, &ends, &switches);
         }
-        // The name of an interface that is gone can be given to a new one.
+        // Do this before the interfaces are listed again: a new interface may get the
+        // name of an interface that is gone.
         forget_gone(root, &ends, &switches);
     }
 }

@@ -4,8 +4,8 @@ use super::report_types::Memory;
 use super::system_path::SystemPath;
 use super::{Warning, smbios, sysfs};
 
-/// DSP0134 7.17: the structure of a memory array, and the value for system memory
-/// in its field "Use".
+/// DSP0134 7.17: the type of the structure of a memory array, and the value of its field
+/// "Use" for system memory.
 const PHYSICAL_MEMORY_ARRAY: u8 = 16;
 const USE_SYSTEM_MEMORY: u8 = 3;
 /// DSP0134 7.18: the structure of a memory module.
@@ -40,8 +40,8 @@ fn mem_total(meminfo: &str) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// The sum of all modules that are system memory, in MiB. Flash chips and caches
-/// are also memory devices, but in arrays with another use.
+/// The sum of all modules that are system memory, in MiB. Flash chips and caches are also
+/// memory devices, but they belong to arrays with another use.
 pub fn modules_mib(table: &[u8]) -> u64 {
     let foreign: Vec<u16> = smbios::structures(table)
         .filter(|array| {
@@ -66,8 +66,8 @@ fn module_kib(module: &smbios::Structure<'_>) -> Option<u64> {
     match module.word(0x0c)? {
         // 0 means no module, 0xffff means that the size is unknown.
         0 | 0xffff => None,
-        // A size of 32 GiB or more does not fit here; it is in the extended size,
-        // in MiB.
+        // A size of 32 GiB or more does not fit into this field. It is in the extended
+        // size, in MiB.
         0x7fff => Some(u64::from(module.double_word(0x1c)? & 0x7fff_ffff) * 1024),
         // The highest bit is set if the unit is KiB, and clear if it is MiB.
         size if size & 0x8000 != 0 => Some(u64::from(size & 0x7fff)),

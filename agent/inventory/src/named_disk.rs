@@ -1,6 +1,6 @@
 //! Finds the disk that an operator names by a path: a device node, or a link below
-//! /dev/disk that udev would create. There is no udev in the ramdisk, so the links
-//! come from the inventory.
+//! /dev/disk that udev would create. There is no udev in the ramdisk, so the agent
+//! computes the links from the inventory.
 
 use landfall_devices::boot_medium;
 use landfall_devices::driver_faults::{self, DriverFault, Purpose};
@@ -11,8 +11,8 @@ use landfall_sys::system_path::SystemPath;
 use super::report_types::Disk;
 use super::udev_properties;
 
-/// At most this many disks are listed in an error. A disk shelf has more disks
-/// than anybody reads.
+/// The maximum number of disks in an error. A disk shelf has more disks than anybody
+/// would read.
 const LISTED: usize = 16;
 
 /// The directories whose links name disks. The links in the other directories name
@@ -22,8 +22,8 @@ const OF_DISKS: [&str; 2] = ["/dev/disk/by-id/", "/dev/disk/by-path/"];
 /// The disk with this name among `disks`, which were found below `root`.
 ///
 /// # Errors
-/// If there is no such disk, if there are several, or if the agent may not write to
-/// it. The details list the available disks.
+/// If there is no such disk, if there are several, or if the agent may not write to the
+/// disk. The details list the available disks.
 pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a Disk> {
     if let Some(kind) = other_links(path) {
         let expected = OF_DISKS.join("... or ");
@@ -32,8 +32,8 @@ pub fn find<'a>(root: &SystemPath, path: &str, disks: &'a [Disk]) -> Result<&'a 
         )));
     }
     let is_link = path.starts_with("/dev/disk/");
-    // If a disk has several paths, an operator may use any of them; the name of the
-    // disk is that of the path in use.
+    // If a disk has several paths, an operator may name any of them. `Disk::name` is only
+    // the path that the agent uses.
     let is_named = |disk: &&Disk| match is_link {
         true => {
             let links = udev_properties::links(root, disk);
@@ -109,8 +109,8 @@ fn hides_disks(fault: &DriverFault) -> bool {
     fault.purpose == Purpose::Storage && fault.is_serious()
 }
 
-/// Describes the disks so that they can be told apart. With `links` the text
-/// includes all links that could have been meant.
+/// Describes the disks so that an operator can distinguish them. With `links` the text
+/// includes all links of each disk.
 fn list<'a>(root: &SystemPath, disks: impl Iterator<Item = &'a Disk>, links: bool) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut left = 0;
@@ -181,8 +181,8 @@ mod tests {
         );
     }
 
-    /// The inventory has already merged the paths of one disk. Two disks with the
-    /// same name are different disks, and a wrong guess would destroy one of them.
+    /// The inventory has already merged the paths of one disk. So two disks with the same
+    /// name are different disks, and choosing the wrong one would destroy its data.
     #[test]
     fn twins_behind_bridges_are_not_chosen_among() {
         const NAMES: &str =

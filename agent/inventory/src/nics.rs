@@ -16,17 +16,16 @@ use super::{Warning, link_modes, sysfs};
 pub struct NicOptions<'a> {
     /// The addresses of each interface, in the kernel's order.
     pub addresses: &'a BTreeMap<String, Vec<IpAddr>>,
-    /// Leave out NICs that lead to the BMC, as OpenShift's ramdisk does, unless
-    /// there is no other NIC.
+    /// Whether to leave out NICs that lead to the BMC, as OpenShift's ramdisk does. They
+    /// are reported if there is no other NIC.
     pub hide_bmc_nics: bool,
-    /// The address of the NIC that booted this machine. That NIC is always reported,
-    /// because a USB NIC with the same driver as a BMC's NIC need not belong to a
-    /// BMC.
+    /// The address of the NIC that booted this machine. That NIC is always reported: it
+    /// may be an ordinary USB NIC with the same driver as a BMC's NIC.
     pub boot_mac: Option<MacAddr>,
     /// The NIC that reaches the provisioning service; always reported.
     pub service_nic: Option<&'a str>,
-    /// Whether to ask the drivers. Not for a captured tree, whose drivers run
-    /// elsewhere.
+    /// Whether to query the drivers. False for a captured tree, because its drivers are
+    /// not running here.
     pub ask_drivers: bool,
 }
 
@@ -66,7 +65,7 @@ pub fn collect(root: &SystemPath, options: NicOptions<'_>) -> (Vec<Interface>, V
         })
         .collect();
     let is_of_bmc = |nic: &Interface| leads_to_bmc(root, &nic.name);
-    // Hardware on any bus counts, because the NIC of an ARM server may not be on
+    // A NIC on any bus counts as hardware, because the NIC of an ARM server may not be on
     // PCI.
     let is_hardware = |nic: &Interface| directory.join(&nic.name).join("device").exists();
     let is_other = |nic: &Interface| is_hardware(nic) && !is_of_bmc(nic);
@@ -92,8 +91,8 @@ pub fn collect(root: &SystemPath, options: NicOptions<'_>) -> (Vec<Interface>, V
     (interfaces, warnings)
 }
 
-/// Whether it is hardware, a bond or a VLAN. Bridges, tunnels and other virtual
-/// interfaces are left out.
+/// Whether the interface is hardware, a bond or a VLAN. Bridges, tunnels and other
+/// virtual interfaces are not reported.
 fn is_reported(directory: &SystemPath, name: &str) -> bool {
     let is_vlan = name.rsplit_once('.').is_some_and(|(nic, id)| {
         !nic.is_empty() && !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
@@ -117,8 +116,8 @@ fn interface(
         .or_else(|| sysfs::text(&directory.join("address")))
         .ok_or("it has no hardware address")?
         .to_ascii_lowercase();
-    // A locally administered address, which is typical of the virtual NICs that
-    // BMCs create.
+    // `fa:` is the prefix of a locally administered address, which is typical of the
+    // virtual NICs that BMCs create.
     if mac_address.starts_with("fa:") {
         return Err("its address begins with fa:, which BMCs give to virtual NICs");
     }
@@ -131,8 +130,8 @@ fn interface(
             .find(|address| address.is_ipv4())
             .map(IpAddr::to_string),
         ipv6_address: ipv6_address(addresses, name),
-        // Reading `carrier` fails while the interface is down; that counts as no
-        // carrier.
+        // Reading `carrier` fails while the interface is down. The agent reports that as
+        // no carrier.
         has_carrier: sysfs::flag(&directory.join("carrier")),
         lldp: None,
         vendor: sysfs::text(&directory.join("device/vendor")),
@@ -145,8 +144,8 @@ fn interface(
     })
 }
 
-/// The first address that other hosts can reach, or else the link-local address with
-/// its interface.
+/// The first IPv6 address that is not link-local, otherwise the link-local address with
+/// the name of its interface.
 fn ipv6_address(addresses: &[IpAddr], name: &str) -> Option<String> {
     let mut link_local = None;
     for address in addresses {

@@ -1,5 +1,5 @@
-//! Formats JSON values like Python's `str`. Ironic's agent compares hints with
-//! that text, and parses a size from it.
+//! Formats JSON values like Python's `str`, because Ironic's agent compares hints with
+//! that text and parses a size from it.
 
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! Defines the inventory in the format that Ironic expects.
 //!
-//! Order and presence of the fields are those of Ironic's agent, because
-//! operators compare stored inventories of both agents. `null` means unknown;
-//! only [`Inventory::bmc_mac`] is left out if it is unknown.
+//! The order of the fields, and which fields are present, are the same as in Ironic's
+//! agent, because operators compare stored inventories of both agents. `null` means
+//! unknown. Only [`Inventory::bmc_mac`] is left out if it is unknown.
 
 use std::path::PathBuf;
 
@@ -42,14 +42,15 @@ pub struct Inventory {
 pub struct Interface {
     /// The kernel's name.
     pub name: String,
-    /// The permanent address if the driver knows it, else the current one.
+    /// The permanent address if the driver knows it, otherwise the current address.
     pub mac_address: String,
     /// The first IPv4 address.
     pub ipv4_address: Option<String>,
-    /// The first IPv6 address that is not link-local, or else a link-local one with
+    /// The first IPv6 address that is not link-local, otherwise a link-local address with
     /// `%name`.
     pub ipv6_address: Option<String>,
-    /// Whether a cable is plugged in and its other end is active.
+    /// Whether the interface has a link: a cable is plugged in, and the other end is
+    /// active.
     pub has_carrier: bool,
     /// TLVs that the neighbour sent: each with its type and its value in hexadecimal.
     pub lldp: Option<Vec<(u8, String)>>,
@@ -113,15 +114,15 @@ pub struct Disk {
     pub physical_sectors: u32,
     /// `sata`, `sas`, `nvme`, `usb`, ...
     pub tran: Option<String>,
-    /// Values that Ironic does not get, but that the choice of a root disk uses.
+    /// Values that are not sent to Ironic, but used to choose the root disk.
     #[serde(skip)]
     pub traits: DiskTraits,
 }
 
-/// What the choice of a root disk uses in addition to the reported fields.
+/// Values that are used to choose the root disk, in addition to the reported fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskTraits {
-    /// By which the agent recognises the disk when it opens it for writing.
+    /// Identifies the disk when the agent opens it for writing.
     pub identity: Option<Identity>,
     /// Every form of the serial number that a hint may use.
     pub serials: Vec<String>,
@@ -137,15 +138,15 @@ pub struct DiskTraits {
     pub boot_medium: Option<BootMedium>,
     /// The other paths to the same disk.
     pub other_paths: Vec<OtherPath>,
-    /// The partitions that the kernel knows, on every path.
+    /// The partitions that the kernel knows, including those on the other paths.
     pub partitions: Vec<PartitionNode>,
 }
 
 impl Disk {
-    /// The disk as it was listed, for an open that may happen much later.
+    /// The disk to open later: its path and its identity at the time of the list.
     ///
     /// # Errors
-    /// If the kernel did not give its device number.
+    /// If the kernel does not report the disk's device number.
     pub fn chosen(&self) -> Result<ChosenDisk> {
         let path = PathBuf::from(&self.name);
         match self.traits.identity {
@@ -168,7 +169,7 @@ pub struct PartitionNode {
     pub size: u64,
 }
 
-/// Another block device that is the same disk.
+/// Another path to the same disk, as its own block device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherPath {
     /// The device node: `/dev/sdb`.
@@ -178,9 +179,9 @@ pub struct OtherPath {
 }
 
 impl DiskTraits {
-    /// Why the agent never writes to this disk, as a text that continues "it is
-    /// ..."; `None` if it may. Such a disk is in no report to Ironic, and cleaning
-    /// skips it.
+    /// The reason why the agent never writes to this disk, as a text that continues "it
+    /// is ..."; `None` if the agent may write to it. The agent never reports a disk with
+    /// such a reason to Ironic, and cleaning skips the disk.
     pub fn why_untouchable(&self) -> Option<String> {
         if let Some(medium) = &self.boot_medium {
             return Some(medium.to_string());
@@ -195,7 +196,7 @@ impl DiskTraits {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// Bytes that the kernel manages.
+    /// The memory that the kernel manages, in bytes.
     pub total: Option<u64>,
     /// Total size of the memory modules in MiB.
     pub physical_mb: Option<u64>,
@@ -226,18 +227,17 @@ pub struct Boot {
     pub pxe_interface: Option<String>,
 }
 
-/// The body of an inspection callback. A member is left out if its collector did
-/// not run.
+/// The body of an inspection callback. It has no member for a collector that did not run.
 #[derive(Debug, Default, Serialize)]
 pub struct InspectionBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inventory: Option<Inventory>,
-    /// The disk that the embedded hints or the default rule choose; left out if there
-    /// is none.
+    /// The disk that the embedded hints or the default rule choose. Left out if there is
+    /// no such disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_disk: Option<Disk>,
     /// `BOOTIF` as the boot loader wrote it; null if the boot loader did not set
-    /// it.
+    /// `BOOTIF`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_interface: Option<Option<String>>,
     /// The collectors and hardware managers that took part.
@@ -259,8 +259,8 @@ pub struct InspectionBody {
     pub logs: Option<String>,
     /// Anything except null makes Ironic fail the inspection.
     pub error: Option<String>,
-    /// Devices without a driver, and drivers without firmware. Ironic's agent has no such
-    /// member.
+    /// Devices without a driver, and drivers without firmware. Ironic's agent does not
+    /// have this member.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub driver_faults: Vec<ReportedFault>,
 }

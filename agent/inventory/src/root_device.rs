@@ -1,9 +1,9 @@
 //! Chooses the disk for the image: by root device hints, or by the default rule.
 //!
-//! The choice is deterministic, and an error gives the reason for every disk
-//! that was not chosen. To overwrite the wrong disk is the worst that this
-//! agent can do, and an unexplained "no suitable device" is the most frequent
-//! question about Ironic's agent.
+//! The choice is deterministic, and an error gives the reason for every disk that was not
+//! chosen. If the agent overwrote the wrong disk, that would be its worst possible fault.
+//! An unexplained "no suitable device" is the most frequent question about Ironic's
+//! agent.
 
 mod choice;
 
@@ -20,17 +20,16 @@ use super::hint_candidate::GIB;
 use super::report_types::Disk;
 use super::root_device_hints::SkipList;
 
-/// In bytes: a smaller disk is never chosen without hints. Ironic's agent has
-/// the same limit.
+/// The minimum size, in bytes, of a root disk that is chosen without hints. Ironic's
+/// agent has the same limit.
 pub const MIN_DEFAULT_SIZE: u64 = 4 << 30;
 
-/// In bytes: the length limits of one reason in an error, and of all reasons
-/// together.
+/// The length limits, in bytes, of one reason in an error and of all reasons together.
 const LOSS_LIMIT: usize = 400;
 const LOSSES_LIMIT: usize = 8 << 10;
 
-/// Chooses the root disk of this node by the hints of [`GivenHints::for_node`].
-/// Without hints it is the smallest disk that is large enough. `sets` returns the
+/// Chooses the root disk of this node by the hints of [`GivenHints::for_node`]. Without
+/// hints, the smallest disk that is large enough is the root disk. `sets` returns the
 /// arrays and volumes to which a disk belongs.
 ///
 /// # Errors
@@ -54,12 +53,12 @@ pub fn sets_below(root: &SystemPath) -> impl Fn(&Disk) -> DiskSets + use<> {
     move |disk| DiskSets::of(&blocks.join(disk.name.trim_start_matches("/dev/")))
 }
 
-/// Chooses the root disk among `disks`. With hints, the first match in their order
-/// wins.
+/// Chooses the root disk among `disks`. With hints, the first disk that matches is the
+/// root disk.
 ///
 /// # Errors
-/// If no disk is left; the details give the reason for each disk. Also if the hints
-/// or the skip list need a comparison that is not possible.
+/// If no disk is left; the details give the reason for each disk. Also if a hint or an
+/// entry of the skip list cannot be compared with a disk.
 pub fn choose<'a>(
     disks: &'a [Disk],
     hints: Option<&GivenHints>,
@@ -93,8 +92,8 @@ pub fn choose<'a>(
         match loss_to_sets(&sets(disk), hints, skip_list) {
             None => return Ok(Choice::smallest(disks, index, &losses)),
             Some(reason) => {
-                // The warning is needed because a larger disk may be chosen
-                // instead, which nobody expects.
+                // Warn, because a larger disk may be chosen instead, which an operator
+                // would not expect.
                 tracing::warn!("{}: not chosen as root disk: {reason}", disk.name);
                 losses[index] = Some(reason);
             }
@@ -108,15 +107,15 @@ pub fn choose<'a>(
     Err(none_left(hints, &losses))
 }
 
-/// The error of a machine without any disk: names the controller that has no driver, no
-/// firmware or no disk.
+/// The error for a machine without any disk. It names the controller that has no driver,
+/// no firmware or no disk.
 pub fn no_disk(root: &SystemPath) -> Failure {
     let driver_faults::Reason { cause, remedy } = driver_faults::why_none(root, Purpose::Storage);
     Failure::device_not_found(format!("no disk found: {cause}")).hint(remedy)
 }
 
-/// Why a disk that would be chosen is rejected because of the arrays and volumes to
-/// which it belongs.
+/// The reason why the arrays and volumes of a disk prevent its choice as root disk.
+/// `None` if they do not.
 fn loss_to_sets(
     sets: &DiskSets,
     hints: Option<&GivenHints>,
@@ -142,8 +141,8 @@ fn loss_to_sets(
     ))
 }
 
-/// Logs which disks are never written, whatever the hints say. Otherwise an
-/// operator may wonder why the smallest disk was not chosen.
+/// Logs the disks to which the agent never writes, regardless of hints. Without these
+/// lines an operator may wonder why the smallest disk was not chosen.
 pub fn report_untouchable(disks: &[Disk]) {
     for disk in disks {
         if let Some(reason) = disk.traits.why_untouchable() {
@@ -178,8 +177,8 @@ fn loss(disk: &Disk, hints: Option<&GivenHints>, skip_list: &SkipList) -> Result
     }
 }
 
-/// Joins the reasons into one text. A machine with a shelf of disks has more
-/// reasons than Ironic stores in an error, or than anybody reads.
+/// Joins the reasons into one text of limited length. A machine with a shelf of disks has
+/// more reasons than Ironic stores in an error.
 fn list(losses: &[String]) -> String {
     let mut text = String::new();
     for (index, loss) in losses.iter().enumerate() {
@@ -200,7 +199,7 @@ const SIZES_ARE_GIB: &str =
     "size and minSizeGigabytes count GiB: a disk that is sold as 480 GB has 447 GiB";
 
 fn none_left(hints: Option<&GivenHints>, losses: &[String]) -> Failure {
-    // The size may be the first difference of a disk, or a later one.
+    // The size may be any of the differences of a disk, not only the first one.
     let is_by_size = |loss: &String| loss.contains(": size is ") || loss.contains("; size is ");
     let by_size = losses.iter().any(is_by_size);
     let losses = list(losses);

@@ -62,7 +62,8 @@ impl RootDeviceHints {
     /// Parses `root_device` of a node. `None` if there are no hints.
     ///
     /// # Errors
-    /// If it is not an object, a hint is unknown, or its expression cannot be used.
+    /// If the value is not an object, if a hint is unknown, or if its expression is
+    /// invalid.
     pub fn parse(hints: &Value) -> Result<Option<Self>, HintError> {
         match hints {
             Value::Object(hints) => Self::from_fields(hints),
@@ -74,7 +75,7 @@ impl RootDeviceHints {
     /// Parses the fields of a `root_device` object, in their order.
     ///
     /// # Errors
-    /// If a hint is unknown, or its expression cannot be used.
+    /// If a hint is unknown, or if its expression is invalid.
     pub fn from_fields<'a>(
         fields: impl IntoIterator<Item = (&'a String, &'a Value)>,
     ) -> Result<Option<Self>, HintError> {
@@ -99,16 +100,16 @@ impl RootDeviceHints {
     /// The hints that metal3's operator would give to Ironic.
     ///
     /// # Errors
-    /// If an expression cannot be used.
+    /// If an expression is invalid.
     pub fn from_metal3(hints: &Metal3Hints) -> Result<Self, HintError> {
         let hints = hints.for_ironic();
         let hints = hints.iter().map(|(name, value)| parse_hint(name, value));
         Ok(Self(hints.collect::<Result<_, _>>()?))
     }
 
-    /// Whether one of the hints identifies a disk instead of describing it, for
-    /// example by an exact serial number. `s!= A` does not identify a disk, because
-    /// every other disk matches it. A part of a text (`<in> A`) does not either,
+    /// Whether one of the hints identifies a disk instead of describing it, for example
+    /// by an exact serial number. `s!= A` does not identify a disk, because every other
+    /// disk matches it. A part of a text (`<in> A`) does not identify a disk either,
     /// because it may match many disks.
     pub fn name_a_disk(&self) -> bool {
         self.0.iter().any(|hint| {
@@ -117,8 +118,8 @@ impl RootDeviceHints {
         })
     }
 
-    /// Whether a hint spells out the device node or the by-path link of one of the
-    /// disk's partitions, and the other hints match that partition.
+    /// Whether a hint is exactly the device node or the by-path link of one of the disk's
+    /// partitions, and the other hints match that partition.
     ///
     /// # Errors
     /// As [`RootDeviceHints::mismatch`].
@@ -136,12 +137,12 @@ impl RootDeviceHints {
         Ok(false)
     }
 
-    /// The properties of the device that do not match, as text; `None` if all match. An
-    /// operator who sees only the first one corrects the hints one boot at a time.
+    /// The properties of the device that do not match, as text; `None` if all match. The
+    /// text contains all of them, so that an operator need not correct one hint per boot.
     ///
     /// # Errors
-    /// If a hint cannot be compared with the device's value, and no hint before it differs:
-    /// Ironic's agent compares nothing after the first difference.
+    /// If a hint cannot be compared with the device's value and all hints before it
+    /// match. After the first hint that does not match, Ironic's agent compares nothing.
     pub fn mismatch(&self, device: &impl Candidate) -> Result<Option<String>, HintError> {
         let mut differences = Vec::new();
         for hint in &self.0 {
@@ -175,8 +176,8 @@ impl std::fmt::Display for RootDeviceHints {
     }
 }
 
-/// The entry of a partition in the list of devices of Ironic's agent: the values of
-/// its disk, except for those set here.
+/// The partition as Ironic's agent lists it among the devices: with the values of its
+/// disk, except for those set here.
 fn as_disk(partition: &PartitionNode, disk: &Disk) -> Disk {
     let path_name = |path: &String| format!("{path}-part{}", partition.number);
     Disk {
@@ -204,8 +205,8 @@ fn is_false(value: &Value) -> bool {
     }
 }
 
-/// Ironic's agent iterates over any value and takes its items as names of
-/// hints. So the class of the error depends on the items.
+/// The error if the value is not an object. Ironic's agent iterates over any value and
+/// uses its items as names of hints. So the class of the error depends on the items.
 fn no_object(hints: &Value) -> HintError {
     let class = match hints {
         Value::String(_) => ErrorClass::ValueError,
@@ -265,7 +266,7 @@ fn of_hint(name: &str, error: HintError) -> HintError {
 }
 
 impl Hint {
-    /// Whether the hint spells out a device node or a link below /dev/disk/by-path.
+    /// Whether the hint is exactly a device node or a link below /dev/disk/by-path.
     fn names_a_node(&self) -> bool {
         matches!(&*self.name, "name" | "by_path")
             && matches!(&self.test, Test::Text(expression) if expression.is_exact())
@@ -294,7 +295,7 @@ impl Hint {
 }
 
 impl From<HintError> for Failure {
-    /// The error that Ironic's agent reports to Ironic: the hints are not
+    /// The same error that Ironic's agent would report to Ironic: the hints are not
     /// valid, or the step failed.
     fn from(error: HintError) -> Self {
         let (class, text) = match error.class {

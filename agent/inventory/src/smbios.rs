@@ -2,8 +2,7 @@
 //! the machine.
 //!
 //! Format: DMTF DSP0134, section 6.1. A structure is a header (type, length of the
-//! formatted part, handle), the formatted part, and text that ends with two NUL
-//! bytes.
+//! formatted part, handle), the formatted part, and texts that end with two NUL bytes.
 
 use landfall_media_formats::little_endian;
 
@@ -16,7 +15,7 @@ pub struct Structure<'a> {
     pub kind: u8,
     /// Other structures refer to this one by its handle.
     pub handle: u16,
-    /// The formatted part with its header, so that offsets equal those in the
+    /// The formatted part, including the header, so that offsets equal those in the
     /// standard.
     data: &'a [u8],
 }

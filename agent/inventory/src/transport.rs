@@ -3,11 +3,10 @@
 use super::sysfs;
 use super::system_path::SystemPath;
 
-/// The transport as lsblk reports it, with the checks of lsblk in their order
-/// (util-linux 2.38, `get_transport` of lsblk.c). `block` is the disk's
-/// directory in /sys, `hctl` its SCSI address. Newer versions also report
-/// `virtio` and `mmc`, which hints for the ramdisk of Ironic's agent do not
-/// expect.
+/// The transport as lsblk reports it. The checks and their order are those of lsblk
+/// (util-linux 2.38, `get_transport` of lsblk.c). `block` is the disk's directory in
+/// /sys, `hctl` its SCSI address. Newer versions of lsblk also report `virtio` and `mmc`,
+/// but hints written for the ramdisk of Ironic's agent do not expect these values.
 pub fn transport(block: &SystemPath, name: &str, hctl: Option<&str>) -> Option<&'static str> {
     let Some(hctl) = hctl else {
         return name.starts_with("nvme").then_some("nvme");

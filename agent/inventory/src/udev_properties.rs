@@ -12,8 +12,8 @@ use super::udev_text;
 
 const LINKS: &str = "/dev/disk/by-id/";
 
-/// udev's properties (`serial` is `ID_SERIAL`, and so on) and links. `null` means
-/// not set.
+/// udev's properties (for example, `serial` is `ID_SERIAL`) and links. `null` means that
+/// a property is not set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UdevProperties {
     serial: Option<String>,
@@ -39,8 +39,7 @@ pub struct UdevProperties {
 }
 
 impl UdevProperties {
-    /// The properties of the whole device whose directory in /sys/devices is
-    /// `block`.
+    /// The properties of a whole disk. `block` is its directory in /sys/devices.
     pub fn of(block: &SystemPath, name: &str) -> Self {
         let identity = identify(block, name);
         let path = PathId::of(block);
@@ -72,8 +71,8 @@ impl UdevProperties {
     }
 }
 
-/// The links that udev would create for this disk below /dev/disk. They need not
-/// exist in this boot.
+/// The links below /dev/disk that udev would create for this disk. They need not exist in
+/// this boot.
 pub fn links(root: &SystemPath, disk: &Disk) -> Vec<String> {
     let name = disk.name.trim_start_matches("/dev/");
     let Some(block) = root.join("sys/block").join(name).resolved() else {

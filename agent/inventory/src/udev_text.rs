@@ -1,13 +1,13 @@
 //! Converts device texts in the same way as udev does for its properties.
 //!
-//! The names that operators know (`ID_SERIAL` and what is built from it) went
-//! through these replacements. Root device hints match only texts that went
-//! through them too. The rules are those of systemd's src/shared/udev-util.c
-//! and src/basic/utf8.c. A caller replaces bytes that are not UTF-8 before it
-//! calls this module.
+//! udev applies these replacements to the names that operators know (`ID_SERIAL` and the
+//! names that contain it). Root device hints match only if the agent applies the same
+//! replacements. The rules are those of systemd's src/shared/udev-util.c and
+//! src/basic/utf8.c. A caller replaces bytes that are not UTF-8 before it calls this
+//! module.
 
-/// The punctuation that a property may contain (`ALLOWED_CHARS`). Digits, letters
-/// and all characters beyond ASCII are allowed too.
+/// The punctuation that a property may contain (`ALLOWED_CHARS`). A property may also
+/// contain digits, letters and all characters beyond ASCII.
 const PUNCTUATION: &str = "#+-.:=@_";
 
 fn is_allowed(character: char) -> bool {
@@ -24,15 +24,14 @@ pub fn replace_characters(text: &str) -> String {
     replace_except(text, |_| false)
 }
 
-/// [`fold_white_space`], then [`replace_characters`]: the conversion of serial
-/// numbers and models in most properties.
+/// Applies [`fold_white_space`], then [`replace_characters`]. udev converts serial
+/// numbers and models in this way for most properties.
 pub fn clean(text: &str) -> String {
     replace_characters(&fold_white_space(text))
 }
 
-/// The conversion of a sysfs value by a rule's `$attr{...}`: it removes white space
-/// at the end, and replaces characters that are not allowed, except white space and
-/// `/`.
+/// Converts a sysfs value as `$attr{...}` in a udev rule does: removes white space at the
+/// end, and replaces characters that are not allowed, except white space and `/`.
 pub fn attribute(text: &str) -> String {
     replace_except(text.trim_end(), |c| c.is_ascii_whitespace() || c == '/')
 }
@@ -51,8 +50,8 @@ fn replace_except(text: &str, keep: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// The conversion for the `_ENC` properties: characters that are not allowed become
-/// `\xNN`, and nothing is removed.
+/// Converts a text for the `_ENC` properties: characters that are not allowed become
+/// `\xNN`, and no character is removed.
 pub fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -66,8 +65,7 @@ pub fn encode(text: &str) -> String {
     out
 }
 
-/// The form in which lsblk shows a text: trimmed, with each run of white space as one
-/// space.
+/// The text as lsblk shows it: trimmed, with each run of white space as one space.
 pub fn for_people(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,8 +1,8 @@
 //! Parses SCSI vital product data, the INQUIRY pages in which a disk describes
 //! itself.
 //!
-//! Formats: SPC-4, section 7.8 (page 0 in 7.8.14, 0x80 in 7.8.15, 0x83 in 7.8.5). A
-//! page is at most 64 KiB. It comes from the disk, so nothing in it is trusted.
+//! Formats: SPC-4, section 7.8 (page 0 in 7.8.14, 0x80 in 7.8.15, 0x83 in 7.8.5). A page
+//! is at most 64 KiB. The disk provides the page, so its content is not trusted.
 
 /// Length in bytes of the header that all pages have.
 const HEADER: usize = 4;
@@ -21,12 +21,12 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Designator<'a> {
     pub kind: Kind,
-    /// Whether it names the disk itself, not a port or the target.
+    /// Whether the designator names the disk itself, not a port or the target.
     pub names_unit: bool,
     /// Whether the bytes are ASCII text, by their code set.
     pub is_text: bool,
-    /// Whether the bytes are binary. For UTF-8 and reserved code sets both flags
-    /// are false.
+    /// Whether the designator contains binary data. If it contains UTF-8 or a reserved
+    /// code set, it is neither binary nor ASCII.
     pub is_binary: bool,
     pub bytes: &'a [u8],
 }
@@ -41,7 +41,7 @@ fn body(data: &[u8], page: u8) -> Option<&[u8]> {
     (code == page).then(|| &data[HEADER..end])
 }
 
-/// The text of page 0x80 with its padding. NUL bytes that some disks append are
+/// The text of page 0x80 with its padding. NUL bytes, which some disks append, are
 /// removed.
 pub fn unit_serial(page: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body(page, 0x80)?).into_owned();
@@ -78,8 +78,8 @@ pub fn designators(page: &[u8]) -> impl Iterator<Item = Designator<'_>> {
     })
 }
 
-/// The body of a page 0x83 in the format before SPC-3: it has no designators and is
-/// one binary name. Byte 6, which newer formats reserve, distinguishes the formats.
+/// The body of a page 0x83 in the format before SPC-3: one binary name without
+/// designators. Byte 6, which newer formats reserve, distinguishes the formats.
 pub fn pre_spc3_name(page: &[u8]) -> Option<&[u8]> {
     let body = body(page, 0x83)?;
     (body.get(2).is_some_and(|&reserved| reserved != 0)).then_some(body)

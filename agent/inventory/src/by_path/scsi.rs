@@ -6,15 +6,15 @@ use landfall_sys::system_path::SystemPath;
 use super::Walk;
 
 impl Walk {
-    /// Whether the current directory is a SCSI device. The subsystem alone does not
-    /// show this, because SCSI targets and hosts have the same one.
+    /// Whether the current directory is a SCSI device. The subsystem is not enough,
+    /// because SCSI targets and hosts have the same subsystem.
     pub(super) fn is_scsi_device(&self) -> bool {
         sysfs::text(&self.current.join("uevent"))
             .is_some_and(|text| text.lines().any(|line| line == "DEVTYPE=scsi_device"))
     }
 
-    /// Adds the part for this device and goes up beyond the SCSI devices. Only the
-    /// names of the parent directories show the transport.
+    /// Adds the part of the name for this device and goes up past the SCSI devices. Only
+    /// the names of the parent directories show the transport.
     pub(super) fn scsi(&mut self) -> Option<()> {
         let path = self.current.as_path().to_str()?.to_owned();
         let address = hctl(self.name()?)?;
@@ -48,8 +48,8 @@ impl Walk {
         self.leave_host()
     }
 
-    /// Names the disk by its phy on the HBA or expander, or by its SAS address if
-    /// several phys form a wide port.
+    /// Names the disk by its phy on the HBA or expander, or by its SAS address if several
+    /// phys form a wide port.
     fn sas(&mut self, lun: &str) -> Option<()> {
         self.climb_to("end_device-")?;
         let end_device = self.class("sas_device")?;
@@ -87,8 +87,8 @@ impl Walk {
         self.leave_host()
     }
 
-    /// Names the disk by the port of the controller. With a port multiplier, the
-    /// channel number is the multiplier's port.
+    /// Names the disk by the port of the controller. With a port multiplier, the channel
+    /// number is the multiplier's port.
     fn ata(&mut self, [_, channel, target, _]: [u64; 4]) -> Option<()> {
         self.climb_to("host")?;
         self.up();
@@ -111,9 +111,9 @@ impl Walk {
         Some(())
     }
 
-    /// Names the disk by its host number relative to the lowest host number of the
-    /// same controller. The kernel assigns host numbers in the order of discovery, so
-    /// only the difference identifies the port.
+    /// Names the disk by its host number relative to the lowest host number of the same
+    /// controller. The kernel assigns host numbers in the order of discovery, so only the
+    /// difference identifies the port.
     fn by_host(&mut self, [_, channel, target, lun]: [u64; 4]) -> Option<()> {
         self.climb_to("host")?;
         let first = sysfs::names(&self.current.parent()?)
@@ -133,8 +133,8 @@ impl Walk {
         Some(directory.join(self.name()?))
     }
 
-    /// Goes up to the nearest device whose name begins with this text. That can be
-    /// the current device.
+    /// Goes up to the nearest device whose name begins with this text. The search
+    /// includes the current device.
     fn climb_to(&mut self, beginning: &str) -> Option<()> {
         while !self.name()?.starts_with(beginning) {
             if !self.up() {

@@ -1,5 +1,5 @@
-//! The collector `numa-topology`: which memory, cores and NICs belong to the same
-//! NUMA node.
+//! The collector `numa-topology`: lists which memory, cores and NICs belong to which NUMA
+//! node.
 
 use std::collections::BTreeMap;
 
@@ -35,15 +35,15 @@ struct Nic {
     numa_node: i32,
 }
 
-/// What the kernel does not say about a NUMA node.
+/// A value of a NUMA node that the kernel does not report.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NumaError {
-    /// The kernel does not report the memory of this NUMA node. The inventory is sent without
-    /// the NUMA topology.
+    /// The kernel does not report the memory of this NUMA node. The agent sends the
+    /// inventory without the NUMA topology.
     #[error("NUMA node {0} has no MemTotal in its meminfo")]
     NoMemory(u32),
-    /// The kernel does not report the core of this processor thread. The inventory is sent
-    /// without the NUMA topology.
+    /// The kernel does not report the core of this processor thread. The agent sends the
+    /// inventory without the NUMA topology.
     #[error("cpu{thread} of NUMA node {node} has no core_id")]
     NoCore { thread: u32, node: u32 },
 }
@@ -51,8 +51,8 @@ pub enum NumaError {
 /// Reads /sys/devices/system/node and /sys/class/net.
 ///
 /// # Errors
-/// If something is missing. A partial topology could be mistaken for a complete
-/// one.
+/// If any value is missing, because an incomplete topology could be mistaken for a
+/// complete one.
 pub fn collect(root: &SystemPath) -> Result<NumaTopology, NumaError> {
     let directory = root.join("sys/devices/system/node");
     let mut nodes: Vec<u32> = numbered(&directory, "node");

@@ -1,10 +1,9 @@
 //! The collector `usb-devices`, which lists dongles and similar devices.
 //!
-//! Ironic's agent lists what lshw calls `generic`: a device for which neither
-//! the device class nor any interface class is known to lshw (its usb.cc:
-//! audio, communication, input, printer, storage, hub, wireless). The names
-//! come from the device's own strings. lshw falls back to its database, which
-//! the ramdisk does not have.
+//! Ironic's agent lists the devices that lshw calls `generic`: lshw knows neither their
+//! device class nor any of their interface classes (its usb.cc: audio, communication,
+//! input, printer, storage, hub, wireless). The names come from the device's own strings.
+//! lshw falls back to its database, which the ramdisk does not have.
 
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;

@@ -1,40 +1,40 @@
-//! Whether more disks will appear by themselves, as far as the kernel tells.
+//! Estimates from /sys whether more disks will appear without further action.
 //!
-//! When init says that the devices have their drivers, most buses are finished: the
-//! end of loading a module waits for everything that drivers have started with
-//! async_schedule (`do_init_module` of kernel/module/main.c). That includes the scans
-//! of SCSI hosts (`scsi_scan_host`, so RAID and SAS controllers), the ports of SATA
-//! controllers, and the probing of disks. What is left runs in work queues, and is
-//! looked for here.
+//! When init reports that the devices have their drivers, most buses have found their
+//! disks: the end of loading a module waits for all work that drivers have started with
+//! async_schedule (`do_init_module` of kernel/module/main.c). That includes the scans of
+//! SCSI hosts (`scsi_scan_host`, so RAID and SAS controllers), the ports of SATA
+//! controllers, and the probing of disks. The other searches run in work queues. This
+//! module detects these searches in /sys.
 
 use std::time::Duration;
 
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
-/// How long disks may appear on a bus that does not tell whether it still looks for
-/// them. It counts from the time when the devices had their drivers.
+/// How long disks may appear on a bus that does not show whether it is still searching.
+/// The time counts from the moment when the devices had their drivers.
 pub(super) const UNTOLD: Duration = Duration::from_secs(3);
 
-/// A USB hub shows the state of a port after it has switched the power on and the
-/// signal is stable: usually after 0.3 s, see `hub_power_on_good_delay` and
-/// `HUB_DEBOUNCE_STABLE` of drivers/usb/core.
+/// A USB hub shows the state of a port only after the power is on and the signal is
+/// stable: usually after 0.3 s, see `hub_power_on_good_delay` and `HUB_DEBOUNCE_STABLE`
+/// of drivers/usb/core.
 const USB_SIGNAL: Duration = Duration::from_secs(1);
 
-/// How long an NVMe controller that has one namespace may take to show the others.
+/// How long an NVMe controller with one namespace may take to show further namespaces.
 const NVME_SCAN: Duration = Duration::from_millis(500);
 
-/// What the buses of a machine may still bring.
+/// What the buses of a machine show about disks that have not appeared yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outlook {
-    /// A bus on which the kernel shows that disks are still to come.
+    /// A bus that, according to the kernel, is still searching for disks.
     pub at_work: Option<&'static str>,
-    /// How long disks may appear that the kernel does not announce, from the time when
-    /// the devices had their drivers.
+    /// How long disks may appear on buses that do not show whether they are still
+    /// searching. The time counts from the moment when the devices had their drivers.
     pub untold: Duration,
 }
 
-/// Whether a bus is at work, from /sys.
+/// Reads from /sys whether a bus is still searching for disks.
 type AtWork = fn(&SystemPath) -> bool;
 
 impl Outlook {
@@ -76,8 +76,8 @@ fn has_child(device: &SystemPath, beginning: &str) -> bool {
     children.iter().any(|child| child.starts_with(beginning))
 }
 
-/// Whether an NVMe controller has no namespaces yet. It scans for them after its
-/// driver has finished loading.
+/// Whether an NVMe controller has no namespaces yet. The controller scans for namespaces
+/// after its driver has finished loading.
 fn nvme_at_work(root: &SystemPath) -> bool {
     class(root, "nvme").any(|(name, controller)| {
         match sysfs::text(&controller.join("state")).as_deref() {
@@ -105,12 +105,13 @@ fn scsi_at_work(root: &SystemPath) -> bool {
     })
 }
 
-/// Whether a link of a SAS controller leads to a device that has not been discovered,
-/// or a discovered disk or enclosure has not been scanned.
+/// Whether a link of a SAS controller leads to a device that has not been discovered, or
+/// a discovered disk or enclosure has not been scanned.
 fn sas_at_work(root: &SystemPath) -> bool {
     let undiscovered = class(root, "sas_phy").any(|(name, phy)| {
-        // `phy-HOST:NUMBER`. In an expander (`phy-HOST:EXPANDER:NUMBER`) the links
-        // towards the controller have no port with some drivers.
+        // The phys of the controller are named `phy-HOST:NUMBER`. The phys of an expander
+        // (`phy-HOST:EXPANDER:NUMBER`) are skipped: with some drivers, those that lead to
+        // the controller have no port.
         let of_controller = name.matches(':').count() == 1;
         let rate = sysfs::text(&phy.join("negotiated_linkrate")).unwrap_or_default();
         of_controller && rate.ends_with("Gbit") && !phy.join("device/port").exists()
@@ -138,8 +139,8 @@ fn fc_at_work(root: &SystemPath) -> bool {
     })
 }
 
-/// A port whose link comes up, or that asks the fabric for other ports, does not show
-/// when that ends.
+/// While a Fibre Channel port waits for its link, or asks the fabric for other ports, the
+/// kernel does not show when that search ends.
 fn fc_untold(root: &SystemPath) -> Duration {
     let mut hosts = class(root, "fc_host");
     let is_untold = hosts.any(|(name, host)| {
@@ -161,8 +162,8 @@ fn usb_disks_at_work(root: &SystemPath) -> bool {
     })
 }
 
-/// The states of all ports of USB hubs, in the words of `usb_state_string`; `None` for
-/// a port of a kernel before Linux 6.5.
+/// The states of all ports of USB hubs, as texts of the kernel's `usb_state_string`;
+/// `None` for a port if the kernel is older than Linux 6.5.
 fn usb_ports(root: &SystemPath) -> Vec<Option<String>> {
     let devices = root.join("sys/bus/usb/devices");
     let interfaces = sysfs::names(&devices).into_iter();
@@ -179,7 +180,7 @@ fn usb_ports(root: &SystemPath) -> Vec<Option<String>> {
         .collect()
 }
 
-/// Whether the kernel is asking a device that is plugged into a USB port what it is.
+/// Whether the kernel is still identifying a device on a USB port.
 fn usb_ports_at_work(root: &SystemPath) -> bool {
     usb_ports(root).iter().flatten().any(|state| {
         matches!(
@@ -197,8 +198,8 @@ fn usb_untold(root: &SystemPath) -> Duration {
     }
 }
 
-/// A slot for SD cards looks for a card with several clock rates, and does not show
-/// that it has found none.
+/// A slot for SD cards searches for a card with several clock rates. The kernel does not
+/// show when the search ends without a card.
 fn mmc_untold(root: &SystemPath) -> Duration {
     let is_untold = class(root, "mmc_host").any(|(name, host)| !has_child(&host, &name));
     time(is_untold, UNTOLD)

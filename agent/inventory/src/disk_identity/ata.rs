@@ -9,9 +9,9 @@ use crate::disk_query::DiskQuery;
 
 /// The identity of a disk behind an ATA host or behind SAS, or of a CD drive.
 ///
-/// Page 0x89 contains the IDENTIFY data. If the kernel does not keep that page, the
-/// disk is asked. The last source is page 0x83, into which the SCSI translation
-/// copies the same text.
+/// The first source is page 0x89, which contains the IDENTIFY data. If the kernel does
+/// not keep that page, the agent requests the data from the disk. The last source is page
+/// 0x83, into which the SCSI translation copies the same texts.
 pub fn behind_scsi(device: &SystemPath, query: &DiskQuery) -> Option<DiskIdentity> {
     let ata = sysfs::bytes(&device.join("vpd_pg89"))
         .and_then(|page| ata_identify::in_page_89(&page))
@@ -23,7 +23,7 @@ pub fn behind_scsi(device: &SystemPath, query: &DiskQuery) -> Option<DiskIdentit
     Some(describe(&ata, device))
 }
 
-/// The identity of a disk in a USB enclosure, if the enclosure passes IDENTIFY on.
+/// The identity of a disk in a USB enclosure, if the enclosure forwards IDENTIFY.
 pub fn behind_usb(device: &SystemPath, query: &DiskQuery) -> Option<DiskIdentity> {
     let ata = ata_identify::parse(&query.identify()?)?;
     Some(describe(&ata, device))

@@ -7,11 +7,11 @@ use super::{DiskIdentity, cleaned, non_empty, scsi_kind};
 use crate::disk_query::DiskQuery;
 use crate::vpd::{self, Designator, Kind};
 
-/// In bytes; scsi_id reads no more of a page.
+/// The number of bytes of a page that scsi_id reads.
 const PAGE_LIMIT: usize = 254;
 
-/// The identity of a SCSI device. Pages that the kernel has not read are requested
-/// from the disk: the kernel skips old and unreliable devices.
+/// The identity of a SCSI device. The kernel does not read the pages of old and
+/// unreliable disks; this function then requests the pages from the disk.
 pub fn identity(device: &SystemPath, query: &DiskQuery) -> DiskIdentity {
     let kept = |code: u8| {
         let name = match code {
@@ -25,8 +25,8 @@ pub fn identity(device: &SystemPath, query: &DiskQuery) -> DiskIdentity {
         page.truncate(PAGE_LIMIT);
         Some(page)
     };
-    // The kernel keeps pages that are in the list. Older kernels do not keep the
-    // list itself.
+    // A page that the kernel keeps is also in the disk's list of pages (page 0). Older
+    // kernels do not keep page 0 itself.
     let listed =
         |code: u8| kept(code).is_some() || page(0).is_some_and(|pages| vpd::lists(&pages, code));
     let inquiry = inquiry(device, query);
@@ -106,8 +106,8 @@ impl UnitName {
         self.text.clone()
     }
 
-    /// Adds this name to `identity` as WWN: 16 hexadecimal digits, and the digits
-    /// after them as the vendor's extension.
+    /// Adds this name to `identity` as WWN: the first 16 hexadecimal digits, and the
+    /// other digits as the vendor's extension.
     fn world_wide(&self, identity: DiskIdentity) -> DiskIdentity {
         if !self.is_naa {
             return identity;
@@ -123,8 +123,8 @@ impl UnitName {
     }
 }
 
-/// The best name in page 0x83. The kinds are in scsi_id's order; for each kind the
-/// binary form takes precedence over the text form.
+/// The best name in page 0x83. The kinds of names are tried in scsi_id's order; for each
+/// kind the binary form takes precedence over the text form.
 fn unit_name(page: &[u8], product: &str) -> Option<UnitName> {
     if let Some(bytes) = vpd::pre_spc3_name(page) {
         return Some(UnitName {

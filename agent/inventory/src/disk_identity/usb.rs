@@ -14,8 +14,8 @@ const WITH_INQUIRY: [&str; 2] = ["02", "06"];
 /// The identity of a SCSI device; `None` if it is not behind USB. `device` is its
 /// directory in /sys/devices.
 ///
-/// Names come from INQUIRY if the interface supports it, else from the texts of the
-/// USB device, else from its numbers.
+/// The names come from INQUIRY if the interface supports it, otherwise from the texts of
+/// the USB device, otherwise from the device's numbers.
 pub fn identity(device: &SystemPath) -> Option<DiskIdentity> {
     let interface = device
         .ancestors()

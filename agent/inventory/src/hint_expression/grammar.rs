@@ -37,8 +37,8 @@ const RANGE_IN: &str = "<range-in>";
 pub(super) enum Operator {
     /// Compares numbers. Matches if the result is one of these.
     Number(&'static [Ordering]),
-    /// A separate variant, because it also matches NaN, which no [`Ordering`]
-    /// describes.
+    /// A separate variant, because it also matches NaN, and no [`Ordering`] describes
+    /// NaN.
     NumberNotEqual,
     /// Compares texts. Matches if the result is one of these.
     Text(&'static [Ordering]),
@@ -47,16 +47,16 @@ pub(super) enum Operator {
     Or,
     /// For values that are lists. No property of a disk is a list.
     AllIn,
-    /// For values that are numbers. No hint gets this far: in a text the bounds are
-    /// percent-encoded into one word before, and a size must be a number.
+    /// For values that are numbers. No hint is evaluated with this operator: in a text
+    /// hint the bounds are first percent-encoded into one word, and a size hint must be a
+    /// number.
     RangeIn,
 }
 
 /// The parsed beginning of a text. The grammar ignores the rest.
 #[derive(Debug)]
 pub(super) struct Parsed<'a> {
-    /// The operator as written, and its meaning. `None` if the text is a plain
-    /// value.
+    /// The operator as written, and its meaning. `None` if the text is a plain value.
     pub operator: Option<(&'static str, Operator)>,
     /// Has at least one element.
     pub operands: Vec<&'a str>,
@@ -65,7 +65,7 @@ pub(super) struct Parsed<'a> {
 /// Parses a text.
 ///
 /// # Errors
-/// If it is empty, or begins with an operator that has no operand.
+/// If the text is empty, or if it begins with an operator that has no operand.
 pub(super) fn parse(text: &str) -> Result<Parsed<'_>, HintError> {
     let operation = |symbol, operator, operands| {
         Ok(Parsed {
@@ -103,8 +103,8 @@ pub(super) fn parse(text: &str) -> Result<Parsed<'_>, HintError> {
             return operation(RANGE_IN, Operator::RangeIn, bounds);
         }
     }
-    // The first operator that fits is taken. If it has no operand, the whole text
-    // is invalid; no shorter operator is tried.
+    // The first matching operator is used. If it has no operand, the whole text is
+    // invalid, although a shorter operator could match.
     let unary = UNARY
         .iter()
         .find_map(|&(symbol, operator)| Some((symbol, operator, literal(text, symbol)?)));

@@ -1,5 +1,5 @@
-//! Disables the LLDP agent in the firmware of some NICs, because it keeps the LLDP
-//! frames from the host.
+//! Disables the LLDP agent in the firmware of some NICs. If that agent is enabled, the
+//! host does not receive the LLDP frames.
 
 use std::io;
 

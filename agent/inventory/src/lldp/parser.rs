@@ -1,4 +1,5 @@
-//! Parses frames in a child process: anybody at the other end of a cable can send them.
+//! Parses frames in a child process, because anybody at the other end of a cable can send
+//! them.
 
 use std::fs::File;
 use std::io;
@@ -10,14 +11,15 @@ use tokio::task::{JoinError, spawn_blocking};
 
 use super::tlv::{self, Tlv};
 
-/// How long to wait after a frame, so that a neighbour who sends many cannot keep the host busy. The kernel drops what does not fit into the socket's buffer.
+/// How long to wait after a frame, so that a neighbour that sends many frames cannot keep
+/// the host busy. The kernel drops frames that do not fit into the socket's buffer.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// The parser of LLDP frames.
 #[derive(Debug)]
 pub struct LldpParser;
 
-/// What a frame says.
+/// The parsed content of a frame.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     pub elements: Vec<Tlv>,
@@ -27,7 +29,7 @@ pub struct Frame {
 
 impl Parser for LldpParser {
     const NAME: &'static str = "lldp";
-    /// Nothing that the host needs depends on a frame, and anybody can send the next one.
+    /// The installation does not need LLDP, and the next frame may be parsed again.
     const IS_NEEDED: bool = false;
     const LIMIT: Duration = Duration::from_secs(5);
     const TOTAL: Duration = Self::LIMIT;
@@ -47,7 +49,7 @@ impl Parser for LldpParser {
     }
 }
 
-/// Why there is nothing to know from a frame.
+/// Why a frame could not be parsed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FrameError {
     #[error(transparent)]
@@ -66,18 +68,19 @@ pub(super) async fn parse(frame: &[u8]) -> Result<Frame, FrameError> {
     spawn_blocking(move || in_child(frame)).await?
 }
 
-/// Each frame has its own child. So a frame that takes over its child can neither read nor
-/// change other frames.
+/// Starts one child process for each frame. If a frame takes over its child, it can
+/// neither read nor change other frames.
 fn in_child(frame: Vec<u8>) -> Result<Frame, FrameError> {
     let session = Session::start(File::open("/dev/null")?)?;
     Ok(Frame::of(session, frame)?)
 }
 
 impl Frame {
-    /// What the parser of this session says about a frame.
+    /// Asks the parser of this session to parse a frame.
     ///
     /// # Errors
-    /// If it says nothing, or what no such frame can say.
+    /// If the session returns no answer, or an answer that cannot result from a frame of
+    /// this length.
     pub fn of(mut session: Session<LldpParser>, frame: Vec<u8>) -> Result<Self, Fault> {
         let length = frame.len();
         let frame = session.ask(frame)?;
@@ -88,7 +91,7 @@ impl Frame {
         Ok(frame)
     }
 
-    /// Whether a frame of this length can say this.
+    /// Whether this content can result from a frame of this length.
     fn is_plausible(&self, length: usize) -> bool {
         let elements = || self.elements.iter();
         let bytes: usize = elements().map(|(_, digits)| 2 + digits.len() / 2).sum();

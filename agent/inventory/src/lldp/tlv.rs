@@ -4,13 +4,13 @@ use std::time::Duration;
 
 /// The type has 7 bits, the length 9.
 const LENGTH_BITS: u32 = 9;
-/// One element: its type, and its value as hexadecimal digits. Ironic stores
-/// elements in this form and decodes them itself.
+/// One element: its type, and its value as hexadecimal digits. Ironic stores elements in
+/// this form and decodes them itself.
 pub type Tlv = (u8, String);
 
-/// The elements of a frame without its Ethernet header. As in Ironic's agent,
-/// the last element may be cut short, and padding after the end element is read as
-/// more end elements.
+/// The elements of a frame without its Ethernet header. As in Ironic's agent, the last
+/// element may be incomplete, and padding after the end element is parsed as further end
+/// elements.
 pub fn parse(mut frame: &[u8]) -> Vec<Tlv> {
     let mut elements = Vec::new();
     while let Some((header, rest)) = frame.split_first_chunk::<2>() {
@@ -18,8 +18,8 @@ pub fn parse(mut frame: &[u8]) -> Vec<Tlv> {
         let length = usize::from(header & ((1 << LENGTH_BITS) - 1));
         let value = &rest[..length.min(rest.len())];
         let digits = value.iter().map(|byte| format!("{byte:02x}")).collect();
-        // The cast is lossless: without the 9 bits of the length, 7 of the 16 bits
-        // are left.
+        // The cast is lossless: the header has 16 bits, and 9 of them are the length, so
+        // the type has 7 bits.
         elements.push(((header >> LENGTH_BITS) as u8, digits));
         frame = &rest[value.len()..];
     }
@@ -33,17 +33,17 @@ const LONGEST_NAME: usize = 40;
 /// In characters: two names, and ` port ` between them.
 pub(super) const LONGEST_SWITCH: usize = 2 * LONGEST_NAME + 6;
 
-/// How long the other elements are valid. Without this element, which the standard
-/// requires, the default of IEEE 802.1AB 9.2.5: four times 30 s.
+/// How long the other elements are valid. If the frame lacks this element, although the
+/// standard requires it, the default of IEEE 802.1AB 9.2.5 applies: four times 30 s.
 pub fn time_to_live(elements: &[Tlv]) -> Duration {
     let given = elements.iter().find(|(kind, _)| *kind == TIME_TO_LIVE);
     let seconds = given.and_then(|(_, digits)| u16::from_str_radix(digits.get(..4)?, 16).ok());
     Duration::from_secs(seconds.unwrap_or(120).into())
 }
 
-/// The switch that sent a frame, and its port: `switch3 port Ethernet1/7`. `None` if
-/// one of the two is missing, or if the time to live is zero: a switch sends such a
-/// frame before it shuts down.
+/// The switch that sent a frame, and its port: `switch3 port Ethernet1/7`. `None` if the
+/// frame lacks the switch or the port, or if the time to live is zero, because a switch
+/// sends such a frame before it shuts down.
 pub fn switch_in_words(elements: &[Tlv]) -> Option<String> {
     const CHASSIS: u8 = 1;
     const PORT: u8 = 2;
@@ -60,8 +60,8 @@ pub fn switch_in_words(elements: &[Tlv]) -> Option<String> {
     }
     let name = bytes(SYSTEM_NAME).map(|name| text(&name));
     let name = name.or_else(|| Some(identifier(&bytes(CHASSIS)?, 4)))?;
-    // The name of a port (subtypes 1 and 5) says most. The description comes second,
-    // and an address or a number last.
+    // The name of the port (subtypes 1 and 5) is the most useful text, then the port
+    // description, then an address or a number.
     let by_name = bytes(PORT).filter(|port| matches!(port[0], 1 | 5));
     let port = by_name.map(|port| identifier(&port, 3));
     let port = port.or_else(|| Some(text(&bytes(PORT_DESCRIPTION)?)));
@@ -82,7 +82,8 @@ fn identifier(value: &[u8], mac: u8) -> String {
     }
 }
 
-/// Without control characters: the console shows it, and `Frame` is not believed with them.
+/// Removes control characters: the console shows the text, and `Frame::is_plausible`
+/// rejects a text that contains them.
 fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let plain = text.chars().filter(|c| !c.is_control());
@@ -91,8 +92,8 @@ fn text(bytes: &[u8]) -> String {
 
 /// The VLAN tags in a frame (IEEE 802.1Q annex D, "VLAN Name").
 pub fn vlan_tags(elements: &[Tlv]) -> Vec<u16> {
-    /// Organisationally specific elements. `VLAN_NAME` is the identifier of IEEE
-    /// 802.1 with subtype 3.
+    /// The type of organisationally specific elements. `VLAN_NAME` is the identifier of
+    /// IEEE 802.1 with subtype 3.
     const SPECIFIC: u8 = 127;
     const VLAN_NAME: &str = "0080c203";
     /// 0 means no VLAN, and 4095 is reserved.

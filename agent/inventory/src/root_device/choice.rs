@@ -1,4 +1,4 @@
-//! The disk that was chosen, and why each other disk was not.
+//! The chosen disk, and for each other disk the reason why it was not chosen.
 
 use landfall_report::status::RejectedDisk;
 
@@ -14,15 +14,16 @@ pub struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    /// The first disk that matches the hints. `losses` has the reasons of the disks before
-    /// it.
+    /// Chooses the first disk that matches the hints. `losses` contains the reasons
+    /// against the disks before it.
     pub(super) fn first_match(disks: &'a [Disk], index: usize, losses: &[Option<String>]) -> Self {
         Self::of(disks, index, losses, |chosen, _| {
             format!("not compared, because {chosen} matches and comes first")
         })
     }
 
-    /// The smallest disk. `losses` has the reasons of disks that cannot be chosen at all.
+    /// Chooses the smallest disk. `losses` contains the reasons against disks that are
+    /// excluded.
     pub(super) fn smallest(disks: &'a [Disk], index: usize, losses: &[Option<String>]) -> Self {
         let size = disks[index].size;
         let gib = |size: u64| size as f64 / GIB;

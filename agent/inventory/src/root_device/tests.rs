@@ -115,7 +115,7 @@ fn embedded(hints: &Value) -> Embedded {
 
 /// Runs all cases of a table. A case has `hints` or a whole `node`, optionally the
 /// `embedded` hints of the ramdisk, and `expect`: a disk, or the parts that the error
-/// must contain. The disks are those of the case, or else those of the table.
+/// must contain. If the case has no disks, it uses those of the table.
 fn run_table(path: &Path) {
     let table: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let name = path.display();

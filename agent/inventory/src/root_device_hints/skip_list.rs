@@ -20,8 +20,8 @@ impl SkipList {
     /// entry are ignored.
     ///
     /// # Errors
-    /// If an entry has no hints or hints that cannot be used. To ignore the entry
-    /// would destroy what the operator wants to keep.
+    /// If an entry has no hints or invalid hints. If the agent ignored such an entry, it
+    /// would destroy data that the operator wants to keep.
     pub fn parse(entries: &Value) -> Result<Self> {
         let entries = match entries {
             Value::Null => return Ok(Self::default()),
@@ -57,8 +57,8 @@ impl SkipList {
         &self.volumes
     }
 
-    /// Whether to keep this disk, because the list names it or one of its
-    /// partitions. A partition would be lost with the partition table.
+    /// Whether to keep this disk, because the list names the disk or one of its
+    /// partitions. Erasing the partition table would destroy the partition.
     ///
     /// # Errors
     /// If a hint cannot be compared with the disk's value.
@@ -76,9 +76,9 @@ impl SkipList {
         Ok(false)
     }
 
-    /// The device node in the first entry that keeps an array by its node but
-    /// matches no disk. The operator's array may be there under another name,
-    /// because the kernel assigns these names when it assembles the arrays.
+    /// Finds the first entry that names an array by its device node but matches no disk.
+    /// Returns that device node. The array may exist under another name, because the
+    /// kernel assigns these names when it assembles the arrays.
     ///
     /// # Errors
     /// As [`SkipList::contains`].

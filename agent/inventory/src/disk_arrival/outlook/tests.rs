@@ -8,7 +8,8 @@ fn look(tree: &str) -> (Option<&'static str>, u64) {
     (at_work, untold.as_secs())
 }
 
-/// What the kernel shows, the bus that is at work, and the seconds of silence.
+/// Each case: the content of /sys, the bus that is still searching, and `untold` in
+/// seconds.
 #[test]
 fn each_bus_shows_what_is_to_come() {
     let cases: &[(&str, Option<&str>, u64)] = &[
