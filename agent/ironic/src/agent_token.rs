@@ -1,7 +1,7 @@
 //! The secret that the agent and the conductor share.
 //!
-//! Ironic sends it only once: on the kernel command line with virtual media,
-//! otherwise in the first answer to a lookup. Later lookups get asterisks.
+//! Ironic sends the token only once: on the kernel command line with virtual media,
+//! otherwise in the first answer to a lookup. Later answers contain asterisks instead.
 
 use landfall_sys::state_file::StateFile;
 
@@ -33,7 +33,7 @@ pub(super) enum NoToken {
 }
 
 impl AgentToken {
-    /// Loads the token that the agent stored before a restart, or else uses
+    /// Loads the token that the agent stored before a restart. If there is none, uses
     /// `given`.
     pub fn restore(file: StateFile, given: Option<&str>) -> Self {
         let kept = match file.load() {

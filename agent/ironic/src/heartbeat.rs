@@ -1,8 +1,8 @@
-//! Reports to Ironic that the agent is alive, and the URL at which Ironic can
-//! call it.
+//! Sends heartbeats: they report to Ironic that the agent is alive, and the URL at which
+//! Ironic can call it.
 //!
-//! A conductor learns only from a heartbeat that a command has ended. So the end of
-//! a command triggers the next heartbeat.
+//! A conductor learns only from a heartbeat that a command has ended. So the agent sends
+//! the next heartbeat as soon as a command ends.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -18,33 +18,32 @@ use super::service::{self, Service};
 use super::transport::Unanswered;
 use super::wire::{self, Heartbeat};
 
-/// The value of `agent_version`. Ironic compares it with 3.0 to see what the
-/// agent supports. So it is the version of Ironic's agent whose protocol
-/// Landfall speaks, and not the version of Landfall.
+/// The value of `agent_version`. Ironic compares the value with 3.0 to find what the
+/// agent supports. So it is not Landfall's version, but the version of Ironic's agent
+/// whose protocol Landfall uses.
 pub const AGENT_VERSION: &str = "13.0.0";
 
-/// The maximum length of the status message in characters. The node's record, which
-/// holds it, is part of many answers of Ironic.
+/// The maximum length of the status message in characters. The message is stored in the
+/// node's record, which Ironic includes in many answers.
 const MESSAGE_LIMIT: usize = 255;
 
 /// The minimum time between two heartbeats, even for a triggered one.
 const CLOSEST: Duration = Duration::from_secs(5);
 
-/// The longest pause after a rejection. Ironic's answer changes only when somebody
+/// The longest pause after a rejection. Ironic's answer changes only after an operator
 /// changes the node, and the conductor logs each attempt.
 const LONGEST_AFTER_REJECTION: Duration = Duration::from_secs(300);
 
-/// The text of an answer 400 while no conductor is running. The API sends
+/// The text of the answer with status 400 if no conductor is running. The API sends
 /// `NoValidHost` with this status (ironic/api/controllers/v1/ramdisk.py).
 const NO_CONDUCTOR: &str = "No valid host";
 
-/// The number of heartbeats between two log lines: two hours with Ironic's usual
-/// timeout. The line shows that a waiting agent is well and how much memory it
-/// uses.
+/// The number of heartbeats between two log lines: two hours with Ironic's usual timeout.
+/// The line shows that a waiting agent still works and how much memory it uses.
 const LOGGED_EVERY: u32 = 50;
 
-/// The content of a heartbeat. Ironic stores the URL and the certificate. It rejects a
-/// heartbeat with a different URL or certificate until it has deleted the stored ones.
+/// The content of a heartbeat. Ironic stores the URL and the certificate. As long as it
+/// has them, it rejects a heartbeat with a different URL or certificate.
 #[derive(Clone)]
 pub struct Callback {
     /// The URL of the agent's API: scheme, host and port, without a path.
@@ -54,16 +53,16 @@ pub struct Callback {
     pub token: String,
 }
 
-/// `heartbeat_timeout` within limits. A timeout of zero would flood the service,
-/// and with a timeout of a year it would never receive another heartbeat.
+/// `heartbeat_timeout` within limits. With a timeout of zero the agent would flood
+/// Ironic; with a timeout of a year it would practically send no further heartbeat.
 fn within_bounds(timeout: Duration) -> Duration {
     timeout.clamp(Duration::from_secs(1), Duration::from_secs(3600))
 }
 
-/// Sends heartbeats until the future is dropped: about three per `timeout`, sooner
-/// after an error, and as soon as `forced` is notified. Heartbeats never stop:
-/// Ironic accepts them again when the node is unlocked or enrolled again, or when a
-/// worker is free. While Ironic rejects them, the pause grows.
+/// Sends heartbeats until the future is dropped: about three per `timeout`, and sooner
+/// after an error or after `forced` is notified. The agent never stops sending, because
+/// Ironic may accept heartbeats again: when the node is unlocked or enrolled again, or
+/// when a worker is free. While Ironic rejects the heartbeats, the pauses grow.
 ///
 /// Each heartbeat has a line of text with the machine's status at that time.
 ///
@@ -122,7 +121,7 @@ fn log_accepted(count: u32, service: &Service) {
 }
 
 /// The machine's status as a line of text, without secrets. `None` if Ironic does not
-/// accept it.
+/// accept a status.
 fn status_message(service: &Service) -> Option<String> {
     let takes_it = service.takes_status_message();
     let words = takes_it.then(|| status::now().in_words()).flatten()?;
@@ -154,8 +153,8 @@ enum Verdict {
     Locked,
     /// A retry may succeed.
     Failed,
-    /// Ironic rejects the heartbeat until an operator changes something. Contains what
-    /// to check.
+    /// Ironic rejects the heartbeat until an operator changes something. Contains a hint
+    /// for the operator.
     Rejected(&'static str),
 }
 

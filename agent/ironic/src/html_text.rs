@@ -1,21 +1,22 @@
-//! Takes the text out of an HTML page, for one line on the console. No I/O.
+//! Extracts the text of an HTML page, for one line on the console. No I/O.
 //!
 //! Web servers and proxies answer errors with HTML pages. The reason is in the body,
-//! behind more markup than one line has room for.
+//! after more markup than fits into one line.
 
 use std::borrow::Cow;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
-/// How much of a page is read, in bytes. A page of an error is shorter.
+/// How much of a page is read, in bytes. An error page is shorter.
 const PAGE_LIMIT: usize = 16 << 10;
 /// The elements that no browser shows in the page.
 const INVISIBLE: [&str; 3] = ["head", "style", "script"];
-/// What a page begins with. A text that begins with another word in angle brackets, such
-/// as the name of a Python class, is no page, and the word is a part of it.
+/// The possible beginnings of a page. A text that begins with another word in angle
+/// brackets, such as the name of a Python class, is not a page, and the word is a part of
+/// the text.
 const FIRST: [&str; 9] = [
     "!doctype", "html", "head", "body", "title", "h1", "p", "div", "center",
 ];
-/// The ampersand is the last one, because it may begin what looks like another entity.
+/// The ampersand is last: decoding it first could create another entity.
 const ENTITIES: [(&str, &str); 8] = [
     ("&lt;", "<"),
     ("&gt;", ">"),
@@ -81,8 +82,8 @@ fn is_tag(markup: &str) -> bool {
     next.is_some_and(|next| next.is_ascii_alphabetic() || matches!(next, '/' | '!' | '?'))
 }
 
-/// What follows the tag or the comment at the beginning. An invisible element is skipped
-/// up to its end tag, if it has one.
+/// Skips the tag or the comment at the beginning and returns the rest. An invisible
+/// element is skipped up to its end tag, if it has one.
 fn after_tag(markup: &str) -> &str {
     if let Some(comment) = markup.strip_prefix("<!--") {
         return comment.split_once("-->").map_or("", |(_, rest)| rest);

@@ -14,25 +14,24 @@ use super::wire;
 /// The number of attempts with the whole list of URLs, as in Ironic's agent.
 const ATTEMPTS: u32 = 5;
 
-/// The longest pauses in seconds: between temporary failures as in Ironic's
-/// agent, and between rejections.
+/// The longest pauses in seconds: between temporary failures, as in Ironic's agent, and
+/// between rejections.
 const LONGEST: f64 = 30.0;
 const LONGEST_AFTER_REJECTION: f64 = 300.0;
 
 /// What to do if Ironic does not accept the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Continue without inspection after [`ATTEMPTS`] attempts, or at once if
-    /// Ironic rejects the inventory.
+    /// Continue without inspection after [`ATTEMPTS`] attempts, or at once if Ironic
+    /// rejects the inventory.
     Limited,
-    /// Retry until Ironic accepts the inventory. The agent has nothing else to do,
-    /// because the node stays in `inspect wait` until then.
+    /// Retry until Ironic accepts the inventory. The agent has no other task, because the
+    /// node stays in `inspect wait` until then.
     Forever,
 }
 
-/// The pause after this attempt, counted from 0. It is that of Ironic's agent,
-/// but with jitter, so that the machines of a rack do not post in the same
-/// second.
+/// The pause after this attempt, counted from 0. The pause is that of Ironic's agent,
+/// plus jitter, so that the machines of a rack do not send at the same second.
 fn pause_after(number: u32, rejected: bool) -> Duration {
     let longest = if rejected {
         LONGEST_AFTER_REJECTION
@@ -60,20 +59,21 @@ pub enum NotTaken {
     Failed(String),
 }
 
-/// Posts this JSON text to the first of these URLs that answers. It is text and not
-/// a value, so that the fields stay in Ironic's order. Returns the node's UUID if
-/// the answer contains it.
+/// Posts this JSON text to the first of these URLs that answers. The argument is a text
+/// and not a JSON value, so that the fields stay in Ironic's order. Returns the node's
+/// UUID if the answer contains it.
 ///
-/// The request names no API version. With version 1.84 or newer this answer would
-/// contain the token, and the later lookup would only get asterisks (measured).
+/// The request names no API version. With version 1.84 or newer, the answer would contain
+/// the token, and the answer to the later lookup would contain only asterisks (measured).
 ///
 /// # Errors
-/// If the body is too large: the same body would be too large again.
+/// If the body is too large. A retry would fail in the same way, because the body would
+/// be the same.
 ///
-/// With [`Retry::Limited`], the reason why Ironic did not accept it: the caller
-/// continues without inspection. With [`Retry::Forever`], only that the inventory
-/// is out of date, as soon as the future `out_of_date` ends: Ironic may know the
-/// node by a NIC whose driver was late.
+/// Also if `retry` is [`Retry::Limited`] and Ironic did not accept the inventory: the
+/// caller continues without inspection. With [`Retry::Forever`] the only other error is
+/// that the inventory is out of date, because the future `out_of_date` has ended: Ironic
+/// may know the node by a NIC whose driver was late.
 pub async fn post_inventory(
     transport: &Transport,
     urls: &[String],
@@ -95,8 +95,8 @@ pub async fn post_inventory(
         let (fault, status) = match transport.ask(&places, &request).await {
             Ok(answer) if answer.status < 400 => {
                 let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-                // Older answers are {"uuid": ...}; newer ones have the form of a
-                // lookup, {"node": {"uuid": ...}}.
+                // Older answers are {"uuid": ...}; newer answers have the format of an
+                // answer to a lookup, {"node": {"uuid": ...}}.
                 let uuid = body["uuid"].as_str().or(body["node"]["uuid"].as_str());
                 return Ok(uuid.map(str::to_owned));
             }

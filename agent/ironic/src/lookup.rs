@@ -1,4 +1,4 @@
-//! Asks Ironic which node this machine is, until Ironic knows it or the time is
+//! Asks Ironic which node this machine is, until Ironic knows the machine or the time is
 //! over.
 
 use std::time::{Duration, Instant};
@@ -18,23 +18,23 @@ use super::wire::{FORBIDDEN, FORBIDDEN_REMEDY, LookupAnswer, fault};
 
 /// The longest pause between two lookups, as in Ironic's agent.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The additional pause while the node is locked: at first 5 s, then 10 s, then
-/// always 30 s.
+/// The additional pause while the node is locked: at first 5 s, then 10 s, then always 30
+/// s.
 const LOCKED: [Duration; 3] = [
     Duration::from_secs(5),
     Duration::from_secs(10),
     Duration::from_secs(30),
 ];
 
-/// The wait after a NIC has appeared, because other ports of the same card follow
-/// it.
+/// The wait after a NIC has appeared, because the other ports of the same card appear
+/// shortly after it.
 const NICS_SETTLE: Duration = Duration::from_secs(1);
 
 /// The data by which Ironic can recognise this machine.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// The network, from which each attempt takes the MAC addresses of the NICs.
-    /// The driver of the only NIC that Ironic knows may load late.
+    /// The network, from which each attempt takes the MAC addresses of the NICs. The NIC
+    /// that Ironic knows may get its driver late.
     pub network: watch::Receiver<NetworkState>,
     /// Whether to include the NICs that lead to the BMC.
     pub with_bmc_nics: bool,
@@ -59,8 +59,8 @@ impl Query {
         text
     }
 
-    /// Returns when the MAC addresses of the machine differ from these. That may
-    /// never happen.
+    /// Returns when the MAC addresses of the machine differ from `known`. This may never
+    /// happen.
     async fn other_nics_than(&mut self, macs: &[String]) {
         let (with_bmc_nics, boot_mac) = (self.with_bmc_nics, self.boot_mac);
         let has_changed = self
@@ -73,7 +73,7 @@ impl Query {
     }
 }
 
-/// The characters that the query must encode: all except the unreserved ones of
+/// The characters to percent-encode in the query: all except the unreserved characters of
 /// RFC 3986, as in the HTTP library of Ironic's agent.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
@@ -97,7 +97,7 @@ pub struct RetryPolicy {
 /// The reason why there is no node.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoNode {
-    /// Ironic gives no token, and only an operator can change this: see
+    /// Ironic sends no token until an operator changes something: see
     /// [`NoToken::AlreadySent`].
     #[error("{}", NoToken::AlreadySent)]
     TokenAlreadySent,
@@ -112,12 +112,12 @@ pub enum NoNode {
     },
 }
 
-/// Asks until Ironic knows the node and there is a token. Returns the answer and
-/// the token.
+/// Retries until Ironic knows the node and has sent a token. Returns the answer and the
+/// token.
 ///
 /// # Errors
-/// If Ironic did not know the node in time, or if another boot or machine has the
-/// token.
+/// If Ironic did not know the node in time, or if Ironic has sent the token to another
+/// boot or machine.
 pub async fn look_up_until_known(
     service: &Service,
     query: &mut Query,

@@ -19,8 +19,9 @@ const ASSUMED: ApiVersion = version(31);
 /// The newest versions that Ironic's agent requests (measured).
 const LOOKUP: ApiVersion = version(62);
 const HEARTBEAT: ApiVersion = version(68);
-/// The version for a heartbeat with a status message, which Ironic's agent does not send
-/// (ironic/api/controllers/v1/versions.py: MINOR_72_HEARTBEAT_STATUS).
+/// The API version for a heartbeat with a status message
+/// (ironic/api/controllers/v1/versions.py: MINOR_72_HEARTBEAT_STATUS). Ironic's agent
+/// sends no status message.
 const HEARTBEAT_WITH_STATUS: ApiVersion = version(72);
 
 /// The HTTP status for a heartbeat that Ironic accepts.
@@ -40,11 +41,11 @@ pub struct Service {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     Known(ApiVersion),
-    /// The document of the service has none. Maybe it is the page of a proxy whose
-    /// Ironic was not up.
+    /// The first answer contained no version. It may be the page of a proxy that could
+    /// not reach Ironic.
     NotInDocument,
-    /// The service has answered, also to the request for its version, which it does not
-    /// report.
+    /// The service has answered the request for its version, but has not reported a
+    /// version.
     NotReported,
 }
 
@@ -56,8 +57,8 @@ impl Version {
 }
 
 impl Service {
-    /// The service at these base URLs (without `/v1`). `document` is the answer to
-    /// `GET /`. If `given` is `None`, the API version is read from the document.
+    /// The service at these base URLs (without `/v1`). `document` is the answer to `GET
+    /// /`. If `given` is `None`, the API version is read from the document.
     pub fn new(
         transport: Transport,
         bases: &[String],
@@ -114,10 +115,10 @@ impl Service {
         self.version.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes sure that the API version is known: requests it again if the first
-    /// answer had none, because that answer may have come from a proxy before its
-    /// Ironic was up. Without the version the agent would use an old API, and
-    /// Ironic would send no token (measured: it is null with 1.31).
+    /// Makes sure that the API version is known: requests the version again if the first
+    /// answer had none, because that answer may have come from a proxy before Ironic was
+    /// up. Without the version the agent would use an old API, and Ironic would send no
+    /// token (measured: it is null with 1.31).
     pub(super) async fn make_version_known(&self) {
         let known = *self.known();
         if !matches!(known, Version::Known(_)) {
@@ -125,8 +126,9 @@ impl Service {
         }
     }
 
-    /// The same, but a service that reports no version is asked once, until it does not
-    /// accept a heartbeat: an agent may send heartbeats for months.
+    /// Like the method above, but sends only one request to a service that reports no
+    /// version, until the service rejects a heartbeat: an agent may send heartbeats for
+    /// months.
     pub(super) async fn make_version_known_once(&self) {
         let known = *self.known();
         if known == Version::NotInDocument {
@@ -142,7 +144,7 @@ impl Service {
             body: None,
         };
         if let Ok(answer) = self.transport.ask(&self.places, &request).await {
-            // A page of a proxy says nothing about Ironic.
+            // The page of a proxy does not show Ironic's version.
             let is_document = serde_json::from_str::<IgnoredAny>(&answer.body).is_ok();
             let otherwise = match answer.status {
                 200 if is_document => Version::NotReported,
@@ -162,7 +164,7 @@ impl Service {
         self.transport.ask(&self.places, &request).await
     }
 
-    /// `has_status`: the body has a status message.
+    /// `has_status`: whether the body has a status message.
     pub(super) async fn post_heartbeat(
         &self,
         uuid: &str,
@@ -181,8 +183,8 @@ impl Service {
         };
         let answer = self.transport.ask(&self.places, &request).await?;
         let mut known = self.known();
-        // Another URL of the service, or an earlier release after a rollback, has older
-        // versions than the Ironic that answered first.
+        // Another URL of the service, or an earlier release after a rollback, may support
+        // only versions that are older than those in Ironic's first answer.
         let is_too_new = answer.status == NOT_ACCEPTABLE;
         let is_old = *known == Version::NotReported && answer.status != ACCEPTED;
         if is_too_new || is_old {
@@ -205,8 +207,8 @@ fn older(one: ApiVersion, other: ApiVersion) -> ApiVersion {
     }
 }
 
-/// The version in the answer to `GET /`. `None` for a page that is not
-/// Ironic's, for example that of a proxy.
+/// The version in the answer to `GET /`. `None` if the answer is not from Ironic, for
+/// example the page of a proxy.
 fn version_in(document: &str) -> Option<ApiVersion> {
     let root: Root = serde_json::from_str(document).ok()?;
     ApiVersion::parse(&root.default_version.version)

@@ -212,7 +212,7 @@ fn lookup_ends_when_its_time_is_over() {
     assert!((1..10).contains(&since.elapsed().as_secs()));
 }
 
-/// The operator finds one remedy, and it is the one for the cause.
+/// The message contains one remedy, and it fits the cause.
 #[test]
 fn a_lookup_that_ends_without_trust_names_the_remedy_last() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -335,7 +335,7 @@ fn a_place_that_falls_silent_is_left_for_the_next() {
     assert_eq!(beat.status, 202);
 }
 
-/// The Ironic that answered first had API 1.115, and this one has less.
+/// The first Ironic supported API 1.115; this Ironic supports only 1.68.
 #[test]
 fn a_version_that_ironic_does_not_accept_is_asked_for_again() {
     let older = NEW.replace("1.115", "1.68");
@@ -358,8 +358,8 @@ fn a_version_that_ironic_does_not_accept_is_asked_for_again() {
     assert_eq!(version, Some("1.68"));
 }
 
-/// A service that never reports its version gets one request for it, and another one
-/// after a heartbeat that it did not accept.
+/// If a service never reports its version, the agent requests it once, and once more
+/// after the service has rejected a heartbeat.
 #[test]
 fn heartbeats_ask_once_for_a_version_that_is_not_reported() {
     let ironic = Server::scripted([
@@ -459,7 +459,7 @@ fn a_heartbeat_and_an_inventory_that_get_403_name_the_option_of_ironic() {
     }
 }
 
-/// The lookup follows, and gets the same answer.
+/// The agent continues at once with the lookup, which gets the same answer.
 #[test]
 fn an_inventory_that_gets_403_does_not_delay_the_lookup() {
     let ironic = Server::scripted([Reply::new(403, "{}")]);

@@ -1,4 +1,4 @@
-//! Sends requests to Ironic: adds the common headers, and tries the next URL if one
+//! Sends requests to Ironic: adds the common headers, and tries the next URL if a URL
 //! does not answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +19,8 @@ pub struct Transport {
     pub timeout: Duration,
 }
 
-/// The URLs of one service. The one that answered last comes first. Clones share
-/// the list.
+/// The URLs of one service. The URL that answered last is the first in the list. Clones
+/// share the list.
 #[derive(Debug, Clone)]
 pub(super) struct Places(Arc<Mutex<Vec<String>>>);
 
@@ -61,7 +61,7 @@ impl Places {
     }
 }
 
-/// Why no URL has answered, for the last of them.
+/// Why no URL has answered. Contains the error of the last URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unanswered {
     #[error("no URL")]
@@ -71,11 +71,11 @@ pub(super) enum Unanswered {
 }
 
 impl Transport {
-    /// Tries one URL after the other until one answers, with whatever status.
+    /// Tries one URL after the other until one answers with any status.
     ///
     /// # Errors
-    /// If no URL has answered. The error is that of the last URL; the errors of the
-    /// others are logged.
+    /// If no URL has answered. The returned error is that of the last URL; the errors of
+    /// the other URLs are logged.
     pub(super) async fn ask(
         &self,
         places: &Places,

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::html_text;
 
-/// What a 403 means. Ironic needs no credentials of an agent.
+/// The meaning of status 403. Ironic requires no credentials from an agent.
 pub(super) const FORBIDDEN: &str = " (this Ironic does not serve agents: [api]enable_ramdisk_endpoints is off there, or a proxy in front of it refuses the request)";
-/// What an operator can do about it.
+/// What an operator can do about status 403.
 pub(super) const FORBIDDEN_REMEDY: &str =
     "check ipa-api-url, [api]enable_ramdisk_endpoints in ironic.conf, and the proxy";
 
-/// The answer to `GET /`. Of its many keys only the version is used.
+/// The answer to `GET /`. The agent uses only the version.
 #[derive(Debug, Deserialize)]
 pub(super) struct Root {
     pub(super) default_version: RootVersion,
@@ -29,10 +29,10 @@ pub(super) struct RootVersion {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LookupAnswer {
     pub uuid: String,
-    /// The node, as far as an agent may see it.
+    /// The fields of the node that an agent may see.
     pub node: Value,
-    /// An object with settings that override those of the boot. Conductors add keys
-    /// with every release.
+    /// An object with settings that override those of the boot. New releases of Ironic
+    /// add keys.
     pub config: Value,
 }
 
@@ -55,8 +55,8 @@ pub enum LookupAnswerError {
 }
 
 impl LookupAnswer {
-    /// Reads the body of the answer. Ironic before 4.2 sent no `config`. It sent the
-    /// only setting, `heartbeat_timeout`, next to the node.
+    /// Reads the body of the answer. Ironic before 4.2 sent no `config`. It sent its only
+    /// setting, `heartbeat_timeout`, next to the node.
     ///
     /// # Errors
     /// If a part is missing.
@@ -85,7 +85,7 @@ impl LookupAnswer {
     }
 }
 
-/// Whether the UUID can be a part of a URL. Ironic's own UUIDs use only these
+/// Whether the UUID can be a part of a URL. Ironic's own UUIDs contain only these
 /// characters.
 fn is_path_segment(uuid: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -102,17 +102,17 @@ pub(super) struct Heartbeat<'a> {
     pub(super) agent_version: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) agent_verify_ca: Option<&'a str>,
-    /// What the agent does, for people: Ironic keeps it in the node's
-    /// `driver_internal_info`. Ironic's agent sends none.
+    /// A description of the agent's current work for operators: Ironic stores it in the
+    /// node's `driver_internal_info`. Ironic's agent does not send it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) agent_status_message: Option<&'a str>,
 }
 
-/// What an operator can do if Ironic speaks https and its URL says `http://`.
+/// What an operator can do if Ironic uses https but its URL begins with `http://`.
 const TLS_REMEDY: &str = "write https:// in the URL (ipa-api-url, or ipa-inspection-callback-url); if the site has a CA of its own, give it as CA file (--ca-file of the builder)";
 
-/// Formats an error answer: `HTTP 404: Node not found`. Ends with a remedy if it is
-/// certain.
+/// Formats an error answer: `HTTP 404: Node not found`. Appends a remedy if the agent
+/// sent plain HTTP to a TLS port.
 pub fn fault(answer: &Answer) -> String {
     let (status, text) = (answer.status, error_text(&answer.body));
     match answer.wants_tls() {
@@ -123,10 +123,10 @@ pub fn fault(answer: &Answer) -> String {
     }
 }
 
-/// The text of an error answer. `error_message` contains an object, or JSON text of
-/// an object, with `faultstring` or `title`. For anything else this is the
-/// beginning of the body. The text has no markup of an HTML page: Ironic wraps any body of
-/// an error, also the page of a web server, in `error_message`.
+/// The text of an error answer. `error_message` contains an object, or JSON text of an
+/// object, with `faultstring` or `title`. For any other body, the text is the beginning
+/// of the body. HTML markup is removed, because Ironic puts any error body into
+/// `error_message`, even the page of a web server.
 pub(super) fn error_text(body: &str) -> String {
     let parsed: Value = serde_json::from_str(body).unwrap_or(Value::Null);
     let outer = parsed.get("error_message").unwrap_or(&parsed);

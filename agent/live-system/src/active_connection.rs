@@ -14,8 +14,8 @@ pub(super) const SERVICE: &str = "org.freedesktop.NetworkManager";
 /// The D-Bus interface of an active connection.
 pub(super) const ACTIVE_CONNECTION: &str = "org.freedesktop.NetworkManager.Connection.Active";
 
-/// The time limit of an activation. NetworkManager gives DHCP 45 s. A bond on a
-/// switch that blocks its ports for 30 s needs even more.
+/// The time limit of an activation. NetworkManager's own limit for DHCP is 45 s. A bond
+/// on a switch that blocks its ports for 30 s needs even more time.
 pub(super) const ACTIVATION_LIMIT: Duration = Duration::from_secs(90);
 
 /// The result of an activation.
@@ -28,7 +28,7 @@ pub(super) enum Outcome {
     Activating,
 }
 
-/// Follows an active connection by its signals until it is up, has failed, or the
+/// Follows an active connection by its signals until it is activated, has failed, or the
 /// time is over.
 pub(super) async fn follow(bus: &Bus, path: OwnedObjectPath) -> zbus::Result<Outcome> {
     let end = Instant::now() + ACTIVATION_LIMIT;
@@ -55,8 +55,8 @@ pub(super) async fn follow(bus: &Bus, path: OwnedObjectPath) -> zbus::Result<Out
     Ok(Outcome::Activating)
 }
 
-/// The outcome that `NMActiveConnectionState` means; `None` while both outcomes
-/// are possible.
+/// The outcome that corresponds to an `NMActiveConnectionState`. `None` while the
+/// connection may still be activated or fail.
 fn outcome(state: u32, reason: u32) -> Option<Outcome> {
     match state {
         2 => Some(Outcome::Activated),

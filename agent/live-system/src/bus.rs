@@ -6,16 +6,16 @@ use landfall_report::failure::{Failure, Result};
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, OwnedObjectPath, Proxy};
 
-/// The time limit of a call. The first call to a service starts it, which takes
-/// time: systemd gives a unit 90 s, and a live system on slow media may need
-/// half of this.
+/// The time limit of a call. The first call to a service also starts the service:
+/// systemd's limit for the start of a unit is 90 s, and a live system on slow media may
+/// need half of it.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
 pub(super) struct Bus(Connection);
 
-/// An object of a service, seen through one of its interfaces. Properties are not
-/// cached, because those that matter here change all the time.
+/// An object of a service with one of its interfaces. The agent does not cache the
+/// properties, because those that it reads change all the time.
 pub(super) type Object = Proxy<'static>;
 
 impl Bus {

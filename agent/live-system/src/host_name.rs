@@ -4,9 +4,9 @@ use landfall_report::failure::Result;
 
 use super::bus::{Bus, fault};
 
-/// Sets both names, as `hostnamectl set-hostname --static --transient` does, which
-/// OpenShift's agent calls. If only the transient name is set, NetworkManager
-/// replaces it.
+/// Sets the static and the transient host name, as `hostnamectl set-hostname --static
+/// --transient` in OpenShift's agent does. If only the transient name is set,
+/// NetworkManager replaces it.
 pub(super) async fn set(bus: &Bus, name: &str) -> Result<()> {
     let set = async {
         let host = bus

@@ -1,10 +1,10 @@
-//! Runs the agent in a live system with systemd and NetworkManager, such as CoreOS.
-//! In the ramdisk our own init and network code do the work; here the services of
-//! the live system do it, and the agent calls them over D-Bus.
+//! Runs the agent in a live system with systemd and NetworkManager, such as CoreOS. In
+//! the ramdisk, Landfall's own init and network code do this work. In a live system, the
+//! agent calls the services of that system over D-Bus.
 //!
-//! All this needs the cargo feature `live-system`. The ramdisk has no such
-//! services, and D-Bus would take a twelfth of the agent's size. Without the
-//! feature the type exists, but it has no value.
+//! The functions need the cargo feature `live-system`. The ramdisk has no such services,
+//! and D-Bus would take a twelfth of the agent's size. Without the feature the type
+//! `LiveSystem` exists, but it has no value.
 
 #[cfg(feature = "live-system")]
 mod active_connection;
@@ -54,21 +54,21 @@ mod system {
             host_name::set(&self.0, name).await
         }
 
-        /// Makes NetworkManager apply the plan. Reports the result of each
-        /// interface, and returns when the last one is up or has failed.
-        /// NetworkManager itself keeps trying.
+        /// Makes NetworkManager apply the plan. Reports the result of each interface, and
+        /// returns when each interface is activated or has failed. NetworkManager itself
+        /// continues to retry.
         pub async fn configure_network(&self, plan: &NetworkPlan) {
             network_manager::configure(&self.0, plan).await;
         }
 
-        /// Starts a unit and waits for its end, however long it takes. Fails if the
-        /// unit does not start, or fails.
+        /// Starts a unit and waits for its end without a time limit. Fails if the unit
+        /// does not start, or if it ends with an error.
         pub async fn run_unit(&self, name: &str) -> Result<()> {
             service_manager::run_to_end(&self.0, name).await
         }
 
-        /// Ends the boot through logind, or takes the machine off the network and
-        /// leaves it on. Returns only if that fails.
+        /// Ends the boot through logind; for a lock-down, takes the machine off the
+        /// network and leaves it on. Returns only if that fails.
         pub async fn end(&self, ending: Ending) {
             match ending {
                 // No kernel is loaded for kexec in a live system.

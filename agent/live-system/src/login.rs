@@ -6,12 +6,12 @@ use landfall_report::failure::Result;
 
 use super::bus::{Bus, fault};
 
-/// How long the system may take to stop its services, the agent among them.
-/// systemd's own limit for one service is 90 s.
+/// The time limit for the system to stop its services, including the agent. systemd's own
+/// limit for one service is 90 s.
 const STOP_LIMIT: Duration = Duration::from_secs(180);
 
-/// Requests the ending through one of logind's methods, then waits until the agent
-/// is stopped. Returns if that does not happen.
+/// Calls a method of logind that ends the boot, then waits until systemd stops the agent.
+/// Returns only if the call fails or the agent is not stopped in time.
 pub(super) async fn end(bus: &Bus, method: &'static str) {
     tracing::info!("asking logind: {method}");
     match ask(bus, method).await {

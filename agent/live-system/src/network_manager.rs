@@ -1,7 +1,8 @@
 //! Turns a plan into NetworkManager profiles and activates them.
 //!
-//! The profile files stay: NetworkManager reads them when it restarts, and CoreOS'
-//! own installer looks for them in the same place (`--copy-network`).
+//! The agent does not remove the profile files: NetworkManager reads them when it
+//! restarts, and CoreOS' own installer looks for them in this directory
+//! (`--copy-network`).
 
 use std::fs;
 use std::io;
@@ -18,9 +19,9 @@ use super::bus::{Bus, Object};
 /// Where NetworkManager keeps permanent profiles.
 const PROFILES: &str = "/etc/NetworkManager/system-connections";
 
-/// Writes, loads and activates a profile for each interface of the plan. A profile
-/// whose interface is to stay down is only written and loaded. A failure is
-/// reported, and the other profiles are still activated.
+/// Writes, loads and activates a profile for each interface of the plan. If an interface
+/// is down in the plan, its profile is only written and loaded. If a profile fails, the
+/// agent reports the error and activates the other profiles.
 pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
     let keyfiles = plan.keyfiles();
     let files = match write_all(Path::new(PROFILES), &keyfiles) {
@@ -39,7 +40,7 @@ pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
             let wanted = profiles.iter().filter(|p| !stays_down.contains(&p.name));
             let mut begun = Vec::new();
             // Activate the profiles one after the other: NetworkManager rejects a profile
-            // that needs a device which it does not know yet.
+            // that needs a device which NetworkManager does not know yet.
             for profile in wanted {
                 match begin(bus, profile).await {
                     Ok(active) => begun.push((&profile.name, active)),
@@ -57,8 +58,8 @@ pub(super) async fn configure(bus: &Bus, plan: &NetworkPlan) {
     }
 }
 
-/// Takes every device off the network. NetworkManager does not bring any of
-/// them back.
+/// Takes every device off the network. NetworkManager does not activate a device again
+/// afterwards.
 pub(super) async fn disable(bus: &Bus) -> zbus::Result<()> {
     let manager = bus
         .known_object(SERVICE, "/org/freedesktop/NetworkManager", SERVICE)
@@ -67,8 +68,8 @@ pub(super) async fn disable(bus: &Bus) -> zbus::Result<()> {
     manager.call("Enable", &(enable,)).await
 }
 
-/// Writes the files. Each appears as a whole, because NetworkManager watches the
-/// directory. Returns them in the order in which they can be activated.
+/// Writes the files. Each file appears complete, by a rename, because NetworkManager
+/// watches the directory. Returns the paths in the order of activation.
 fn write_all(directory: &Path, keyfiles: &[Keyfile]) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut keyfiles: Vec<&Keyfile> = keyfiles.iter().collect();
@@ -86,8 +87,8 @@ fn write_all(directory: &Path, keyfiles: &[Keyfile]) -> io::Result<Vec<PathBuf>>
     Ok(files)
 }
 
-/// The profiles that neither NetworkManager nor the agent activates, because their
-/// interfaces are down in the plan.
+/// The names of the profiles that neither NetworkManager nor the agent activates, because
+/// their interfaces are down in the plan.
 fn names_of_idle(keyfiles: &[Keyfile]) -> Vec<String> {
     let is_idle = |keyfile: &&Keyfile| value(keyfile, "autoconnect=") == Some("false");
     let idle = keyfiles.iter().filter(is_idle);
@@ -101,8 +102,8 @@ fn value<'a>(keyfile: &'a Keyfile, key: &str) -> Option<&'a str> {
     lines.find_map(|line| line.strip_prefix(key))
 }
 
-/// The order of activation: a bond before its ports, and the device below a VLAN
-/// before the VLAN.
+/// The order of activation: a bond before its ports, and the device of a VLAN before the
+/// VLAN.
 fn rank(keyfile: &Keyfile) -> u8 {
     match value(keyfile, "type=") {
         Some("bond" | "bridge" | "team") => 0,
@@ -163,15 +164,16 @@ fn name_of(file: &Path) -> String {
     stem.to_string_lossy().into_owned()
 }
 
-/// Activates a profile. This takes the device from any other profile, such as the
-/// one that NetworkManager creates for every NIC. A device that does not exist yet
-/// gets its profile when it appears, because `autoconnect` is the default.
+/// Activates a profile. The profile replaces any other profile of the device, such as the
+/// one that NetworkManager creates for every NIC. If the device does not exist yet,
+/// NetworkManager activates the profile when the device appears, because `autoconnect` is
+/// the default.
 async fn begin(bus: &Bus, profile: &Profile) -> zbus::Result<OwnedObjectPath> {
     let manager: Object = bus
         .known_object(SERVICE, "/org/freedesktop/NetworkManager", SERVICE)
         .await?;
-    // If the device was free, NetworkManager has activated the profile by itself. A
-    // second request would take the address away for a moment.
+    // If the device had no profile, NetworkManager has already activated this one. A
+    // second request would remove the address for a moment.
     if let Some(active) = active_already(bus, &manager, &profile.path).await? {
         return Ok(active);
     }
@@ -207,7 +209,7 @@ async fn active_already(
     let active: Vec<OwnedObjectPath> = manager.get_property("ActiveConnections").await?;
     for path in active {
         let connection = bus.object(SERVICE, path.clone(), ACTIVE_CONNECTION).await?;
-        // A connection that has ended in the meantime is not one of ours.
+        // A connection that has ended in the meantime does not count.
         let of = connection.get_property::<OwnedObjectPath>("Connection");
         if of.await.is_ok_and(|of| of == *profile) {
             return Ok(Some(path));

@@ -10,8 +10,8 @@ use super::bus::{Bus, Object, fault};
 
 const SYSTEMD: &str = "org.freedesktop.systemd1";
 
-/// The unit's state is also read at this interval, because a signal may be missed,
-/// for example while systemd reloads its units.
+/// How often the agent reads the unit's state in addition to waiting for signals. A
+/// signal may be missed, for example while systemd reloads its units.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// What is known about a unit that was started.
@@ -19,17 +19,17 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 enum Standing {
     Running,
     Ended,
-    /// The unit has failed. Holds systemd's word for the reason.
+    /// The unit has failed. Contains systemd's name of the reason.
     Failed(String),
 }
 
-/// Starts a unit and follows it to its end, which may be hours away. There is no
-/// time limit, because Ironic has one for the whole deployment.
+/// Starts a unit and waits for its end, which may take hours. There is no time limit,
+/// because Ironic has a limit for the whole deployment.
 pub(super) async fn run_to_end(bus: &Bus, name: &str) -> Result<()> {
     let ended = run(bus, name).await;
     match ended.map_err(|error| fault(name, &error))? {
-        // The words are those of OpenShift's hardware manager, because people search for
-        // them.
+        // The text is that of OpenShift's hardware manager, because operators search for
+        // it.
         Standing::Failed(result) => Err(Failure::deployment(format!(
             "Assisted Installer Agent has failed with result \"{result}\": {name}"
         ))
@@ -72,8 +72,8 @@ async fn run(bus: &Bus, name: &str) -> zbus::Result<Standing> {
                     body.deserialize()?;
                 if path == job {
                     job_is_over = true;
-                    // If the job has `failed`, the unit was started, and its own state has the
-                    // reason.
+                    // If the job's result is `failed`, the unit was started, and the
+                    // unit's own state contains the reason.
                     if !matches!(result.as_str(), "done" | "failed") {
                         return Ok(Standing::Failed(result));
                     }
@@ -88,7 +88,7 @@ async fn run(bus: &Bus, name: &str) -> zbus::Result<Standing> {
     }
 }
 
-/// Subscribes to signals, because systemd sends none without a subscriber. Once is
+/// Subscribes to signals, because systemd sends none without a subscriber. One call is
 /// enough for the whole connection.
 async fn subscribe(manager: &Object) -> zbus::Result<()> {
     match manager.call("Subscribe", &()).await {
@@ -101,7 +101,7 @@ async fn subscribe(manager: &Object) -> zbus::Result<()> {
     }
 }
 
-/// A service, with those of its interfaces that are used here.
+/// A service with the interfaces that this module uses.
 struct Unit {
     unit: Object,
     service: Object,
@@ -131,7 +131,7 @@ impl Unit {
     }
 }
 
-/// The standing that `ActiveState` and `Result` mean
+/// The state of the unit according to `ActiveState` and `Result`
 /// (org.freedesktop.systemd1(5)).
 fn standing(state: &str, result: String) -> Standing {
     match state {

@@ -2,8 +2,8 @@
 
 use landfall_sys::service_notify::{ServiceNotify, watchdog_interval};
 
-/// Reports to systemd that the service has started, so that units ordered after
-/// it can start. The agent looks for Ironic only later, which may take forever.
+/// Reports to systemd that the service has started, so that the units after it can start.
+/// The agent looks for Ironic only afterwards, because that search may never end.
 pub fn report_ready() {
     match ServiceNotify::from_environment() {
         Ok(Some(notify)) => {
@@ -16,9 +16,9 @@ pub fn report_ready() {
     }
 }
 
-/// Reports to systemd periodically that the agent is alive, if systemd asks for
-/// it. The task runs in the same runtime as all network tasks, so if the
-/// runtime hangs, systemd restarts the agent.
+/// If systemd requests it, reports periodically that the agent is alive. The task runs in
+/// the same runtime as all network tasks. So if the runtime hangs, systemd restarts the
+/// agent.
 pub fn keep_watchdog() {
     let Some(interval) = watchdog_interval() else {
         return;

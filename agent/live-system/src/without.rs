@@ -18,7 +18,7 @@ impl LiveSystem {
         Err(Failure::other(details).hint("build an agent for a live system with `make live-agent`"))
     }
 
-    /// Cannot be called, like all methods below, because no value of this type
+    /// No code can call this method or the methods below, because no value of this type
     /// exists.
     pub async fn set_host_name(&self, _: &str) -> Result<()> {
         match self.0 {}

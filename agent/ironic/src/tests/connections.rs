@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::{NEW, Service, Transport, run, transport};
 
-/// A server that resets, stalls and closes connections, and that answers and keeps them:
-/// none of this leaves connections behind.
+/// A server that resets, stalls, closes or keeps connections. After none of these the
+/// agent has unused connections.
 #[test]
 fn heartbeats_leave_no_connections_behind() {
     let (port, served) = unreliable_ironic();
@@ -22,7 +22,7 @@ fn heartbeats_leave_no_connections_behind() {
     run(async {
         let mut most = 0;
         for _ in 0..200 {
-            // Three of five fail.
+            // Three of five requests fail.
             let _ = service.post_heartbeat("6d85", "{}".to_owned(), false).await;
             most = most.max(connections_to(port));
         }
