@@ -1,19 +1,20 @@
-//! The files on Landfall's ISO that can be overwritten in place for one host, and the
-//! JSON file that describes them.
+//! The files on Landfall's ISO that a program can overwrite in place for one host, and
+//! the JSON file that describes these files.
 //!
-//! ISO 9660 keeps each of these files in one piece. A program can therefore replace
-//! their bytes without rebuilding the image, and a server even without copying it:
+//! ISO 9660 stores each of these files in one piece. A program can therefore replace the
+//! bytes of a file without rebuilding the image. A server can replace them while it sends
+//! the image, without a copy of the image. The areas are:
 //!
-//! * Two areas are further ramdisks: archives, then zeros. An area of zeros alone is
+//! * Two areas are further ramdisks: archives, then zeros. An area with only zeros is
 //!   valid too, because the kernel skips zeros. The embed area is for Landfall's own
-//!   programs. The Ignition area is for those of CoreOS, which rewrite all of it
+//!   programs. The Ignition area is for CoreOS' programs, which rewrite the whole area
 //!   (coreos-installer) or only its start (image-customization-controller).
 //! * The kernel arguments area is inside an environment block of GRUB, which is plain
 //!   text and no script. It has the form that coreos-installer requires of such areas
-//!   (its src/live/embed.rs): the arguments, a line break, then `#` up to a fixed
-//!   length. The line after it is what assisted-image-service searches for.
+//!   (its src/live/embed.rs): the arguments, a line break, then `#` up to a fixed length.
+//!   assisted-image-service searches for the line after the area.
 //!
-//! Secure Boot verifies none of them: GRUB checks kernels only.
+//! Secure Boot does not verify these areas: GRUB verifies only kernels.
 
 use std::io::{Read, Seek};
 
@@ -30,15 +31,15 @@ pub const KARGS: &str = "boot/grub/kargs.env";
 /// The kernel arguments area of format 1: a script of GRUB.
 pub const KARGS_OF_FORMAT_1: &str = "boot/grub/kargs.cfg";
 
-/// In bytes: the size of the largest description that is read.
+/// The size limit of the description in bytes.
 const MAX_DESCRIPTION: u32 = 64 << 10;
-/// In bytes: the size of the largest file of kernel arguments that is read.
+/// The size limit of a file of kernel arguments in bytes.
 const MAX_KARGS: u32 = 64 << 10;
-/// In bytes: the largest area for a ramdisk; the builder makes none that is larger.
+/// The size limit of an area for a ramdisk in bytes. The builder makes no larger one.
 const MAX_RAMDISK: u32 = 64 << 20;
 
-/// How an environment block of GRUB begins (GRUB's include/grub/lib/envblk.h), and the
-/// name of its only variable.
+/// The beginning of an environment block of GRUB (GRUB's include/grub/lib/envblk.h), and
+/// the name of its only variable.
 const ENVIRONMENT_BLOCK: &str = "# GRUB Environment Block\nkargs=";
 const EMBED_AREA_MARK: &str = "# COREOS_KARG_EMBED_AREA\n";
 
@@ -49,13 +50,13 @@ pub struct Areas {
     pub format: u32,
     pub kargs: KargsArea,
     pub embed: RamdiskArea,
-    /// Absent in format 1.
+    /// Missing in format 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignition: Option<RamdiskArea>,
 }
 
-/// A file that contains the kernel arguments. It consists of `before`, the arguments,
-/// `after`, as many `pad` as fill the file, and `last`.
+/// A file that contains the kernel arguments. The file consists of `before`, the
+/// arguments, `after`, repeated `pad` characters up to the size of the file, and `last`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KargsArea {
     pub path: String,
@@ -131,8 +132,8 @@ pub enum KargsError {
 }
 
 impl Areas {
-    /// The areas of a new medium: `room` bytes for kernel arguments, and two ramdisks
-    /// of `ramdisk` bytes.
+    /// The areas of a new medium: `room` bytes for kernel arguments, and two ramdisks of
+    /// `ramdisk` bytes each.
     pub fn new(arguments: &str, room: usize, ramdisk: u64) -> Self {
         let after = "\n";
         let area = |path: &str| RamdiskArea {
@@ -174,15 +175,15 @@ impl Areas {
         Ok(areas)
     }
 
-    /// The areas of an ISO, and where they are. Every area is a file of the ISO with
-    /// the described size, and they do not overlap.
+    /// The areas of an ISO, and their places. Fails unless every area is a file of the
+    /// ISO with the described size, and no two areas overlap.
     pub fn of<R: Read + Seek>(iso: &mut Iso<R>) -> Result<(Self, Places), AreasError> {
         let (areas, places, []) = Self::of_with(iso, [])?;
         Ok((areas, places))
     }
 
-    /// Like [`Areas::of`], with the places of `more` files of the ISO. They must not
-    /// overlap either.
+    /// Like [`Areas::of`], but also returns the places of the files `more` of the ISO.
+    /// These files must not overlap an area or each other either.
     pub fn of_with<R: Read + Seek, const N: usize>(
         iso: &mut Iso<R>,
         more: [&str; N],
@@ -289,11 +290,11 @@ impl KargsArea {
         iso.read(&self.path, MAX_KARGS)
     }
 
-    /// The arguments in a file, without the white space around them; `None` if it is
-    /// not in the described form. What follows the arguments is not checked: GRUB does
-    /// not read it, and another program may pad in its own way. If the text is too long
-    /// for the area, the result is `None`: the text then runs into the padding, because
-    /// the write of a longer line was interrupted.
+    /// The arguments in a file, without the white space around them; `None` if the file
+    /// does not have the described form. The bytes after the arguments are not checked:
+    /// GRUB does not read them, and another program may use other padding. The result is
+    /// also `None` if the text is longer than the area: then the write of a longer line
+    /// was interrupted, and the text continues in the padding.
     pub fn arguments<'a>(&self, file: &'a [u8]) -> Option<&'a str> {
         let text = std::str::from_utf8(file).ok()?;
         let (arguments, _) = text.strip_prefix(&self.before)?.split_once(&self.after)?;

@@ -1,5 +1,5 @@
-//! The CoreOS image that Landfall's ISO can contain, for sites without an image
-//! server. The builder writes the image and this description of it; the agent reads
+//! The description of the CoreOS image that Landfall's ISO can contain, for sites without
+//! an image server. The builder writes the image and this description; the agent reads
 //! both.
 
 use landfall_boot_params::digest::{Algorithm, Digest};
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 pub const FILE: &str = "landfall/coreos-image";
 /// Path of its [`CoreosImage`] on the medium, as JSON.
 pub const DESCRIPTION: &str = "landfall/coreos-image.json";
-/// In bytes; a description is a few lines.
+/// The size limit of the description in bytes. A description has a few lines.
 pub const DESCRIPTION_LIMIT: u32 = 4096;
 
 /// Describes the image, so that the agent can check it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Description", into = "Description")]
 pub struct CoreosImage {
-    /// The name that the image file had before the builder copied it, for the
+    /// The name of the original image file, which the builder copied. It is shown to the
     /// operator.
     pub name: String,
     /// In bytes.
@@ -43,7 +43,7 @@ enum InvalidField {
 struct Description {
     name: String,
     size: u64,
-    /// The content of sha256sum's first column.
+    /// The first column of sha256sum's output.
     sha256: String,
 }
 

@@ -1,9 +1,9 @@
-//! Reads files from an ISO 9660 image: Landfall's own media, those that Ironic
-//! builds, and config drives. Every length that the image gives is bounded.
+//! Reads files from an ISO 9660 image: Landfall's own media, media that Ironic builds,
+//! and config drives. Every length in the image is checked against a limit.
 //!
-//! Files have the names that Linux shows: those of Rock Ridge, else those of the
-//! Joliet tree, else the plain ones in lower case (ECMA-119 sections 8 and 9; IEEE
-//! P1281 and P1282; Joliet Specification, 1995).
+//! Files have the names that Linux shows: the Rock Ridge names, otherwise the names of
+//! the Joliet tree, otherwise the plain names in lower case (ECMA-119 sections 8 and 9;
+//! IEEE P1281 and P1282; Joliet Specification, 1995).
 
 mod record;
 mod volume;
@@ -22,13 +22,13 @@ pub const MARK: [u8; 6] = *b"\x01CD001";
 const MAX_DIRECTORY: u32 = 1 << 20;
 /// ECMA-119, 6.8.2.1 allows eight levels; Landfall's own media have three.
 const MAX_DEPTH: usize = 8;
-/// Largest number of files and directories that are listed. A config drive has
-/// about a dozen.
+/// The maximum number of files and directories in a list. A config drive has about a
+/// dozen.
 const MAX_ENTRIES: usize = 10_000;
-/// In bytes: the limit of what one search or one list reads (directories and
-/// continuation areas), together with the paths that it makes. Ten thousand files with
-/// long names need less. Without this limit, a small image with many records of the
-/// same directory could make the agent read gigabytes.
+/// The maximum number of bytes that one search or one list may use: directories and
+/// continuation areas that it reads, and paths that it builds. Ten thousand files with
+/// long names need less. Without this limit, a small image with many records of the same
+/// directory could make the agent read gigabytes.
 const MAX_WORK: u64 = 32 << 20;
 /// Largest number of continuation areas that are read for one record.
 const MAX_CONTINUATIONS: usize = 4;
@@ -39,8 +39,8 @@ pub struct Iso<R> {
     root: Extent,
     /// The directory tree that `root` belongs to.
     tree: Tree,
-    /// In bytes. The label of a medium with another block size can be read, but not
-    /// its files.
+    /// In bytes. If the block size of a medium is not 2048, the agent can read the label,
+    /// but not the files.
     block_size: u16,
     pub label: String,
     /// The publisher; Ironic writes an id of its own here.
@@ -55,14 +55,14 @@ pub struct Iso<R> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tree {
-    /// The tree of the primary volume descriptor. Rock Ridge fields may follow its
-    /// names.
+    /// The tree of the primary volume descriptor. Its records may have Rock Ridge fields
+    /// after the names.
     Primary,
     Joliet,
 }
 
-/// Where a file is in the image, always as one piece. A file of 4 GiB and more has
-/// several records, but every writer places their extents one after the other.
+/// The place of a file in the image, always in one piece. A file of 4 GiB or more has
+/// several records, but every known writer stores their extents without a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     /// Offset of the first byte, in bytes.
@@ -72,8 +72,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The content of the file in an image in memory; `None` if the image is cut
-    /// off.
+    /// The content of the file, from an image in memory. `None` if the image ends before
+    /// the file does.
     pub fn content<'a>(&self, image: &'a [u8]) -> Option<&'a [u8]> {
         let start = usize::try_from(self.offset).ok()?;
         let size = usize::try_from(self.size).ok()?;
@@ -147,15 +147,14 @@ pub enum IsoError {
     Scattered(String),
     #[error("ISO: expected at most {MAX_WORK} bytes of directories, found more")]
     TooMuch,
-    /// A directory record whose lengths contradict each other, a directory tree
-    /// that is too deep, or too many entries.
+    /// A directory record whose lengths contradict each other, a directory tree that is
+    /// too deep, or too many entries.
     #[error("ISO: broken directory record at byte {0}")]
     BrokenRecord(u64),
 }
 
 impl<R: Read + Seek> Iso<R> {
-    /// Finds a file by its path. The letter case is ignored; links are not
-    /// followed.
+    /// Finds a file by its path. Ignores the letter case and does not follow links.
     ///
     /// # Errors
     /// If there is no such file.
@@ -165,8 +164,8 @@ impl<R: Read + Seek> Iso<R> {
         Ok(entry.extent)
     }
 
-    /// The names of the files in a directory; empty if there is no such directory.
-    /// Links and subdirectories are left out.
+    /// The names of the files in a directory; empty if there is no such directory. Links
+    /// and subdirectories are not included.
     pub fn files(&mut self, directory: &str) -> Result<Vec<String>, IsoError> {
         let here = match self.entry(directory)? {
             Some(entry) if entry.kind == Kind::Directory => entry.extent,
@@ -185,12 +184,11 @@ impl<R: Read + Seek> Iso<R> {
         Ok(names)
     }
 
-    /// All files, with their paths from the root, sorted by path. Links are left
-    /// out.
+    /// All files, with their paths from the root, sorted by path. Links are not included.
     ///
     /// # Errors
-    /// If a directory cannot be read, if the image has more entries or levels than
-    /// Landfall's own media have, or if a name could lead out of its directory.
+    /// If a directory cannot be read, if the image exceeds the limits of entries or
+    /// levels, or if a name could lead out of its directory.
     pub fn all_files(&mut self) -> Result<Vec<(String, Extent)>, IsoError> {
         let mut files = Vec::new();
         let mut directories = vec![(String::new(), self.root, 0)];
@@ -262,7 +260,7 @@ impl<R: Read + Seek> Iso<R> {
     /// Reads a whole file.
     ///
     /// # Errors
-    /// If there is no such file, or it has more than `limit` bytes.
+    /// If there is no such file, or if the file has more than `limit` bytes.
     pub fn read(&mut self, path: &str, limit: u32) -> Result<Vec<u8>, IsoError> {
         let extent = self.find(path)?;
         self.bytes(extent, path, limit)
@@ -319,8 +317,8 @@ impl<R: Read + Seek> Iso<R> {
         let mut begun: Option<Entry> = None;
         while let Some(&len) = records.get(at) {
             if len == 0 {
-                // Records do not cross sector boundaries; the rest of this sector
-                // is unused.
+                // A length of 0 means that no further record fits into this sector.
+                // Continue at the next sector.
                 at = (at + 1).next_multiple_of(SECTOR as usize);
                 continue;
             }

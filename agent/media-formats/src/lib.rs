@@ -1,11 +1,11 @@
-//! The formats of the media that a host can be booted with: a reader of ISO 9660 and
-//! FAT file systems, a writer of FAT file systems, and the files on Landfall's own
-//! media that several programs read.
+//! The formats of the media that a host can boot from: a reader of ISO 9660 and FAT file
+//! systems, a writer of FAT file systems, and the files on Landfall's own media that
+//! several programs read.
 //!
-//! The code reads the device directly. A mount would need drivers that must be
-//! loaded first and a mount point, and the kernel would have to trust whatever
-//! somebody has put into a drive. The caller or a constant bounds every length that
-//! a medium gives. The writer returns bytes; nothing here writes to a file.
+//! The agent reads the device directly instead of mounting it. A mount would need a mount
+//! point and drivers that must be loaded first, and the kernel would have to parse a
+//! medium that is not trusted. Each length in a medium is limited by the caller or by a
+//! constant. The writer returns bytes; nothing here writes to a file.
 
 pub mod areas;
 pub mod coreos_image;
@@ -39,8 +39,8 @@ pub enum MediumError {
 impl<R: Read + Seek> Medium<R> {
     /// Detects the file system; `None` if it is neither ISO 9660 nor FAT.
     pub fn open(mut image: R) -> Result<Option<Self>, MediumError> {
-        // The search for an ISO comes first: the first 32 KiB of an ISO are free
-        // for other uses, such as a partition table.
+        // Check for an ISO first: the first 32 KiB of an ISO are free for other uses, so
+        // they may contain a boot sector.
         let mut mark = [0; 6];
         image.seek(SeekFrom::Start(iso9660::VOLUME_OFFSET))?;
         match image.read_exact(&mut mark) {

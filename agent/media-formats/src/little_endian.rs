@@ -1,8 +1,7 @@
 //! Reads little-endian numbers at an offset in a slice.
 //!
-//! Every function returns `None` if the bytes end before the number does, so that
-//! the readers of damaged disks, media and firmware tables need no checks of their
-//! own.
+//! Every function returns `None` if the bytes end before the number ends. So the readers
+//! of damaged disks, media and firmware tables need no length checks of their own.
 
 /// The number at byte `at`.
 #[must_use]
@@ -22,8 +21,8 @@ pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// All 16-bit numbers from the start; a last odd byte is ignored. UTF-16 text
-/// is stored like this.
+/// All 16-bit numbers from the start, as UTF-16 text is stored. If the number of bytes is
+/// odd, the last byte is ignored.
 pub fn all_u16(bytes: &[u8]) -> impl Iterator<Item = u16> {
     let (pairs, _) = bytes.as_chunks::<2>();
     pairs.iter().map(|pair| u16::from_le_bytes(*pair))

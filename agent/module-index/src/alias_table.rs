@@ -1,5 +1,5 @@
-//! A table of alias patterns that compares a modalias only with the few patterns
-//! that may match it.
+//! A table of alias patterns. It compares a modalias only with the few patterns that may
+//! match.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,9 @@ use crate::{module_name, pattern};
 
 /// Alias patterns, grouped by the text before their first wildcard.
 ///
-/// A modalias is looked up once for each *length* of such a prefix (about 40 among
-/// the 26 222 aliases of a whole kernel). So a PCI device is compared with the
-/// patterns of its own vendor and device number, not with thousands of others.
+/// The table is searched once for each *length* of such a prefix (about 40 lengths among
+/// the 26 222 aliases of a whole kernel). So the modalias of a PCI device is compared
+/// with the patterns of its own vendor and device number, not with thousands of others.
 #[derive(Debug, Default)]
 pub(crate) struct AliasTable {
     by_prefix: BTreeMap<Box<[u8]>, Vec<Entry>>,

@@ -7,14 +7,14 @@ pub struct Module {
     pub name: String,
     /// Path below `/lib/modules/<kernel release>/`, with the real file name.
     pub path: String,
-    /// Names of the modules that must be loaded first. Without them this module has
-    /// unresolved symbols.
+    /// Names of the modules that must be loaded first, because this module uses their
+    /// symbols.
     pub needs: Vec<String>,
-    /// Names or aliases of modules to load before this one. A missing one is no
-    /// fault.
+    /// Names or aliases of modules to load before this module. It is no error if there is
+    /// no such module.
     pub softdeps_before: Vec<String>,
-    /// Names or aliases of modules to load after this one. A missing one is no
-    /// fault.
+    /// Names or aliases of modules to load after this module. It is no error if there is
+    /// no such module.
     pub softdeps_after: Vec<String>,
     /// Patterns of the modaliases, and the other names (`fs-xfs`), that request
     /// this module.
@@ -26,16 +26,15 @@ pub struct Module {
 pub struct BuiltIn {
     /// Normalised: `_` instead of `-`.
     pub name: String,
-    /// Names that softdeps may use for it (`crypto-crc32c`). Device patterns may be
-    /// left out.
+    /// Names that softdeps may use for this module (`crypto-crc32c`). Device patterns may
+    /// be omitted.
     pub aliases: Vec<String>,
 }
 
 /// The whole content of an index file.
 ///
-/// The order of `modules` is kept: if several modules claim one device, the index
-/// offers them in this order. The kernel's link order (`modules.order`) is the
-/// right one.
+/// The index keeps the order of `modules`: if several modules claim one device, it
+/// returns them in this order. Use the kernel's link order (`modules.order`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IndexContent {
     /// `uname -r` of the kernel that the modules belong to.
@@ -46,8 +45,8 @@ pub struct IndexContent {
     pub built_in: Vec<BuiltIn>,
 }
 
-/// Identifies a module of an [`IndexContent`]. Ids sort in the order of the
-/// index file.
+/// Identifies a module of an [`IndexContent`]. The order of the ids is the order of the
+/// modules in the index file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModuleId(u32);
 
@@ -63,7 +62,7 @@ impl IndexContent {
     }
 
     /// # Panics
-    /// If `id` comes from another content that has more modules.
+    /// If `id` comes from another content with more modules.
     pub(crate) fn module(&self, id: ModuleId) -> &Module {
         &self.modules[id.0 as usize]
     }

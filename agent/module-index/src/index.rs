@@ -7,7 +7,7 @@ use crate::content::{IndexContent, Module, ModuleId};
 use crate::module_name;
 use crate::text_format::ParseError;
 
-/// What a name or an alias stands for.
+/// The result of resolving a name or an alias.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution {
     /// The modules, at least one.
@@ -83,7 +83,7 @@ impl Index {
     }
 
     /// # Panics
-    /// If `id` comes from another index that has more modules.
+    /// If `id` comes from another index with more modules.
     #[must_use]
     pub fn module(&self, id: ModuleId) -> &Module {
         self.content.module(id)
@@ -97,15 +97,15 @@ impl Index {
             .copied()
     }
 
-    /// The modules that a device with this modalias requests, in the order of the
-    /// index. Empty if the driver is built in or not in the ramdisk.
+    /// The modules that a device with this modalias requests, in the order of the index.
+    /// Empty if the driver is built into the kernel or is not in the ramdisk.
     #[must_use]
     pub fn modules_for(&self, modalias: &str) -> Vec<ModuleId> {
         self.aliases.find(modalias)
     }
 
-    /// Resolves a name as `modprobe NAME` does: first as the name of a module, then
-    /// as an alias, then as the name of something built in.
+    /// Resolves a name as `modprobe NAME` does: first as the name of a module, then as an
+    /// alias, then as the name of a built-in module.
     #[must_use]
     pub fn resolve(&self, name_or_alias: &str) -> Resolution {
         if let Some(id) = self.find(name_or_alias) {

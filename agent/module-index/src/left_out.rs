@@ -1,5 +1,6 @@
-//! What the ramdisk does not have: the drivers of network cards and disk controllers
-//! that the builder left out, and the firmware files that it did not find.
+//! Lists what is missing in the ramdisk: the drivers of network cards and disk
+//! controllers that the builder left out, and the firmware files that the builder did not
+//! find.
 //!
 //! ```text
 //! landfall-left-out 1
@@ -12,9 +13,9 @@
 //! ```
 //!
 //! `pci`, `usb` and `alias` belong to the last `module` line. The kernel's own aliases of
-//! the drivers outside the set `server` have 340 kB, because nearly every one is a vendor
-//! and a device number between wildcards. In this form they have half of that, and a tenth
-//! of it when the ramdisk is packed.
+//! the drivers outside the set `server` have 340 kB, because nearly every alias is a
+//! vendor and a device number between wildcards. This format needs half of that, and the
+//! compressed ramdisk needs a tenth of this half.
 
 mod text;
 
@@ -31,7 +32,7 @@ pub const MAX_LEFT_OUT_BYTES: usize = 4 << 20;
 pub struct LeftOut {
     /// Drivers of the kernel that are not in the ramdisk.
     pub modules: Vec<LeftOutModule>,
-    /// Firmware that drivers in the ramdisk declare and that is not in it.
+    /// Firmware that drivers in the ramdisk declare, but that is not in the ramdisk.
     pub firmware: Vec<LeftOutFirmware>,
 }
 
@@ -61,11 +62,11 @@ pub enum DevicePattern {
     Pci { vendor: u16, device: u16 },
     /// Every USB device with these numbers.
     Usb { vendor: u16, product: u16 },
-    /// Any other alias, as the module has it.
+    /// Any other alias, unchanged.
     Alias(String),
 }
 
-/// What follows the numbers in an alias that has nothing but them.
+/// The end of an alias that contains only the two numbers.
 const ANY_PCI: &str = "sv*sd*bc*sc*i*";
 const ANY_USB: &str = "d*dc*dsc*dp*ic*isc*ip*in*";
 
@@ -117,15 +118,15 @@ impl LeftOut {
     }
 }
 
-/// The numbers of a PCI modalias or alias (`pci:v00008086d00001209sv...`), and the text
-/// after them.
+/// The vendor and device number of a PCI modalias or alias
+/// (`pci:v00008086d00001209sv...`), and the text after them.
 fn pci_numbers(alias: &str) -> Option<(u16, u16, &str)> {
     let (vendor, rest) = number(alias.strip_prefix("pci:v0000")?)?;
     let (device, rest) = number(rest.strip_prefix("d0000")?)?;
     Some((vendor, device, rest))
 }
 
-/// As [`pci_numbers`], for `usb:v0B95p1790d...`.
+/// Like [`pci_numbers`], for `usb:v0B95p1790d...`.
 fn usb_numbers(alias: &str) -> Option<(u16, u16, &str)> {
     let (vendor, rest) = number(alias.strip_prefix("usb:v")?)?;
     let (product, rest) = number(rest.strip_prefix('p')?)?;

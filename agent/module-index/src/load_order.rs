@@ -6,14 +6,14 @@ use crate::content::ModuleId;
 use crate::index::{Index, Resolution};
 
 impl Index {
-    /// Returns `wanted` and all modules that they need, in levels. The modules of
-    /// one level do not need each other. They may be loaded at the same time, once
-    /// all levels before them are loaded.
+    /// Returns `wanted` and all modules that they need, in levels. The modules of one
+    /// level do not need each other: they may be loaded at the same time, after all
+    /// previous levels.
     ///
-    /// Hard dependencies and `pre:` softdeps come before the module that names
-    /// them, `post:` softdeps come after it. A softdep that matches no module is
-    /// skipped. A cycle (two modules may name each other in softdeps) is broken at
-    /// a softdep. So every module appears exactly once, and after its hard
+    /// Hard dependencies and `pre:` softdeps precede the module that names them, `post:`
+    /// softdeps follow it. A softdep that matches no module is skipped. If dependencies
+    /// form a cycle (two modules may name each other in softdeps), one softdep of the
+    /// cycle is ignored. So every module appears exactly once, and after its hard
     /// dependencies.
     pub fn load_order(&self, wanted: impl IntoIterator<Item = ModuleId>) -> Vec<Vec<ModuleId>> {
         let mut waiting = self.closure(wanted);
@@ -23,14 +23,15 @@ impl Index {
                 before.hard.is_empty() && before.soft.is_empty()
             });
             if level.is_empty() {
-                // Only cycles are left. Take one module, not all: after it, the
-                // next one may be ready in the normal order.
+                // Only cycles are left. Take one module, not all: after this module, the
+                // next module may be ready in the normal order.
                 level = ready(&waiting, |before| before.hard.is_empty());
                 level.truncate(1);
             }
             if level.is_empty() {
-                // The hard dependencies form a cycle. No kernel has such modules;
-                // the kernel's loader will report what fails.
+                // The hard dependencies form a cycle. No real kernel has such modules.
+                // Take any module: the kernel reports an error if it cannot load the
+                // module.
                 level.extend(waiting.keys().next());
             }
             for id in &level {
@@ -47,8 +48,8 @@ impl Index {
         levels
     }
 
-    /// `wanted` and all modules that they need, each with the modules that must
-    /// come before it.
+    /// `wanted` and all modules that they need, each with the modules that must precede
+    /// it.
     fn closure(&self, wanted: impl IntoIterator<Item = ModuleId>) -> BTreeMap<ModuleId, Before> {
         let mut order: BTreeMap<ModuleId, Before> = BTreeMap::new();
         let mut to_visit: Vec<ModuleId> = wanted.into_iter().collect();

@@ -16,11 +16,11 @@ pub fn normalise(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// An alias pattern with `_` instead of `-`, except inside brackets, where `-`
-/// stands for a range.
+/// An alias pattern with `_` instead of `-`, except inside brackets, where `-` means a
+/// range.
 ///
-/// modprobe has the same rule. It lets a softdep `crypto-crc32c` find a module that
-/// says `alias=crypto-crc32c` and one that says `alias=crypto_crc32c`.
+/// modprobe has the same rule. With this rule a softdep `crypto-crc32c` matches both
+/// `alias=crypto-crc32c` and `alias=crypto_crc32c`.
 #[must_use]
 pub fn normalise_alias(pattern: &str) -> Cow<'_, str> {
     if !pattern.contains('-') {

@@ -1,5 +1,4 @@
-//! Shell patterns as the kernel's aliases use them: `*`, `?`, `[abc]`, `[a-z]`,
-//! `[!a]`, `\x`.
+//! Shell patterns as in the kernel's aliases: `*`, `?`, `[abc]`, `[a-z]`, `[!a]`, `\x`.
 //!
 //! The patterns match like `fnmatch(pattern, text, 0)`, which modprobe and udev use:
 //! `*` also matches `/` and a leading `.`, and a `[` without a closing bracket matches
@@ -8,13 +7,13 @@
 
 /// Whether `pattern` matches the whole of `text`.
 ///
-/// Takes at most `pattern.len() * text.len()` steps. After a mismatch only the last
-/// `*` takes one byte more, because an earlier `*` could not do better.
+/// Takes at most `pattern.len() * text.len()` steps: after a mismatch only the last `*`
+/// matches one byte more. Extending an earlier `*` would not find further matches.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to continue after a mismatch: the pattern after the last `*`, and the
-    // start of the text that this `*` has not taken yet.
+    // Where to continue after a mismatch: the position in the pattern after the last `*`,
+    // and the position in the text up to which this `*` matches.
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {
@@ -44,8 +43,8 @@ pub(crate) fn literal_prefix(pattern: &str) -> &str {
         .bytes()
         .position(|b| matches!(b, b'*' | b'?' | b'[' | b'\\'))
         .unwrap_or(pattern.len());
-    // An ASCII byte is never inside a multi-byte character, so `end` is always a
-    // character boundary.
+    // `end` is always a character boundary, because a byte in ASCII is never inside a
+    // multi-byte character.
     pattern.get(..end).unwrap_or(pattern)
 }
 
@@ -55,8 +54,8 @@ pub fn has_wildcards(pattern: &str) -> bool {
     literal_prefix(pattern).len() != pattern.len()
 }
 
-/// The number of bytes of `pattern` that match `byte`; `None` if its first element
-/// does not match.
+/// The number of bytes of the pattern's first element if this element matches `byte`,
+/// otherwise `None`.
 fn match_one(pattern: &[u8], byte: u8) -> Option<usize> {
     match *pattern.first()? {
         b'?' => Some(1),

@@ -11,13 +11,12 @@
 //! end
 //! ```
 //!
-//! `needs`, `before`, `after` and `alias` belong to the last `module` line. `alias`
-//! may also belong to a `builtin` line. `end` shows that nothing is cut off: the
-//! ramdisk that holds the file may not have fitted into memory.
+//! `needs`, `before`, `after` and `alias` belong to the last `module` line. `alias` may
+//! also belong to a `builtin` line. `end` shows that the file is complete: if the host
+//! has too little memory, the kernel may unpack only the start of the file.
 //!
-//! The format is text because it compresses as well as a binary format would (most
-//! of it is alias patterns), and because a person can read it in a ramdisk with
-//! nothing but `cat`.
+//! The format is text for two reasons: it compresses as well as a binary format (most of
+//! it is alias patterns), and an operator can read it in a ramdisk that has only `cat`.
 
 mod reader;
 mod writer;
@@ -28,11 +27,10 @@ use std::fmt;
 const FORMAT_VERSION: u32 = 1;
 /// In bytes. A whole Debian kernel (4023 modules, 26 222 aliases) needs 1.4 MB.
 pub const MAX_INDEX_BYTES: usize = 16 << 20;
-/// In bytes. The longest line of a whole Debian kernel is a `needs` line of
-/// about 300 bytes.
+/// The length limit of a line in bytes. The longest line of a whole Debian kernel is a
+/// `needs` line of about 300 bytes.
 const MAX_LINE_BYTES: usize = 4096;
-/// The largest number of modules: four times as many as a distribution kernel
-/// has.
+/// The maximum number of modules: four times as many as a distribution kernel has.
 pub(crate) const MAX_MODULES: usize = 16_384;
 
 const MAGIC: &str = "landfall-module-index";
@@ -52,9 +50,9 @@ pub enum ParseError {
         /// What was expected and what was found.
         fault: String,
     },
-    /// The file with the drivers that are not in the ramdisk is larger than any that the
-    /// builder writes. The agent cannot name the driver of a device without one; build the
-    /// ramdisk again.
+    /// The file that lists the drivers missing in the ramdisk is larger than any file of
+    /// the builder. The agent cannot name the driver of a device without a driver; build
+    /// the ramdisk again.
     #[error(
         "list of left-out drivers is {found} bytes, expected at most {}",
         crate::left_out::MAX_LEFT_OUT_BYTES
@@ -63,8 +61,8 @@ pub enum ParseError {
         /// In bytes.
         found: usize,
     },
-    /// The file with the drivers that are not in the ramdisk is damaged. The agent cannot
-    /// name the driver of a device without one; build the ramdisk again.
+    /// The file that lists the drivers missing in the ramdisk is damaged. The agent
+    /// cannot name the driver of a device without a driver; build the ramdisk again.
     #[error("list of left-out drivers line {line}: expected {expected}")]
     LeftOut {
         /// Counted from 1.
@@ -73,7 +71,7 @@ pub enum ParseError {
     },
 }
 
-/// The file that content is written for, as messages call it.
+/// The file for which the content is written. Messages contain its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrittenFile {
     Index,
@@ -92,7 +90,7 @@ impl fmt::Display for WrittenFile {
 /// Why content cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The reader would take this word for something else.
+    /// The reader would misread this word.
     #[error("{file}: {what} `{text}` is empty or contains white space or a control character")]
     BadWord {
         file: WrittenFile,

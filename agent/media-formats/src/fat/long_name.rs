@@ -1,5 +1,5 @@
-//! Reads and writes long names. They are stored in pieces of 13 UTF-16 units,
-//! in entries before the file's own entry, the last piece first.
+//! Reads and writes long names. A long name is stored in pieces of 13 UTF-16 units, in
+//! entries before the file's own entry. The last piece of the name comes first.
 
 use std::ops::Range;
 
@@ -24,8 +24,8 @@ pub(super) struct LongName {
 }
 
 impl LongName {
-    /// Adds the next entry with a piece. A piece that does not follow the ones
-    /// before it makes the name incomplete.
+    /// Adds the next entry with a piece of the name. If the piece does not continue the
+    /// previous pieces, the name is incomplete.
     pub(super) fn add(&mut self, record: &[u8; ENTRY]) {
         let order = record[0] & 0x3f;
         if record[0] & LAST != 0 {
@@ -56,7 +56,7 @@ impl LongName {
     }
 }
 
-/// The entries that store `name` before the entry with this short name; `None` if
+/// The entries that store `name`; they precede the entry with this short name. `None` if
 /// FAT does not permit the name.
 pub(super) fn entries(name: &str, short: &[u8; 11]) -> Option<Vec<[u8; ENTRY]>> {
     let mut units: Vec<u16> = name.encode_utf16().collect();
@@ -96,8 +96,8 @@ pub(super) fn count(name: &str) -> usize {
     name.encode_utf16().count().div_ceil(PIECE)
 }
 
-/// The checksum of a short name. Each piece of a long name contains it, which
-/// connects the piece with the entry that follows.
+/// The checksum of a short name. Each piece of a long name contains it, so that a reader
+/// can verify that the piece belongs to the entry after it.
 fn checksum(short: &[u8]) -> u8 {
     short
         .iter()

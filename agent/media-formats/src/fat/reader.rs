@@ -61,8 +61,8 @@ pub enum FatError {
     },
     #[error("expected a FAT boot sector, found none")]
     NotFat,
-    /// A cluster chain that ends before its file does, points outside the disk, or is a
-    /// circle.
+    /// A cluster chain that ends before its file ends, points outside the disk, or is a
+    /// loop.
     #[error("FAT: {0}: broken chain of clusters")]
     BrokenChain(String),
     #[error("FAT: {what} is {size} bytes, expected at most {limit}")]
@@ -93,9 +93,8 @@ impl<R: Read + Seek> Fat<R> {
         let sectors_per_cluster = u64::from(boot[13]);
         let (reserved, tables, root_entries) = (word(14), u64::from(boot[16]), word(17));
         let (total, table_sectors) = (or(word(19), double(32)), or(word(22), double(36)));
-        // The two end bytes alone are not enough, because a partition table has the
-        // same ones. The sector must also begin with a jump and describe a
-        // plausible disk.
+        // The two end bytes are not enough, because a partition table ends with the same
+        // bytes. So the sector must also begin with a jump and describe a plausible disk.
         let plausible = boot[510..] == [0x55, 0xaa]
             && matches!(boot[0], 0xeb | 0xe9)
             && matches!(sector, 512 | 1024 | 2048 | 4096)
@@ -135,14 +134,14 @@ impl<R: Read + Seek> Fat<R> {
         Ok(fat)
     }
 
-    /// Uses the label in the root directory if there is one: programs change that
-    /// label, and often leave the one in the boot sector unchanged.
+    /// Uses the label in the root directory if there is one: programs change that label,
+    /// but often leave the label in the boot sector unchanged.
     fn take_label_of_root(&mut self) -> Result<(), FatError> {
         let label = |entry: &Entry| entry.attributes & VOLUME_LABEL != 0;
         let label_entry = match self.entries(self.root, "the root directory") {
             Ok(entries) => entries.into_iter().find(label),
-            // A broken root directory costs only the label here. Reading a file reports the
-            // error.
+            // If the root directory is broken, continue without its label. Reading a file
+            // reports the error.
             Err(FatError::BrokenChain(_)) => None,
             Err(error) => return Err(error),
         };
@@ -250,7 +249,7 @@ impl<R: Read + Seek> Fat<R> {
     fn bytes(&mut self, place: Place, limit: usize, what: &str) -> Result<Vec<u8>, FatError> {
         let mut cluster = match place {
             Place::Fixed(offset, length) => {
-                // The boot sector gives at most 65535 entries.
+                // The boot sector can state at most 65535 entries.
                 let mut bytes = vec![0; limit.min(length as usize)];
                 read_at(&mut self.image, offset, &mut bytes)?;
                 return Ok(bytes);
@@ -261,7 +260,7 @@ impl<R: Read + Seek> Fat<R> {
         };
         let broken = || FatError::BrokenChain(what.to_owned());
         let mut bytes = Vec::new();
-        // A damaged chain may be a circle.
+        // A damaged chain may contain a loop.
         let mut seen = HashSet::new();
         while bytes.len() < limit {
             if cluster < 2 || cluster - 2 >= self.clusters || !seen.insert(cluster) {
@@ -301,8 +300,8 @@ impl<R: Read + Seek> Fat<R> {
     }
 }
 
-/// Turns `NAME    TXT` into `NAME.TXT`. If a lower-case name needs no long name,
-/// Windows NT and its successors only set a flag in byte 12.
+/// Turns `NAME    TXT` into `NAME.TXT`. Flags in byte 12 say whether Windows NT or a
+/// successor wrote the name in lower case without a long name.
 fn short_name(record: &[u8; ENTRY]) -> String {
     let part = |bytes: &[u8], small: u8| match record[12] & small {
         0 => short_text(bytes),

@@ -1,5 +1,5 @@
-//! Builds a FAT12 or FAT16 file system with given files. It needs neither root nor a
-//! mount, and the same files give the same bytes.
+//! Builds a FAT12 or FAT16 file system with given files. The builder needs neither root
+//! nor a mount for this, and the same files give the same bytes.
 
 mod clusters;
 mod directory;
@@ -11,7 +11,7 @@ use directory::Directory;
 /// The number of file allocation tables.
 const FATS: usize = 2;
 
-/// What the caller decides about a file system.
+/// The properties of a file system that the caller chooses.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout<'a> {
     /// At most 11 bytes; the rest is cut off.
@@ -21,8 +21,8 @@ pub struct Layout<'a> {
     pub sector: usize,
     /// Bytes per cluster: a power of two, at least a sector and at most 128 sectors.
     pub cluster: usize,
-    /// The number of entries in the root directory, which cannot grow. The label takes
-    /// one entry, and so does each piece of a long name.
+    /// The number of entries in the root directory, which cannot grow. The label and each
+    /// piece of a long name take one entry each.
     pub root_entries: usize,
     pub names: Names,
     pub size: Size,
@@ -30,11 +30,11 @@ pub struct Layout<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
-    /// 8.3 names in upper case, which every firmware can read. Other names are an
+    /// 8.3 names in upper case, which every firmware can read. Any other name is an
     /// error.
     Short,
-    /// Long names that keep the letter case. Names in a directory must differ in
-    /// more than the letter case.
+    /// Long names that keep the letter case. Two names in a directory must differ in more
+    /// than the letter case.
     Long,
 }
 
@@ -84,7 +84,7 @@ impl WriteError {
 
 /// Builds the file system. A path is written like `EFI/BOOT/BOOTX64.EFI`.
 ///
-/// Returns the first part of the file system; all bytes after it are zeros.
+/// Returns the first part of the file system. All bytes after this part are zeros.
 pub fn build<'a>(
     files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     layout: &Layout<'_>,
@@ -140,8 +140,8 @@ struct Plan {
 impl Plan {
     /// The smallest file system with this many clusters.
     fn of_clusters(count: usize, layout: &Layout<'_>) -> Result<Self, WriteError> {
-        // Microsoft warns of drivers that are wrong by a few clusters near this limit,
-        // so the number keeps a distance from it.
+        // Microsoft warns of drivers whose limit is wrong by a few clusters, so stay at
+        // least 16 clusters away from the limit.
         let clusters = if count.abs_diff(FAT16_CLUSTERS) < 16 {
             FAT16_CLUSTERS + 16
         } else {
@@ -172,8 +172,8 @@ impl Plan {
     fn of_length(len: u64, layout: &Layout<'_>) -> Result<Self, WriteError> {
         let wrong = || WriteError::Size(len);
         let count = usize::try_from(len / layout.cluster as u64).map_err(|_| wrong())?;
-        // `count` includes the space of the tables, so the tables get a little too
-        // long. That does no harm.
+        // `count` includes the space of the tables, so the tables get slightly longer
+        // than necessary. That does no harm.
         let fat = count.min(FAT32_CLUSTERS) * 2;
         let mut plan = Self {
             reserved: layout.cluster,
@@ -215,8 +215,8 @@ impl Plan {
         }
         put(21, &[clusters::MEDIA_TYPE]);
         put(22, &short(self.fat / layout.sector));
-        // Sectors per track and heads. No current reader uses them, but some reject
-        // zeros.
+        // Sectors per track and heads. No current reader uses these numbers, but some
+        // readers reject zeros.
         put(24, &[63, 0, 255, 0]);
         put(36, &[0x80, 0, 0x29]);
         put(39, &layout.serial.to_le_bytes());

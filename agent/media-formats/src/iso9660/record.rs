@@ -1,4 +1,4 @@
-//! Directory records (ECMA-119, 9.1) and the system use fields after their names:
+//! Parses directory records (ECMA-119, 9.1) and the system use fields after their names:
 //! Rock Ridge (IEEE P1281 `SP` and `CE`, P1282 `NM`, `SL` and `PN`).
 
 use super::{Extent, SECTOR};
@@ -60,8 +60,8 @@ pub(super) struct RockRidge {
     pub(super) name: Option<Vec<u8>>,
     /// Whether the entry is a link (`SL`) or a device (`PN`).
     pub(super) is_special: bool,
-    /// Whether the area has the field `SP`. The first record of the root directory
-    /// has it if the volume uses these fields.
+    /// Whether the area has the field `SP`. If the volume uses Rock Ridge fields, the
+    /// first record of the root directory has this field.
     pub(super) is_announced: bool,
 }
 
@@ -100,8 +100,8 @@ fn continuation_area(field: &[u8]) -> Option<Extent> {
     })
 }
 
-/// A name as Linux shows it if there are no long names: in lower case, without the
-/// version number, and without the dot of a name without an extension.
+/// A plain name as Linux shows it: in lower case, without the version number, and without
+/// the dot if there is no extension.
 pub(super) fn plain_name(name: &[u8]) -> Vec<u8> {
     let name = name.split(|&b| b == b';').next().unwrap_or_default();
     name.strip_suffix(b".").unwrap_or(name).to_ascii_lowercase()

@@ -52,8 +52,8 @@ impl<R: Read + Seek> Iso<R> {
         Ok(iso)
     }
 
-    /// Whether the volume has names of Rock Ridge. Also true if the root directory
-    /// cannot be read: the error is reported when a file is read.
+    /// Whether the volume has Rock Ridge names. If the root directory cannot be read, the
+    /// result is also true, and the error is reported when a file is read.
     fn has_rock_ridge(&mut self) -> bool {
         let Some(sector) = self.sector(self.root.offset) else {
             return true;
@@ -72,8 +72,8 @@ impl<R: Read + Seek> Iso<R> {
             if volume[1..6] != MARK[1..] {
                 break;
             }
-            // A supplementary descriptor, and the ISO 2022 escape sequences for
-            // UCS-2, levels 1 to 3.
+            // Type 2 is a supplementary descriptor. The three texts are the ISO 2022
+            // escape sequences for UCS-2, levels 1 to 3.
             if volume[0] == 2 && matches!(&volume[88..91], b"%/@" | b"%/C" | b"%/E") {
                 return root_of(&volume).ok();
             }

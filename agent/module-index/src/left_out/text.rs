@@ -11,7 +11,7 @@ impl LeftOut {
     /// Parses the text. The error names the line of the first fault.
     ///
     /// # Errors
-    /// If the text is too large, or is not one that [`LeftOut::to_text`] writes.
+    /// If the text is too large, or if [`LeftOut::to_text`] could not have written it.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         if text.len() > MAX_LEFT_OUT_BYTES {
             return Err(ParseError::LeftOutTooLarge { found: text.len() });
@@ -36,7 +36,7 @@ impl LeftOut {
         Err(fault(last + 1, "`end`: the text is cut off"))
     }
 
-    /// The error is what was expected.
+    /// The error contains what was expected.
     fn line(&mut self, line: &str) -> Result<(), &'static str> {
         let (key, value) = line.split_once(' ').unwrap_or((line, ""));
         let device = match key {
@@ -67,7 +67,7 @@ impl LeftOut {
     /// Writes a text that [`LeftOut::parse`] reads back as the same content.
     ///
     /// # Errors
-    /// If this format cannot hold the content.
+    /// If the format cannot represent the content.
     pub fn to_text(&self) -> Result<String, WriteError> {
         let checked = |what, text: &str, is_good: fn(&str) -> bool| match is_good(text) {
             true => Ok(()),

@@ -49,7 +49,7 @@ fn order(lines: &[&str], wanted: &str) -> String {
     levels.iter().map(level).collect::<Vec<_>>().join(" < ")
 }
 
-/// What it shows, modules, wanted modules, order.
+/// The purpose of the case, modules, wanted modules, order.
 const ORDERS: &str = "
     alone | a:, b: | a | a
     chain | a: b, b: c, c: | a | c < b < a

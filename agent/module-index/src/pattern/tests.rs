@@ -78,8 +78,8 @@ fn prefixes() {
     assert!(!has_wildcards("fs-ext4"));
 }
 
-/// The definition of a match, written without regard to speed. `matches` must give
-/// the same result.
+/// The definition of a match, without regard to speed. `matches` must give the same
+/// result.
 fn oracle(pattern: &[u8], text: &[u8]) -> bool {
     match pattern.first() {
         None => text.is_empty(),

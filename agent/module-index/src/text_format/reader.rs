@@ -11,8 +11,8 @@ use crate::content::{BuiltIn, IndexContent, Module};
 use crate::module_name;
 
 impl IndexContent {
-    /// Parses an index text. For any text it returns the content or an error with
-    /// the line number of the first fault.
+    /// Parses an index text. For any input, returns the content or an error with the line
+    /// number of the first fault.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         if text.len() > MAX_INDEX_BYTES {
             return Err(ParseError::TooLarge { found: text.len() });
@@ -40,8 +40,8 @@ struct Reader {
     state: State,
     content: IndexContent,
     names: HashSet<String>,
-    /// Line and name of every hard dependency. They are checked when all modules
-    /// are known.
+    /// Line and name of every hard dependency. The reader checks them at the end, when
+    /// all modules are known.
     needed: Vec<(usize, String)>,
 }
 
@@ -141,8 +141,8 @@ impl Reader {
         }
         let name = self.new_name("module name", name)?;
         let path = checked_word("module path", path)?;
-        // Root opens this path below /lib/modules, so it must not lead out of that
-        // directory.
+        // Init opens this path below /lib/modules as root, so the path must not lead out
+        // of that directory.
         if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return expected("a path below the module directory", &path);
         }
@@ -222,8 +222,8 @@ fn expected<T>(what: impl fmt::Display, found: &str) -> Result<T, String> {
     Err(format!("expected {what}, found `{}`", shorten(found)))
 }
 
-/// Shortens a wrong text for the error message: enough of it to find the place,
-/// but not so much that it floods a console.
+/// Shortens an invalid text for the error message: it stays long enough to find the
+/// place, but does not flood a console.
 fn shorten(text: &str) -> String {
     text.chars()
         .take(60)

@@ -6,9 +6,9 @@ use super::{FORMAT_VERSION, MAGIC, MAX_MODULES, WriteError, WrittenFile, is_alia
 use crate::content::IndexContent;
 
 impl IndexContent {
-    /// Writes a text that [`IndexContent::parse`] reads back as the same content.
-    /// The text is read back before it is returned, so init accepts every text that
-    /// a builder ships. Fails if this format cannot hold the content.
+    /// Writes a text that [`IndexContent::parse`] reads as the same content. The function
+    /// parses the text before it returns it, so init accepts every text of the builder.
+    /// Fails if the format cannot represent the content.
     pub fn to_text(&self) -> Result<String, WriteError> {
         if self.modules.len() > MAX_MODULES {
             return Err(WriteError::OverLimit {

@@ -101,8 +101,8 @@ fn what_is_no_fat() {
 #[test]
 fn a_chain_that_goes_in_a_circle_is_an_error() {
     let mut bytes = image(&[], 1440);
-    // Writes the number 0x002 in twelve bits everywhere, so cluster 2 follows every
-    // cluster.
+    // Write the number 0x002 into all entries of twelve bits, so that cluster 2 follows
+    // every cluster.
     for triple in bytes[512..512 + 9 * 512].chunks_exact_mut(3) {
         triple.copy_from_slice(&[0x02, 0x20, 0x00]);
     }
@@ -113,12 +113,12 @@ fn a_chain_that_goes_in_a_circle_is_an_error() {
     ] {
         assert!(matches!(found, Err(FatError::BrokenChain(_))), "{found:?}");
     }
-    // The root directory of FAT12 is no chain, and this file has one cluster.
+    // The root directory of FAT12 is not a cluster chain, and this file has one cluster.
     let found = fat.read("parameters.txt", 100).unwrap();
     assert_eq!(found.as_deref(), Some(&b"a=b\n"[..]));
 }
 
-/// The file's own chain goes in a circle: its content would be repeated.
+/// The chain of the file contains a loop. Without a check, its content would be repeated.
 #[test]
 fn a_file_whose_chain_goes_in_a_circle_is_an_error() {
     let mut bytes = image(&["-F", "16"], 16 << 10);

@@ -1,11 +1,11 @@
-//! The clusters of a new file system: their content, and the chains that
-//! connect them. Each file and each directory occupies contiguous clusters.
+//! The clusters of a new file system: their content, and the chains that connect the
+//! clusters. Each file and each directory occupies contiguous clusters.
 
 use super::super::{FAT32_CLUSTERS, FIRST_CLUSTER};
 use super::WriteError;
 
-/// The media type of a fixed disk, for the boot sector. The first entry of the
-/// file allocation table must contain the same value.
+/// The media type of a fixed disk, for the boot sector. The first entry of the file
+/// allocation table must contain this value too.
 pub(super) const MEDIA_TYPE: u8 = 0xf8;
 const END_OF_CHAIN: u16 = 0xffff;
 
@@ -13,8 +13,8 @@ const END_OF_CHAIN: u16 = 0xffff;
 pub(super) struct Clusters {
     /// The length of a cluster in bytes.
     len: usize,
-    /// The entries of the file allocation table. The first two are reserved. Each
-    /// later entry belongs to a cluster and has the number of the next cluster.
+    /// The entries of the file allocation table. The first two are reserved. Each later
+    /// entry belongs to a cluster and contains the number of the next cluster.
     next: Vec<u16>,
     content: Vec<u8>,
 }
@@ -28,7 +28,7 @@ impl Clusters {
         }
     }
 
-    /// Reserves clusters for `len` bytes. Returns the number of the first one, or 0
+    /// Reserves clusters for `len` bytes. Returns the number of the first cluster, or 0
     /// if `len` is 0.
     pub(super) fn reserve(&mut self, len: usize) -> Result<u16, WriteError> {
         let first = self.next.len();

@@ -42,8 +42,8 @@ impl<'a> Directory<'a> {
         layout: &Layout<'_>,
     ) -> Result<Vec<[u8; ENTRY]>, WriteError> {
         let mut entries = vec![entry(&padded(layout.label), VOLUME_LABEL, 0, 0)];
-        // FAT requires the number 0 in the entry `..` if the parent is the root
-        // directory.
+        // If the parent is the root directory, FAT requires the cluster number 0 in the
+        // entry `..`.
         entries.extend(self.write(clusters, 0, layout.names)?);
         Ok(entries)
     }
@@ -61,7 +61,7 @@ impl<'a> Directory<'a> {
             let short = match names {
                 Names::Short => short_name(name)?,
                 Names::Long => {
-                    // The alias has room for a million files.
+                    // The aliases suffice for a million files.
                     let alias = padded(&format!("FILE~{index:03}"));
                     let long = long_name::entries(name, &alias);
                     entries.extend(long.ok_or_else(|| WriteError::LongName((*name).to_owned()))?);
@@ -92,8 +92,7 @@ impl<'a> Directory<'a> {
         Ok(entries)
     }
 
-    /// The number of entries, including those of the directory itself and of its
-    /// parent.
+    /// The number of entries, including `.` and `..`.
     fn len(&self, names: Names) -> usize {
         let long = match names {
             Names::Short => 0,

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use super::super::*;
 
-/// A volume whose root directory holds these records; what follows is at sector 21.
+/// A volume whose root directory contains these records. `more` begins at sector 21.
 fn volume(root: &[u8], more: &[u8]) -> Vec<u8> {
     let mut image = vec![0; 21 * SECTOR as usize];
     let start = VOLUME_OFFSET as usize;
@@ -45,8 +45,8 @@ fn a_directory_that_many_records_share_is_not_read_for_each() {
     );
 }
 
-/// A directory of 1 MiB, each of whose records has a continuation area that
-/// continues in itself.
+/// A directory of 1 MiB. Each of its records has a continuation area that refers to
+/// itself.
 #[test]
 fn a_continuation_area_that_many_records_share_is_not_read_for_each() {
     let mut field = vec![0; 28];
