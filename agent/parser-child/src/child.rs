@@ -1,4 +1,4 @@
-//! The agent's side: starts the child, asks it, and survives whatever it does.
+//! The agent's side: starts the child, asks it, and handles its failures.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 use crate::frame::{self, FrameError, Next};
 use crate::{Parser, Program};
 
-/// How long the child may take until it is confined. It has read nothing until then, so no
-/// input can make it slow.
+/// The time limit until the child is confined. The child has read nothing until then, so
+/// no input can slow it down.
 const START: Duration = Duration::from_secs(10);
-/// In bytes: the first message of the child.
+/// The size limit of the child's first message in bytes.
 const LARGEST_GREETING: usize = 4096;
-/// How long a killed child may take to end. It does not end while a drive does not answer.
+/// How long a killed child may take to end. It cannot end while it waits for a drive.
 const END: Duration = Duration::from_millis(500);
 
-/// Why there is no answer. The text is for the operator and begins with the parser.
+/// Why there is no answer. The text is for operators and begins with "its parser".
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {
     #[error("cannot start its parser: {0}")]
@@ -30,7 +30,7 @@ pub enum Fault {
     /// The parser reads its input, but too slowly.
     #[error("its parser has taken {} s for all its answers", .0.as_secs())]
     Slow(Duration),
-    /// Holds how it ended.
+    /// Contains how the parser ended.
     #[error("its parser {0}")]
     Ended(String),
     #[error("its parser gave a wrong answer: {0}")]
@@ -45,8 +45,8 @@ impl Fault {
 
 #[derive(Debug)]
 pub(crate) struct Child {
-    /// Until it has ended, or is left to a thread that waits for its end. `None` if somebody
-    /// else has started it.
+    /// `None` after the child has ended, after a thread has taken over the wait for its
+    /// end, or if another program has started the child.
     process: Option<process::Child>,
     socket: UnixStream,
     /// How long the agent has waited for its answers.
@@ -54,8 +54,8 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts a child and waits until it is confined. Also returns what could not be taken
-    /// from it.
+    /// Starts a child and waits until it is confined. Also returns the privileges that
+    /// could not be removed from the child.
     pub(crate) fn start(
         program: &Program,
         parser: &str,
@@ -72,11 +72,11 @@ impl Child {
     ) -> Result<(Self, Vec<String>), Fault> {
         let (socket, of_child) = UnixStream::pair().map_err(Fault::start)?;
         let process = Command::new(&program.path)
-            // Else a list of the processes would show the path of the link.
+            // Otherwise a list of processes would show the path of the link.
             .arg0("landfall-agent")
             .args(&program.arguments)
             .arg(parser)
-            // The environment may hold the password of a proxy.
+            // The environment may contain the password of a proxy.
             .env_clear()
             .stdin(input)
             .stdout(OwnedFd::from(of_child))
@@ -86,7 +86,7 @@ impl Child {
         Self::at(socket, Some(process), limit)
     }
 
-    /// The child at the other end of a socket that somebody else has started.
+    /// A child that another program has started, at the other end of this socket.
     pub(crate) fn of_peer(socket: UnixStream) -> Result<(Self, Vec<String>), Fault> {
         Self::at(socket, None, START)
     }
@@ -130,8 +130,8 @@ impl Child {
         })
     }
 
-    /// The socket of the child with two limits: `limit` until the next sign of progress, `total`
-    /// until the end of the answer.
+    /// The socket of the child with two time limits: `limit` until the next sign of
+    /// progress, `total` until the end of the answer.
     fn until(&self, limit: Duration, total: Duration) -> Until<'_> {
         let now = Instant::now();
         let end = now + total;
@@ -155,7 +155,7 @@ impl Child {
         }
     }
 
-    /// How the child has ended; it has closed its socket, or was killed before.
+    /// How the child has ended, after it has closed its socket or was killed.
     fn end(&mut self) -> Option<ExitStatus> {
         let until = Instant::now() + END;
         loop {
@@ -170,13 +170,13 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // The parser has nothing to put in order, so kill its process.
+        // The parser needs no cleanup, so kill its process.
         let killed = self.process.as_mut().map(process::Child::kill);
         if killed.is_none() || self.end().is_some() {
             return;
         }
-        // The process still waits in the kernel for a drive. Only this thread waits for
-        // its end, so that no zombie stays.
+        // The process is still in the kernel and waits for a drive. A separate thread
+        // waits for its end, so that no zombie remains.
         if let Some(mut process) = self.process.take() {
             tracing::debug!("the parser in process {} waits for a drive", process.id());
             thread::spawn(move || process.wait());
@@ -201,12 +201,12 @@ fn next<T: serde::de::DeserializeOwned>(
     }
 }
 
-/// A socket that is used until a moment.
+/// A socket with a time limit.
 struct Until<'a> {
     socket: &'a UnixStream,
     limit: Duration,
     until: Instant,
-    /// The latest that `until` can be.
+    /// The upper limit of `until`.
     end: Instant,
 }
 
@@ -217,7 +217,7 @@ impl Until<'_> {
 
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
-        // Zero would mean without a limit.
+        // A timeout of zero would mean no timeout.
         (!left.is_zero())
             .then_some(Some(left))
             .ok_or_else(|| io::ErrorKind::TimedOut.into())
@@ -243,7 +243,7 @@ impl Write for Until<'_> {
 }
 
 fn why(status: ExitStatus) -> String {
-    // The numbers of x86_64 and of most others (signal(7)).
+    // The signal numbers of x86_64 and of most other architectures (signal(7)).
     const ABORT: i32 = 6;
     const KILL: i32 = 9;
     const FAULT: i32 = 11;

@@ -1,12 +1,12 @@
-//! A message between the agent and the child: its length in four bytes, and JSON. Instead
-//! of a message, the child can say that it makes progress.
+//! A message between the agent and the child: its length in four bytes, then JSON.
+//! Instead of a message, the child can report progress.
 
 use std::io::{self, Read, Write};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Why no message has come.
+/// Why no message was received.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error(transparent)]
@@ -19,7 +19,7 @@ pub(crate) enum FrameError {
 }
 
 pub(crate) fn write(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
-    // One write: its reader does not have to wait for the second.
+    // Write once, so that the reader need not wait for a second write.
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, message)?;
     let length = u32::try_from(bytes.len() - 4).map_err(io::Error::other)?;
@@ -27,15 +27,15 @@ pub(crate) fn write(mut to: impl Write, message: &impl Serialize) -> io::Result<
     to.write_all(&bytes)
 }
 
-/// Stands for the length of a message that is not there.
+/// Replaces the length: progress instead of a message.
 const PROGRESS: [u8; 4] = [0xff; 4];
 
-/// Says that the sender makes progress.
+/// Reports progress to the reader.
 pub(crate) fn write_progress(mut to: impl Write) -> io::Result<()> {
     to.write_all(&PROGRESS)
 }
 
-/// What a stream has next.
+/// The next element of a stream.
 pub(crate) enum Next<T> {
     Message(T),
     Progress,

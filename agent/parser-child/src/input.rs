@@ -1,19 +1,19 @@
-//! The input of a parser. Each part that was read tells the agent that the child is alive.
+//! The input of a parser. Each read reports to the agent that the child is alive.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::frame;
 
-/// In bytes: the most that is read at once. A longer read could take more SCSI commands than
-/// the agent waits for.
+/// The maximum number of bytes of one read. A longer read could take more SCSI commands,
+/// and so more time, than the agent waits.
 const PART: usize = 64 << 10;
 
-/// Bytes that somebody else has written.
+/// Bytes that are not trusted.
 #[derive(Debug)]
 pub struct Input {
     file: File,
-    /// Where the child says that it makes progress.
+    /// Where the child reports progress.
     agent: Option<File>,
 }
 

@@ -1,13 +1,14 @@
 //! Parses foreign bytes in a child process without privileges.
 //!
-//! What somebody else has written, such as a medium in a drive or a frame on the network,
-//! could use a fault of its parser. The child is the agent's own program, started again with
-//! an empty environment. It gives up all privileges (`landfall_sys::confinement`) before it
-//! reads the first byte. It has the input as an open file, and answers questions. The agent
-//! limits the size of an answer and the time for it, and checks what it says.
+//! Foreign bytes, such as a medium in a drive or a frame from the network, could exploit
+//! a bug of their parser. So the parser runs in a child: the agent's own program, started
+//! again with an empty environment. The child gives up all privileges
+//! (`landfall_sys::confinement`) before it reads the first byte. It has the input as an
+//! open file, and answers questions. The agent limits the size of an answer and the time
+//! for it, and checks the content.
 //!
-//! A program that has not called [`offer_this_program`] parses in its own process: tests,
-//! and programs of other projects.
+//! A program that has not called [`offer_this_program`], such as a test or a program of
+//! another project, parses in its own process.
 
 mod child;
 mod frame;
@@ -33,18 +34,19 @@ use remark::Remark;
 pub use remark::report_kept;
 pub use serve::serve;
 
-/// In characters: the longest text of a child that the agent repeats.
+/// The maximum length, in characters, of a child's text that the agent prints.
 const LONGEST_TEXT: usize = 500;
 
 /// A parser that can run in a child.
 pub trait Parser: Sized {
-    /// The name by which the program finds it.
+    /// The name by which the child finds its parser.
     const NAME: &'static str;
-    /// Whether the host cannot be installed without an answer. Then the agent parses with its
-    /// own privileges where it cannot start a child; else it goes without the answer.
+    /// Whether the host cannot be installed without an answer. If this is true and no
+    /// child can be started, the agent parses with its own privileges. If this is false,
+    /// the agent continues without the answer.
     const IS_NEEDED: bool;
-    /// How long an answer may take after the question, or after the child has last read a part
-    /// of its input.
+    /// The time limit of an answer, counted from the question or from the last part of
+    /// the input that the child has read.
     const LIMIT: Duration;
     /// How long all answers together may take.
     const TOTAL: Duration;
@@ -77,16 +79,18 @@ impl fmt::Debug for OnProgress {
 enum Place<P> {
     Child(Child),
     Here(P),
-    /// A child that has failed is asked no more: its late answer could be taken for the
-    /// answer to another question.
+    /// The agent sends no further question to a child that has failed, because a late
+    /// answer could be mistaken for the answer to another question.
     Failed(Fault),
 }
 
-/// A child of a parser that is needed took too long to start. The next one would, too.
+/// Whether a child took too long to start although its parser is needed. The next child
+/// would be too slow as well.
 static IS_TOO_SLOW: AtomicBool = AtomicBool::new(false);
 
 impl<P: Parser> Session<P> {
-    /// Starts the parser in a child, or in this process if that offers no child.
+    /// Starts the parser in a child, or in this process if this program has not called
+    /// [`offer_this_program`].
     ///
     /// # Errors
     /// As for [`Self::start_by`].
@@ -97,16 +101,16 @@ impl<P: Parser> Session<P> {
         }
     }
 
-    /// Starts the parser in a child of this program, or in this process if the child cannot
-    /// be started and the parser is needed.
+    /// Starts the parser in a child of this program. If the child cannot be started but
+    /// the parser is needed, starts the parser in this process.
     ///
-    /// The child has read nothing when it starts, so the input cannot cause that it does
-    /// not: only the host can, for example without memory. Without an answer the host would
-    /// have no settings and no network.
+    /// This is safe, because the child has read nothing when it starts. So the input
+    /// cannot prevent the start; only the host can, for example if it has no memory.
+    /// Without an answer the host would have no settings and no network.
     ///
     /// # Errors
-    /// If the parser is not needed and no child can be started, or if the input has no second
-    /// file descriptor.
+    /// If the parser is not needed and no child can be started, or if the file descriptor
+    /// of the input cannot be duplicated.
     pub fn start_by(program: &Program, input: File) -> Result<Self, Fault> {
         if !P::IS_NEEDED {
             return Self::start_in(program, input);
@@ -125,16 +129,16 @@ impl<P: Parser> Session<P> {
     /// Starts the parser in a child of this program.
     ///
     /// # Errors
-    /// If the child cannot be started, or ends before it is confined.
+    /// If the child cannot be started, or if it ends before it is confined.
     pub fn start_in(program: &Program, input: File) -> Result<Self, Fault> {
         Child::start(program, P::NAME, input).map(Self::with)
     }
 
-    /// The session of a child that somebody else has started, at the other end of a socket: a
-    /// fuzz target sends there what a hostile child could send.
+    /// A session with a child that another program has started and that is at the other
+    /// end of the socket. A fuzz target uses it to send what a hostile child could send.
     ///
     /// # Errors
-    /// If the child does not say how it is confined.
+    /// If the child does not report how it is confined.
     pub fn of_peer(socket: UnixStream) -> Result<Self, Fault> {
         Child::of_peer(socket).map(Self::with)
     }
@@ -166,11 +170,12 @@ impl<P: Parser> Session<P> {
         }
     }
 
-    /// Asks the parser. Believe nothing in the answer: check it.
+    /// Asks the parser. The answer is not trusted: check it.
     ///
     /// # Errors
-    /// If the child has ended or takes too long, or if its answer is too long or no answer.
-    /// Then the child is ended, and each later question has the same error at once.
+    /// If the child has ended, if it takes too long, or if its answer is too long or
+    /// invalid. The session then ends the child, and each later question returns the same
+    /// error at once.
     pub fn ask(&mut self, question: P::Question) -> Result<P::Answer, Fault> {
         let on_progress = &mut self.on_progress.0;
         let answer = match &mut self.place {
@@ -194,7 +199,7 @@ impl<P: Parser> Session<P> {
     }
 }
 
-/// A text of a child for the operator: its beginning, without control characters.
+/// A text of a child for operators: its beginning, without control characters.
 pub fn plain_text(text: &str) -> String {
     let plain = text.chars().filter(|c| !c.is_control());
     plain.take(LONGEST_TEXT).collect()

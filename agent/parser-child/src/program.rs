@@ -4,13 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// The sub-command of the child. It is no part of the command line for people.
+/// The sub-command of the child. It is not shown in the help text.
 const SUB_COMMAND: &str = "parse-foreign-bytes";
 
 static OFFERED: OnceLock<Program> = OnceLock::new();
 
-/// A program that becomes a parser if it is started with these arguments and the name of the
-/// parser.
+/// A program that becomes a parser if it is started with these arguments, followed by the
+/// name of the parser.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub path: PathBuf,
@@ -29,8 +29,7 @@ impl Program {
 
 /// From now on, this process parses in children of its own program.
 pub fn offer_this_program() {
-    // In the namespace of whatever root the process has: the link leads to the program
-    // even after chroot(2).
+    // This link leads to the running program even after chroot(2).
     let _ = OFFERED.set(Program::at("/proc/self/exe"));
 }
 
@@ -38,7 +37,7 @@ pub(crate) fn offered() -> Option<&'static Program> {
     OFFERED.get()
 }
 
-/// The name of the parser that this process is to become, according to its arguments without
+/// The name of the parser that this process should become. `arguments` does not contain
 /// the name of the program.
 pub fn asked_for(arguments: &[OsString]) -> Option<&OsStr> {
     match arguments {

@@ -1,19 +1,19 @@
-//! Tells the operator, once, that the parsers are less confined than they should be.
+//! Reports to the operator, once, that the parsers are not fully confined.
 
 use std::sync::{Mutex, PoisonError};
 
 use landfall_sys::confinement::SYSTEM_CALLS;
 
-/// What is worse than it should be.
+/// A limitation of the confinement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remark {
-    /// The privileges that the agent could not take from the child.
+    /// The privileges that could not be removed from the child.
     Missing(Vec<String>),
     /// The agent parses in its own process, for this reason.
     Here(String),
 }
 
-/// One remark of each kind. config.ign is read before the log begins.
+/// One remark of each kind. config.ign is read before logging is set up.
 static KEPT: Mutex<Kept> = Mutex::new(Kept {
     missing: State::None,
     here: State::None,
@@ -30,8 +30,8 @@ enum State {
     Reported,
 }
 
-/// Reports this, unless the same kind of remark was made before. Before the log begins, it
-/// is kept for [`report_kept`].
+/// Reports this remark, unless a remark of the same kind was made before. Until logging
+/// is set up, the remark is stored for [`report_kept`].
 pub(crate) fn make(remark: Remark) {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     let state = match remark {
@@ -47,7 +47,7 @@ pub(crate) fn make(remark: Remark) {
     }
 }
 
-/// Reports what was to be said before the log began.
+/// Reports the remarks from before logging was set up.
 pub fn report_kept() {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     let Kept { missing, here } = &mut *kept;

@@ -1,4 +1,5 @@
-//! The child: gives up its privileges, then answers questions until the agent is gone.
+//! The child: gives up its privileges, then answers questions until the agent ends the
+//! connection.
 
 use std::fs::File;
 use std::io;
@@ -11,21 +12,21 @@ use landfall_sys::confinement::{self, Limits};
 use crate::frame::{self, Next};
 use crate::{Input, Parser};
 
-/// The largest known input, a config.ign of 8 MiB with 16 MiB of files inside it, needs half
-/// of this memory.
+/// The limits of the child. The largest known input, a config.ign of 8 MiB with 16 MiB of
+/// files inside it, needs half of this memory.
 const LIMITS: Limits = Limits {
     memory: 256 << 20,
     processor_time: Duration::from_secs(30),
 };
-/// In bytes: the largest question. A frame of LLDP is about 3 KiB of JSON.
+/// The size limit of a question in bytes. An LLDP frame has about 3 KiB of JSON.
 const LARGEST_QUESTION: usize = 64 << 10;
 
-/// Becomes the parser. Its input is the standard input, the agent is at the standard output.
-/// Returns the exit code of the process.
+/// Becomes the parser. The standard input is the parser's input, and the standard output
+/// is the socket to the agent. Returns the exit code of the process.
 pub fn serve<P: Parser>() -> ExitCode {
     match answer_all::<P>() {
         Ok(()) => ExitCode::SUCCESS,
-        // The agent sees the end of the child.
+        // The agent detects the end of the child.
         Err(_) => ExitCode::FAILURE,
     }
 }
@@ -34,7 +35,8 @@ fn answer_all<P: Parser>() -> io::Result<()> {
     // Rust's files are closed by execve(2). Kernels before 5.9 do not have this call.
     let inherited = confinement::close_inherited();
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    // As a file: read(2) and write(2) are all that it needs.
+    // Use it as a file, because read(2) and write(2) are the only system calls that it
+    // needs.
     let agent = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let input = Input::in_child(input, agent.try_clone()?);
     let mut missing = confinement::enter(&LIMITS);

@@ -1,11 +1,11 @@
-//! What a session does where no child can be started.
+//! The behaviour of a session if no child can be started.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
 
-/// Answers any question with its own text.
+/// Answers each question with its own text.
 pub(crate) struct Echo;
 
 impl Parser for Echo {
@@ -26,7 +26,7 @@ impl Parser for Echo {
     }
 }
 
-/// The program that is started does this instead of becoming a parser.
+/// A program that runs this script instead of becoming a parser.
 pub(crate) fn shell(script: &str) -> Program {
     Program {
         path: "/bin/sh".into(),
@@ -45,7 +45,8 @@ fn a_parser_runs_here_if_its_child_cannot_be_confined() {
     }
 }
 
-/// What the child has read may be the reason for its end, so the agent must not read it.
+/// The data may have caused the end of the child, so the agent must not parse them
+/// itself.
 #[test]
 fn a_parser_does_not_run_here_if_its_child_ends_later() {
     let greets = shell(r"printf '\002\000\000\000[]'; exit 3");
@@ -64,7 +65,7 @@ fn ask(script_text: &str, question: &str) -> (Session<Echo>, Result<String, Stri
     (session, answer.map_err(|fault| fault.to_string()))
 }
 
-/// Its late answer would be taken for the answer to the next question.
+/// The late answer could be mistaken for the answer to the next question.
 #[test]
 fn a_child_that_was_late_is_asked_no_more() {
     let late = "sleep 3; printf '\\003\\000\\000\\000\"a\"'; exec sleep 1000";

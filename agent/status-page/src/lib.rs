@@ -1,29 +1,29 @@
-//! The frame, the style and the escaping that all status pages share: that of the agent
-//! and that of the image service. This crate is pure and knows neither.
+//! The frame, the style and the escaping that the status pages of the agent and of the
+//! image service share. This crate does no I/O and depends on neither of them.
 //!
-//! A page is one HTML file without scripts, so that it works with every browser and
-//! loads nothing else.
+//! A page is one HTML file without scripts, so that it works in every browser and loads
+//! no other file.
 
 use std::fmt::{self, Display, Write};
 
 const STYLE: &str = include_str!("page.css");
 
-/// The value of the header `Content-Security-Policy`: a page loads nothing from anywhere,
-/// runs no scripts, and nothing may embed it. `data:` is the empty icon, without which
-/// browsers ask for /favicon.ico.
+/// The value of the header `Content-Security-Policy`: a page loads nothing, runs no
+/// scripts, and cannot be embedded. `data:` permits the empty icon; without the icon,
+/// browsers request /favicon.ico.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// The beginning of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
     pub title: &'a str,
-    /// Rules that only this page needs.
+    /// CSS rules for this page only.
     pub more_style: &'a str,
     /// Seconds after which the browser loads the page again.
     pub refresh: Option<u32>,
 }
 
-/// Formats as everything up to and including `<body>`.
+/// Formats everything up to and including `<body>`.
 impl Display for Head<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
@@ -46,7 +46,7 @@ impl Display for Head<'_> {
 /// The end of a page.
 pub const END: &str = "</body></html>\n";
 
-/// Text from outside, in which no character is markup.
+/// Text from outside, with all markup escaped.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'a>(pub &'a str);
 

@@ -1,8 +1,9 @@
 //! Sends the log lines to a syslog server, from the first line of init on.
 //!
-//! The agent keeps the lines until the network and the server are there (`report/ring`),
-//! and continues where it stopped when a connection ends, also after its own restart. The
-//! lines of init and of an agent before a restart come from the kernel's log.
+//! The agent stores the lines until the network and the server are available
+//! (`report/ring`). When a connection ends, and also after its own restart, the agent
+//! continues after the last line that it has sent. The lines of init, and of an agent
+//! before a restart, come from the kernel's log.
 
 mod message;
 mod other_lines;
@@ -31,17 +32,17 @@ use tokio_rustls::TlsConnector;
 /// The pauses between two attempts to connect.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The time limit of a connection, its TLS handshake, and of one write.
+/// The time limit for a connection, for its TLS handshake, and for one write.
 const LIMIT: Duration = Duration::from_secs(15);
-/// How long a connection lasts that works. A load balancer without a server behind it
-/// accepts connections, and closes each at once.
+/// A connection that lasts this long counts as working. A load balancer without a server
+/// behind it accepts connections, but closes each one at once.
 const STEADY: Duration = Duration::from_secs(60);
 
 /// The number of the last event that was sent. `None` if nothing is sent.
 static SENT: LazyLock<watch::Sender<Option<u64>>> = LazyLock::new(watch::Sender::default);
 
-/// Sends the log lines for as long as the process runs. `tls` is only for TLS, `state` is
-/// the directory with the state of this boot.
+/// Sends the log lines as long as the process runs. `tls` is used only for TLS. `state`
+/// is the directory with the state of this boot.
 pub async fn forward(
     server: SyslogServer,
     tls: Option<Arc<ClientConfig>>,
@@ -67,7 +68,8 @@ pub async fn forward(
             }
             Err(fault) => fault,
         };
-        // The line itself is sent when the server is back, so one is enough.
+        // Report an outage once: this line is also sent when the server is available
+        // again.
         if !std::mem::replace(&mut is_reported, true) {
             let (fault, remedy) = split_remedy(&fault);
             tracing::warn!(
@@ -86,7 +88,7 @@ pub async fn wait_until_sent(bound: Duration) {
     let newest = *newest_event().borrow();
     let mut sent = SENT.subscribe();
     let all = sent.wait_for(|sent| sent.is_none_or(|sent| sent >= newest));
-    // After the limit the machine stops all the same.
+    // After the limit the machine stops anyway.
     let _ = timeout(bound, all).await;
 }
 
@@ -147,15 +149,15 @@ enum Connection {
 }
 
 impl Connection {
-    /// Sends the lines of others and every event after the one with the number `sent`,
-    /// by their times, until the connection fails. Returns why. Lines that are sent leave
-    /// `others`.
+    /// Sends the lines in `others`, and every event after the event with the number
+    /// `sent`, sorted by time, until the connection fails. Returns the reason for the
+    /// failure. Each line is removed from `others` after it is sent.
     async fn forward(&mut self, others: &mut OtherLines, sent: &mut u64) -> String {
         let mut newest = newest_event();
         loop {
             newest.mark_unchanged();
-            // Before the events, so that it has no line of this process that is not yet
-            // among them.
+            // Do this before the events are read: the events then include every line of
+            // this process up to the record that is stored as sent.
             others.take_new();
             if let Err(fault) = self.send_all(others, sent).await {
                 return fault;
@@ -163,7 +165,7 @@ impl Connection {
             others.all_sent();
             tokio::select! {
                 changed = newest.changed() => if changed.is_err() {
-                    // The sender lives as long as the process.
+                    // The sender exists as long as the process.
                     std::future::pending().await
                 },
                 () = others.changed() => {}
@@ -193,8 +195,8 @@ impl Connection {
     async fn send(&mut self, message: &str) -> Result<(), String> {
         let sent = async {
             match self {
-                // Nobody answers. An error is that of an earlier datagram: the port is
-                // closed, and may be opened later.
+                // UDP has no answer. An error belongs to an earlier datagram: the port is
+                // closed, but may be opened later.
                 Self::Datagrams(socket) => {
                     let _ = socket.send(message::for_datagram(message)).await;
                     Ok(())
@@ -213,7 +215,7 @@ impl Connection {
         }
     }
 
-    /// Waits until the server closes the connection. A syslog server sends nothing.
+    /// Waits until the server closes the connection. A syslog server sends no data.
     async fn closed(&mut self) {
         match self {
             Self::Datagrams(_) => std::future::pending().await,

@@ -9,18 +9,18 @@ use landfall_sys::calendar;
 
 /// "user-level messages" (RFC 5424, section 6.2.1).
 const FACILITY: u8 = 1;
-/// What every receiver of datagrams should accept (RFC 5426, section 3.2).
+/// The size that every receiver of datagrams should accept (RFC 5426, section 3.2).
 const DATAGRAM_LIMIT: usize = 2048;
 /// The longest host name and message ID (RFC 5424, section 6).
 const HOST_NAME_LIMIT: usize = 255;
 const MESSAGE_ID_LIMIT: usize = 32;
 
-/// The fields that are the same in every message, at a moment.
+/// The fields that are equal in all messages sent at the same time.
 pub(super) struct Header {
     pub(super) host: String,
     pub(super) process: u32,
-    /// When the machine was booted, by the clock as it is now: lines from before the
-    /// clock was set get the correct time too.
+    /// The time of the boot according to the current clock. So lines from before the
+    /// clock was set also get the correct time.
     pub(super) booted: SystemTime,
 }
 
@@ -51,7 +51,7 @@ impl Header {
     }
 }
 
-/// A field: printable ASCII without blanks; `-` if it is unknown.
+/// A field: printable ASCII without spaces; `-` if the value is unknown.
 fn name(text: &str, limit: usize) -> String {
     let printable = text.chars().filter(char::is_ascii_graphic).take(limit);
     let name: String = printable.collect();
@@ -80,7 +80,7 @@ fn timestamp(time: SystemTime) -> String {
     }
 }
 
-/// A message in a stream: its length in bytes, a blank, the message (RFC 6587, section
+/// A message in a stream: its length in bytes, a space, the message (RFC 6587, section
 /// 3.4.1).
 pub(super) struct Counted<'a>(pub(super) &'a str);
 

@@ -1,5 +1,5 @@
-//! The lines that other processes of this boot have written: init, also after this agent
-//! has started, and an agent before a restart. They are in the kernel's log.
+//! The lines of other processes of this boot: init, which also writes lines while this
+//! agent runs, and an agent before a restart. The lines come from the kernel's log.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -13,24 +13,25 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, channel};
 use tracing::Level;
 
-/// The name of the state file with the number of the last record of the kernel's log whose
-/// line was sent. An agent that starts again sends the lines after it.
+/// The name of the state file. It contains the number of the last record of the kernel's
+/// log whose line was sent. After a restart, the agent sends the lines after that record.
 const NAME: &str = "syslog-sent";
 
 /// The stage of init's lines.
 const INIT: &str = "init";
-/// How many of init's lines wait for the server. Further ones are dropped.
+/// The maximum number of init's lines that wait for the server. Further lines are
+/// dropped.
 const MOST: usize = 1000;
 
 /// The lines of other processes that are not sent yet.
 pub(super) struct OtherLines {
-    /// What init writes from now on.
+    /// The lines that init writes from now on.
     new: Receiver<OurRecord>,
     waiting: VecDeque<Event>,
-    /// The number of the last record in the kernel's log, also of this process. Zero without
-    /// any.
+    /// The number of the last record in the kernel's log, including records of this
+    /// process. Zero if there are no records.
     newest: Arc<AtomicU64>,
-    /// Notified of every record, also of this process.
+    /// Notified of every record, including records of this process.
     grown: Arc<Notify>,
     /// The numbers of the last record that was read, and of the last one that is stored.
     read: u64,
@@ -39,8 +40,8 @@ pub(super) struct OtherLines {
 }
 
 impl OtherLines {
-    /// Reads the lines so far. `directory` has the state of this boot, `first` is the first
-    /// event of this process.
+    /// Reads the lines so far. `directory` contains the state of this boot; `first` is
+    /// the first event of this process.
     pub(super) fn of_this_boot(directory: &Path, first: Option<&Event>) -> Self {
         let state = StateFile::new(directory, NAME);
         let stored = state.load().ok().flatten();
@@ -57,7 +58,8 @@ impl OtherLines {
                 // If there is no room, the line is dropped.
                 let _ = written.try_send(record);
             }
-            // Afterwards: who sees the number gets the line, too.
+            // Store the number after the line is sent: a reader that sees the number also
+            // gets the line.
             newest_read.store(number, Ordering::Release);
             notified.notify_one();
             !written.is_closed()
@@ -94,7 +96,7 @@ impl OtherLines {
         self.waiting.pop_front();
     }
 
-    /// Takes what init has written since the last call.
+    /// Takes the lines that init has written since the last call.
     pub(super) fn take_new(&mut self) {
         self.read = self.newest.load(Ordering::Acquire);
         while let Ok(record) = self.new.try_recv() {
@@ -102,25 +104,27 @@ impl OtherLines {
         }
     }
 
-    /// Records that everything that was read is sent, also the lines of this process.
+    /// Records that all lines read so far have been sent, including the lines of this
+    /// process.
     pub(super) fn all_sent(&mut self) {
         if self.stored != Some(self.read) {
-            // A warning would be a line that changes the file again. Without the file an
-            // agent that starts again sends some lines a second time.
+            // Ignore an error: a warning about it would be a further line, after which
+            // the file is written again. Without the file, an agent sends some lines a
+            // second time after a restart.
             let _ = self.state.store(self.read.to_string().as_bytes());
             self.stored = Some(self.read);
         }
     }
 
-    /// Waits until init or this process has written a line. Also those of this process
-    /// count: with its record in the log, a line that is sent already can be remembered.
+    /// Waits until init or this process has written a line. A line of this process also
+    /// counts: when its record is in the kernel's log, its number can be stored as sent.
     pub(super) async fn changed(&self) {
         self.grown.notified().await;
     }
 }
 
-/// The records from the first line of this process on. `first` is that line; without it
-/// this process has written nothing.
+/// The records from the first line of this process on. `first` is that line; `None` means
+/// that this process has written no line.
 fn own_part<'a>(records: &'a [OurRecord], first: Option<&Event>) -> &'a [OurRecord] {
     let Some(first) = first else { return &[] };
     let text: String = first.graded().chars().take(PART).collect();

@@ -30,7 +30,7 @@ fn online() -> watch::Receiver<NetworkState> {
     watch::channel(state).1
 }
 
-/// A directory that keeps no state: nobody can create it, root neither.
+/// A directory that cannot store the state: not even root can create it.
 fn nowhere() -> &'static Path {
     Path::new("/proc/landfall")
 }

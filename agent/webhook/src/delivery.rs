@@ -19,11 +19,12 @@ use super::report::What;
 
 /// The time limit of one attempt.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How often a report is sent: with the pauses, for about four minutes.
+/// The maximum number of attempts for a report. Including the pauses they take about four
+/// minutes.
 const ATTEMPTS: u32 = 12;
-/// Progress is soon out of date.
+/// The number is low for progress, because progress is soon out of date.
 const ATTEMPTS_FOR_PROGRESS: u32 = 2;
-/// The pauses between two attempts, and the longest one while the installation waits.
+/// The shortest and the longest pause between two attempts.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -33,11 +34,11 @@ pub(super) struct Delivery {
     origin: String,
     client: ServiceClient,
     shared: Arc<Shared>,
-    /// An outage is reported once.
+    /// Whether the current outage has been reported.
     is_reported: bool,
 }
 
-/// How the server has taken a report.
+/// The server's reaction to a report.
 enum Outcome {
     Taken,
     /// The next attempt may succeed.
@@ -63,7 +64,7 @@ impl Delivery {
         loop {
             let first = self.shared.queue().first();
             let Some(report) = first else {
-                // The sender lives as long as this task.
+                // The sender exists as long as this task.
                 let _ = changed.changed().await;
                 continue;
             };
@@ -77,9 +78,9 @@ impl Delivery {
         }
     }
 
-    /// Sends one report until the server takes it, or there is no hope.
+    /// Sends one report until the server accepts it or further attempts are useless.
     async fn deliver(&mut self, report: &Numbered) {
-        // The body has no secrets; the URL may have.
+        // The body contains no secrets; the URL may contain some.
         let body = report.report.json(report.sequence).to_string();
         let attempts = match report.report.what {
             What::Progress => ATTEMPTS_FOR_PROGRESS,
@@ -94,7 +95,8 @@ impl Delivery {
                     return;
                 }
                 Outcome::Refused(why) => {
-                    // Nothing follows the last report, so its loss must be seen.
+                    // The last report is not followed by another one, so log its loss in
+                    // any case.
                     if matches!(report.report.what, What::Done | What::Failed { .. }) {
                         self.is_reported = false;
                     }
@@ -121,7 +123,7 @@ impl Delivery {
         let request = request
             .header(CONTENT_TYPE, "application/json")
             .body(body.to_owned());
-        // Only the status of the answer counts, so the rest is not read.
+        // Only the status of the answer matters, so the body is not read.
         match timeout(LIMIT, status_of(request)).await {
             Err(_) => Outcome::Failed(format!("no answer in {} s", LIMIT.as_secs())),
             Ok(Err(no_answer)) => Outcome::Failed(no_answer.text),
@@ -165,7 +167,7 @@ fn judge(status: u16) -> Outcome {
 /// Waits until the installation waits for a newer report than this one.
 async fn superseded(shared: &Shared, sequence: u64) {
     let mut hurry = shared.hurry.subscribe();
-    // The sender lives as long as `shared`.
+    // The sender exists as long as `shared`.
     let _ = hurry.wait_for(|hurry| *hurry).await;
     if shared.queue().last_sequence() == sequence {
         std::future::pending().await

@@ -1,8 +1,8 @@
 //! Reports an unattended installation to an HTTP server of the operator
 //! (`landfall.webhook`).
 //!
-//! The installation never waits for this server, except for a short time at its end,
-//! before the machine restarts. The form of a report is in docs/events.md.
+//! The installation never waits for this server, except for a short time at the end,
+//! before the machine restarts. docs/events.md describes the format of a report.
 
 mod delivery;
 mod pace;
@@ -24,15 +24,15 @@ use report::{Report, What};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// The reports of one installation. They go to the URL of the settings, or nowhere.
+/// The reports of one installation. They are sent to the URL in the settings, or dropped.
 #[derive(Clone)]
 pub struct Webhook(Option<Arc<Shared>>);
 
 struct Shared {
     queue: Mutex<Queue>,
-    /// Changes with the queue.
+    /// Notified when the queue changes.
     changed: watch::Sender<()>,
-    /// The installation waits for the last report.
+    /// Whether the installation waits for the last report.
     hurry: watch::Sender<bool>,
 }
 
@@ -42,7 +42,7 @@ impl Webhook {
         Self(None)
     }
 
-    /// Starts to report to this URL. Without one, every report is dropped.
+    /// Starts to send reports to this URL. Without a URL, every report is dropped.
     pub fn start(
         url: Option<&WebhookUrl>,
         client: &ServiceClient,
@@ -77,7 +77,7 @@ impl Webhook {
         self.report(What::Done);
     }
 
-    /// The installation has failed for good. This is the last report.
+    /// The installation has failed permanently. This is the last report.
     pub fn failed(&self, failure: &Failure) {
         self.report(What::failed(failure));
     }
@@ -88,8 +88,8 @@ impl Webhook {
         }
     }
 
-    /// Waits until the last report is delivered, at most `bound`. Drops all reports
-    /// before it that wait for a server.
+    /// Waits until the last report is delivered, but not longer than `bound`. Drops all
+    /// earlier reports that have not been delivered yet.
     pub async fn wait_until_delivered(&self, bound: Duration) {
         let Some(shared) = &self.0 else { return };
         shared.queue().keep_only_last();
@@ -127,7 +127,7 @@ impl Shared {
 async fn report_progress(shared: Arc<Shared>) {
     let mut changes = status::changes();
     let mut pace = Pace::default();
-    // The sender lives as long as the process.
+    // The sender exists as long as the process.
     while changes.changed().await.is_ok() && !shared.queue().is_closed() {
         let is_due = pace.is_due(&changes.borrow_and_update(), Instant::now());
         if is_due {

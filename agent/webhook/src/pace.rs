@@ -1,4 +1,4 @@
-//! Decides which changes of the status are worth a report.
+//! Decides which changes of the status cause a report.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use landfall_report::status::Status;
 /// The minimum time between two reports of the same step.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// What the last report said, and when.
+/// The step and the time of the last report.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     last: Option<(String, u64, Instant)>,

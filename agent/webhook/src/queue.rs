@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::report::{Report, What};
 
-/// The maximum number of reports that wait.
+/// The maximum number of waiting reports.
 const PLACES: usize = 16;
 
 /// A report with its number.
@@ -24,7 +24,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Adds a report. Returns false if it says nothing new, or comes after the last one.
+    /// Adds a report. Returns false if a retry has the same reason as the one before, or
+    /// if the last report has already been added.
     pub(super) fn push(&mut self, report: Report) -> bool {
         if self.is_closed {
             return false;
@@ -36,7 +37,7 @@ impl Queue {
             }
         }
         self.is_closed = matches!(report.what, What::Done | What::Failed { .. });
-        // A newer progress replaces an older one that still waits.
+        // A new progress report replaces a progress report that is still waiting.
         let is_progress = |waiting: &Numbered| matches!(waiting.report.what, What::Progress);
         if matches!(report.what, What::Progress) && self.waiting.back().is_some_and(is_progress) {
             self.waiting.pop_back();
@@ -63,7 +64,7 @@ impl Queue {
         self.sequence
     }
 
-    /// Removes a report that is delivered or given up. It may be gone already.
+    /// Removes a report that is delivered or dropped. The report may already be removed.
     pub(super) fn remove(&mut self, sequence: u64) {
         self.waiting.retain(|waiting| waiting.sequence != sequence);
     }

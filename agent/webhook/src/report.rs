@@ -1,4 +1,4 @@
-//! A report as JSON. docs/events.md and docs/events.schema.json describe the form.
+//! A report as JSON. docs/events.md and docs/events.schema.json describe the format.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use landfall_report::status;
 use landfall_sys::boot_clock::seconds_since_boot;
 use serde_json::{Value, json};
 
-/// The version of the form. It changes when a field changes its meaning; new fields
-/// do not change it.
+/// The version of the format. It changes when the meaning of a field changes; it does not
+/// change when a field is added.
 const VERSION: u32 = 1;
 
 /// Random, and the same until the machine restarts (random(4)).
@@ -82,12 +82,13 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// A report of this moment.
+    /// A report with the current status.
     pub(super) fn new(what: What) -> Self {
         Self {
             what,
             time: seconds_since_boot(),
-            // Has no secrets. It is a plain struct, so it always has a JSON form.
+            // The status has no secrets. It is a plain struct, so it can always be
+            // converted to JSON.
             status: serde_json::to_value(status::now()).unwrap_or_default(),
         }
     }

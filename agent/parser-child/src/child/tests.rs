@@ -7,14 +7,14 @@ fn nothing() -> File {
     File::open("/dev/null").unwrap()
 }
 
-/// What the agent says about a child that does this instead of giving up its privileges.
+/// The error for a child that runs this script instead of giving up its privileges.
 fn fault_at_start(script: &str) -> String {
     let limit = Duration::from_secs(2);
     let child = Child::start_within(limit, &shell(script), "echo", nothing());
     child.unwrap_err().to_string()
 }
 
-/// What the agent says about a child that does this when it is asked.
+/// The error for a child that runs this script when it is asked.
 fn fault_of(script: &str) -> String {
     let started = Instant::now();
     let (mut child, missing) = Child::start(&shell(script), "echo", nothing()).unwrap();
@@ -30,7 +30,7 @@ fn fault_of(script: &str) -> String {
     fault.to_string()
 }
 
-/// Says that nothing is missing.
+/// Reports that no privilege is left.
 const GREETS: &str = r"printf '\002\000\000\000[]'; ";
 
 #[test]
