@@ -13,10 +13,9 @@ use crate::path_error::{PathError, read_bounded};
 /// In bytes: the size limit of the agent. A debug build with symbols is 150 MB.
 const MAX_AGENT_BYTES: u64 = 1 << 30;
 
-/// The path of the marker that permits the agent to write to disks in its
-/// ramdisk. The agent's binary contains the path, and no other program does:
-/// here it is in two parts, so that the builder's binary does not contain it
-/// either.
+/// The path of the marker that permits the agent to write to disks in its ramdisk. The
+/// agent's binary contains this path, and no other program does. The path is in two parts
+/// here, so that the builder's binary does not contain it.
 const MARK: [&str; 2] = ["/run/landfall", "/ramdisk"];
 
 /// Why a program cannot be `/init`.
@@ -36,8 +35,8 @@ pub enum AgentError {
     },
 }
 
-/// Reads the agent. Fails if the file is not the agent, or if the kernel could not
-/// start it on hosts of this architecture.
+/// Reads the agent. Fails if the file is not the agent, or if the kernel of a host of
+/// this architecture could not start it.
 pub fn read(path: &Path, arch: Arch) -> Result<Vec<u8>, AgentError> {
     let bytes = read_bounded(path, MAX_AGENT_BYTES)?;
     let checked = check(&bytes, arch).and_then(|()| match is_agent(&bytes) {
@@ -52,8 +51,8 @@ pub fn read(path: &Path, arch: Arch) -> Result<Vec<u8>, AgentError> {
     Ok(bytes)
 }
 
-/// What makes a program depend on more than the kernel of a machine of this architecture;
-/// `None` if nothing does.
+/// The reason why a program needs more than the kernel of a machine of this architecture,
+/// for example a dynamic loader. `None` if the program needs only the kernel.
 #[must_use]
 pub fn fault_of_static_program(program: &[u8], arch: Arch) -> Option<String> {
     check(program, arch).err()

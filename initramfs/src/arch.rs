@@ -1,6 +1,6 @@
-//! The processors that a ramdisk is built for, and the names that follow from the choice.
-//! Every difference between the architectures in the builder is a function here, or a
-//! `match` on [`Arch`].
+//! The processor architectures that a ramdisk can be built for, and the names that depend
+//! on the architecture. In the builder, every difference between the architectures is a
+//! function here, or a `match` on [`Arch`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -72,8 +72,8 @@ impl Arch {
         }
     }
 
-    /// The architecture of the machine that builds; `None` if no ramdisk can be built for
-    /// it.
+    /// The architecture of the build machine; `None` if the builder cannot build a
+    /// ramdisk for it.
     #[must_use]
     pub fn of_this_machine() -> Option<Self> {
         std::env::consts::ARCH.parse().ok()
@@ -85,8 +85,8 @@ impl Arch {
         self == Self::X86_64
     }
 
-    /// The kernel's name of the serial port that most hosts have: a 16550 of a PC, or the
-    /// PL011 that Arm's "Server Base System Architecture" asks for.
+    /// The kernel's name of the serial port that most hosts have: the 16550 of a PC, or
+    /// the PL011 that Arm's "Server Base System Architecture" requires.
     #[must_use]
     pub fn serial_port(self) -> &'static str {
         match self {

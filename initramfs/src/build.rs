@@ -1,10 +1,10 @@
 //! Builds one ramdisk file from the agent, a kernel and a module set.
 //!
-//! The same input gives the same bytes: paths are sorted, owners and inode numbers
-//! are fixed, the compressor's output depends neither on the number of cores nor on the
-//! cache, and every file time is [`Recipe::epoch`]. The epoch is 0 unless SOURCE_DATE_EPOCH is
-//! set. It is not the time of the newest input, because a file that was copied or
-//! checked out again is still the same input.
+//! The same input gives the same bytes: paths are sorted, owners and inode numbers are
+//! fixed, the compressor's output depends neither on the number of cores nor on the
+//! cache, and every file time is [`Recipe::epoch`]. The epoch is 0 unless
+//! SOURCE_DATE_EPOCH is set. The builder does not use the time of the newest input,
+//! because that time changes when a file is copied or checked out again.
 
 mod checks;
 
@@ -38,19 +38,19 @@ use crate::rescue_layer::RescueLayer;
 use crate::segment_cache::SegmentCache;
 use crate::segments::{self, SegmentError};
 
-/// Records what the ramdisk was built from, for people and for `inspect`.
+/// Records what the ramdisk was built from, for operators and for `inspect`.
 pub const BUILD_FACTS: &str = "etc/landfall/build.json";
 
-/// Marks a live system's ramdisk for `coreos-installer pxe customize`, which rejects
-/// any other (its src/live/mod.rs).
+/// Marks a ramdisk as that of a live system. `coreos-installer pxe customize` rejects a
+/// ramdisk without this file (its src/live/mod.rs).
 pub const LIVE_STAMP: &str = "etc/coreos-live-initramfs";
 
-/// Says in a ramdisk which of coreos-installer's options take effect.
+/// Lists in a ramdisk which of coreos-installer's options take effect.
 pub const COREOS_FEATURES: &str = "etc/coreos/features.json";
 
-/// The content of [`COREOS_FEATURES`], and of the same file on an ISO: the agent reads
-/// network settings, but not the configuration of an installer (coreos-installer's
-/// src/live/customize.rs).
+/// The content of [`COREOS_FEATURES`], and of the same file on an ISO. It states that the
+/// agent reads network settings, but not the configuration of an installer
+/// (coreos-installer's src/live/customize.rs).
 pub const COREOS_FEATURES_JSON: &str = "{\"installer-config\": false, \"installer-config-directives\": {}, \"live-initrd-network\": true}\n";
 
 /// The directory in the ramdisk where the agent looks for its configuration.
@@ -84,7 +84,7 @@ pub struct Recipe<'a> {
     /// Programs for users who log in to a machine in rescue.
     pub rescue_layer: Option<&'a RescueLayer>,
     pub compression: Compression,
-    /// Where the builder keeps compressed parts for the next build.
+    /// The directory in which the builder stores compressed parts for the next build.
     pub cache: Option<&'a Path>,
     /// The time of every file, in seconds since 1970.
     pub epoch: u32,
@@ -95,7 +95,8 @@ pub struct Summary {
     pub path: PathBuf,
     pub bytes: u64,
     pub sha256: String,
-    /// Size of the archive before compression. The archive takes this much memory.
+    /// The size of the archive before compression. The unpacked files take this much
+    /// memory.
     pub unpacked_bytes: u64,
     /// The least memory of a host that boots the ramdisk with its kernel.
     pub memory_floor: MemoryFloor,
@@ -113,7 +114,7 @@ pub struct Summary {
     pub firmware_missing: Vec<MissingFirmware>,
     /// Paths of the site's configuration files in the ramdisk.
     pub configuration: Vec<String>,
-    /// Paths of the rescue layer's files in the ramdisk. Empty without a rescue
+    /// The paths of the rescue layer's files in the ramdisk. Empty without a rescue
     /// layer.
     pub rescue_layer: Vec<String>,
     pub rescue_layer_bytes: u64,
@@ -143,8 +144,8 @@ pub enum BuildError {
     Image(#[from] KernelImageError),
     #[error(transparent)]
     Index(#[from] landfall_module_index::WriteError),
-    /// The kernel is for other processors than those that the ramdisk is built for. Give the
-    /// option `--arch`, or another kernel.
+    /// The kernel is for another architecture than the ramdisk. Give the option `--arch`,
+    /// or another kernel.
     #[error(
         "kernel {release} is for {found}, expected {expected} -- give --arch {found}, or another kernel"
     )]
@@ -160,10 +161,11 @@ pub enum BuildError {
         /// One text for each missing option.
         faults: Vec<String>,
     },
-    /// The module set has drivers whose cards do not work at all without firmware, and the
-    /// builder did not find it. Install the packages and give `--firmware debian`, or a
-    /// directory with the files or the packages. If none of your hosts has such a card, give
-    /// `--allow-missing-firmware`, or leave the drivers out of the module set.
+    /// The module set contains drivers that do not work at all without firmware, and the
+    /// builder did not find this firmware. Install the packages and give `--firmware
+    /// debian`, or give `--firmware` a directory with the files or the packages. If no
+    /// host has such a card, give `--allow-missing-firmware`, or leave the drivers out of
+    /// the module set.
     #[error(
         "firmware is missing that these drivers cannot work without: {} -- install these packages and give --firmware debian, or give --firmware DIR, or --allow-missing-firmware if no host has these cards",
         drivers.join(", ")
@@ -174,14 +176,15 @@ pub enum BuildError {
     },
 }
 
-/// Whether the builder can keep compressed parts in this directory: it belongs to the user,
-/// and nobody else can write into it. The builder makes it.
+/// Whether the builder can store compressed parts in this directory: the directory
+/// belongs to the user, and no other user can write into it. Makes the directory if it is
+/// missing.
 #[must_use]
 pub fn can_cache_in(directory: &Path) -> bool {
     SegmentCache::open(directory).is_some_and(|cache| cache.is_writable())
 }
 
-/// Builds the ramdisk in `output`, which the caller finishes. Calls `stage` with a
+/// Builds the ramdisk in `output`; the caller must finish `output`. Calls `stage` with a
 /// line of progress before each long step.
 pub fn build(
     recipe: &Recipe<'_>,
@@ -262,8 +265,8 @@ pub fn build(
     Ok(summary)
 }
 
-/// Checks the free space before minutes are spent on compression. The compressed
-/// size is not known yet, but it is more than a tenth of the unpacked size.
+/// Checks the free space before the compression, which takes minutes. The compressed size
+/// is not known yet, but it is more than a tenth of the unpacked size.
 fn require_space(packing: Compression, file: &Path, summary: &Summary) -> Result<(), NoSpace> {
     let unpacked = summary.module_bytes
         + summary.firmware_bytes
@@ -282,8 +285,8 @@ fn collect_firmware(
     selection: &Selection,
     config: Option<&KernelConfig>,
 ) -> Result<Firmware, BuildError> {
-    // Without a config, use only uncompressed firmware files: every kernel can load
-    // those.
+    // If the kernel's configuration is unknown, use only uncompressed firmware files,
+    // because every kernel can load them.
     let has = |option| config.is_some_and(|config| config.is_built_in(option));
     let packed = PackedFirmware {
         xz: has("FW_LOADER_COMPRESS_XZ"),
@@ -369,22 +372,22 @@ fn assemble(
     Ok(tree)
 }
 
-/// What init needs before it has mounted anything.
+/// The directories and device nodes that init needs before it mounts a file system.
 fn mount_points_and_devices() -> Result<FileTree, BuildError> {
     let mut tree = FileTree::default();
     for directory in ["proc", "sys", "dev", "run", "tmp", "etc", "mnt"] {
         tree.directory(directory)?;
     }
-    // The kernel opens /dev/console for init before init can mount devtmpfs, so the
-    // ramdisk needs this node.
+    // The kernel opens /dev/console for init before init can mount devtmpfs. So the
+    // ramdisk itself needs this node.
     tree.char_device("dev/console", 5, 1, 0o600)?;
     tree.char_device("dev/null", 1, 3, 0o666)?;
     tree.char_device("dev/kmsg", 1, 11, 0o600)?;
     Ok(tree)
 }
 
-/// Describes the build. The text holds nothing that differs between builds of
-/// the same input: no time, no host name, no path.
+/// Describes the build. The text contains nothing that could differ between builds of the
+/// same input: no time, no host name, no path.
 fn build_facts(summary: &Summary, agent_sha256: &str) -> String {
     #[derive(Serialize)]
     struct Facts<'a> {
@@ -403,7 +406,7 @@ fn build_facts(summary: &Summary, agent_sha256: &str) -> String {
         format: 1,
         builder: BUILDER,
         kernel_release: &summary.kernel_release,
-        // A user's set is named by its path on the build machine. Keep only its file
+        // The name of a user's set is its path on the build machine. Keep only the file
         // name.
         module_set: summary.module_set.rsplit('/').next().unwrap_or_default(),
         modules: summary.modules,

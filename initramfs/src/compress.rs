@@ -1,5 +1,5 @@
-//! Compresses and unpacks ramdisk archives, and pads them so that one can follow
-//! another.
+//! Compresses and unpacks ramdisk archives, and pads them so that another archive can
+//! follow.
 
 mod packing;
 mod segments;
@@ -17,17 +17,17 @@ pub use segments::{Segment, UnpackError, unpack_segments};
 pub(crate) use whole::xz_error;
 pub use whole::{WholeError, check_whole};
 
-/// The highest level. Above it zstd needs a window of more than 8 MiB, and the
-/// kernel must find that memory while it unpacks, even on the smallest host.
+/// The highest level. With a higher level zstd needs a window of more than 8 MiB, and the
+/// kernel of the smallest host needs that memory too while it unpacks.
 const MAX_ZSTD_LEVEL: i32 = 19;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// No compression, which boots fastest if the image is local.
     None,
-    /// Zstandard. With the modules of a Debian 6.1 kernel, level 19 makes the file
-    /// a fifth smaller than level 3, but takes minutes of one core instead of a
-    /// second. Unpacking takes the same time.
+    /// Zstandard. For the modules of a Debian 6.1 kernel, the file of level 19 is a fifth
+    /// smaller than that of level 3, but level 19 takes minutes of one core instead of a
+    /// second. Unpacking takes the same time for both levels.
     Zstd {
         /// The compression level, 1 to 19.
         level: i32,
@@ -68,8 +68,8 @@ impl fmt::Display for Compression {
 }
 
 /// Compresses an archive on one core, so the bytes do not depend on the number of cores.
-/// zstd divides the work by itself, too, but into parts of 32 MiB (level 19), which is too
-/// few for more than three cores.
+/// zstd itself can divide the work, but into parts of 32 MiB (level 19): too few parts
+/// for more than three cores.
 pub fn pack(compression: Compression, archive: &[u8]) -> io::Result<Vec<u8>> {
     match compression {
         Compression::None => Ok(archive.to_vec()),
@@ -84,17 +84,18 @@ pub fn pack(compression: Compression, archive: &[u8]) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Returns the bytes to write after an archive of `size` bytes so that another
-/// archive can follow. The kernel looks for the next archive at a multiple of 4 and
-/// skips the zeros before it.
+/// Returns the bytes to write after an archive of `size` bytes so that another archive
+/// can follow. The kernel looks for the next archive at a multiple of 4 and skips the
+/// zeros before it.
 ///
-/// After zstd, the zeros are in a frame of their own. Ironic unpacks every ramdisk
+/// After a zstd archive, the zeros are in a separate frame. Ironic unpacks every ramdisk
 /// that begins as zstd with zstd(1) (`_handle_zstd_compression` in
 /// ironic/common/images.py), which rejects bare zeros after a frame. coreos-installer
-/// reads adjacent frames as one archive, which zeros may follow (its src/io/zstd.rs).
+/// reads adjacent frames as one archive, and accepts zeros after that archive (its
+/// src/io/zstd.rs).
 ///
-/// The frame unpacks to four zeros, whatever its own length is: in the ramdisk that
-/// Ironic has unpacked, the next archive must begin at a multiple of 4 as well.
+/// The frame unpacks to four zeros, independent of its own length: in the ramdisk that
+/// Ironic has unpacked, the next archive must also begin at a multiple of 4.
 #[must_use]
 pub fn padding_after(compression: Compression, size: u64) -> Vec<u8> {
     // The cast is lossless: less than 4.
@@ -117,11 +118,11 @@ const ZSTD_BLOCK: usize = 128 << 10;
 /// The window descriptor for 128 KiB: no block may be larger than the window.
 const ZSTD_WINDOW: u8 = 7 << 3;
 
-/// A zstd frame that holds these bytes as they are, without a checksum: its last bytes
-/// are those of `last`, in a block of their own.
+/// A zstd frame that stores these bytes uncompressed and without a checksum. The frame
+/// ends with the bytes of `last`, which are in a separate block.
 ///
-/// The kernel reserves memory for the window of a frame, so the window is one block,
-/// not the whole content.
+/// The kernel reserves memory for the window of a frame. So the window has the size of
+/// one block, not of the whole content.
 #[must_use]
 pub fn stored_frame(first: &[u8], last: &[u8]) -> Vec<u8> {
     let blocks: Vec<&[u8]> = first.chunks(ZSTD_BLOCK).collect();
@@ -129,7 +130,8 @@ pub fn stored_frame(first: &[u8], last: &[u8]) -> Vec<u8> {
 }
 
 /// A frame of raw blocks (RFC 8878, 3.1.1), each of at most [`ZSTD_BLOCK`] bytes. Its
-/// descriptor announces a window, but neither the size of the content nor a checksum.
+/// header states the size of the window, but neither the size of the content nor a
+/// checksum.
 fn raw_frame(blocks: &[&[u8]], last: &[u8]) -> Vec<u8> {
     let mut frame = packing::ZSTD_MAGIC.to_vec();
     frame.extend([0, ZSTD_WINDOW]);

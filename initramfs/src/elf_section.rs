@@ -1,7 +1,7 @@
 //! Reads one named section of an ELF file without reading the rest.
 //!
-//! A module of 4 MB has a `.modinfo` section of a few hundred bytes. Four small
-//! reads find it, so a tree of 4000 uncompressed modules is searched in a moment.
+//! A module of 4 MB has a `.modinfo` section of a few hundred bytes. Four small reads
+//! find the section, so reading a tree of 4000 uncompressed modules is fast.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -28,8 +28,7 @@ pub enum ElfError {
         #[source]
         source: object::read::Error,
     },
-    /// The file is no 64-bit little-endian ELF file, which is what the kernel
-    /// loads.
+    /// The file is not a 64-bit little-endian ELF file. The kernel loads only such files.
     #[error("expected {expected}, found {found}")]
     Format {
         expected: &'static str,
@@ -51,8 +50,8 @@ pub(crate) fn read(file: &File, name: &str) -> Result<Option<Vec<u8>>, ElfError>
     Ok(section.map(<[u8]>::to_vec))
 }
 
-/// A file that keeps its last error: `object` replaces every error by a text of its
-/// own, so that a broken disk would look like a broken file.
+/// A file that stores its last I/O error. The crate `object` replaces every error by its
+/// own text, so that a disk error would look like a damaged file.
 struct Watched<'a> {
     file: &'a File,
     fault: &'a RefCell<Option<io::Error>>,
@@ -101,7 +100,7 @@ pub(crate) fn find<'a, R: ReadRef<'a>>(file: R, name: &str) -> Result<Option<&'a
     let names = names.map_err(reading("the section names"))?;
     for section in sections {
         let start = names.get(section.sh_name(LE) as usize..);
-        // Compare the prefix first. To search for the NUL would be slow if thousands of
+        // Compare the prefix first. A search for the NUL would be slow if thousands of
         // headers pointed to the same megabytes without a NUL.
         let rest = start.and_then(|start| start.strip_prefix(name.as_bytes()));
         if rest.is_some_and(|rest| rest.first().is_none_or(|&b| b == 0)) {

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The directory tree of the ramdisk, which exists only in memory, as a list
-/// sorted by path.
+/// The directory tree of the ramdisk as a list sorted by path. It exists only in memory.
 #[derive(Debug, Clone, Default)]
 pub struct FileTree {
     entries: BTreeMap<String, Entry>,
@@ -33,8 +32,8 @@ pub enum Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     Bytes(Vec<u8>),
-    /// A file on the build machine. It is copied when the archive is written, so
-    /// that a hundred megabytes of modules are never in memory.
+    /// A file on the build machine. It is copied when the archive is written, so that the
+    /// builder never has a hundred megabytes of modules in memory.
     OnDisk {
         path: PathBuf,
         /// The size in bytes when the file was added. If the file has another size
@@ -43,18 +42,18 @@ pub enum Content {
     },
 }
 
-/// Where an entry stands in the archive. The kernel unpacks the archive in this
-/// order.
+/// The position of an entry in the archive. The kernel unpacks the entries in the order
+/// of the archive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// Right after the directories, for files that must be there even if memory
-    /// runs out.
+    /// After the directories and before all other files. For files that must exist even
+    /// if memory runs out while the kernel unpacks the archive.
     First,
     /// Sorted by path, after the first files and before the last ones.
     #[default]
     Sorted,
-    /// At the end. If such a file exists in the booted system, the kernel has
-    /// unpacked everything before it.
+    /// At the end. If such a file exists in the booted system, the kernel has unpacked
+    /// all files before it.
     Last,
 }
 
@@ -102,8 +101,8 @@ impl FileTree {
         minor: u32,
         permissions: u32,
     ) -> Result<(), TreeError> {
-        // Place it before the files: device nodes are empty, and init needs its console
-        // even if memory runs out.
+        // Place the node before the files: a device node needs no memory for content, and
+        // init needs its console even if memory runs out.
         self.insert(
             path,
             Node::CharDevice { major, minor },

@@ -20,14 +20,14 @@ pub use source::{FirmwareFiles, FirmwareSource, FirmwareSourceError};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Firmware {
-    /// The firmware files: the path below `/lib/firmware`, and the file on the
-    /// build machine.
+    /// The firmware files: the path below `/lib/firmware`, and the file on the build
+    /// machine.
     pub found: BTreeMap<String, PathBuf>,
-    /// The firmware files that a module declares and the builder did not find:
-    /// module and path. Most are for old hardware: drivers still declare files that
-    /// no package has carried for years.
+    /// The firmware files that a module declares and the builder did not find: module and
+    /// path. Most of them are for old hardware: no package has had them for years, but
+    /// drivers still declare them.
     pub missing: BTreeSet<(String, String)>,
-    /// The drivers that cannot work without what is missing.
+    /// The drivers that cannot work without the missing files.
     pub unmet: BTreeSet<String>,
 }
 
@@ -147,8 +147,8 @@ fn candidates(
     }
     let endings = [("", true), (".xz", packed.xz), (".zst", packed.zst)];
     let endings = endings.into_iter().filter(|(_, usable)| *usable);
-    // A few drivers declare a family of files, such as `brcm/brcmfmac*-sdio.*.bin`.
-    // Only the file name may be a pattern.
+    // A few drivers declare a group of files by a pattern, such as
+    // `brcm/brcmfmac*-sdio.*.bin`. Only the file name may contain a pattern.
     if pattern::has_wildcards(declared) {
         let (parent, name) = declared
             .rsplit_once('/')
@@ -181,8 +181,8 @@ fn candidates(
             .filter(|(_, f)| f.is_file())
             .collect());
     }
-    // `is_file` follows links. Distributions link one name to another; the ramdisk
-    // gets a copy of the file instead of the link.
+    // `is_file` follows links. In distributions some names are links to others; the
+    // ramdisk gets a copy of the file instead of the link.
     let existing = endings
         .map(|(ending, _)| format!("{declared}{ending}"))
         .find(|path| directory.join(path).is_file());

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
 
-/// The file system has too little free space, so the work has not begun. Free some, or
-/// write to another directory.
+/// The file system has too little free space. The builder has written nothing yet. Free
+/// some space, or write to another directory.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{directory}: expected {} MB free for {what}, found {} MB{advice}",

@@ -1,5 +1,5 @@
-//! Reads the header of a kernel image. Here is that of an x86 bzImage; see the kernel's
-//! `Documentation/arch/x86/boot.rst`.
+//! Reads the header of a kernel image. This file contains the reader for an x86 bzImage;
+//! see the kernel's `Documentation/arch/x86/boot.rst`.
 
 mod arm64;
 
@@ -10,8 +10,8 @@ use landfall_media_formats::little_endian::{u16_at, u32_at};
 use crate::arch::Arch;
 use crate::path_error::{PathError, read_bounded};
 
-/// In bytes: the size limit of a kernel. Distribution kernels are 8 to 15 MB. A
-/// debug kernel with a built-in initramfs stays below this limit.
+/// The size limit of a kernel in bytes. Distribution kernels are 8 to 15 MB. A debug
+/// kernel with a built-in initramfs is smaller than this limit, too.
 const MAX_KERNEL_BYTES: u64 = 512 << 20;
 
 /// Why a file is no kernel.
@@ -19,8 +19,8 @@ const MAX_KERNEL_BYTES: u64 = 512 << 20;
 pub enum KernelImageError {
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The file is neither a bzImage of x86 nor an Image or `vmlinuz.efi` of arm64. Those
-    /// are what GRUB's `linux` command boots.
+    /// The file is neither a bzImage of x86 nor an Image or `vmlinuz.efi` of arm64.
+    /// GRUB's `linux` command boots only these formats.
     #[error("kernel image {path}: expected {expected}, found none")]
     Format {
         path: String,
@@ -36,11 +36,12 @@ pub struct KernelImage {
     pub release: String,
     /// Whether UEFI firmware can start it as a program.
     pub has_efi_stub: bool,
-    /// Whether it carries a signature. Only the firmware knows whether it trusts
-    /// the signer.
+    /// Whether the kernel image carries a signature. Whether the firmware of a host
+    /// trusts the signer is unknown here.
     pub is_signed: bool,
-    /// In bytes: the memory that the running kernel takes for code and data, with some
-    /// room to unpack itself (`init_size`). `None` if the header does not say so.
+    /// In bytes: the memory for the code and data of the running kernel, including some
+    /// space in which it unpacks itself (`init_size`). `None` if the header does not
+    /// state it.
     pub memory_bytes: Option<u32>,
 }
 

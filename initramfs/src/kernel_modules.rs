@@ -1,8 +1,8 @@
 //! Finds the modules of one kernel: their files, their `.modinfo` and their
 //! dependencies.
 //!
-//! `depmod`'s files are not used: a kernel's .deb does not contain them, and
-//! all their content is in the modules themselves.
+//! The builder does not use `depmod`'s files: a kernel's .deb does not contain them, and
+//! the modules themselves contain the same data.
 
 use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
@@ -17,22 +17,21 @@ use crate::modinfo::{self, ModInfo, ModuleFileError};
 use crate::parallel;
 use crate::path_error::{PathError, read_bounded};
 
-/// In bytes: the size limit of a list. The `modules.builtin.modinfo` of a
-/// Debian kernel is 37 kB. That of a kernel with everything built in has a few
-/// MB.
+/// The size limit of a list in bytes. The `modules.builtin.modinfo` of a Debian kernel
+/// has 37 kB. A kernel with everything built in has a few MB.
 const MAX_LIST_BYTES: u64 = 64 << 20;
-/// The depth to which directories are searched: deeper than any kernel's module
-/// tree.
+/// The maximum depth of a directory search. No kernel's module tree is deeper.
 const MAX_DEPTH: usize = 16;
 
-/// Where the builder looks for aliases that softdeps name. The only aliases that
-/// softdeps name are algorithms (`crypto-crc32c`). Outside these directories, only
-/// drivers of accelerator cards provide algorithms, and nobody wants such a driver
-/// loaded for a checksum.
+/// The directories in which the builder looks for aliases that softdeps name. These
+/// aliases are always algorithms (`crypto-crc32c`). Outside these directories, only
+/// drivers of accelerator cards provide algorithms, and such a driver must not be loaded
+/// only for a checksum.
 const ALIAS_DIRECTORIES: [&str; 3] = ["kernel/crypto/", "kernel/arch/", "kernel/lib/"];
 
-/// Where the drivers of network cards and disk controllers are, below `kernel/` or `extra/`.
-/// The ramdisk names those that it does not have.
+/// The directories of the drivers of network cards and disk controllers, below `kernel/`
+/// or `extra/`. The ramdisk contains a list of the drivers in these directories that it
+/// lacks.
 const DRIVER_DIRECTORIES: [&str; 11] = [
     "drivers/ata/",
     "drivers/block/",
@@ -56,8 +55,8 @@ pub struct ModuleTree {
     directory: PathBuf,
     /// The path of each module below `directory`, by the normalised name.
     files: BTreeMap<String, String>,
-    /// The position of each path in the kernel's link order. depmod also lists the
-    /// modules that claim the same device in this order.
+    /// The position of each path in the kernel's link order. depmod also uses this order
+    /// for modules that claim the same device.
     link_order: HashMap<String, usize>,
     built_in: BTreeMap<String, ModInfo>,
 }
@@ -175,9 +174,9 @@ impl ModuleTree {
         self.built_in.contains_key(name)
     }
 
-    /// Returns the named modules and everything they need, hard and soft. Names
-    /// that are built in or unknown are skipped; [`crate::module_set`] reports the
-    /// unknown ones. Fails if a module cannot be read or lacks a hard dependency.
+    /// Returns the named modules and all their hard and soft dependencies. Names that are
+    /// built in or unknown are skipped; [`crate::module_set`] reports the unknown names.
+    /// Fails if a module cannot be read or lacks a hard dependency.
     pub fn closure(
         &self,
         names: impl IntoIterator<Item = String>,
@@ -225,8 +224,8 @@ impl ModuleTree {
         Ok(selection)
     }
 
-    /// Checks that the modules were built for kernel `release`. The error names the
-    /// first one that was not.
+    /// Checks that the modules were built for kernel `release`. The error names the first
+    /// module that was built for another kernel.
     pub fn check_vermagic(&self, selection: &Selection, release: &str) -> Result<(), ModulesError> {
         for (name, info) in selection {
             if let Some(found) = info.kernel_release()
@@ -259,8 +258,8 @@ impl ModuleTree {
                 })
             })
             .collect();
-        // The sort is stable: modules that are not in `modules.order` stay sorted
-        // by name, at the end.
+        // The sort is stable: modules that are not in `modules.order` are last and remain
+        // sorted by name.
         modules.sort_by_key(|module| {
             self.link_order
                 .get(&module.name)
@@ -269,8 +268,8 @@ impl ModuleTree {
         });
         let built_in = self.built_in.iter().map(|(name, info)| BuiltIn {
             name: name.clone(),
-            // Keep only names that a softdep can use. Patterns match devices, and init
-            // loads nothing for a device whose driver is built in.
+            // Keep only names that a softdep can use. Patterns match devices, but init
+            // loads no module for a device whose driver is built in.
             aliases: info
                 .aliases
                 .iter()
@@ -359,9 +358,9 @@ impl ModuleTree {
     }
 }
 
-/// The place of a module's directory in the order in which depmod prefers them (`search`
-/// in depmod.d(5), and the `dist.conf` of RHEL): a driver that somebody has added to a
-/// system replaces that of the kernel.
+/// The rank of a module's directory in depmod's order of preference (`search` in
+/// depmod.d(5), and the `dist.conf` of RHEL): a driver that was added to a system
+/// replaces the kernel's own driver.
 fn rank(path: &str) -> usize {
     let directories = ["updates/", "extra/"];
     let place = directories.iter().position(|top| path.starts_with(top));
@@ -398,7 +397,7 @@ fn walk(top: &Path, below: &str, depth: usize, found: &mut Vec<String>) -> Resul
     Ok(())
 }
 
-/// The built-in modules: `modules.builtin` holds their names,
+/// The built-in modules: `modules.builtin` contains their names,
 /// `modules.builtin.modinfo` (since Linux 5.2) their modinfo.
 fn built_in(directory: &Path) -> Result<BTreeMap<String, ModInfo>, PathError> {
     let mut built_in: BTreeMap<String, ModInfo> =

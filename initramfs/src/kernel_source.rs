@@ -1,5 +1,5 @@
 //! Finds a kernel and its modules in an installed package, in package files (.deb or
-//! .rpm), in a directory or on this system.
+//! .rpm), in a directory or in the running system.
 
 mod debian_package;
 mod directory;
@@ -14,11 +14,11 @@ use crate::rpm::RpmError;
 use crate::temporary::TemporaryPath;
 pub(crate) use debian_package::unpack_deb;
 
-/// How the user names a kernel.
+/// The kernel as the user specifies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelSource {
-    /// An installed Debian package. A meta package leads to the kernel package that
-    /// it depends on.
+    /// An installed Debian package. For a meta package, the kernel package that it
+    /// depends on.
     InstalledPackage(String),
     /// One .deb, or the `linux-binary`, `linux-modules` and `linux-base` packages into
     /// which Debian divides its kernel after Debian 13.
@@ -84,17 +84,18 @@ pub enum KernelSourceError {
         /// What dpkg-deb reports.
         fault: String,
     },
-    /// The file of `--kernel-rpm` is no package of RPM 4, or it is damaged. The cause behind the
-    /// colon says which.
+    /// The file of `--kernel-rpm` is not a package of RPM 4, or it is damaged. The text
+    /// after the colon says which.
     #[error("cannot read RPM package {path}")]
     BadRpm {
         path: PathBuf,
         #[source]
         source: RpmError,
     },
-    /// The packages are not all parts of the kernel, so drivers would be missing. The name
-    /// without `-uname-r` is usually that of the package: `kernel-modules-core-uname-r` is what
-    /// `kernel-modules-core` provides. Give its file as well, in the same version.
+    /// A needed part of the kernel is missing, so drivers would be missing. The name of
+    /// the missing package is usually the printed name without `-uname-r`:
+    /// `kernel-modules-core` provides `kernel-modules-core-uname-r`. Also give the file
+    /// of that package, in the same version.
     #[error(
         "{path}: {package} needs `{missing}`, which none of the packages provides -- give that package with --kernel-rpm, too"
     )]
@@ -103,16 +104,17 @@ pub enum KernelSourceError {
         package: String,
         missing: String,
     },
-    /// Two of the packages have the same file: the same package was given twice, or two
-    /// builds of the same version. Give each package once.
+    /// Two of the packages contain the same file: the same package was given twice, or
+    /// the packages are two builds of the same version. Give each package once.
     #[error("{path}: expected files that no other package has, found {file} again")]
     Twice {
         path: PathBuf,
         /// The path in the package.
         file: String,
     },
-    /// The archive in the package has the content of a file with several names before the
-    /// last of them. rpmbuild writes no such archive: build the package with it.
+    /// A file in the package has several names, and the archive has its content before
+    /// the last name. rpmbuild writes no such archive: build the package again with
+    /// rpmbuild.
     #[error(
         "{path}: expected the content of {file} at the last name of the file, found it at an earlier one"
     )]
@@ -121,7 +123,7 @@ pub enum KernelSourceError {
         /// The path in the package.
         file: String,
     },
-    /// The system does not say which kernel it runs.
+    /// The system does not report which kernel it runs.
     #[error("cannot find out the release of the running kernel")]
     Uname(#[source] std::io::Error),
     /// A package or directory lacks the kernel image or the modules.
@@ -146,7 +148,7 @@ pub enum KernelSourceError {
 
 impl KernelSource {
     /// Finds the kernel. Packages are unpacked into a temporary directory. The error
-    /// says what is missing and how to get it.
+    /// contains what is missing and how to get it.
     pub fn resolve(&self) -> Result<Kernel, KernelSourceError> {
         match self {
             Self::InstalledPackage(name) => {
@@ -179,7 +181,7 @@ fn running() -> Result<Kernel, KernelSourceError> {
     })
 }
 
-/// Fails unless this is a file: a read from a pipe could wait for ever.
+/// Fails unless this is a regular file: a read from a pipe could wait forever.
 fn require_file(path: &Path, kind: &str) -> Result<(), KernelSourceError> {
     let metadata = path.metadata();
     let metadata = metadata.map_err(PathError::new("cannot open kernel package", path))?;

@@ -1,9 +1,9 @@
 //! Builds the discovery ramdisk: newc archive, kernel modules, firmware, agent.
 //!
-//! [`build`] combines what the other modules find and write. Nothing here needs
-//! root or a network. The library runs neither `depmod` nor `cpio` nor a
-//! compressor; only [`kernel_source`] runs other programs, those of dpkg and apt, and it
-//! reads RPM packages by itself.
+//! [`build`] combines the results of the other modules. The library needs neither root
+//! nor a network. It runs neither `depmod` nor `cpio` nor a compressor. Only
+//! [`kernel_source`] runs other programs: those of dpkg and apt. It reads RPM packages
+//! without other programs.
 
 pub mod agent_binary;
 pub mod arch;

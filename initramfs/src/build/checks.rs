@@ -6,7 +6,7 @@ use crate::kernel_config::{KernelConfig, Needs};
 use crate::kernel_image::KernelImage;
 use crate::kernel_modules::{ModuleTree, Selection};
 
-/// The kernel's image, which must be for the hosts' processors.
+/// Reads the kernel image and checks that it is for the architecture of the hosts.
 pub(super) fn read_kernel(recipe: &Recipe<'_>) -> Result<KernelImage, BuildError> {
     let kernel = KernelImage::read(&recipe.kernel.image)?;
     if kernel.arch == recipe.arch {
@@ -63,7 +63,8 @@ pub(super) fn check_kernel(
     ))
 }
 
-/// Debian's `cloud` kernel, for example, boots on a server and finds no disk.
+/// A warning if the kernel lacks many modules. For example, Debian's `cloud` kernel boots
+/// on a server but finds no disk.
 pub(super) fn kernel_warning(recipe: &Recipe<'_>, modules: &ModuleTree) -> Option<String> {
     let missing = recipe.module_set.missing_in(modules)?;
     let warning = format!(
@@ -93,9 +94,9 @@ pub(super) fn require_firmware(missing: &[MissingFirmware]) -> Result<(), BuildE
     }
 }
 
-/// The builder warns because the fault is harder to see on the host: a card without
-/// firmware has no link, as if the cable were missing. The agent can name the firmware
-/// file only while the driver's message is in the kernel log.
+/// The builder warns, because the fault is harder to find on the host: a card without
+/// firmware has no link, which looks like a missing cable. The agent can name the
+/// firmware file only as long as the driver's message is in the kernel log.
 pub(super) fn firmware_warnings(missing: &[MissingFirmware]) -> Vec<String> {
     let mut warnings: Vec<String> = missing.iter().map(ToString::to_string).collect();
     if missing.iter().any(|missing| missing.package.is_some()) {

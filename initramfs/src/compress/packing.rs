@@ -1,4 +1,4 @@
-//! Recognises how an archive of a ramdisk is packed.
+//! Recognises the compression of an archive of a ramdisk.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ pub(super) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The format of `lz4 -l`, the only one that the kernel unpacks (lib/decompress_unlz4.c).
 pub(super) const LZ4_MAGIC: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
 
-/// How an archive of a ramdisk is packed. The kernel unpacks all of these formats
+/// The compression of one archive of a ramdisk. The kernel can unpack all these formats
 /// (lib/decompress.c).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
@@ -24,7 +24,7 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// Finds the format by the first bytes of an archive. Six bytes are enough.
+    /// Finds the format from the first bytes of an archive. Six bytes are enough.
     #[must_use]
     pub fn of(start: &[u8]) -> Option<Self> {
         Some(match start {

@@ -1,4 +1,4 @@
-//! Takes a ramdisk file apart into its archives, as the kernel does.
+//! Divides a ramdisk file into its archives, as the kernel does.
 
 use std::io::{self, Read};
 
@@ -11,10 +11,11 @@ use lz4_flex::block::decompress_into;
 use super::packing::{LZ4_MAGIC, Packing};
 use crate::newc;
 
-/// In bytes: the memory that the xz decoder may use. The largest preset, which
+/// The memory limit of the xz decoder in bytes. The largest preset, which
 /// coreos-installer uses, needs 65 MiB.
 pub(crate) const XZ_MEMORY: u64 = 128 << 20;
-/// In bytes: what one block of lz4 unpacks to (the kernel's lib/decompress_unlz4.c).
+/// In bytes: the maximum unpacked size of an lz4 block (the kernel's
+/// lib/decompress_unlz4.c).
 const LZ4_BLOCK: usize = 8 << 20;
 
 /// One of the archives in a ramdisk file.
@@ -77,8 +78,7 @@ pub fn unpack_segments(file: &[u8], limit: usize) -> Result<Vec<Segment>, Unpack
     }
 }
 
-/// Whether an archive is only there to fill the file up: it is zeros, or it has no
-/// members.
+/// Whether an archive is only padding: it consists of zeros, or it has no members.
 fn is_padding(archive: &[u8]) -> bool {
     archive.iter().all(|&byte| byte == 0) || newc::Reader::new(archive).next().is_none()
 }
@@ -139,8 +139,8 @@ fn bare(rest: &[u8], offset: usize, left: usize, limit: usize) -> Result<Segment
     })
 }
 
-/// The name of a compression, and the function that unpacks one archive up to a limit
-/// in bytes. The function also returns the number of bytes after the packed archive.
+/// The name of a compression, and the function that unpacks one archive up to a limit in
+/// bytes. The function also returns the number of bytes after the compressed archive.
 type Unpack = (&'static str, fn(&[u8], u64) -> io::Result<(Vec<u8>, usize)>);
 
 fn gunzip(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
@@ -155,10 +155,11 @@ fn bunzip2(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
     Ok((archive, decoder.into_inner().len()))
 }
 
-/// Blocks with their size before them. Zeros or the end of the file end the archive.
+/// Unpacks blocks that each follow their size. Zeros or the end of the file end the
+/// archive.
 fn unlz4(packed: &[u8], limit: u64) -> io::Result<(Vec<u8>, usize)> {
     let mut archive = Vec::new();
-    // One buffer for all blocks: a file of tiny blocks would make a new one for each.
+    // One buffer for all blocks, because a file may have many tiny blocks.
     let mut block = vec![0; LZ4_BLOCK];
     let mut rest = &packed[LZ4_MAGIC.len()..];
     while let Some((size, after)) = rest.split_first_chunk() {

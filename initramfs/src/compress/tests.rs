@@ -117,8 +117,8 @@ fn concatenated_archives_are_taken_apart() {
     assert_eq!(segments[0].stored, first);
 }
 
-/// What image-customization-controller appends (gzip) and what coreos-installer
-/// writes (xz, preset 9).
+/// The archives that image-customization-controller appends (gzip) and that
+/// coreos-installer writes (xz, preset 9).
 #[test]
 fn gzip_and_xz_end_where_their_stream_ends() {
     let (a, b, c) = (archive("a"), archive("b"), archive("c"));
@@ -149,12 +149,12 @@ fn gzip_and_xz_end_where_their_stream_ends() {
     ];
     assert_eq!(found, expected);
 
-    // Old bytes behind a shorter overlay are a fault, for the kernel too.
+    // Old bytes after a shorter overlay are an error for the kernel, too.
     file.extend_from_slice(b"old bytes");
     assert!(unpack_segments(&file, 1 << 20).is_err());
 }
 
-/// As other builders pack a base. lz4 ends with zeros before another archive.
+/// Compressions that other builders use. After lz4, zeros precede the next archive.
 #[test]
 fn lz4_bzip2_and_lzma_end_where_their_stream_ends() {
     let (a, b, c) = (archive("a"), archive("b"), archive("c"));
@@ -166,7 +166,7 @@ fn lz4_bzip2_and_lzma_end_where_their_stream_ends() {
     file.extend(lzma(&c));
     file.extend([0; 100]);
     let last = file.len();
-    // No trailer, no zeros.
+    // An archive without a trailer, and without zeros after it.
     file.extend(lz4(&c[..c.len() - newc::TRAILER_LEN]));
 
     let found = unpack_segments(&file, 1 << 20).unwrap();
@@ -187,7 +187,8 @@ fn lz4_bzip2_and_lzma_end_where_their_stream_ends() {
     assert_eq!(found, expected);
 }
 
-/// Each block has one byte. With a new buffer for each, this would clear 190 GiB.
+/// Each block has one byte. With a separate buffer for each block, this test would clear
+/// 190 GiB.
 #[test]
 fn tiny_blocks_of_lz4_share_a_buffer() {
     let a = archive("a");
@@ -281,8 +282,8 @@ fn padding_of_a_bare_archive_is_zeros() {
     assert_eq!(lengths, [0, 3, 2, 1, 0]);
 }
 
-/// Every byte of the file must belong to a frame: zstd(1), which Ironic runs,
-/// rejects anything else, and so does this decoder.
+/// Every byte of the file must belong to a frame, because zstd(1), which Ironic runs,
+/// rejects all other bytes. The decoder of this test does the same.
 #[test]
 fn padding_after_zstd_is_a_frame_that_unpacks_to_zeros() {
     let level_3 = Compression::Zstd { level: 3 };
@@ -296,7 +297,7 @@ fn padding_after_zstd_is_a_frame_that_unpacks_to_zeros() {
         assert_eq!(file.len() % 4, 0);
         let unpacked = zstd::decode_all(&file[..]).unwrap();
         assert_eq!(unpacked[..length], *archive);
-        // What follows in the unpacked file is still at a multiple of 4.
+        // The next archive in the unpacked file is also at a multiple of 4.
         let padding = &unpacked[length..];
         assert!(padding.is_empty() || padding == [0; 4], "{length}");
     }

@@ -1,8 +1,9 @@
-//! Finds out whether a ramdisk in a file is cut off.
+//! Detects whether a ramdisk in a file is cut off.
 //!
-//! A cpio archive, zstd and lz4 say how long each of their parts is, so only the headers of
-//! the parts are read. gzip and xz do not: they are unpacked up to their end, without
-//! keeping what they hold. bzip2, lzma and lzo are rare, and are not checked.
+//! A cpio archive, zstd and lz4 state the length of each of their parts, so the check
+//! reads only the headers of the parts. gzip and xz do not state it: the check unpacks
+//! them to the end, without storing the content. bzip2, lzma and lzo are rare, and are
+//! not checked.
 
 use std::io::{self, BufRead as _, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -15,7 +16,8 @@ use super::packing::{LZ4_MAGIC, Packing, ZSTD_MAGIC};
 use super::segments::XZ_MEMORY;
 use crate::newc;
 
-/// In bytes: what one gzip or xz archive may unpack to. It limits the time.
+/// The maximum unpacked size of a gzip or xz archive in bytes. It limits the time of the
+/// check.
 const MAX_UNPACKED: u64 = 4 << 30;
 
 /// Why a ramdisk is not complete.
@@ -50,16 +52,18 @@ pub enum WholeError {
     },
 }
 
-/// Walks through every archive of the ramdisk that lies at `place` in a file, and returns
-/// how each is packed. The walk ends at an archive in bzip2, lzma or lzo, which is then the
-/// last one in the result.
+/// Walks through every archive of the ramdisk that is at `place` in a file, and returns
+/// the compression of each archive. The walk ends at an archive in bzip2, lzma or lzo,
+/// which is then the last element of the result.
 ///
-/// The walk does not notice a cut between two archives, two members of a cpio archive or
-/// two blocks of lz4. It also accepts an lz4 archive whose end was overwritten with zeros:
-/// lz4 has no end mark, and the kernel treats zeros as the end.
+/// The walk cannot detect that a ramdisk was cut off between two archives, between two
+/// members of a cpio archive or between two blocks of lz4. It also accepts an lz4 archive
+/// whose end was overwritten with zeros: lz4 has no end mark, and the kernel treats zeros
+/// as the end.
 ///
 /// # Errors
-/// If an archive has no end, or something else than an archive follows.
+/// If an archive is not complete, or if it is followed by data other than zeros or an
+/// archive.
 pub fn check_whole(
     mut file: impl Read + Seek,
     place: Range<u64>,
@@ -175,7 +179,7 @@ impl<R: Read + Seek> Walk<R> {
         Ok(())
     }
 
-    /// The next six bytes, fewer at the end, without a step forward.
+    /// The next six bytes, or fewer at the end. The position does not change.
     fn start(&mut self) -> io::Result<Vec<u8>> {
         let mut start = Vec::new();
         let length = self.left().min(6);
@@ -185,9 +189,10 @@ impl<R: Read + Seek> Walk<R> {
         Ok(start)
     }
 
-    /// Members up to the trailer. At the end of the ramdisk the trailer may be missing
-    /// (Documentation/driver-api/early-userspace/buffer-format.rst). Zeros do not replace
-    /// it: they are what a broken copy leaves.
+    /// Reads members up to the trailer. At the end of the ramdisk the trailer may be
+    /// missing (Documentation/driver-api/early-userspace/buffer-format.rst). Zeros
+    /// instead of the trailer are an error, because they are typical of an incomplete
+    /// copy.
     fn cpio(&mut self) -> io::Result<()> {
         for _ in 0..newc::MAX_ENTRIES {
             let header = self.bytes::<{ newc::HEADER_LEN }>()?;
@@ -247,7 +252,8 @@ impl<R: Read + Seek> Walk<R> {
         self.skip(if has_checksum { 4 } else { 0 })
     }
 
-    /// Blocks with their size before them. Zeros or the end of the file end the archive.
+    /// Skips blocks that each follow their size. Zeros or the end of the file end the
+    /// archive.
     fn lz4(&mut self) -> io::Result<()> {
         while self.left() >= 4 {
             match self.bytes()? {
@@ -280,7 +286,7 @@ impl<R: Read + Seek> Walk<R> {
         self.unpacked(unpacked, after)
     }
 
-    /// Goes on after an archive that was unpacked. `after` bytes follow it.
+    /// Continues after an archive that was unpacked. `after` bytes follow the archive.
     fn unpacked(&mut self, unpacked: io::Result<()>, after: u64) -> io::Result<()> {
         self.offset = self.size - after;
         unpacked.map_err(|error| match error.kind() {
@@ -290,7 +296,7 @@ impl<R: Read + Seek> Walk<R> {
     }
 }
 
-/// The error of the xz decoder, if it is one.
+/// The error of the xz decoder, if `error` contains one.
 pub(crate) fn xz_error(error: &io::Error) -> Option<&XzError> {
     error.get_ref()?.downcast_ref()
 }

@@ -1,11 +1,11 @@
 //! Finds the Debian package that has a firmware file.
 //!
 //! The list was generated from the packages: versions 20230210-5 and 20250410-2 of
-//! firmware-nonfree, 20200122-1 and 20241210-2 of firmware-free. It has the files
-//! that drivers of wired network cards, disk controllers and accelerators may
-//! request. A line holds a path, its package in Debian 12 and its package in Debian
-//! 13. If both are the same, the line names the package once. `-` stands for no
-//! package.
+//! firmware-nonfree, 20200122-1 and 20241210-2 of firmware-free. It contains the files
+//! that drivers of wired network cards, disk controllers and accelerators may request. A
+//! line contains a path, its package in Debian 12 and its package in Debian 13. If both
+//! packages have the same name, the line contains the name once. `-` means that no
+//! package has the file.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,7 @@ pub(super) fn names() -> BTreeSet<&'static str> {
     words.filter(|word| *word != "-").collect()
 }
 
-/// The package of a file. For a pattern: the package of the first file that
-/// matches.
+/// The package of a file. For a pattern, the package of the first file that matches.
 #[must_use]
 pub fn package_of(declared: &str) -> Option<String> {
     let is_pattern = pattern::has_wildcards(declared);

@@ -1,10 +1,10 @@
-//! What a driver does without its firmware: nothing, or less than it could.
+//! Whether a driver works without its firmware, or works only partly.
 
 use landfall_module_index::pattern;
 
 const TABLE: &str = include_str!("needs.txt");
 
-/// What becomes of a driver without the files that it declares.
+/// The effect of missing firmware files on a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// No card works.
@@ -17,17 +17,17 @@ pub enum Verdict {
 
 struct Row {
     verdict: Verdict,
-    /// Patterns of files: of each, one file must be there.
+    /// Patterns of files. For each pattern, the driver needs at least one file.
     patterns: Vec<&'static str>,
 }
 
-/// The verdict on a module; `None` if nobody has read its source.
+/// The verdict for a module; `None` if its source has not been checked.
 #[must_use]
 pub fn verdict(module: &str) -> Option<Verdict> {
     row(module).map(|row| row.verdict)
 }
 
-/// Whether this driver cannot work without the missing ones of its files.
+/// Whether this driver cannot work, because files that it needs are missing.
 pub(super) fn is_unmet(
     module: &str,
     declared: &[String],

@@ -1,4 +1,4 @@
-//! Where firmware files come from: Debian's packages, a directory, or nowhere.
+//! Finds the sources of firmware files: Debian's packages, a directory, or none.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -21,8 +21,8 @@ const SYSTEM: &str = "/lib/firmware";
 pub enum FirmwareSource {
     #[default]
     None,
-    /// The packages of Debian that are installed on this machine. Other files in
-    /// /lib/firmware are not used.
+    /// The Debian packages that are installed on this machine. Files in /lib/firmware
+    /// that belong to no package are not used.
     Debian,
     /// A directory like /lib/firmware, or one with .deb files.
     Directory(PathBuf),
@@ -40,12 +40,13 @@ impl FromStr for FirmwareSource {
     }
 }
 
-/// The files that a build can take firmware from.
+/// The files from which a build can choose firmware.
 #[derive(Debug, Default)]
 pub struct FirmwareFiles {
-    /// The first one that has a file counts.
+    /// If several directories have a file, the file in the first of these directories is
+    /// used.
     pub(super) directories: Vec<PathBuf>,
-    /// The only paths below the directories that may be taken; `None` for all.
+    /// The only paths below the directories that may be used; `None` if all may be used.
     pub(super) only: Option<BTreeSet<String>>,
     /// The directory into which .deb files were unpacked. It is removed with this value.
     unpacked: Option<TemporaryPath>,
@@ -54,8 +55,9 @@ pub struct FirmwareFiles {
 /// Why there is no firmware to choose from.
 #[derive(Debug, thiserror::Error)]
 pub enum FirmwareSourceError {
-    /// The value of `--firmware` is neither `none` nor `debian`, so it names a directory,
-    /// and there is none that your user can read.
+    /// The value of `--firmware` is neither `none` nor `debian`, so the builder uses it
+    /// as the name of a directory. There is no such directory, or your user cannot read
+    /// it.
     #[error(
         "cannot list the firmware in {}: {error} -- give none, debian, or a directory with firmware files or .deb files",
         path.display()
@@ -67,17 +69,18 @@ pub enum FirmwareSourceError {
     /// One of the .deb files in the directory cannot be unpacked.
     #[error(transparent)]
     Package(#[from] KernelSourceError),
-    /// The machine has no dpkg, so it is not a Debian machine. Give a directory with firmware
-    /// files instead.
+    /// The machine has no dpkg, so it is not a Debian machine. Give a directory with
+    /// firmware files instead of `debian`.
     #[error("debian: cannot run dpkg-query (package dpkg)")]
     NoDpkg(#[source] io::Error),
 }
 
 impl FirmwareSource {
-    /// Unpacks the .deb files in a directory, and asks dpkg for those of Debian.
+    /// Unpacks the .deb files in a directory, or queries dpkg for the files of Debian's
+    /// packages.
     ///
     /// # Errors
-    /// If the directory cannot be read, a .deb not be unpacked, or dpkg not be run.
+    /// If the directory cannot be read, a .deb cannot be unpacked, or dpkg cannot be run.
     pub fn resolve(&self) -> Result<FirmwareFiles, FirmwareSourceError> {
         match self {
             Self::None => Ok(FirmwareFiles::default()),
@@ -101,8 +104,9 @@ impl FirmwareFiles {
         }
     }
 
-    /// Whether a file that was found may be taken. A link in a package must not lead out of
-    /// the packages: it would put another file of this machine into the ramdisk.
+    /// Whether a file that was found may be used. A link in a package must not lead out
+    /// of the unpacked packages, because the ramdisk would then contain another file of
+    /// this machine.
     pub(super) fn has(&self, path: &str, file: &Path) -> bool {
         if self.only.as_ref().is_some_and(|only| !only.contains(path)) {
             return false;
@@ -116,7 +120,7 @@ impl FirmwareFiles {
         }
     }
 
-    /// The directories that the files are in. Packages have up to two.
+    /// The directories that contain the files. Packages have up to two of them.
     #[must_use]
     pub fn directories(&self) -> &[PathBuf] {
         &self.directories
@@ -135,15 +139,15 @@ fn in_directory(directory: &Path) -> Result<FirmwareFiles, FirmwareSourceError> 
     if packages.is_empty() {
         return Ok(FirmwareFiles::below(directory));
     }
-    // Two packages never have one path, so the order does not change the result.
+    // No two packages have the same path, so the order does not change the result.
     packages.sort();
     let unpacked = TemporaryPath::directory("landfall-firmware-")
         .map_err(PathError::new("cannot make", std::env::temp_dir()))?;
     for package in &packages {
         unpack_deb(package, unpacked.path())?;
     }
-    // Packages of Debian 13 have everything below /usr. One directory may have packages of
-    // both versions.
+    // Packages of Debian 13 have all files below /usr. The directory may contain packages
+    // of Debian 12 and of Debian 13.
     let places = ["usr/lib/firmware", "lib/firmware"].map(|place| unpacked.path().join(place));
     Ok(FirmwareFiles {
         directories: places.into_iter().filter(|place| place.is_dir()).collect(),
@@ -156,7 +160,8 @@ fn in_directory(directory: &Path) -> Result<FirmwareFiles, FirmwareSourceError> 
 fn of_installed_packages() -> Result<BTreeSet<String>, FirmwareSourceError> {
     let mut command = Command::new("dpkg-query");
     command.arg("-L").args(debian_packages::names());
-    // It fails if one of the packages is not installed, and lists the others all the same.
+    // If one of the packages is not installed, dpkg-query fails but still lists the
+    // others.
     let output = command.env("LC_ALL", "C").output();
     let output = output.map_err(FirmwareSourceError::NoDpkg)?;
     Ok(below_firmware(&String::from_utf8_lossy(&output.stdout)))

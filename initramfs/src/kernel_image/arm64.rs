@@ -1,10 +1,10 @@
-//! Reads the kernels of aarch64: the plain `Image`, and `vmlinuz.efi`, which is an EFI
-//! program that unpacks an `Image`.
+//! Reads the kernel images of aarch64: the plain `Image`, and `vmlinuz.efi`, which is an
+//! EFI program that unpacks an `Image`.
 //!
 //! See the kernel's `Documentation/arch/arm64/booting.rst` and
-//! `drivers/firmware/efi/libstub/zboot-header.S`. Neither has the kernel's release in its
-//! header; it is in the text that the kernel prints first (`linux_banner` in
-//! `init/version.c`).
+//! `drivers/firmware/efi/libstub/zboot-header.S`. The headers of both formats lack the
+//! kernel's release. The release is in the text that the kernel prints first
+//! (`linux_banner` in `init/version.c`).
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -17,12 +17,12 @@ use super::{KernelImage, MAX_KERNEL_BYTES, certificate_table_size};
 use crate::arch::Arch;
 use crate::compress::{XZ_MEMORY, xz_error};
 
-/// Behind the first 56 bytes of an `Image`.
+/// These bytes follow the first 56 bytes of an `Image`.
 const MAGIC: &[u8] = b"ARM\x64";
 const BANNER: &[u8] = b"Linux version ";
 const MUCH_MEMORY: &str = "a vmlinuz.efi that takes at most 128 MiB of memory to unpack";
 const LARGE: &str = "a vmlinuz.efi with an arm64 Image of at most 512 MiB";
-// The texts name the limits.
+// The texts contain the limits, so the limits must not change alone.
 const _: () = assert!(XZ_MEMORY == 128 << 20 && MAX_KERNEL_BYTES == 512 << 20);
 
 /// Parses a whole file; `None` if it is no kernel of aarch64.
@@ -45,7 +45,7 @@ fn has_magic(image: &[u8]) -> bool {
     image.get(56..60) == Some(MAGIC)
 }
 
-/// `file` is what the firmware starts, and `image` is the kernel in it.
+/// `file` is the file that the firmware starts, and `image` is the kernel in it.
 fn of_image(file: &[u8], image: &[u8]) -> Result<KernelImage, &'static str> {
     let certificates = certificate_table_size(file);
     Ok(KernelImage {
@@ -53,14 +53,15 @@ fn of_image(file: &[u8], image: &[u8]) -> Result<KernelImage, &'static str> {
         release: release(image).ok_or("a kernel version in the arm64 Image")?,
         has_efi_stub: certificates.is_some(),
         is_signed: certificates.is_some_and(|size| size > 0),
-        // The memory from its first byte to the end of its data (`image_size`).
+        // `image_size`: the memory from the first byte of the kernel to the end of its
+        // data.
         memory_bytes: u64_at(image, 16)
             .and_then(|bytes| u32::try_from(bytes).ok())
             .filter(|&bytes| bytes != 0),
     })
 }
 
-/// The first text of this form with a version: format strings look alike.
+/// The first banner that contains a version. Format strings begin with the same text.
 fn release(image: &[u8]) -> Option<String> {
     let mut starts = image.windows(BANNER.len()).enumerate();
     starts.find_map(|(at, window)| {
@@ -230,8 +231,8 @@ mod tests {
 
     /// Changes the dictionary in the header of the only block (5.3.1 of the .xz file format).
     fn with_dictionary_of_1_gib(mut xz: Vec<u8>) -> Vec<u8> {
-        // Behind the 12 bytes of the stream header: size, flags, filter, size of its
-        // properties, dictionary, zeros, and the CRC32 of all of them.
+        // After the 12 bytes of the stream header: size, flags, filter, size of the
+        // filter's properties, dictionary, zeros, and the CRC32 of these fields.
         assert_eq!(xz[12..16], [2, 0, 0x21, 1]);
         xz[16] = 36;
         let mut checksum = flate2::Crc::new();

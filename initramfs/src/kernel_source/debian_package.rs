@@ -1,5 +1,4 @@
-//! Asks dpkg and apt about kernel packages. Never downloads or installs
-//! anything.
+//! Queries dpkg and apt about kernel packages. Never downloads or installs anything.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,12 +9,13 @@ use crate::free_space;
 use crate::path_error::PathError;
 use crate::temporary::{self, TemporaryPath};
 
-/// How far a kernel is from a meta package: `linux-image-amd64` depends on
-/// `linux-image-VERSION`, and after Debian 13 that on `linux-binary-VERSION`.
+/// The maximum number of dependencies between a meta package and a kernel:
+/// `linux-image-amd64` depends on `linux-image-VERSION`, which after Debian 13 depends on
+/// `linux-binary-VERSION`.
 const MAX_DEPENDENCIES: usize = 3;
 
-/// The release of the kernel that an installed package has put into the system. A meta
-/// package has none, but depends on the package that does.
+/// The release of the kernel that belongs to an installed package. A meta package
+/// contains no kernel, but depends on the package that does.
 pub(super) fn installed_release(name: &str) -> Result<String, KernelSourceError> {
     if !is_package_name(name) {
         return Err(KernelSourceError::NotFound {
@@ -63,8 +63,8 @@ pub(super) fn resolve(paths: &[PathBuf]) -> Result<Kernel, KernelSourceError> {
     }
     let top = unpacked.path().to_owned();
     directory::find(&top, None, Some(unpacked)).map_err(|error| match error {
-        // Name the packages in the error, because the user does not know the temporary
-        // directory.
+        // Name the packages in the error, because the temporary directory means nothing
+        // to the user.
         KernelSourceError::NotFound {
             expected, found, ..
         } if expected == directory::ONE_KERNEL => KernelSourceError::NotFound {
@@ -83,8 +83,8 @@ pub(super) fn resolve(paths: &[PathBuf]) -> Result<Kernel, KernelSourceError> {
     })
 }
 
-/// Text to add to the error if the packages hold no kernel. linux-image-amd64, for
-/// example, only depends on the package that holds one.
+/// Text to add to the error if the packages contain no kernel. For example,
+/// linux-image-amd64 only depends on the package that contains the kernel.
 fn needed_packages(paths: &[PathBuf]) -> String {
     let depends = paths.iter().map(|path| field(path, "Depends"));
     let depends: Vec<String> = depends.flatten().collect();
@@ -112,7 +112,7 @@ fn field(path: &Path, name: &str) -> Result<String, KernelSourceError> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Runs `dpkg-deb -x`, which runs nothing in the package.
+/// Runs `dpkg-deb -x`, which runs no script of the package.
 pub(crate) fn unpack_deb(path: &Path, directory: &Path) -> Result<(), KernelSourceError> {
     let mut command = Command::new("dpkg-deb");
     command.arg("-x").arg(path).arg(directory);
@@ -154,7 +154,7 @@ fn release_in_files(package: &str) -> Result<Option<String>, KernelSourceError> 
     Ok(release)
 }
 
-/// Debian's kernel is in /boot, and after Debian 13 in the directory of its modules.
+/// Debian's kernel is in /boot; after Debian 13 it is in the directory of its modules.
 fn release_of_image(path: &str) -> Option<String> {
     let release = path.strip_prefix("/boot/vmlinuz-").or_else(|| {
         let path = path.strip_prefix("/usr").unwrap_or(path);
@@ -190,8 +190,8 @@ fn advice(name: &str) -> String {
     }
 }
 
-/// The kernel packages in a `Depends` field such as `linux-image-6.1.0-56-amd64 (=
-/// 6.1.192-2), x | y`.
+/// The names of kernel packages in a `Depends` field such as `linux-image-6.1.0-56-amd64
+/// (= 6.1.192-2), x | y`.
 fn kernel_packages(depends: &str) -> Vec<String> {
     let words = depends
         .split([',', '|'])
@@ -202,8 +202,8 @@ fn kernel_packages(depends: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether the package is a kernel or a part of one. `linux-base` without a version is
-/// none.
+/// Whether the package is a kernel or a part of a kernel. `linux-base` without a version
+/// is not a part of a kernel.
 fn is_kernel(package: &str) -> bool {
     let is_part = |prefix: &str| {
         let version = package.strip_prefix(prefix);
@@ -214,8 +214,8 @@ fn is_kernel(package: &str) -> bool {
     is_kernel && is_package_name(package)
 }
 
-/// Whether the text is a valid package name (Debian Policy 5.6.1). Options and
-/// paths are not, so they cannot pass for a package.
+/// Whether the text is a valid package name (Debian Policy 5.6.1). Options and paths are
+/// not valid names, so this check rejects them.
 fn is_package_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name

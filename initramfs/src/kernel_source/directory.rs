@@ -7,7 +7,7 @@ use super::{Kernel, KernelSourceError};
 use crate::path_error::PathError;
 use crate::temporary::TemporaryPath;
 
-/// What is expected where there are several kernels.
+/// The expectation in an error if there are several kernels.
 pub(super) const ONE_KERNEL: &str = "one kernel, or --kernel-release to choose one";
 
 /// Looks below `top`, which has one of these layouts:
@@ -76,7 +76,7 @@ fn module_directory(
         }
         for entry in std::fs::read_dir(&parent).map_err(PathError::new("cannot list", &parent))? {
             let entry = entry.map_err(PathError::new("cannot list", &parent))?;
-            // If /lib is a link to /usr/lib, both parents list the same
+            // If /lib is a link to /usr/lib, both parent directories contain the same
             // directories.
             if let Ok(name) = entry.file_name().into_string()
                 && is_module_directory(&entry.path())

@@ -1,7 +1,7 @@
 //! Unpacks the kernel packages of RHEL, CentOS Stream and Fedora.
 //!
-//! They divide a kernel: `kernel-core` has the image, `kernel-modules-core`,
-//! `kernel-modules` and `kernel-modules-extra` have the drivers.
+//! A kernel is divided into several packages: `kernel-core` has the image;
+//! `kernel-modules-core`, `kernel-modules` and `kernel-modules-extra` have the drivers.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use crate::path_error::PathError;
 use crate::rpm::{Package, Payload, RpmError};
 use crate::temporary::TemporaryPath;
 
-/// The end of the names by which kernel packages need each other, such as
+/// The end of the names in dependencies between kernel packages, such as
 /// `kernel-modules-core-uname-r` (redhat/kernel.spec of the kernel-ark tree).
 const SAME_KERNEL: &str = "-uname-r";
 
@@ -42,7 +42,8 @@ pub(super) fn resolve(
         unpack(path, package, &top)?;
     }
     directory::find(&top, release, Some(unpacked)).map_err(|error| match error {
-        // The user does not know the temporary directory.
+        // Name the packages in the error, because the temporary directory means nothing
+        // to the user.
         KernelSourceError::NotFound {
             expected, found, ..
         } => KernelSourceError::NotFound {
@@ -67,14 +68,14 @@ fn open(path: &Path) -> Result<KernelPackage, KernelSourceError> {
     Package::open(BufReader::new(file)).map_err(bad(path))
 }
 
-/// Fails if a package needs a part of the kernel that none of the others is. Without its
-/// modules a kernel boots, and finds neither disk nor network.
+/// Fails if a package needs a part of the kernel that no given package provides. Without
+/// its modules a kernel boots, but finds neither disk nor network.
 fn require_all_parts(packages: &[(&Path, KernelPackage)]) -> Result<(), KernelSourceError> {
     let all = packages.iter();
     let provided: BTreeSet<&String> = all.flat_map(|(_, package)| package.provides()).collect();
     for (path, package) in packages {
         let mut needs = package.requires().iter();
-        // A condition in parentheses does not end like this.
+        // A dependency with a condition in parentheses does not end with this text.
         if let Some(missing) =
             needs.find(|need| need.ends_with(SAME_KERNEL) && !provided.contains(need))
         {
@@ -109,7 +110,7 @@ fn unpack(path: &Path, package: KernelPackage, top: &Path) -> Result<(), KernelS
                 continue;
             }
             names.has_content = true;
-            // The content may be at a name that the builder does not need.
+            // The name with the content may be one that the builder does not need.
             names.waiting.pop()
         } else {
             file
@@ -137,26 +138,27 @@ fn unpack(path: &Path, package: KernelPackage, top: &Path) -> Result<(), KernelS
     Ok(())
 }
 
-/// A file with several names. The archive has its content at the last of them.
+/// A file with several names. The archive has the content at the last name.
 #[derive(Default)]
 struct SeveralNames {
-    /// The names that the builder needs, and that have no content yet.
+    /// The names that the builder needs and that have no content yet.
     waiting: Vec<String>,
     /// The name that has the content.
     written: Option<PathBuf>,
-    /// Whether one of the names had content, be it a name that the builder does not need.
+    /// Whether any of the names had content, including names that the builder does not
+    /// need.
     has_content: bool,
 }
 
 impl SeveralNames {
-    /// Writes the file under the names that wait.
+    /// Writes the file under the waiting names.
     fn write(self, path: &Path, top: &Path) -> Result<(), KernelSourceError> {
         for file in self.waiting {
             let name = top.join(&file);
             make_parent(&name)?;
             let made = match &self.written {
                 Some(written) => fs::hard_link(written, &name),
-                // An empty driver would fail on the host.
+                // Fail here, because an empty driver would fail on the host.
                 None if self.has_content => {
                     return Err(KernelSourceError::PassedOver {
                         path: path.to_owned(),
@@ -171,16 +173,17 @@ impl SeveralNames {
     }
 }
 
-/// Where a file of the package belongs, if the builder needs it: `lib/modules/...` or
-/// `boot/...`. Links are not needed: `build` and `source` lead to other packages. Names with
-/// `..` or control characters are refused; no package of a kernel has such names.
+/// The path of a file of the package in the unpacked tree, if the builder needs the file:
+/// `lib/modules/...` or `boot/...`. Links are not needed, because `build` and `source`
+/// lead to other packages. Names with `..` or control characters are rejected; no kernel
+/// package contains such names.
 fn place(member: &Member) -> Option<String> {
     if !member.is_file() {
         return None;
     }
     let name = member.name.strip_prefix('.').unwrap_or(&member.name);
     let name = name.strip_prefix('/').unwrap_or(name);
-    // Packages of one kernel may name the directory either way.
+    // Packages of one kernel may use either name of the directory.
     let name = name.strip_prefix("usr/").unwrap_or(name);
     let is_plain =
         |part: &str| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control);
@@ -188,7 +191,7 @@ fn place(member: &Member) -> Option<String> {
     (is_wanted && name.split('/').all(is_plain)).then(|| name.to_owned())
 }
 
-/// Which of the two files a copy failed on.
+/// The file at which a copy failed: the source or the destination.
 enum Fault {
     Payload(io::Error),
     Output(PathError),

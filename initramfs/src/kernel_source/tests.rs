@@ -177,7 +177,7 @@ fn a_deb_is_unpacked_and_removed_again() {
     assert!(!image.exists());
 }
 
-/// A pattern such as `linux-image-*.deb` may match more than the user thinks of.
+/// A pattern such as `linux-image-*.deb` may match more files than the user expects.
 #[test]
 fn the_debs_of_two_kernels_are_refused() {
     let dir = tempfile::tempdir().unwrap();

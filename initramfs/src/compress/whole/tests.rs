@@ -27,7 +27,7 @@ fn single_segment(data: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Whether nothing but padding lies between this offset and a member of a cpio archive.
+/// Whether only padding lies between this offset and a member of a cpio archive.
 fn is_before_member(bytes: &[u8], offset: usize) -> bool {
     let next = offset.next_multiple_of(4).min(bytes.len());
     let padding = &bytes[offset..next];
@@ -58,7 +58,7 @@ fn each_packing_is_complete_only_with_its_last_byte() {
         (Packing::Lz4, lz4(&[b"block"])),
     ] {
         assert_eq!(check(&bytes).unwrap(), [packing]);
-        // Every length, and of a long archive some.
+        // Cuts the archive at every length, or at some lengths if it is long.
         let step = bytes.len() / 500 + 1;
         let lengths = (7..bytes.len()).step_by(step).chain([bytes.len() - 1]);
         for length in lengths.filter(|&length| !is_before_member(&bytes, length)) {
@@ -78,7 +78,7 @@ fn a_cpio_archive_at_the_end_needs_no_trailer() {
     for length in [member, member - 1] {
         let without = &whole[..length];
         assert_eq!(check(without).unwrap(), [Packing::None]);
-        // In an archive before it as well: the kernel reads on.
+        // The same before another archive: the kernel continues with that archive.
         let mut more = without.to_vec();
         more.resize(length.next_multiple_of(4), 0);
         more.extend(&whole);
@@ -121,7 +121,7 @@ fn every_archive_of_a_ramdisk_is_checked() {
         assert_eq!(check(&bytes[..bytes.len() - skipped]).unwrap(), expected);
     }
     assert!(check(&bytes[..end - 1]).is_err());
-    // The same in the middle of a larger file, such as an ISO.
+    // The same ramdisk inside a larger file, such as an ISO.
     let around = [b"before".as_slice(), &bytes, b"after"].concat();
     let place = 6..6 + bytes.len() as u64;
     assert_eq!(check_whole(Cursor::new(&around), place).unwrap(), expected);
@@ -152,7 +152,8 @@ fn the_walk_ends_at_bzip2_lzma_and_lzo() {
         let microcode = archive("a");
         let both = [microcode.as_slice(), &[0; 4], &alone].concat();
         assert_eq!(check(&both).unwrap(), [Packing::None, packing]);
-        // What comes before it is checked, and so is the place in the file.
+        // The archive before it is checked, too. The file must not end before the place
+        // ends.
         let cut = [&microcode[..50], &alone].concat();
         assert!(check(&cut).is_err());
         let place = 0..both.len() as u64 + 1;
@@ -160,7 +161,7 @@ fn the_walk_ends_at_bzip2_lzma_and_lzo() {
     }
 }
 
-/// The kernel reserves as much memory as an archive asks for (`XZ_DYNALLOC`).
+/// The kernel reserves as much memory as an archive requests (`XZ_DYNALLOC`).
 #[test]
 fn a_dictionary_above_the_limit_is_no_cut() {
     let mut bytes = xz(&archive("a"));
@@ -184,7 +185,7 @@ fn a_dictionary_above_the_limit_is_no_cut() {
     }
 }
 
-/// An archive that says this length of its first name.
+/// An archive whose header states this length for the first name.
 fn with_name_size(digits: &[u8; 8]) -> Vec<u8> {
     let mut bytes = archive("a");
     bytes[94..102].copy_from_slice(digits);

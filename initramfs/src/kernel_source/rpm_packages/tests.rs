@@ -120,17 +120,17 @@ fn names_of_one_file(names: &[(&str, &[u8])]) -> Vec<u8> {
 
 const A: &str = "./lib/modules/6.1/kernel/a.ko";
 const B: &str = "./lib/modules/6.1/kernel/b.ko";
-/// The builder does not need it.
+/// The builder does not need this file.
 const LICENCE: &str = "./usr/share/licenses/a";
 
-/// In cpio the content of a file with several names is at the last one.
+/// In cpio, the content of a file with several names is at the last name.
 #[test]
 fn a_file_with_several_names() {
     for (names, expected) in [
         (&[(A, &b""[..]), (B, b"module")][..], &b"module"[..]),
         (&[(A, b""), (B, b""), (LICENCE, b"module")], b"module"),
         (&[(A, b""), (LICENCE, b""), (B, b"module")], b"module"),
-        // Some programs write it at the first one.
+        // Some programs write the content at the first name.
         (&[(A, b"module"), (B, b"")], b"module"),
         (&[(A, b""), (B, b"")], b""),
     ] {
@@ -152,7 +152,7 @@ fn a_file_whose_content_was_passed_over_is_an_error() {
     );
 }
 
-/// Nobody may ever write into it.
+/// A read from the pipe would wait forever, because no process may write to it.
 #[test]
 fn a_pipe_is_no_package() {
     let directory = tempfile::tempdir().unwrap();
