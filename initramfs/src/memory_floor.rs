@@ -7,37 +7,40 @@
 //! ```
 //!
 //! * *archive*: the boot loader puts the compressed ramdisk into memory, and the kernel
-//!   frees it only when it has unpacked everything (`populate_rootfs` in init/initramfs.c).
-//!   Until then both are there.
-//! * *2 x files*: the unpacked files are in a tmpfs, which may use half of the memory that
-//!   the kernel manages (`shmem_default_max_blocks` in mm/shmem.c). The archive is not part
-//!   of that memory. A file takes whole pages.
+//!   frees it only when it has unpacked everything (`populate_rootfs` in
+//!   init/initramfs.c). Until then, the archive and the unpacked files are in memory at
+//!   the same time.
+//! * *2 x files*: the unpacked files are in a tmpfs, which may use half of the memory
+//!   that the kernel manages (`shmem_default_max_blocks` in mm/shmem.c). The archive is
+//!   not part of that memory. A file takes whole pages.
 //! * *kernel*: code and data of the running kernel, from the header of its image.
 //! * *64/63*: the kernel describes each page of 4 KiB with 64 bytes (`struct page`).
 //!
-//! The other terms are constants with their reasons below. Cards with large buffers, as
-//! those for 100 Gbit/s, take more for each of their queues.
+//! The other terms are constants; the reasons for their values are below. Cards with
+//! large buffers, such as those for 100 Gbit/s, need more memory for each of their
+//! queues.
 
 use serde::Serialize;
 
 const MIB: u64 = 1 << 20;
-/// In bytes: what a file takes at most in addition to its content.
+/// In bytes: the most memory that a file takes in addition to its content.
 const PAGE: u64 = 4096;
 
-/// In bytes: a kernel whose header does not say its size. Distribution kernels have 40
-/// to 64 MiB.
+/// In bytes: the size of a kernel whose header does not state its size. Distribution
+/// kernels have 40 to 64 MiB.
 const USUAL_KERNEL: u64 = 64 * MIB;
-/// In bytes: page tables, slabs, stacks and per-CPU data of the kernel, and what the
-/// firmware keeps.
+/// In bytes: the memory for page tables, slabs, stacks and per-CPU data of the kernel,
+/// and the memory that the firmware reserves.
 const OTHER: u64 = 24 * MIB;
-/// In bytes: loaded drivers with their buffers. The largest drivers have 4 MB, and a host
-/// loads a tenth of the set.
+/// In bytes: the memory for loaded drivers and their buffers. The largest drivers have 4
+/// MB, and a host loads a tenth of the set.
 const DRIVERS: u64 = 16 * MIB;
-/// In bytes: the agent while it writes an image. docs/benchmarks.md: 17 to 30 MiB, and more
-/// only for xz in blocks, where it has a thread for each processor.
+/// In bytes: the memory of the agent while it writes an image: 17 to 30 MiB according to
+/// docs/benchmarks.md. It needs more only for xz in blocks, with one thread for each
+/// processor.
 const AGENT: u64 = 40 * MIB;
 
-/// The sizes that make the floor, in bytes.
+/// The sizes from which the floor is computed, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sizes {
     /// Of the running kernel.
@@ -53,9 +56,9 @@ pub(crate) struct Sizes {
 /// The least memory of a host, in MiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryFloor {
-    /// The kernel can unpack the whole ramdisk.
+    /// The memory with which the kernel can unpack the whole ramdisk.
     pub boot_mib: u64,
-    /// The agent can write an image, too.
+    /// The memory with which the agent can also write an image.
     pub deployment_mib: u64,
 }
 
@@ -72,7 +75,7 @@ impl MemoryFloor {
     }
 }
 
-/// The memory in MiB that leaves so many bytes beside the kernel's descriptions of its pages.
+/// The memory in MiB of which this many bytes remain after the kernel's page descriptors.
 fn with_page_descriptors(bytes: u64) -> u64 {
     (bytes * 64).div_ceil(63 * MIB)
 }

@@ -1,4 +1,4 @@
-//! Reads the description that a kernel module has of itself.
+//! Reads the description that a kernel module contains.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -9,8 +9,8 @@ use landfall_module_index::module_name;
 use crate::elf_section::{self, ElfError};
 use crate::path_error::PathError;
 
-/// In bytes: the size limit of an unpacked module. The largest module of a
-/// Debian kernel (amdgpu with debug sections cut) is 20 MB.
+/// The size limit of an unpacked module in bytes. The largest module of a Debian kernel
+/// (amdgpu without debug sections) has 20 MB.
 const MAX_MODULE_BYTES: u64 = 256 << 20;
 
 /// The parts of a module's `.modinfo` section that matter for loading the module.
@@ -87,15 +87,15 @@ impl ModInfo {
         info.ok_or_else(|| ModuleFileError::NoModInfo { path: shown() })
     }
 
-    /// Reads an unpacked module; `None` if it has no `.modinfo` section. Fails if
-    /// it is not an ELF file that a kernel would load.
+    /// Reads an unpacked module; `None` if it has no `.modinfo` section. Fails if the
+    /// file is not an ELF file that a kernel would load.
     pub fn of_elf(elf: &[u8]) -> Result<Option<Self>, ElfError> {
         let section = elf_section::find(elf, ".modinfo")?;
         Ok(section.map(Self::parse))
     }
 
-    /// Parses the section: `key=value` strings, each ended by NUL. Unknown keys are
-    /// ignored.
+    /// Parses the section: `key=value` strings, each with a NUL at its end. Unknown keys
+    /// are ignored.
     #[must_use]
     pub fn parse(section: &[u8]) -> Self {
         let mut info = Self::default();
@@ -122,8 +122,8 @@ impl ModInfo {
         }
     }
 
-    /// Parses `pre: a b post: c`. Words before the first marker are ignored, as
-    /// modprobe does.
+    /// Parses `pre: a b post: c`. Words before the first `pre:` or `post:` are ignored,
+    /// as in modprobe.
     fn softdep(&mut self, value: &str) {
         let mut list: Option<&mut Vec<String>> = None;
         for word in value.split_whitespace() {

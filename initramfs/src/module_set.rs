@@ -27,8 +27,8 @@ const BUILT_IN: Sets = &[
 
 type Sets = &'static [(&'static str, &'static str)];
 
-/// In bytes: the size limit of a list, ten times that of a list with all module
-/// names of a kernel.
+/// The size limit of a list in bytes: ten times the size of a list with all module names
+/// of a kernel.
 const MAX_SET_BYTES: usize = 1 << 20;
 
 /// A list of modules to include and to exclude.
@@ -56,7 +56,7 @@ enum Selector {
 /// A set applied to the modules of one kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    /// The modules that the set asks for, without their dependencies.
+    /// The modules that the set selects, without their dependencies.
     pub selected: BTreeSet<String>,
     /// The modules that the set excludes.
     pub left_out: BTreeSet<String>,
@@ -64,7 +64,7 @@ pub struct Resolved {
     pub unknown: Vec<Unknown>,
 }
 
-/// What a kernel lacks of a built-in set.
+/// The entries of a built-in set that a kernel lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// The name of the set.
@@ -94,8 +94,8 @@ pub enum SetError {
         line: usize,
         found: String,
     },
-    /// Names that the kernel does not have. The error lists all of them, not only
-    /// the first.
+    /// The kernel lacks some names of the set. The error lists all of these names, not
+    /// only the first one.
     #[error("module set {set}: the kernel has no {}", list(unknown))]
     Unknown {
         set: String,
@@ -140,8 +140,8 @@ impl ModuleSet {
         Self::one_of(BUILT_IN, name, &[])
     }
 
-    /// `open` has the names of the sets that include this one, directly or through
-    /// another.
+    /// Finds a built-in set. `open` contains the names of the sets that include this one,
+    /// directly or through other sets.
     fn one_of(sets: Sets, name: &str, open: &[&str]) -> Option<Self> {
         if open.contains(&name) {
             return None;
@@ -151,8 +151,8 @@ impl ModuleSet {
         Self::parse_within(sets, name, text, open).ok()
     }
 
-    /// Parses a user's set. `name` identifies the set in messages. The error names
-    /// the first invalid line.
+    /// Parses a user's set. `name` identifies the set in messages. The error names the
+    /// first invalid line.
     pub fn parse(name: &str, text: &str) -> Result<Self, SetError> {
         Self::parse_within(BUILT_IN, name, text, &[])
     }
@@ -201,9 +201,9 @@ impl ModuleSet {
     /// The modules of `tree` that the set selects, without their dependencies.
     ///
     /// # Errors
-    /// [`SetError::Unknown`] with every entry of a user's set that matches nothing.
-    /// A built-in set is written for many kernels, so its entries may match
-    /// nothing.
+    /// [`SetError::Unknown`] with every entry of a user's set that matches nothing. In a
+    /// built-in set such entries are no error, because the set is written for many
+    /// kernels.
     pub fn select(&self, tree: &ModuleTree) -> Result<BTreeSet<String>, SetError> {
         let Resolved {
             selected, unknown, ..
@@ -217,12 +217,13 @@ impl ModuleSet {
         Ok(selected)
     }
 
-    /// What this set, or a built-in set that it includes, does not find in a kernel for
-    /// virtual machines; `None` if the kernel has most of it.
+    /// The entries of this set, or of a built-in set that it includes, that the kernel
+    /// lacks because it is a kernel for virtual machines. `None` if the kernel has most
+    /// of the entries.
     ///
-    /// Only `server` is judged: every kernel lacks some drivers of the list, but Debian's
-    /// `cloud` kernel lacks half of the lines, and nothing else would say so before a server
-    /// has booted without a disk.
+    /// Only the set `server` is checked. Every kernel lacks some drivers of the list, but
+    /// Debian's `cloud` kernel lacks half of the entries. Without this check the operator
+    /// would notice that only when a server boots without a disk.
     #[must_use]
     pub fn missing_in(&self, tree: &ModuleTree) -> Option<Missing> {
         let included = self.lines.iter().find_map(|line| match &line.what {
@@ -241,8 +242,8 @@ impl ModuleSet {
             .filter(|unknown| wanted.contains(&unknown.line))
             .map(|unknown| unknown.name)
             .collect();
-        // A kernel that lacks two fifths of the entries is not meant for these machines:
-        // Debian's complete kernels lack none.
+        // A kernel that lacks two fifths of the entries is not meant for servers.
+        // Debian's complete kernels lack none of the entries.
         (missing.len() * 5 >= wanted.len() * 2).then(|| Missing {
             set: self.name.clone(),
             lines: wanted.len(),
@@ -298,7 +299,8 @@ impl Line {
         let (name, nearest) = match &self.what {
             Selector::Directory(directory) => (directory.clone(), None),
             Selector::Module(name) => {
-                // If more than a third of the letters differ, a suggestion only confuses.
+                // If more than a third of the letters differ, a suggestion would only
+                // confuse the user.
                 let limit = name.len().div_ceil(3).min(4);
                 (name.clone(), nearest_within(name, limit, tree.names()))
             }

@@ -22,8 +22,8 @@ pub(crate) const TRAILER: &str = "TRAILER!!!";
 /// The length limit of a name, NUL included (`PATH_MAX`). The kernel skips
 /// entries with a longer name.
 const MAX_NAME_LEN: usize = 4096;
-/// At most this many entries are read: ten times as many as in a ramdisk with
-/// every module and firmware file of a distribution.
+/// The maximum number of entries: ten times as many as in a ramdisk with every module and
+/// firmware file of a distribution.
 pub(crate) const MAX_ENTRIES: usize = 100_000;
 
 pub(crate) const S_IFMT: u32 = 0o170_000;
@@ -31,14 +31,14 @@ pub(crate) const S_IFDIR: u32 = 0o040_000;
 pub(crate) const S_IFREG: u32 = 0o100_000;
 pub(crate) const S_IFCHR: u32 = 0o020_000;
 
-/// In bytes: what a member takes in an archive, for a `name` of this length. Header,
-/// name and NUL take a multiple of 4, as the content does.
+/// In bytes: the length of a member in an archive, for a `name` of this length. The
+/// header with the name and its NUL is padded to a multiple of 4, and so is the content.
 #[must_use]
 pub const fn member_len(name: usize, content: usize) -> usize {
     (HEADER_LEN + name + 1).next_multiple_of(4) + content.next_multiple_of(4)
 }
 
-/// In bytes: what the trailer takes.
+/// The length of the trailer in bytes.
 pub const TRAILER_LEN: usize = member_len(TRAILER.len(), 0);
 
 /// An archive without members: only the trailer, 124 bytes.

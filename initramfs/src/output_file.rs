@@ -10,8 +10,8 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use crate::path_error::PathError;
 use crate::temporary::{NewDirectories, TemporaryPath, locked};
 
-/// A temporary file next to its final path. If it is dropped without
-/// [`OutputFile::finish`], it is removed.
+/// A temporary file next to its final path. If the value is dropped without
+/// [`OutputFile::finish`], the file is removed.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
@@ -24,14 +24,14 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Creates the temporary file. Without `replace`, an existing file at `path` is
-    /// an error here, before any work is done, and again at the end.
+    /// Creates the temporary file. Without `replace`, an existing file at `path` is an
+    /// error. This is checked here, before any work is done, and again at the end.
     pub fn create(path: &Path, replace: bool) -> Result<Self, PathError> {
         Self::begin(path, replace, NewDirectories::default())
     }
 
-    /// Like [`OutputFile::create`], but also makes the missing directories. If the
-    /// file is not finished, they are removed.
+    /// Like [`OutputFile::create`], but also makes the missing directories. If the file
+    /// is not finished, these directories are removed.
     pub fn create_with_directories(path: &Path, replace: bool) -> Result<Self, PathError> {
         let mut directories = NewDirectories::default();
         let directory = directory_of(path);
@@ -63,7 +63,7 @@ impl OutputFile {
             temporary,
             replace,
             // Temporary files are private, but an image server must be able to read the
-            // result.
+            // finished file.
             mode: 0o644,
             directories,
         })
@@ -75,7 +75,7 @@ impl OutputFile {
         &self.path
     }
 
-    /// The path while the file is written, for programs that write it.
+    /// The path while the file is being written, for other programs that write it.
     #[must_use]
     pub fn temporary_path(&self) -> &Path {
         self.temporary.path()
@@ -90,8 +90,8 @@ impl OutputFile {
         &mut self.file
     }
 
-    /// Gives this file the content of another one, which must be complete: as a hard
-    /// link, or as a copy if the file system has no hard links.
+    /// Gives this file the content of `other`, which must be complete: as a hard link, or
+    /// as a copy if the file system has no hard links.
     pub fn same_as(&mut self, other: &Self) -> Result<(), PathError> {
         let (from, to) = (other.temporary_path(), self.temporary_path());
         let linked = fs::remove_file(to).and_then(|()| fs::hard_link(from, to));
@@ -131,8 +131,8 @@ impl OutputFile {
     }
 }
 
-/// A complete output file that is not open any more. If it is dropped without
-/// [`CompleteFile::finish_all`], it is removed.
+/// A complete and closed output file. If the value is dropped without
+/// [`CompleteFile::finish_all`], the file is removed.
 #[derive(Debug)]
 pub struct CompleteFile {
     path: PathBuf,
@@ -148,11 +148,11 @@ impl CompleteFile {
         &self.path
     }
 
-    /// Moves several files to their final paths, in this order: all of them, or
-    /// none. A file that another one needs must come first.
+    /// Moves several files to their final paths in this order: all files, or no file. If
+    /// a file needs another file, the other file must come first.
     ///
-    /// After an error every path holds what it held before, unless the file system
-    /// cannot exchange two files: then a replaced file is lost.
+    /// After an error, every path has its previous content, unless the file system cannot
+    /// exchange two files: then a replaced file is lost.
     pub fn finish_all(mut files: Vec<Self>) -> Result<(), PathError> {
         let mut list = locked();
         let mut done: Vec<Placed> = Vec::new();
@@ -182,8 +182,8 @@ impl CompleteFile {
             return match rename(temporary, path, RenameFlags::RENAME_NOREPLACE) {
                 Ok(()) => Ok(placed(How::New)),
                 Err(Errno::EEXIST) => Err(exists()),
-                // Some file systems cannot exchange two files, for example NFS. A hard link
-                // does not replace an existing file either.
+                // Some file systems, for example NFS, do not support this flag. Use a
+                // hard link, because it does not replace an existing file either.
                 Err(Errno::EINVAL | Errno::ENOSYS) => {
                     let linked = fs::hard_link(temporary, path);
                     linked
@@ -207,7 +207,7 @@ impl CompleteFile {
     }
 }
 
-/// A file at its final path, and how it got there.
+/// A file at its final path, and the way in which it was moved there.
 struct Placed {
     temporary: PathBuf,
     path: PathBuf,
@@ -224,8 +224,8 @@ enum How {
 }
 
 impl Placed {
-    /// Restores the previous state. Ignores an error: the caller already reports
-    /// the first one.
+    /// Restores the previous state. Ignores an error, because the caller already reports
+    /// the first error.
     fn take_back(&self) {
         let _ = match self.how {
             How::New => fs::rename(&self.path, &self.temporary).map_err(drop),

@@ -15,8 +15,8 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                // Each thread takes one item at a time, because items differ in size by a
-                // factor of a thousand.
+                // Each thread takes one item at a time, because the largest item is a
+                // thousand times the size of the smallest one.
                 while let Some((number, item)) = {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     items.get(number).map(|item| (number, item))

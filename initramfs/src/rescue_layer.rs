@@ -3,8 +3,8 @@
 //! and the shared libraries that they load. The builder copies them from the build
 //! machine.
 //!
-//! The loader in the ramdisk has no cache (`ld.so.cache`), so every library goes
-//! into a directory that the loader searches by default.
+//! The loader in the ramdisk has no cache (`ld.so.cache`). So the builder copies every
+//! library to a directory that the loader searches by default.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,8 +14,8 @@ use crate::arch::Arch;
 use crate::elf_section::{self, ElfError};
 use crate::path_error::PathError;
 
-/// The programs and the Debian package of each. `dropbear-bin` contains no service,
-/// so nothing starts on the build machine when it is installed there.
+/// The programs and the Debian package of each program. `dropbear-bin` contains no
+/// service, so no service starts when it is installed on the build machine.
 const PROGRAMS: [(&str, &str); 3] = [
     ("bin/busybox", "busybox-static"),
     ("usr/bin/dropbearkey", "dropbear-bin"),
@@ -44,8 +44,9 @@ pub struct RescueLayer {
 /// Why there is no rescue layer.
 #[derive(Debug, thiserror::Error)]
 pub enum RescueLayerError {
-    /// The programs of the rescue layer come from the machine that builds, so its processors
-    /// must be like those of the hosts. Build on such a machine, or without `--rescue-layer`.
+    /// The builder copies the programs of the rescue layer from the build machine, so
+    /// this machine must have the architecture of the hosts. Build on such a machine, or
+    /// without `--rescue-layer`.
     #[error(
         "rescue layer: expected a build machine with {arch}, found {}",
         std::env::consts::ARCH
@@ -77,7 +78,7 @@ pub enum RescueLayerError {
 }
 
 impl RescueLayer {
-    /// Finds the programs and their libraries on this machine, which must be of the
+    /// Finds the programs and their libraries on this machine. The machine must have the
     /// architecture of the hosts.
     pub fn of_this_machine(arch: Arch) -> Result<Self, RescueLayerError> {
         if Arch::of_this_machine() != Some(arch) {
@@ -152,8 +153,8 @@ fn loads(path: &Path) -> Result<Loads, RescueLayerError> {
     })
 }
 
-/// The offsets in `.dynstr` of the names of the libraries. An entry of `.dynamic`
-/// is a tag and a value of 64 bits each.
+/// The offsets in `.dynstr` of the names of the libraries. An entry of `.dynamic` is a
+/// tag and a value, each of 64 bits.
 fn needed(dynamic: &[u8]) -> impl Iterator<Item = usize> {
     dynamic
         .as_chunks::<8>()

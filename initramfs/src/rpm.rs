@@ -1,12 +1,13 @@
-//! Reads RPM packages: what the builder needs of their header, and their files.
+//! Reads RPM packages: the fields of their headers that the builder needs, and their
+//! files.
 //!
 //! A package is a lead of 96 bytes, a header with signatures, a header that describes
 //! the package, and a compressed cpio archive (rpm's `docs/manual/format_v4.md` and
 //! `format_header.md`). Numbers are big-endian.
 //!
-//! Nothing is executed and nothing is written here. Every size in the file has a limit.
-//! The signatures are not checked: `rpm --checksig` does that, with the keys that the
-//! user trusts. The digest of the archive is.
+//! This module executes nothing and writes nothing. It limits every size in the file. It
+//! checks the digest of the archive, but not the signatures: `rpm --checksig` checks
+//! those, with the keys that the user trusts.
 
 mod header;
 mod payload;
@@ -73,8 +74,8 @@ pub enum RpmError {
     /// An entry of the header contradicts itself. The package is damaged: download it again.
     #[error("header: expected {expected} in tag {tag}, found another type, place or number")]
     BadTag { tag: u32, expected: &'static str },
-    /// The archive is not the one that the package was built with: it is damaged. Download the
-    /// package again.
+    /// The archive has another digest than at the build of the package: it is damaged.
+    /// Download the package again.
     #[error("payload: expected the SHA-256 {expected}, found {found}")]
     Digest { expected: String, found: String },
     /// The archive is compressed with another program. Take the package of another build.
@@ -83,15 +84,16 @@ pub enum RpmError {
         /// The name of the format, or the first bytes.
         found: String,
     },
-    /// The archive has the numbers of files instead of their names, as in packages for RPM 6.
-    /// Unpack the package with `rpm2archive`, and give the directory with `--kernel-dir`.
+    /// The archive contains the numbers of the files instead of their names, as in
+    /// packages for RPM 6. Unpack the package with `rpm2archive`, and give the directory
+    /// with `--kernel-dir`.
     #[error("payload: expected an archive with the names of the files (RPM 4), found one without")]
     NoNames,
     /// The archive is damaged.
     #[error("cannot unpack the payload")]
     Archive(#[source] NewcError),
-    /// The archive unpacks to more than any kernel package. The package is damaged, or made
-    /// to fill the disk.
+    /// The unpacked archive is larger than any kernel package. The package is damaged, or
+    /// somebody made it to fill the disk.
     #[error("payload unpacks to more than {limit} bytes")]
     Bomb { limit: u64 },
 }
@@ -121,7 +123,7 @@ pub struct Package<R> {
     provides: Vec<String>,
     installed_bytes: u64,
     payload_offset: u64,
-    /// In lower-case hexadecimal digits, if the header has one.
+    /// In lower-case hexadecimal digits. `None` if the header has no digest.
     payload_sha256: Option<String>,
 }
 
@@ -129,7 +131,7 @@ impl<R: Read + Seek> Package<R> {
     pub fn open(mut input: R) -> Result<Self, RpmError> {
         lead(&mut input)?;
         let signatures = header::read(&mut input, "signature header")?;
-        // Only this header is followed by zeros, up to a multiple of 8.
+        // This header is padded with zeros to a multiple of 8. The next header is not.
         let padding = signatures.stored_bytes().next_multiple_of(8) - signatures.stored_bytes();
         read_part(&mut input, "signature header", padding)?;
         let header = header::read(&mut input, "header")?;
@@ -164,26 +166,26 @@ impl<R: Read + Seek> Package<R> {
         &self.name
     }
 
-    /// The names of what it needs, without versions.
+    /// The names that the package requires, without versions.
     #[must_use]
     pub fn requires(&self) -> &[String] {
         &self.requires
     }
 
-    /// The names of what it provides, without versions.
+    /// The names that the package provides, without versions.
     #[must_use]
     pub fn provides(&self) -> &[String] {
         &self.provides
     }
 
-    /// The size of its files as the header states it.
+    /// The size of the package's files as the header states it.
     #[must_use]
     pub fn installed_bytes(&self) -> u64 {
         self.installed_bytes
     }
 
-    /// Checks the digest of the archive, if the header has one in SHA-256, and begins to
-    /// unpack it.
+    /// Checks the digest of the archive, if the header has a SHA-256 digest, and prepares
+    /// to unpack the archive.
     pub fn payload(mut self) -> Result<Payload, RpmError>
     where
         R: 'static,
@@ -238,7 +240,8 @@ fn lead(input: &mut impl Read) -> Result<(), RpmError> {
     }
 }
 
-/// Reads the next `bytes` bytes. The memory grows with what is really in the file.
+/// Reads the next `bytes` bytes. Allocates memory only for bytes that are really in the
+/// file.
 fn read_part(input: &mut impl Read, part: &'static str, bytes: u64) -> Result<Vec<u8>, RpmError> {
     let mut read = Vec::new();
     input

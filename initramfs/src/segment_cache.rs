@@ -1,7 +1,8 @@
-//! Keeps compressed archives for the next build, by the digest of what they hold.
+//! Stores compressed archives for the next build, by the digest of their content.
 //!
-//! The cache changes no byte of a ramdisk. An entry that is damaged, or does not unpack to
-//! its archive, is made again, and a directory that cannot be written only costs time.
+//! The bytes of a ramdisk do not depend on the cache. If an entry is damaged, or does not
+//! unpack to its archive, the builder compresses the archive again. If the directory is
+//! not writable, the next build only takes longer.
 
 use std::fs;
 use std::io::Write as _;
@@ -16,16 +17,17 @@ use crate::digest_writer::hex;
 use crate::path_error::read_bounded;
 use crate::temporary::TemporaryPath;
 
-/// In bytes: what the cache may hold. The server sets of ten kernels take 200 MB.
+/// The size limit of the cache in bytes. The server sets of ten kernels take 200 MB.
 const MAX_CACHE_BYTES: u64 = 512 << 20;
-/// In bytes: what an entry may have. The largest archive has 8 MiB and one file more.
+/// The size limit of an entry in bytes. The largest archive has 8 MiB plus one file.
 const MAX_ENTRY_BYTES: u64 = 256 << 20;
 const DIGEST_BYTES: usize = 32;
-/// The end of the names of its files, and the start of those that are not complete. Others
-/// are left alone, so that a directory that holds something else loses nothing.
+/// The end of the names of complete files in the cache, and the start of the names of
+/// incomplete files. The cache never removes other files, in case the directory is also
+/// used for something else.
 const SUFFIX: &str = ".segment";
 const NEW: &str = ".new-";
-/// A file that is not complete by then is of a build that was killed.
+/// An incomplete file that is older than this belongs to a build that was killed.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Debug)]
@@ -34,8 +36,8 @@ pub(crate) struct SegmentCache {
 }
 
 impl SegmentCache {
-    /// Makes the directory, which only its owner can read. `None` if that fails, or if
-    /// another user owns it and could write into it.
+    /// Makes the directory, which only its owner can read. `None` if that fails, if
+    /// another user owns the directory, or if other users can write into it.
     pub(crate) fn open(directory: &Path) -> Option<Self> {
         fs::DirBuilder::new()
             .recursive(true)
@@ -54,7 +56,7 @@ impl SegmentCache {
         TemporaryPath::file(&self.directory, NEW).is_ok()
     }
 
-    /// The archive as `make` compresses it: from the cache, or made and put there.
+    /// The archive as `make` compresses it: from the cache, or compressed now and stored.
     pub(crate) fn get_or_make<E>(
         &self,
         compression: Compression,
@@ -74,13 +76,14 @@ impl SegmentCache {
         let (mut file, temporary) = TemporaryPath::file(&self.directory, NEW)?;
         file.write_all(&Sha256::digest(packed))?;
         file.write_all(packed)?;
-        // Not flushed to the disk: after a power cut the digest tells what is missing.
+        // Do not flush to disk: after a power cut the digest shows whether the entry is
+        // complete.
         fs::rename(temporary.path(), path)
     }
 
-    /// Removes the entries that were not used for the longest time, if there are too
-    /// many, and what killed builds have left. An error is ignored: the next build tries
-    /// again.
+    /// Removes incomplete files of killed builds and, if the cache is too large, the
+    /// entries that were not used for the longest time. Errors are ignored, because the
+    /// next build tries again.
     pub(crate) fn forget_the_oldest(&self) {
         let found = fs::read_dir(&self.directory);
         let mut entries: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
@@ -112,7 +115,7 @@ impl SegmentCache {
     }
 }
 
-/// Everything that the compressed bytes depend on.
+/// The name of an entry: a digest of everything that affects the compressed bytes.
 fn name(compression: Compression, archive: &[u8]) -> String {
     let zstd = zstd::zstd_safe::version_number();
     let mut digest = Sha256::new();
@@ -121,11 +124,11 @@ fn name(compression: Compression, archive: &[u8]) -> String {
     hex(&digest.finalize()) + SUFFIX
 }
 
-/// The content of an entry, if it is whole and unpacks to this archive. Its time becomes
-/// that of this use.
+/// The content of an entry, if it is complete and unpacks to this archive. Sets the time
+/// of the entry to now, to record its last use.
 ///
-/// The digest finds damage, and unpacking what somebody else has put there. Compressing
-/// takes a hundred times as long.
+/// The digest detects damage. Unpacking detects an entry that somebody else has written.
+/// Compressing would take a hundred times as long as both checks.
 fn read(path: &Path, archive: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = read_bounded(path, MAX_ENTRY_BYTES).ok()?;
     if bytes.len() < DIGEST_BYTES {
@@ -195,7 +198,7 @@ mod tests {
         let whole = fs::read(&path).unwrap();
         let mut damaged = whole.clone();
         damaged[whole.len() / 2] ^= 1;
-        // With the right digest: somebody else has put it there.
+        // The digest is right, so somebody else could have written this entry.
         let foreign = |archive: &[u8]| {
             let packed = pack(ZSTD, archive).unwrap();
             [&Sha256::digest(&packed)[..], &packed].concat()

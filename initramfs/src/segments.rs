@@ -1,18 +1,18 @@
-//! Divides a ramdisk into archives, so that every core compresses one, and so that the
-//! next build takes what has not changed from a cache.
+//! Divides a ramdisk into archives, so that all cores can compress, and so that the next
+//! build can take unchanged archives from a cache.
 //!
-//! The division depends on nothing but the files, and each archive is compressed by
-//! itself. So the bytes are the same on every machine, with and without a cache.
+//! The division depends only on the files, and each archive is compressed separately. So
+//! the bytes are the same on every machine, with and without a cache.
 //!
-//! The first archive and the last one are not compressed, and zeros separate the others,
-//! for the sake of programs that read a ramdisk:
+//! The first archive and the last one are not compressed, and zeros separate the other
+//! archives. Programs that read a ramdisk require this:
 //!
 //! * Ironic unpacks every file that begins as zstd (`_handle_zstd_compression` in
-//!   ironic/common/images.py), and then serves what it has unpacked.
-//! * coreos-installer reads zstd frames without anything between them as one archive, and
-//!   rejects another one in it (its src/io/zstd.rs and initrd.rs).
-//! * The kernel expects one archive in each compressed part (init/initramfs.c), and needs a
-//!   directory before the files in it.
+//!   ironic/common/images.py), and then serves the unpacked file.
+//! * coreos-installer reads adjacent zstd frames as one archive, and rejects a second
+//!   archive inside it (its src/io/zstd.rs and initrd.rs).
+//! * The kernel expects one archive in each compressed part (init/initramfs.c), and
+//!   requires that a directory precedes the files in it.
 
 use std::path::Path;
 
@@ -22,16 +22,18 @@ use crate::newc::{self, WriteError};
 use crate::parallel;
 use crate::segment_cache::SegmentCache;
 
-/// In bytes: the content after which a new archive begins. With Debian 12's server
-/// modules (90 MB) and zstd 19, archives of 8 MiB make the ramdisk 1.9 % larger than one
-/// archive; 16 MiB make it 0.6 % larger, and half as many cores help.
+/// In bytes: after this much content a new archive begins. With Debian 12's server
+/// modules (90 MB) and zstd 19, archives of 8 MiB make the ramdisk 1.9 % larger than a
+/// single archive. Archives of 16 MiB make it 0.6 % larger, but then only half as many
+/// cores can work.
 const SEGMENT_BYTES: u64 = 8 << 20;
 
-/// The level for files that are compressed already: a higher one takes as long as for
-/// other files, and saves nothing.
+/// The zstd level for files that are already compressed. A higher level takes as long as
+/// for other files, and saves no space.
 const PACKED_LEVEL: i32 = 1;
 
-/// Up to this level a core compresses 100 MB in a second, which is not worth a cache.
+/// Up to this level a core compresses 100 MB in a second, so a cache is not worth its
+/// space.
 const FAST_LEVEL: i32 = 3;
 
 /// A member of an archive: its path, and what it is.
@@ -41,17 +43,17 @@ type Member<'a> = (&'a str, &'a Entry);
 struct Segment<'a> {
     members: Vec<Member<'a>>,
     compression: Compression,
-    /// Whether the cache may keep it: not with configuration files, which may hold a
-    /// password, and not if it takes no time to compress.
+    /// Whether the cache may store this archive. False if it contains configuration
+    /// files, which may contain a password, or if it takes no time to compress.
     is_cached: bool,
 }
 
-/// An archive as it stands in the ramdisk.
+/// An archive as it is in the ramdisk.
 #[derive(Debug)]
 pub(crate) struct PackedSegment {
-    /// With the zeros after it.
+    /// Including the zeros after the archive.
     pub(crate) bytes: Vec<u8>,
-    /// In bytes: the archive before compression.
+    /// In bytes: the size of the archive before compression.
     pub(crate) unpacked: u64,
 }
 
@@ -60,13 +62,13 @@ pub(crate) struct PackedSegment {
 pub enum SegmentError {
     #[error(transparent)]
     Archive(#[from] WriteError),
-    /// zstd has too little memory.
+    /// zstd cannot allocate enough memory.
     #[error("cannot compress the ramdisk")]
     Compress(#[source] std::io::Error),
 }
 
-/// The archives of a ramdisk, in their order. Without compression it is a single one,
-/// which [`newc::Writer::tree`] writes without holding it in memory.
+/// The archives of a ramdisk, in their order. Without compression there is only one
+/// archive, and [`newc::Writer::tree`] writes it without a copy in memory.
 pub(crate) fn pack_tree(
     tree: &FileTree,
     epoch: u32,
@@ -125,7 +127,7 @@ fn divide(tree: &FileTree, level: i32) -> Vec<Segment<'_>> {
     segments
 }
 
-/// Whether the file is compressed, by its name: a module or firmware.
+/// Whether the name of the file shows that it is compressed, as for a module or firmware.
 fn is_packed(path: &str) -> bool {
     [".xz", ".zst", ".gz"]
         .iter()
@@ -178,7 +180,7 @@ impl Segment<'_> {
             }
         };
         if self.compression != Compression::None {
-            // At least one, also if the length is a multiple of 4 without it.
+            // Add at least one zero, even if the length is already a multiple of 4.
             bytes.push(0);
         }
         bytes.resize(bytes.len().next_multiple_of(4), 0);

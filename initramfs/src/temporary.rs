@@ -1,10 +1,10 @@
 //! Temporary files that are removed when the program ends, even by a signal.
 //!
-//! Destructors do not run if a signal ends the program, and a ramdisk of 100 MB
-//! would stay on disk. So every temporary path is in one list, and
-//! [`remove_on_signals`] removes what is on it. The list is locked while a path is
-//! made and while finished files are moved to their final paths. A signal therefore
-//! takes effect before or after that, never in between.
+//! Destructors do not run if a signal ends the program, and a ramdisk of 100 MB would
+//! stay on disk. So every temporary path is in one list, and [`remove_on_signals`]
+//! removes the paths in the list. The list is locked while a path is made and while
+//! finished files are moved to their final paths. So a signal takes effect before or
+//! after such a step, never in between.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -78,8 +78,8 @@ impl Drop for TemporaryPath {
     }
 }
 
-/// Directories that were made for an output. When this value is dropped, the empty
-/// ones are removed, unless [`NewDirectories::keep`] was called.
+/// Directories that were made for an output. When this value is dropped, those that are
+/// empty are removed, unless [`NewDirectories::keep`] was called.
 #[derive(Debug, Default)]
 pub(crate) struct NewDirectories(Vec<PathBuf>);
 
@@ -115,16 +115,16 @@ impl Drop for NewDirectories {
         }
         let mut list = locked();
         for directory in self.0.iter().rev() {
-            // Removing fails if the directory is not empty: then it holds someone else's
-            // files.
+            // Removing a directory fails if it is not empty: then it contains files of
+            // somebody else.
             let _ = fs::remove_dir(directory);
         }
         list.directories.retain(|path| !self.0.contains(path));
     }
 }
 
-/// Runs a program that writes to temporary files. A signal that ends the builder
-/// kills this program as well.
+/// Runs a program that writes to temporary files. A signal that ends the builder also
+/// kills this program.
 pub fn run(command: &mut Command) -> io::Result<Output> {
     use std::os::unix::process::CommandExt as _;
     let mut list = locked();
@@ -148,8 +148,7 @@ pub fn run(command: &mut Command) -> io::Result<Output> {
 pub fn remove_on_signals(farewell: fn(&str)) -> io::Result<()> {
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        // nohup(1) starts a program with SIGHUP ignored, and the program should
-        // keep it so.
+        // nohup(1) starts a program with SIGHUP ignored. Keep it ignored.
         if !is_ignored(signal) {
             signals.add(signal);
         }
@@ -161,7 +160,7 @@ pub fn remove_on_signals(farewell: fn(&str)) -> io::Result<()> {
             let Ok(signal) = signals.wait() else {
                 return;
             };
-            // Never unlock the list: a thread that wants to make a temporary file then
+            // Never unlock the list. So a thread that wants to make a temporary file
             // waits until the program ends.
             let list = locked();
             for program in &list.programs {
@@ -174,20 +173,20 @@ pub fn remove_on_signals(farewell: fn(&str)) -> io::Result<()> {
                 let _ = fs::remove_dir(directory);
             }
             farewell(signal.as_str());
-            // End by the signal itself, so that the parent process sees it: `make` and
-            // shells check for that.
+            // End by the signal itself, so that the parent process can detect it: `make`
+            // and shells check for that.
             let _ = signals.thread_unblock();
             let _ = raise(signal);
-            // The kernel does not end PID 1 of a container by a signal of its own
-            // (pid_namespaces(7)). A shell would report 128 plus the number of the
-            // signal.
+            // In a container the program may be PID 1. The kernel does not end PID 1 by
+            // its own signal (pid_namespaces(7)), so exit with 128 plus the number of the
+            // signal, as a shell reports it.
             std::process::exit(128 + signal as i32);
         })?;
     Ok(())
 }
 
-/// Does some short work that must not stop halfway: SIGINT, SIGTERM and SIGHUP wait
-/// until it is done. The work must not make temporary files.
+/// Runs a short piece of work that must not be interrupted: SIGINT, SIGTERM and SIGHUP
+/// take effect only after it. The work must not make temporary files.
 pub fn without_interruption<T>(work: impl FnOnce() -> T) -> T {
     // The thread that waits for signals needs this lock before it ends the program.
     let _list = locked();
@@ -212,8 +211,8 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     };
-    // A program that is being killed may still create one more file in its
-    // directory, so retry.
+    // A killed program may still create one more file in its directory before it ends, so
+    // retry.
     for _ in 0..20 {
         if remove_once().is_ok() {
             return Ok(());

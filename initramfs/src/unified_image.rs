@@ -1,8 +1,9 @@
-//! Adds sections to an EFI program: kernel, ramdisk and command line to systemd's stub,
-//! which makes it a unified kernel image (UKI).
+//! Adds sections to an EFI program: adding kernel, ramdisk and command line to systemd's
+//! stub makes a unified kernel image (UKI).
 //!
-//! The formats: Microsoft's "PE Format", and the UAPI group's "Unified Kernel Image". The
-//! stub finds the sections by their names in its own headers, so it needs no other change.
+//! The formats are Microsoft's "PE Format" and the UAPI group's "Unified Kernel Image".
+//! The stub finds the sections by their names in its own headers, so no other change of
+//! the stub is necessary.
 
 mod headers;
 
@@ -10,11 +11,11 @@ use headers::{Headers, SECTION_BYTES};
 
 use crate::arch::Arch;
 
-/// In bytes: what a stub may have. Debian's has 0.1 MB.
+/// The size limit of a stub in bytes. Debian's stub has 0.1 MB.
 pub const MAX_STUB_BYTES: u64 = 16 << 20;
 
-/// In bytes: the limit of the whole image. Offsets are 32-bit numbers, and firmware reads
-/// them as signed ones.
+/// The size limit of the whole image in bytes. Offsets are 32-bit numbers, and firmware
+/// treats them as signed numbers.
 const MAX_IMAGE_BYTES: u64 = i32::MAX as u64;
 
 /// `IMAGE_SCN_CNT_INITIALIZED_DATA | IMAGE_SCN_MEM_READ`.
@@ -31,9 +32,9 @@ pub struct Section<'a> {
 /// Why the sections cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// The file is no EFI program for x86-64 or aarch64, or its headers contradict each
-    /// other. Use the file `linuxx64.efi.stub` or `linuxaa64.efi.stub` of Debian's package
-    /// systemd-boot-efi.
+    /// The file is not an EFI program for x86-64 or aarch64, or its headers contradict
+    /// each other. Use the file `linuxx64.efi.stub` or `linuxaa64.efi.stub` of Debian's
+    /// package systemd-boot-efi.
     #[error("expected {expected}, found {found}")]
     Format {
         expected: &'static str,
@@ -42,8 +43,8 @@ pub enum ImageError {
     /// The headers of the stub have no room for further sections. Use a newer stub.
     #[error("expected room for {expected} more sections in the headers, found room for {found}")]
     NoRoom { expected: usize, found: usize },
-    /// The stub has a section of this name already, so it is a finished image. Use the stub
-    /// alone.
+    /// The stub already has a section of this name, so it is a finished image. Use a stub
+    /// without such sections.
     #[error("expected a stub without a section {name}, found one")]
     Taken { name: String },
     /// Kernel and ramdisk are too large for one EFI program.
@@ -51,10 +52,10 @@ pub enum ImageError {
     TooLarge { found: u64 },
 }
 
-/// The stub with these sections behind its own.
+/// The stub with these sections after its own sections.
 ///
 /// # Errors
-/// If the stub is no unsigned EFI program with room for the sections.
+/// If the stub is not an EFI program, is signed, or has no room for the sections.
 pub fn assemble(stub: &[u8], sections: &[Section<'_>]) -> Result<Vec<u8>, ImageError> {
     let headers = Headers::read(stub)?;
     if headers.certificate_bytes != 0 {
@@ -106,7 +107,7 @@ pub fn assemble(stub: &[u8], sections: &[Section<'_>]) -> Result<Vec<u8>, ImageE
 /// The sections of an EFI program, with their content.
 ///
 /// # Errors
-/// If the file is no EFI program, or is cut off.
+/// If the file is not an EFI program, or if it is cut off.
 pub fn sections(image: &[u8]) -> Result<Vec<(String, &[u8])>, ImageError> {
     let headers = Headers::read(image)?;
     let sections = headers.sections.iter();
@@ -114,19 +115,19 @@ pub fn sections(image: &[u8]) -> Result<Vec<(String, &[u8])>, ImageError> {
     Ok(sections.collect())
 }
 
-/// The processors that an EFI program is for.
+/// The architecture that an EFI program is for.
 ///
 /// # Errors
-/// As [`sections`].
+/// As for [`sections`].
 pub fn arch(image: &[u8]) -> Result<Arch, ImageError> {
     Ok(Headers::read(image)?.arch)
 }
 
-/// Whether an EFI program carries a signature. Only the firmware knows whether it trusts
-/// the signer.
+/// Whether an EFI program carries a signature. Whether the firmware of a host trusts the
+/// signer is unknown here.
 ///
 /// # Errors
-/// As [`sections`].
+/// As for [`sections`].
 pub fn is_signed(image: &[u8]) -> Result<bool, ImageError> {
     Ok(Headers::read(image)?.certificate_bytes != 0)
 }

@@ -1,4 +1,5 @@
-//! Reads the entries of an archive, one after the other, and says what is wrong with one.
+//! Reads the entries of an archive, one after the other, and reports what is wrong with
+//! an entry.
 
 use super::{HEADER_LEN, MAGIC, MAGIC_WITH_CHECKSUMS, MAX_ENTRIES, MAX_NAME_LEN, TRAILER};
 
@@ -14,15 +15,15 @@ pub struct NewcError {
 /// What is wrong with an entry: what was expected and what was found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NewcFault {
-    /// The archive has more files than any ramdisk of Landfall. Check whether it is the right
-    /// file.
+    /// The archive has more files than any ramdisk of Landfall. Check whether this is the
+    /// right file.
     #[error("expected at most {MAX_ENTRIES} entries, found more")]
     TooManyEntries,
     /// The archive has no end mark. Build or copy the ramdisk again.
     #[error("expected an entry or the trailer, found the end: it is cut off")]
     NoEntry,
-    /// At this byte the archive has no entry, so the ramdisk is damaged or not an archive in
-    /// this format. Build or copy it again.
+    /// The data at this byte is not an entry of an archive. The ramdisk is damaged, or it
+    /// has another format. Build or copy it again.
     #[error("expected `070701` or `070702`, found `{0}`")]
     Magic(String),
     /// The archive ends in the middle of a name. Build or copy the ramdisk again.
@@ -31,8 +32,8 @@ pub enum NewcFault {
     /// The header of an entry is damaged. Build or copy the ramdisk again.
     #[error("expected a name with one NUL, at its end")]
     NameEnd,
-    /// The name of a file in the archive is no text in UTF-8. The file is damaged; build or
-    /// copy it again.
+    /// The name of a file in the archive is not valid UTF-8. The archive is damaged;
+    /// build or copy it again.
     #[error("expected a name in UTF-8")]
     NotUtf8,
     /// The size of an entry is larger than a file can be. The archive is damaged; build or copy
@@ -91,8 +92,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Number of bytes in the archive, trailer included. Final once the iterator
-    /// has ended.
+    /// The length of the archive in bytes, including the trailer. The value is final when
+    /// the iterator has ended.
     #[must_use]
     pub fn consumed(&self) -> usize {
         self.offset
@@ -103,7 +104,7 @@ impl<'a> Reader<'a> {
             return Err(NewcFault::TooManyEntries);
         }
         let rest = self.data.get(self.offset..).unwrap_or_default();
-        // At the end the trailer may be missing
+        // The trailer may be missing at the end of the data
         // (Documentation/driver-api/early-userspace/buffer-format.rst).
         if rest.is_empty() && self.entries > 0 {
             return Ok(None);
@@ -181,7 +182,7 @@ impl<'a> Iterator for Reader<'a> {
     }
 }
 
-/// What the header of an entry says about the bytes that follow it.
+/// The sizes that the header of an entry states for the bytes after it.
 pub(crate) struct Sizes {
     /// Of the name, NUL included.
     pub(crate) name: usize,

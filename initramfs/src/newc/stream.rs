@@ -9,7 +9,7 @@ use super::{HEADER_LEN, MAGIC, MAGIC_WITH_CHECKSUMS, MAX_ENTRIES, S_IFMT, S_IFRE
 /// Why the next member cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The file cannot be read, or what it was packed with is damaged. Download it again.
+    /// The file cannot be read, or its compressed data are damaged. Download it again.
     #[error("cannot read the archive")]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -25,8 +25,8 @@ pub struct Member {
     pub mode: u32,
     /// The inode number, which names of one file share.
     pub inode: u32,
-    /// The number of names of the file. If it is more than 1, only the last of them in
-    /// the archive has the content.
+    /// The number of names of the file. If it is more than 1, the archive has the content
+    /// only at the last name.
     pub links: u32,
     /// The size of the content in bytes.
     pub size: u32,
@@ -39,13 +39,14 @@ impl Member {
     }
 }
 
-/// Reads one archive. After [`StreamReader::next_member`], it reads the content of
-/// that member, as a [`Read`].
+/// Reads one archive. After [`StreamReader::next_member`], the reader returns the content
+/// of that member, as a [`Read`].
 #[derive(Debug)]
 pub struct StreamReader<R> {
     input: R,
     offset: usize,
-    /// In bytes: the content that nobody has read yet, and the zeros after it.
+    /// In bytes: the part of the content that has not been read yet, and the zeros after
+    /// it.
     content: u64,
     padding: u64,
     members: usize,
@@ -68,13 +69,13 @@ impl<R: Read> StreamReader<R> {
         &self.input
     }
 
-    /// Skips what is left of the member before, and returns the next one; `None` after
-    /// the trailer.
+    /// Skips the rest of the previous member and returns the next one; `None` after the
+    /// trailer.
     pub fn next_member(&mut self) -> Result<Option<Member>, StreamError> {
         if self.ended {
             return Ok(None);
         }
-        // After an error, too, the reader is at its end.
+        // After an error, the reader is also at its end.
         self.ended = true;
         let rest = self.content + self.padding;
         self.skip(rest, NewcFault::NoEntry)?;

@@ -24,8 +24,8 @@ pub enum WriteError {
     Io(#[from] io::Error),
     #[error(transparent)]
     Source(#[from] PathError),
-    /// The name is empty, too long for the kernel, contains NUL, or would end the
-    /// archive.
+    /// The name is empty, longer than the kernel accepts, contains NUL, or is the name
+    /// that ends an archive.
     #[error(
         "archive member `{0}`: expected a name of 1 to 4095 bytes without NUL that is not the trailer's"
     )]
@@ -49,8 +49,8 @@ pub enum WriteError {
     },
 }
 
-/// A reader that remembers whether its last read failed. `io::copy` does not say
-/// whether its error is of the reader or of the writer.
+/// A reader that remembers whether its last read failed. The error of `io::copy` does not
+/// show whether the reader or the writer failed.
 struct Input<R> {
     content: R,
     is_broken: bool,
@@ -64,8 +64,8 @@ impl<R: Read> Read for Input<R> {
     }
 }
 
-/// Writes an archive. The same calls give the same bytes: the owner is always root,
-/// inode numbers count up, link counts and device numbers are constant.
+/// Writes an archive. The same calls give the same bytes: the owner is always root, inode
+/// numbers count up, and link counts and device numbers are constant.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,

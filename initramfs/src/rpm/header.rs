@@ -9,11 +9,13 @@ use super::{RpmError, read_part};
 const MAGIC: [u8; 4] = [0x8e, 0xad, 0xe8, 0x01];
 const INTRO_BYTES: u64 = 16;
 const ENTRY_BYTES: usize = 16;
-/// rpm has the same limit (`headerMaxTags`, lib/header.cc). A kernel package has 100.
+/// The maximum number of tags, as in rpm (`headerMaxTags`, lib/header.cc). A kernel
+/// package has 100.
 const MAX_TAGS: u32 = 0xffff;
-/// In bytes. The store of a package with ten thousand modules has 2 MB.
+/// The size limit of the store in bytes. That of a package with ten thousand modules has
+/// 2 MB.
 const MAX_STORE: u32 = 64 << 20;
-/// The values of one tag. A kernel package provides ten thousand names.
+/// The maximum number of values of one tag. A kernel package provides ten thousand names.
 const MAX_TEXTS: usize = 1 << 18;
 
 /// The tags that the builder reads (rpm's include/rpm/rpmtag.h).
@@ -25,9 +27,9 @@ impl Tag {
     pub(super) const SIZE: u32 = 1009;
     pub(super) const PROVIDE_NAME: u32 = 1047;
     pub(super) const REQUIRE_NAME: u32 = 1049;
-    /// The same as `SIZE` in 64 bits, if 32 are too few.
+    /// The same size in 64 bits, if 32 bits are not enough.
     pub(super) const LONG_SIZE: u32 = 5009;
-    /// Of the compressed archive.
+    /// The digest of the compressed archive.
     pub(super) const PAYLOAD_DIGEST: u32 = 5092;
     pub(super) const PAYLOAD_DIGEST_ALGORITHM: u32 = 5093;
 }
@@ -52,7 +54,7 @@ pub(super) struct Header {
     store: Vec<u8>,
 }
 
-/// Reads the header that begins here. `part` names it in errors.
+/// Reads the header that begins here. Errors contain `part` as its name.
 pub(super) fn read(input: &mut impl Read, part: &'static str) -> Result<Header, RpmError> {
     let intro = read_part(input, part, INTRO_BYTES)?;
     if intro[..4] != MAGIC {
@@ -104,8 +106,8 @@ impl Header {
         INTRO_BYTES + (self.entries.len() * ENTRY_BYTES + self.store.len()) as u64
     }
 
-    /// The texts of a tag; none if the header does not have it. They are printed in errors,
-    /// so they have no characters that change a terminal.
+    /// The texts of a tag; empty if the header does not have the tag. Texts with control
+    /// characters are rejected, because errors print these texts on a terminal.
     pub(super) fn texts(&self, tag: u32) -> Result<Vec<String>, RpmError> {
         let bad = || RpmError::BadTag {
             tag,

@@ -9,12 +9,12 @@ use super::{RpmError, io_error};
 use crate::compress::{Packing, XZ_MEMORY};
 use crate::newc::{Member, StreamReader};
 
-/// In bytes: what the archive of a package may unpack to. The modules of a debug kernel
-/// have 1 GB.
+/// The size limit in bytes of an unpacked archive of a package. The modules of a debug
+/// kernel have 1 GB.
 const MAX_UNPACKED: u64 = 4 << 30;
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// The files of a package. After [`Payload::next_member`], it reads the content of that
+/// The files of a package. After [`Payload::next_member`], it returns the content of that
 /// file, as a [`Read`].
 pub struct Payload {
     members: StreamReader<Take<Box<dyn Read>>>,

@@ -76,7 +76,7 @@ type TestTag = (u32, u32, (usize, Vec<u8>));
 fn header(tags: &[TestTag]) -> Vec<u8> {
     let (mut index, mut store) = (Vec::new(), Vec::new());
     for (tag, kind, (count, bytes)) in tags {
-        // Numbers are aligned, as rpm requires it.
+        // Numbers are aligned, because rpm requires it.
         store.resize(store.len().next_multiple_of(4), 0);
         for number in [*tag, *kind, number(store.len()), number(*count)] {
             index.extend(number.to_be_bytes());

@@ -79,8 +79,8 @@ fn a_ramdisk_is_divided_by_what_changes_together() {
     assert_eq!(found, expected);
 }
 
-/// For Ironic, coreos-installer and the loaders that append an archive: see the head of
-/// segments.rs.
+/// The layout that Ironic, coreos-installer and loaders that append an archive need: see
+/// the head of segments.rs.
 #[test]
 fn other_programs_can_read_it() {
     let directory = tempfile::tempdir().unwrap();
@@ -110,8 +110,8 @@ fn the_cache_changes_no_byte() {
     for _ in 0..2 {
         assert_eq!(whole(&tree, Some(&cache)), without);
     }
-    // init and three archives of modules, but neither the configuration nor what is
-    // compressed already.
+    // The cache has init and three archives of modules. It has neither the configuration
+    // nor files that are already compressed.
     assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 4);
     let fast = directory.path().join("fast");
     pack_tree(&tree, 7, FAST_LEVEL, Some(&fast)).unwrap();

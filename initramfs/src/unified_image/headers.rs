@@ -7,22 +7,22 @@ use landfall_media_formats::little_endian::{u16_at, u32_at};
 use super::ImageError;
 use crate::arch::Arch;
 
-/// In bytes: an entry of the section table.
+/// The size of an entry of the section table in bytes.
 pub(super) const SECTION_BYTES: usize = 40;
 
 const PE: u32 = u32::from_le_bytes(*b"PE\0\0");
 const PE32_PLUS: u16 = 0x020b;
-/// The most sections that Windows' loader accepts; firmware follows it.
+/// The maximum number of sections in Windows' loader; firmware has the same limit.
 const MAX_SECTIONS: usize = 96;
 /// The largest alignments that are in use: 64 KiB in files, 2 MiB in memory.
 const MAX_FILE_ALIGNMENT: u32 = 64 << 10;
 const MAX_SECTION_ALIGNMENT: u32 = 2 << 20;
 
-/// The instruction `nop`. Debian 12's linuxaa64.efi.stub is filled with it between the section
-/// table and the first section.
+/// The instruction `nop`. In Debian 12's linuxaa64.efi.stub it fills the space between
+/// the section table and the first section.
 const AARCH64_NOP: [u8; 4] = 0xd503_201f_u32.to_le_bytes();
 
-// Offsets from the signature `PE`, behind which are the file header and the optional header.
+// Offsets from the signature `PE`. The file header and the optional header follow it.
 const MACHINE: usize = 4;
 const SECTION_COUNT: usize = 6;
 const OPTIONAL_HEADER_BYTES: usize = 20;
@@ -32,16 +32,17 @@ const FILE_ALIGNMENT: usize = OPTIONAL_HEADER + 36;
 const IMAGE_BYTES: usize = OPTIONAL_HEADER + 56;
 const HEADER_BYTES: usize = OPTIONAL_HEADER + 60;
 const CHECKSUM: usize = OPTIONAL_HEADER + 64;
-/// The optional header must reach to the end of data directory 4, so that what
-/// [`Headers::write`] changes is no entry of the section table.
+/// The optional header must include data directory 4. Otherwise the bytes that
+/// [`Headers::write`] changes could belong to the section table.
 const LEAST_OPTIONAL_HEADER: usize = 112 + 5 * 8;
-/// The offset of the number that says where `PE` is, and the end of this first header.
+/// The offset of the field with the position of `PE`, and the end of the header with this
+/// field.
 const START: usize = 0x3c;
 const FIRST_HEADER_BYTES: usize = 0x40;
 /// Data directory 4: the signatures.
 const CERTIFICATE_BYTES: usize = OPTIONAL_HEADER + 112 + 4 * 8 + 4;
 
-/// What the headers say that matters for further sections.
+/// The values in the headers that matter for adding sections.
 #[derive(Debug)]
 pub(super) struct Headers {
     /// The offset of the signature `PE`.
@@ -57,7 +58,7 @@ pub(super) struct Headers {
     pub(super) sections: Vec<OwnSection>,
 }
 
-/// A section that the program has.
+/// A section that is already in the program.
 #[derive(Debug)]
 pub(super) struct OwnSection {
     pub(super) name: String,
@@ -131,7 +132,7 @@ impl Headers {
             .ok_or_else(outside)?;
         let word = |at| u32_at(entry, at).ok_or_else(outside);
         let (bytes, address, in_file) = (word(8)?, word(12)?, word(16)? as usize);
-        // A section without bytes in the file has any offset.
+        // A section without bytes in the file may state any offset.
         let from = if in_file == 0 { 0 } else { word(20)? as usize };
         let content = from..from + in_file.min(bytes as usize);
         if content.end > image.len() {
@@ -154,8 +155,8 @@ impl Headers {
         ends.max().unwrap_or_default()
     }
 
-    /// How many entries of the section table are free: padding up to the end of the headers
-    /// and the first content.
+    /// The number of free entries in the section table: the padding between the table and
+    /// the end of the headers or the first content.
     pub(super) fn free_entries(&self, image: &[u8]) -> usize {
         let first = self.table + self.sections.len() * SECTION_BYTES;
         let contents = self
@@ -173,7 +174,7 @@ impl Headers {
         (free / SECTION_BYTES).min(MAX_SECTIONS - self.sections.len())
     }
 
-    /// Counts `added` more sections in the headers, up to `image_bytes` in memory.
+    /// Updates the headers for `added` more sections, up to `image_bytes` in memory.
     pub(super) fn write(&self, image: &mut [u8], added: usize, image_bytes: u32) {
         // Lossless: at most MAX_SECTIONS.
         let count = (self.sections.len() + added) as u16;
@@ -183,7 +184,8 @@ impl Headers {
         };
         put(SECTION_COUNT, &count.to_le_bytes());
         put(IMAGE_BYTES, &image_bytes.to_le_bytes());
-        // Zero: not computed. Firmware verifies signatures, not this sum.
+        // Zero means that the checksum is not computed. Firmware verifies signatures, not
+        // this sum.
         put(CHECKSUM, &[0; 4]);
     }
 }
