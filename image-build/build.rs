@@ -1,8 +1,8 @@
 //! Records which crates the programs of a release are made of, for their SBOM.
 //!
-//! `cargo metadata` knows dependencies and licences, Cargo.lock the digests. The
-//! features are those of the whole workspace, so a crate can be listed that only
-//! another program of the workspace uses.
+//! Dependencies and licences come from `cargo metadata`, digests from Cargo.lock. cargo
+//! reports the features of the whole workspace together, so the list can contain a crate
+//! that only another program of the workspace uses.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -88,8 +88,8 @@ fn crates(workspace: &Path, lock: &Path) -> Result<Value, Box<dyn Error>> {
     Ok(recorded.collect())
 }
 
-/// The digests in Cargo.lock, by `NAME@VERSION`. cargo writes one field a line, in
-/// this order.
+/// The digests in Cargo.lock, by `NAME@VERSION`. cargo writes each field on its own line,
+/// in this order.
 fn digests(lock: &str) -> BTreeMap<String, String> {
     let mut digests = BTreeMap::new();
     let (mut name, mut version) = ("", "");

@@ -9,8 +9,8 @@ pub(crate) const MAX_PEM_BYTES: u64 = 4 << 20;
 
 /// Checks that the file holds certificates and no private key.
 pub(crate) fn check(pem: &[u8]) -> Result<()> {
-    // This also finds an encrypted key, because all labels of private keys end like
-    // this.
+    // This also finds an encrypted key, because all labels of private keys end with these
+    // words.
     ensure!(
         !String::from_utf8_lossy(pem).contains("PRIVATE KEY-----"),
         "expected certificates only, found a private key: whoever gets the ramdisk can read it"

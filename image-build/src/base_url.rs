@@ -19,8 +19,8 @@ enum Scheme {
     Https,
 }
 
-/// The address under which hosts fetch the files is no URL that firmware and GRUB can use.
-/// Correct it.
+/// The address under which hosts fetch the files is no URL that firmware and GRUB can
+/// use. Correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("base URL `{0}`: expected http://HOST[:PORT][/DIRECTORY] or https://...")]
 pub(crate) struct BadUrl(String);

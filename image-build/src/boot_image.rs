@@ -1,5 +1,5 @@
-//! Changes the boot partition of a CoreOS disk image: without root, without a mount,
-//! and with the code by which the agent changes a mounted one.
+//! Changes the boot partition of a CoreOS disk image: without root, without a mount, and
+//! with the same code as the agent, which changes a mounted partition.
 
 mod disk;
 mod ext4_files;
@@ -144,7 +144,8 @@ fn settings(files: &Ext4Files<Partition<'_>>) -> Result<BootSettings> {
 }
 
 /// The largest size of an unpacked image file, in bytes, according to its first
-/// [`HEAD_LEN`] bytes. Packed, a few megabytes can claim to be terabytes.
+/// [`HEAD_LEN`] bytes. A compressed file of a few megabytes can claim to unpack to
+/// terabytes.
 ///
 /// # Errors
 /// If the bytes are not the start of an image that [`BootImage::open`] accepts.

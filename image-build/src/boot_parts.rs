@@ -135,9 +135,9 @@ const AARCH64: EfiParts = EfiParts {
     http_module_name: "grub/arm64-efi/http.mod",
 };
 
-/// Where the boot loaders of one architecture are: on this machine, or in a directory into
-/// which their packages were unpacked. Packages of another architecture usually cannot be
-/// installed next to those of this machine.
+/// Where the boot loaders of one architecture are: on this machine, or in a directory
+/// into which their packages were unpacked. Packages of another architecture usually
+/// cannot be installed next to those of this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Loaders {
     pub(crate) arch: Arch,

@@ -136,9 +136,9 @@ pub(crate) fn verify(image: &Path, iso: &mut Iso<File>) -> Result<Verdict> {
     })
 }
 
-/// Compares the files of the ISO with the list `text`, and adds what differs to
-/// `faults`. `size`: that of the image in bytes. Returns the number of files that have
-/// the listed digest.
+/// Compares the files of the ISO with the list `text`, and adds the differences to
+/// `faults`. `size` is the size of the image in bytes. Returns the number of files that
+/// have the listed digest.
 fn check_files(
     image: &File,
     iso: &mut Iso<File>,

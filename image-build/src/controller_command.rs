@@ -20,7 +20,7 @@ use crate::serve_command::{
 };
 
 /// The address of the status endpoints if no other one is given. Clients of the images
-/// cannot reach it: the status lists all hosts.
+/// cannot reach it, because the status lists all hosts.
 const STATUS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8085);
 /// How often the status forgets the reads of hosts that have gone.
 const UPKEEP: Duration = Duration::from_secs(60);
@@ -73,8 +73,8 @@ async fn control(arguments: &ControllerArguments) -> Result<()> {
         }
     };
     // Stop the controller and the image service at the same time, because Kubernetes
-    // kills a pod that takes too long. The image service also stops after an error,
-    // slowly: a host may be reading its image.
+    // kills a pod that takes too long. After an error the image service also stops, but
+    // slowly, because a host may be reading its image.
     stop.send_replace(true);
     let controller = async {
         match ended {

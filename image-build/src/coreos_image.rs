@@ -1,4 +1,4 @@
-//! The image for nodes that do not name one. Either an ISO carries the image, or
+//! The CoreOS image for nodes that name no image. Either an ISO carries the image, or
 //! kernel arguments give the hosts its URL.
 
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! The files by which coreos-installer and the image services of OpenShift find their
-//! way on a CoreOS live ISO. With them, these programs change Landfall's media too.
+//! The files that describe a CoreOS live ISO to coreos-installer and OpenShift's image
+//! services. With these files, the programs can change Landfall's media too.
 //!
 //! coreos-installer reads the names of plain ISO 9660 and looks for `KARGS.JSO`, as
 //! xorriso shortens `kargs.json` by default. The builder permits longer names, for
@@ -16,8 +16,8 @@ use crate::areas::IGNITION_PATH;
 /// `coreos-installer iso extract pxe` copies everything in this directory.
 pub(crate) const KERNEL: &str = "images/pxeboot/vmlinuz";
 pub(crate) const RAMDISK: &str = "images/pxeboot/initrd.img";
-/// Here CoreOS has its root file system; ours is in the ramdisk. machine-os-images
-/// extracts the files again at each start if this one is missing (its copy-pxe).
+/// The path of CoreOS' root file system; Landfall's is in the ramdisk. If the file is
+/// missing, machine-os-images extracts all files again at each start (its copy-pxe).
 pub(crate) const ROOTFS: &str = "images/pxeboot/rootfs.img";
 
 /// In bytes: the size of a ramdisk that adds nothing. It is a sector, because some

@@ -42,8 +42,8 @@ struct Customized {
 /// ramdisk.
 struct Changes {
     version: HostVersion,
-    /// Whether the changes name an image. Their arguments then replace those in the
-    /// base that name one.
+    /// Whether the changes name a CoreOS image. If so, their arguments replace the
+    /// arguments of the base that name an image.
     names_image: bool,
 }
 

@@ -1,8 +1,8 @@
 //! The program of the downloader image: does what metal3's `get-resource.sh` does,
 //! with the ramdisk that is in the image instead of one from a server.
 //!
-//! The image holds this program as [`PROGRAM_PATH`], because metal3 names that path
-//! in its manifests. A kernel of a container host starts it without a shell.
+//! The image holds this program as [`PROGRAM_PATH`], because metal3 names that path in
+//! its manifests. The kernel of the container host starts it without a shell.
 
 mod old_folders;
 mod publish;

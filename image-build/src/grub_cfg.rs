@@ -32,8 +32,8 @@ pub(crate) fn find_medium(volume_id: &str) -> String {
     )
 }
 
-/// The first script of the loaders in `esp.img`. Ironic puts that file on each ISO
-/// that it makes, as this path, and the menu where `[DEFAULT]grub_config_path` says
+/// The first script of the loaders in `esp.img`. Ironic puts that file on each ISO that
+/// it makes, as `/boot/grub/efiboot.img`, and the menu at `[DEFAULT]grub_config_path`
 /// (`create_esp_image_for_uefi` in ironic/common/images.py).
 pub(crate) fn find_ironics_medium() -> &'static str {
     "search --no-floppy --set=root --file /boot/grub/efiboot.img\n\
@@ -119,8 +119,9 @@ pub(crate) fn set_kargs(arguments: &KernelArgs) -> String {
 }
 
 /// The script of the loader for UEFI HTTP boot. It fetches the tree's menu until it has
-/// it. GRUB takes over the address that the firmware got; if it cannot reach the server
-/// with it, it asks for one itself. `configfile` ignores an error and then shows nothing.
+/// it. GRUB takes over the firmware's address. If it cannot reach the server with this
+/// address, the script gets another one by DHCP or from a router. `configfile` ignores an
+/// error and then shows nothing.
 pub(crate) fn fetch_network_menu(place: &str, ipv6: bool) -> String {
     // GRUB has no DHCPv6 under UEFI, but it listens to routers.
     let configure = if ipv6 {
@@ -156,10 +157,10 @@ fi
 /// The menu of a network boot. The second ramdisk is for what an operator adds to
 /// the tree.
 ///
-/// With `http`, GRUB fetches kernel and ramdisk from there. Debian's signed GRUB
-/// has only TFTP built in and must load its HTTP module, which is next to this
-/// menu. Under Secure Boot it may not load modules, so it fetches everything by
-/// TFTP. (The script cannot test this with `insmod`, which always succeeds.)
+/// With `http`, GRUB fetches kernel and ramdisk from that URL. Debian's signed GRUB has
+/// only TFTP built in and must load its HTTP module, which is next to this menu. Under
+/// Secure Boot it may not load modules, so it fetches everything by TFTP. (The script
+/// cannot test this with `insmod`, which always succeeds.)
 pub(crate) fn network_menu(arguments: &KernelArgs, http: Option<&str>) -> String {
     let http =
         http.map(|place| format!("if [ \"$lockdown\" != y ]; then\n\x20 set place={place}\nfi\n"));

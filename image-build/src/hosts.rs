@@ -92,7 +92,7 @@ impl Hosts {
         Self::read_for(arguments, true)
     }
 
-    /// Like [`Hosts::read`], for one image for each host. A host there needs no
+    /// Like [`Hosts::read`], but for a separate image for each host. A host then needs no
     /// hardware address that identifies it.
     pub(crate) fn read_for_own_images(arguments: &HostArguments) -> Result<Self> {
         Self::read_for(arguments, false)

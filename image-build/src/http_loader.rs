@@ -1,8 +1,8 @@
 //! Makes the loader that UEFI firmware fetches by HTTP.
 //!
-//! Debian's signed GRUB ends at its prompt after such a boot. It takes the server from
-//! the firmware and looks for its menu there, but that of Debian 12 has only TFTP built in. Its HTTP
-//! module is on the same server, so it cannot fetch that either.
+//! After an HTTP boot, Debian's signed GRUB ends at its prompt. It takes the server from
+//! the firmware and looks for its menu there, but Debian 12's GRUB has only TFTP built
+//! in. It cannot fetch its HTTP module either, because the module is on the same server.
 //!
 //! This loader is the same GRUB with the HTTP module inside. It has no signature, so
 //! firmware with Secure Boot refuses it.

@@ -1,10 +1,10 @@
 //! The ids that distinguish one medium from another. They are derived from its
 //! content.
 //!
-//! GRUB finds an ISO by the modification date of its volume: 16 digits, which GRUB
-//! calls the file system's UUID. With the real date, or with SOURCE_DATE_EPOCH, two
-//! different media of one day could have the same id, and a host may well have an
-//! old stick in it. So the date is made from the content's digest.
+//! GRUB finds an ISO by the modification date of its volume: 16 digits, which GRUB calls
+//! the file system's UUID. With the real date, or with SOURCE_DATE_EPOCH, two different
+//! media of one day could have the same id, and an old stick may still be in the host. So
+//! the date is made from the content's digest.
 
 use landfall_initramfs::digest_writer;
 

@@ -15,9 +15,10 @@
 //!
 //! On aarch64 the names end in `aa64.efi`, and there is no BIOS.
 //!
-//! Under Secure Boot, iPXE cannot be used: the firmware checks what Debian's iPXE
-//! starts against its own keys, and it accepts Debian's kernel only through shim. The same
-//! is true of `httpx64.efi`, which has no signature ([`crate::http_loader`]).
+//! iPXE does not work under Secure Boot: Debian's iPXE lets the firmware check the kernel
+//! against the firmware's keys, and these accept Debian's kernel only through shim.
+//! `httpx64.efi` does not work either, because it has no signature
+//! ([`crate::http_loader`]).
 
 use anyhow::Result;
 use landfall_host_media::IpxeScript;

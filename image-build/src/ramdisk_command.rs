@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &InitramfsArguments) -> Result<()> {
     report.done(&summary, &text(&summary))
 }
 
-/// The parts of a ramdisk that can be missing or wrong. They are found before any
+/// The inputs of a ramdisk that can be missing or wrong. They are read before any other
 /// work is done.
 pub(crate) struct Ingredients {
     pub(crate) kernel: Kernel,

@@ -51,8 +51,9 @@ pub(crate) fn packing_of(image: &Path, file: &File) -> Result<Packing> {
     }
 }
 
-/// Unpacks the image into an empty file. Zeros become holes. `most` is the largest size
-/// of an image that begins with these bytes: at least 1 MiB, or all of it.
+/// Unpacks the image into an empty file. Zeros become holes. `most` gets the first bytes
+/// of the image, at least 1 MiB or the whole image, and returns the largest size that
+/// such an image may have.
 pub(crate) fn unpack(
     image: &Path,
     file: &File,

@@ -1,8 +1,8 @@
 //! The claim of a Secret: a label and an owner.
 //!
-//! metal3's controllers watch only Secrets with the label. The owner reference
-//! leads from a Secret to the resources that use it, and Kubernetes deletes a
-//! Secret together with its last owner.
+//! metal3's controllers watch only Secrets with this label. The owner references of a
+//! Secret name the resources that use it, and Kubernetes deletes a Secret together with
+//! its last owner.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource as _;
@@ -14,9 +14,8 @@ pub(crate) const LABEL_VALUE: &str = "baremetal";
 
 /// Claims a Secret for a resource. Returns false if it was claimed already.
 ///
-/// As in metal3, a label with another value stays: someone has set it on purpose.
-/// The reference does not say `controller`, because several resources may share a
-/// Secret.
+/// As in metal3, a label with another value stays, because someone has set it on purpose.
+/// The reference does not set `controller`, because several resources may share a Secret.
 pub(crate) fn claim(secret: &mut ObjectMeta, resource: &PreprovisioningImage) -> bool {
     let mut changed = false;
     let labels = secret.labels.get_or_insert_default();

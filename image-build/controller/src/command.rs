@@ -70,8 +70,8 @@ pub enum CommandError {
 }
 
 impl Arguments {
-    /// The settings of the controller. `default_namespace` is the lease's if none is
-    /// given.
+    /// The settings of the controller. If the user gives no namespace for the lease, it
+    /// is `default_namespace`.
     #[must_use]
     pub fn settings(&self, default_namespace: &str) -> Settings {
         let host_name = || {
@@ -103,10 +103,11 @@ impl Cluster {
     /// connect to the server.
     ///
     /// # Errors
-    /// If there is none of them, or none can be used.
+    /// If none of them exists, or none can be used.
     pub async fn find() -> Result<Self, CommandError> {
-        // Without HOME, kube asks the C library for the user's directory. A static program
-        // then loads the system's NSS modules, and libnss_systemd ends it with SIGSEGV.
+        // Without HOME, kube asks the C library for the user's directory. A static
+        // program then loads the system's NSS modules, and libnss_systemd ends it with
+        // SIGSEGV.
         let may_have_file = ["KUBECONFIG", "HOME"]
             .iter()
             .any(|name| env::var_os(name).is_some());

@@ -34,7 +34,7 @@ pub(crate) struct Context {
     /// The metadata of the Secrets with metal3's label.
     pub(crate) secrets: Store<SecretMetadata>,
     /// Resources of the first list that still exist and have had no run yet. `None`
-    /// before that list.
+    /// before the first list has arrived.
     first_list: Mutex<Option<HashSet<HostKey>>>,
 }
 
@@ -96,8 +96,8 @@ impl Context {
                 self.withdraw(&key);
             }
         }
-        // A list is newer than all writes before it, unless somebody has restored an
-        // old state of etcd: then the versions in the list count.
+        // A list is newer than all earlier writes. If somebody has restored an old state
+        // of etcd, the versions in the list are lower, but they are the valid ones.
         self.own_writes.clear();
         // A resource that is no longer there gets no run.
         self.needs_no_first_run(|waiting| !keys.contains(waiting));

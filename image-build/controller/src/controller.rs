@@ -49,8 +49,8 @@ impl Controller {
         health::router(Arc::clone(&self.health))
     }
 
-    /// Works until `stopped` ends. It then finishes the runs that have begun and
-    /// gives the lease back. The images stay published.
+    /// Works until `stopped` ends. It then finishes the runs that have begun and releases
+    /// the lease. The images stay published.
     pub async fn run(self, stopped: impl Future<Output = ()> + Send + 'static) {
         let (stop, mut stops) = watch::channel(false);
         tokio::spawn(async move {

@@ -93,8 +93,8 @@ impl Health {
     }
 }
 
-/// The HTTP service. It needs no API server, so a copy stays alive and ready while
-/// the API server is away: its images can still be fetched.
+/// The HTTP service. It needs no API server, so a copy stays alive and ready while the
+/// API server is not available: clients can still fetch its images.
 pub(crate) fn router(health: Arc<Health>) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))

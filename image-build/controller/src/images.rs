@@ -1,9 +1,9 @@
 //! The images of the resources' hosts, which the image service serves.
 //!
-//! All copies of the service must give the same URL for the same host and the same
-//! base, also after a restart: the controller writes the URL into the resource, and a
-//! BMC may read it for hours. So a URL depends only on the content of the base, what
-//! all hosts have, the host's key and its network.
+//! All copies of the service must give the same URL for the same host and the same base,
+//! also after a restart: the controller writes the URL into the resource, and a BMC may
+//! read it for hours. So a URL depends only on the content of the base, the content for
+//! all hosts, the host's key and its network.
 
 use landfall_host_media::{HostError, HostVersion};
 use landfall_image_service::{HostPaths, HostStore, PublicUrl, PutError, UrlError};
@@ -52,8 +52,8 @@ pub struct Images {
 
 impl Images {
     /// Makes the images of the hosts in this store, which must have no other hosts.
-    /// `common` is what all of them have in addition to the base; `public_url` is how
-    /// clients reach the service.
+    /// `common` is the content that all of them get in addition to the base; `public_url`
+    /// is how clients reach the service.
     #[must_use]
     pub fn new(store: HostStore, common: HostVersion, public_url: PublicUrl) -> Self {
         Self {
@@ -63,8 +63,8 @@ impl Images {
         }
     }
 
-    /// The formats for an architecture. `None` if there is no base for it. The
-    /// architecture may be empty: then it is that of the base.
+    /// The formats for an architecture; `None` if there is no base for it. An empty
+    /// architecture stands for that of the base.
     pub(crate) fn formats(&self, architecture: &str) -> Option<&'static [Format]> {
         let own = self.store.base().arch();
         let is_known = ["", own.name()].contains(&architecture);
@@ -127,8 +127,8 @@ impl Images {
     }
 }
 
-/// The error as a text for people who know the resource, but not the name in the store
-/// or the builder.
+/// The error as a text for operators: they know the resource, but neither the name in the
+/// store nor the builder.
 fn reason(error: &PutError) -> String {
     match error {
         PutError::Host {

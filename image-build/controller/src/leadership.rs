@@ -1,10 +1,10 @@
 //! Leader election by a Lease of coordination.k8s.io, as controller-runtime does it.
 //!
-//! No clock of another machine is trusted: a lease has expired when this program has
-//! not seen it change for the lease's duration. Every write is a PUT with the
-//! version that was read, so only one of two candidates can succeed. And a holder
-//! counts as one only until a time limit that begins before its last renewal: if
-//! this program is stopped for a minute, it no longer writes when it continues.
+//! This program trusts no clock of another machine: it treats a lease as expired if it
+//! has not seen the lease change for the lease's duration. Every write is a PUT with the
+//! version that was read, so only one of two candidates can succeed. A holder stops
+//! writing after `renew_deadline`, counted from the start of its last successful renewal:
+//! if the program is stopped for a minute, it does not write when it continues.
 
 use std::time::Duration;
 
@@ -178,8 +178,8 @@ impl Candidate {
         }
     }
 
-    /// `held`: whether the attempt that began at `begin` succeeded; `None` if the API
-    /// server did not say.
+    /// `held`: whether the attempt that began at `begin` succeeded; `None` if that is
+    /// unknown, because the request failed.
     fn record(&self, held: Option<bool>, begin: Instant) {
         let old = *self.term.borrow();
         let new = match held {

@@ -27,8 +27,8 @@ pub(crate) enum NetworkError {
     /// Holds the faults in one line.
     #[error("{kind}: {faults}")]
     Plan { kind: &'static str, faults: String },
-    /// The network data of the host has no interface, and would switch off every NIC. Add one
-    /// to the Secret.
+    /// The network data of the host has no interface, and would switch off every NIC. Add
+    /// one to the Secret.
     #[error("{0}: expected at least one interface, found none")]
     NoInterface(&'static str),
 }
@@ -37,7 +37,7 @@ pub(crate) enum NetworkError {
 /// ramdisk.
 ///
 /// # Errors
-/// If it describes none.
+/// If the Secret describes no network.
 pub(crate) fn network_of(secret: &Secret) -> Result<Document, NetworkError> {
     let data: BTreeMap<&str, &[u8]> = secret
         .data

@@ -9,7 +9,7 @@ use crate::status::{ERROR, NetworkData, READY, State, Status};
 
 const SUCCESS: &str = "ImageSuccess";
 
-/// What an image is built for. If the status names the same, the image in it is
+/// The input of an image. If the status names the same input, the image in the status is
 /// current.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {

@@ -18,8 +18,8 @@ impl OwnWrites {
         }
     }
 
-    /// Whether the resource is older than this copy's last write. The event of that
-    /// write is on its way; a run before it would end with a conflict.
+    /// Whether the resource is older than this copy's last write. The event of that write
+    /// has not arrived yet; a run before it would end with a conflict.
     pub(crate) fn are_after(&self, resource: &PreprovisioningImage) -> bool {
         let last = self.lock().get(&resource.key()).copied();
         last.zip(version(resource))
@@ -41,9 +41,9 @@ impl OwnWrites {
 }
 
 /// The version, if it is a number. Kubernetes promises since 1.35 that versions of one
-/// kind can be compared (its API concepts, "resource versions"); before, they were
-/// etcd's counter, which can be compared as well. An API server with other versions
-/// only costs conflicts.
+/// kind can be compared (its API concepts, "resource versions"); before 1.35 they were
+/// etcd's counter, which can be compared as well. If an API server has other versions,
+/// the only effect is more conflicts.
 fn version(resource: &PreprovisioningImage) -> Option<u64> {
     resource.resource_version().parse().ok()
 }

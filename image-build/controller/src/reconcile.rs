@@ -1,11 +1,10 @@
 //! The next step for one resource. Pure: the same view gives the same step.
 //!
-//! [`crate::run`] executes the step, puts its result into the view, and asks again
-//! until the step is [`Step::Done`]. The order of the steps is that of
-//! baremetal-operator's controller, with two differences that do not change the
-//! contract. That controller waits for the event of its own write; this one continues
-//! with the answer of the API server. And this one does not write a status that would
-//! not change.
+//! [`crate::run`] executes the step, puts its result into the view, and asks again until
+//! the step is [`Step::Done`]. The order of the steps is that of baremetal-operator's
+//! controller, with two differences that do not change the contract. First, it waits for
+//! the event of its own write; Landfall's controller continues with the answer of the API
+//! server. Second, Landfall's controller does not write a status that would not change.
 
 use std::time::Duration;
 
@@ -50,8 +49,8 @@ pub(crate) enum SecretView {
 pub(crate) enum Claim {
     Made,
     Needed,
-    /// The Secret has content, but none for a network: it may be another program's. If
-    /// the resource owned the Secret, Kubernetes would delete both together.
+    /// The Secret has content, but none for a network: it may belong to another program.
+    /// If the resource owned the Secret, Kubernetes would delete both together.
     Refused,
 }
 

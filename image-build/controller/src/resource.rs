@@ -10,9 +10,8 @@ use serde_json::Value;
 
 use crate::host::{Format, HostKey};
 
-/// The finalizer of the controllers that build images. It is
-/// image-customization-controller's too, so that either one can finish what the
-/// other one began.
+/// The finalizer of the controllers that build images. image-customization-controller
+/// uses the same one, so each controller can finish work that the other has begun.
 pub const FINALIZER: &str = "preprovisioningimage.metal3.io";
 /// A resource with this label belongs to assisted-service, which has a controller of
 /// its own for it.

@@ -15,8 +15,8 @@ use crate::host::HostKey;
 const FIRST_LOOK: Duration = Duration::from_secs(10);
 const LONGEST_LOOK: Duration = Duration::from_secs(600);
 
-/// The delay until the next look for a missing Secret. Up to a tenth is added, so
-/// that resources that were created together do not all ask at the same moment.
+/// The delay until the controller looks for a missing Secret again. Up to a tenth is
+/// added, so that resources that were created together do not all ask at the same moment.
 pub(crate) fn missing_secret(since: Timestamp, now: Timestamp, uid: &str) -> Duration {
     let waited = now.as_second().saturating_sub(since.as_second());
     let waited = Duration::from_secs(u64::try_from(waited).unwrap_or(0));

@@ -199,8 +199,8 @@ impl<'c> Run<'c> {
         if let Some(version) = self.context.secret_version(&self.key.namespace, name)
             && served.is_of_secret(&self.key, uid, name, &version)
         {
-            // A Secret that the watch reports and whose image this copy has made
-            // was claimed before.
+            // If the watch reports the Secret, and this copy has made its image, the
+            // Secret is already claimed.
             self.secret_view = SecretView::Read {
                 version,
                 claim: Claim::Made,
@@ -266,9 +266,9 @@ impl<'c> Run<'c> {
         if let Some(result) = served.result(&self.key, &origin) {
             self.image_view = result;
         } else if self.secret.is_none() && !origin.wanted.network_data.name.is_empty() {
-            // `read_secret` took the Secret's version from the watch, and did not read the
-            // Secret. But the format or the architecture has changed, so the image must be
-            // made again, and that needs the Secret's content.
+            // `read_secret` took the Secret's version from the watch, and did not read
+            // the Secret. But the format or the architecture has changed, so the image
+            // must be made again, and that needs the Secret's content.
             served.remove_result(&self.key);
             self.secret_view = SecretView::NotRead;
             return;

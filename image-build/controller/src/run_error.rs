@@ -34,8 +34,8 @@ impl RunError {
         }
     }
 
-    /// Whether someone has changed the object since it was read. The event of that
-    /// change is on its way.
+    /// Whether someone has changed the object since it was read. The event of that change
+    /// has not arrived yet.
     pub(crate) fn is_conflict(&self) -> bool {
         self.api_status()
             .is_some_and(kube::core::Status::is_conflict)

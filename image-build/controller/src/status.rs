@@ -58,7 +58,7 @@ impl Status {
         }
     }
 
-    /// The body of a merge patch that makes a resource's status this one. The API
+    /// The body of a merge patch that replaces a resource's status by this one. The API
     /// server rejects it if the resource has changed since `resource_version`.
     pub(crate) fn patch(&self, resource_version: &str) -> Value {
         let field = |text: &str| (!text.is_empty()).then(|| text.to_owned());

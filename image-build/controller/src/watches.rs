@@ -1,8 +1,8 @@
 //! The events that lead to a run.
 //!
 //! Each watch has its own delay after an error: if a role forbids the Secrets, the
-//! resources are watched all the same. A list that is read again counts only as a
-//! whole, when the store has all of it.
+//! resources are watched all the same. A list that is read again takes effect as a whole,
+//! after the store has received all of it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,10 +23,11 @@ use crate::resource::PreprovisioningImage;
 pub(crate) type Request = Result<ObjectRef<PreprovisioningImage>, Infallible>;
 type Requests = BoxStream<'static, Request>;
 
-/// The delays after failed watches: a sixth of kube's, which end at 30 s and add up to
-/// as much at random. A watch often fails twice after an outage: the API server is not
-/// ready yet, and then it no longer has the version. With kube's delays a changed
-/// Secret waited for up to two minutes. A copy has only two watches.
+/// The delays after failed watches: a sixth of kube's delays, which grow to 30 s plus a
+/// random part of up to the same length. A watch often fails twice after an outage: first
+/// because the API server is not ready yet, then because it no longer has the version.
+/// With kube's delays a changed Secret waited for up to two minutes. A copy has only two
+/// watches.
 #[derive(Default)]
 struct WatchDelays(watcher::DefaultBackoff);
 
@@ -72,8 +73,8 @@ pub(crate) fn resources(writer: Writer<PreprovisioningImage>, context: &Arc<Cont
         .boxed()
 }
 
-/// Changes of Secrets that a resource owns. The type makes kube ask for their metadata
-/// only: the Secrets of all BMCs have the same label.
+/// Changes of Secrets that a resource owns. With this type kube requests only their
+/// metadata, because the Secrets of all BMCs have the same label and must not be read.
 pub(crate) fn secrets(writer: Writer<SecretMetadata>, context: &Arc<Context>) -> Requests {
     let api = api::<SecretMetadata>(context);
     let labelled = watcher::Config::default().labels(&format!("{LABEL}={LABEL_VALUE}"));
@@ -83,8 +84,8 @@ pub(crate) fn secrets(writer: Writer<SecretMetadata>, context: &Arc<Context>) ->
         .flat_map(move |event| {
             stream::iter(match event {
                 Ok(Event::Apply(secret) | Event::Delete(secret)) => owners(&secret),
-                // Nobody reports a Secret that disappeared, or lost its label or its
-                // owner, while the watch was broken.
+                // No event reports that a Secret disappeared, or lost its label or its
+                // owner, while the watch was interrupted.
                 Ok(Event::InitDone) => all(&context.resources),
                 Ok(Event::Init | Event::InitApply(_)) => vec![],
                 Err(error) => {

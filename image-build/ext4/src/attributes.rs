@@ -66,8 +66,8 @@ fn block_checksum(block: &[u8], number: u64, superblock: &Superblock) -> u32 {
     crc32c(checksum, &block[CHECKSUM + 4..])
 }
 
-/// Searches the entries from `first` on. The places of the values count from the
-/// start of `bytes`.
+/// Searches the entries from `first` on. The offsets of the values are from the start of
+/// `bytes`.
 fn find(bytes: &[u8], first: usize, inode: &Inode) -> Result<Option<Vec<u8>>> {
     let fault = || {
         damaged(

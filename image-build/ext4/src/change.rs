@@ -21,8 +21,8 @@ impl<S: Storage> FileSystem<S> {
     /// symbolic links.
     ///
     /// # Errors
-    /// If there is no such file, if it is not a plain one, or if the file system has
-    /// no room. Changes may be incomplete after an error: drop this value.
+    /// If there is no such file, if it is not a regular file, or if the file system is
+    /// full. Changes may be incomplete after an error: drop this value.
     pub fn replace(&mut self, path: &Path, content: &[u8]) -> Result<()> {
         let mut inode = self.existing(path)?;
         require(path, &inode, Kind::File)?;
@@ -55,8 +55,8 @@ impl<S: Storage> FileSystem<S> {
     /// As [`FileSystem::create`].
     pub fn make_directory(&mut self, path: &Path, permissions: u16) -> Result<()> {
         let (mut parent, name) = self.place_for(path)?;
-        // With one link a directory has too many sub-directories to count them
-        // (Documentation/filesystems/ext4/directory.rst; feature dir_nlink).
+        // A link count of 1 means that the directory has too many sub-directories to
+        // count (Documentation/filesystems/ext4/directory.rst; feature dir_nlink).
         if !(2..MOST_LINKS).contains(&parent.links()) {
             return Err(unsupported(
                 parent.name(),

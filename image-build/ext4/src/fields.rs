@@ -1,8 +1,8 @@
 //! Reads and writes little-endian numbers in blocks, whose lengths the callers check.
 //!
 //! A field beyond the end of a damaged block reads as 0. Writing beyond the end panics:
-//! a number that is silently left out would damage the file system, and nothing of it
-//! has been written by then.
+//! to drop a number silently would damage the file system. At the time of the panic, no
+//! change has been written to the image.
 
 use landfall_media_formats::little_endian;
 

@@ -82,7 +82,7 @@ impl<S: Storage> FileSystem<S> {
     /// The content of a file of at most `limit` bytes. Follows symbolic links.
     ///
     /// # Errors
-    /// If there is no such file, or it is longer or damaged.
+    /// If there is no such file, or if it is longer or damaged.
     pub fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>> {
         let inode = self.existing(path)?;
         require(path, &inode, Kind::File)?;

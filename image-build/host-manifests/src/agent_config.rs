@@ -68,7 +68,8 @@ impl Reader<'_> {
         let name = self.host_name(&format!("{path}.hostname"), fields.get("hostname"));
         let document = match fields.get("networkConfig") {
             None | Some(Value::Null) => Document::None,
-            // JSON is also YAML, so the parser of NMState reads it like the original text.
+            // JSON is also YAML, so the parser of NMState reads it like the original
+            // text.
             Some(network) => Document::NmState(format!("{network:#}\n")),
         };
         let mut host = host(name, document);

@@ -35,14 +35,13 @@ pub struct Given {
 /// Where the hardware addresses of a host come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// The source lists them. If its list is empty, that has been reported as a
-    /// fault.
+    /// The source lists the addresses. If its list is empty, a fault has been reported.
     Listed,
-    /// The description of the network has them. If there is only one host, the
-    /// description may have none: it is then for every machine.
+    /// The description of the network has the addresses. If there is only one host, the
+    /// description may have none, and then applies to every machine.
     InNetwork,
-    /// The description of the network must have them, because the source describes
-    /// one particular machine.
+    /// The description of the network must have the addresses, because the source
+    /// describes one particular machine.
     OnlyInNetwork,
 }
 

@@ -46,8 +46,8 @@ pub(crate) fn manifests(title: &str, text: &str) -> (Vec<Manifest>, Vec<Manifest
     found
 }
 
-/// Adds a resource, or the items of a list: `kind: List`, or a plain list. The depth
-/// is that of the YAML, which has a limit.
+/// Adds a resource, or the items of a list: `kind: List`, or a plain list. The recursion
+/// is limited, because the depth of the YAML has a limit.
 fn add(title: &str, place: &str, value: Value, found: &mut (Vec<Manifest>, Vec<ManifestError>)) {
     let (manifests, faults) = found;
     let mut fields = match value {

@@ -73,8 +73,8 @@ pub enum NetworkSecretError {
 /// no keys, or if every [`NETWORK_KEYS`] key in it is empty.
 ///
 /// # Errors
-/// If the Secret has keys, but none for a network, or if the text is no description of
-/// one. Does not check the description itself.
+/// If the Secret has keys, but none for a network, or if the text does not describe a
+/// network. Does not check the description itself.
 pub fn network_of_keys(data: &BTreeMap<&str, &[u8]>) -> Result<Document, NetworkSecretError> {
     let value = |key| Ok(data.get(key).map(|bytes| Cow::Borrowed(*bytes)));
     first_network(data.keys().copied(), value)

@@ -7,15 +7,16 @@
 //! to it, to replace it or to remove it.
 //!
 //! A base may be a cpio archive without a trailer. The kernel then reads the addition as
-//! more members of that archive. A trailer only makes it forget the inodes of hard links
-//! (init/initramfs.c), and no member of an addition is one.
+//! more members of that archive. A trailer only makes the kernel forget the inodes of
+//! hard links (init/initramfs.c), and no member of an addition is a hard link.
 //!
-//! If the base is compressed with zstd, the addition is a zstd frame too. Ironic unpacks every ramdisk that
-//! begins as zstd with zstd(1), which rejects a bare archive after a frame. The frame
-//! stores the archive as it is, so that the file still ends with that member.
+//! If the base is compressed with zstd, the addition is a zstd frame too. Ironic uses
+//! zstd(1) to unpack every ramdisk that begins with zstd data, and zstd(1) rejects an
+//! uncompressed archive after a frame. The frame stores the archive uncompressed, so the
+//! file still ends with the member that says where the addition begins.
 //!
-//! A base that is cut off is an error: its kernel would start without a part of its
-//! files, and with those of the host. A base in bzip2, lzma or lzo is not checked.
+//! A base that is cut off is an error, because its kernel would start without some of the
+//! base's files, but with those of the host. A base in bzip2, lzma or lzo is not checked.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -40,8 +41,8 @@ const RECORD_BYTES: usize = 64;
 const END_BYTES: usize = newc::member_len(ADDITION_RECORD.len(), RECORD_BYTES) + newc::TRAILER_LEN;
 /// In bytes: the largest addition that is read.
 const MAX_ADDITION: u64 = 64 << 20;
-/// In bytes: the zeros that end an lz4 archive. It has no end of its own, and the kernel
-/// takes the next four bytes for the size of another block (lib/decompress_unlz4.c).
+/// In bytes: the zeros that end an lz4 archive. lz4 has no end mark: the kernel reads the
+/// next four bytes as the size of another block (lib/decompress_unlz4.c).
 const END_OF_LZ4: usize = 4;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,12 +67,13 @@ pub struct BaseRamdisk {
 }
 
 impl BaseRamdisk {
-    /// Finds the addition of a ramdisk that lies at `place` in a file, and checks that the
-    /// ramdisk is not cut off. This takes about a millisecond, or for a ramdisk in gzip or xz as long as
-    /// to unpack it.
+    /// Finds the addition of a ramdisk that lies at `place` in a file, and checks that
+    /// the ramdisk is not cut off. This takes about a millisecond; a ramdisk in gzip or
+    /// xz must be unpacked for it.
     ///
     /// # Errors
-    /// If the file cannot be read there, is no ramdisk or only a part of one, or its addition is damaged.
+    /// If the file cannot be read there, is no ramdisk, is cut off, or has a damaged
+    /// addition.
     pub fn open(image: &mut (impl Read + Seek), place: Range<u64>) -> Result<Self, BaseError> {
         let mut magic = [0; 6];
         let size = place.end.saturating_sub(place.start);

@@ -105,8 +105,7 @@ impl HostVersion {
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
-        // The length before each text keeps two different lists from having the same
-        // bytes.
+        // The length before each text ensures that different lists have different bytes.
         let mut add = |bytes: &[u8]| {
             digest.update((bytes.len() as u64).to_le_bytes());
             digest.update(bytes);

@@ -12,7 +12,7 @@ use landfall_boot_params::{BootParams, CommandLine, CoreosInst, NetArgs};
 use landfall_initramfs::arch::Arch;
 use landfall_network_plan::{EmbeddedHost, NetworkPlan};
 
-/// In bytes: room for what loaders add: `BOOT_IMAGE=` with a URL (GRUB),
+/// In bytes: room for the arguments that loaders add: `BOOT_IMAGE=` with a URL (GRUB),
 /// `initrd=` (iPXE), `BOOTIF=` (both), `landfall.medium=` (our ISO).
 const LOADER_SHARE: usize = 256;
 /// In bytes: the length of the longest text that the builder accepts.
@@ -52,8 +52,9 @@ impl KernelArgs {
     /// the first serial port unless it is given with other settings, and `quiet` unless
     /// a log level is given.
     ///
-    /// A given console is one more. Its machine may well have both, and an operator looks
-    /// at either. The kernel ignores a console that does not exist.
+    /// A given console is added to the defaults, because a machine may have several
+    /// consoles, and the operator may look at any of them. The kernel ignores a console
+    /// that does not exist.
     pub fn with_defaults(texts: &[String], arch: Arch) -> Result<Self, KernelArgsError> {
         let given = Self::exactly(texts)?;
         // The last console on the command line becomes /dev/console.
@@ -95,8 +96,8 @@ impl KernelArgs {
         limited(line).map(Self)
     }
 
-    /// What the agent would warn about or ignore. The parsers are those with which
-    /// the agent reads the command line in the ramdisk. `hosts`: the hosts in the ramdisk,
+    /// What the agent would warn about or ignore. The parsers are those with which the
+    /// agent reads the command line in the ramdisk. `hosts`: the hosts in the ramdisk,
     /// because the root device hints of a host replace an argument that names the disk.
     pub fn warnings(&self, hosts: &[EmbeddedHost]) -> Vec<String> {
         warnings(&self.0, hosts)

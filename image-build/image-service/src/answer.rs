@@ -112,9 +112,9 @@ fn in_parts(
     context: &RequestContext<'_>,
     ranges: Vec<std::ops::Range<u64>>,
 ) -> Response {
-    // The boundary must not occur in the content. The ETag is made of a digest of
-    // everything that the content is made of, and of the kind of the file. So the
-    // content cannot contain it.
+    // The boundary must not occur in the content. The ETag is made from a digest of all
+    // inputs of the content, and from the kind of the file. So the content cannot contain
+    // the ETag.
     let boundary = resource.etag.trim_matches('"');
     let size = resource.image.size();
     let content_type = resource.kind.content_type();

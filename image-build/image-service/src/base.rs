@@ -23,7 +23,7 @@ use crate::request_path;
 /// or where the service runs, so all copies make the same bytes.
 const EPOCH: u32 = 0;
 
-/// Change this number whenever the service makes other bytes of the same input: it is a
+/// Change this number whenever the service makes other bytes from the same input. It is a
 /// part of the ids of images, and a client resumes a download if the id is the same.
 const VERSION: &str = "landfall-image-service 3";
 
@@ -95,9 +95,9 @@ impl Memory {
     fn copy(path: &Path, mut each: impl FnMut(&[u8])) -> Result<Self, LoadFault> {
         let mut digest = Sha256::new();
         let source = File::open(path)?;
-        // `landfall-image customize --in-place` holds the exclusive lock. A file
-        // system without locks is no reason to serve nothing, because the stamps
-        // still show a change.
+        // `landfall-image customize --in-place` holds the exclusive lock. If the file
+        // system does not support locks, continue without one, because the stamps still
+        // show a change.
         if let Err(TryLockError::WouldBlock) = source.try_lock_shared() {
             return Err(LoadFault::InUse);
         }

@@ -52,8 +52,8 @@ pub fn select(header: &str, size: u64) -> Selection {
             false => Selection::Whole,
         };
     }
-    // More bytes than the file has: an attack, or a client that does not know what
-    // it does (RFC 9110, section 14.2).
+    // More bytes than the file has: an attack, or a faulty client (RFC 9110, section
+    // 14.2).
     let asked = ranges
         .iter()
         .try_fold(0_u64, |sum, range| sum.checked_add(range.end - range.start));

@@ -21,7 +21,7 @@ use tokio_rustls::server::TlsStream;
 use crate::base::Memory;
 use crate::connections::Connection;
 
-/// In bytes: a shorter chunk is written like any other, because one more system call
+/// In bytes: a shorter chunk is not sent by sendfile, because the additional system call
 /// costs as much as copying some pages.
 const WORTH_SENDFILE: usize = 16 << 10;
 

@@ -94,8 +94,9 @@ impl Connections {
         }
     }
 
-    /// Adds a connection. If there are too many, closes another one. `None` if all of
-    /// them are being served, and no address has more than the client's share.
+    /// Adds a connection. If there are too many, closes another one. `None` if all other
+    /// connections are being served, and no address has more connections than the
+    /// client's address would have.
     pub(crate) fn enter(self: &Arc<Self>, client: IpAddr) -> Option<Place> {
         let client = client.to_canonical();
         let mut table = self.lock();
@@ -145,8 +146,8 @@ impl Table {
             .map(|(number, _)| *number)
     }
 
-    /// The quietest connection of the address that has the most, if it has more than
-    /// the client would have.
+    /// The connection that has been idle for the longest time, of the address with the
+    /// most connections. `None` if this address has no more than the client would have.
     fn of_greediest(&self, client: IpAddr) -> Option<u64> {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         for connection in self.open.values() {

@@ -174,8 +174,8 @@ impl HostStore {
         base: Arc<Base>,
         hosts: Vec<(String, HostVersion)>,
     ) -> Result<(), Vec<PutError>> {
-        // If the base was read again but is the same, keep the present one, so that
-        // the versions that clients are reading stay the newest.
+        // If the base was read again and has not changed, keep the current object, so
+        // that the versions that clients are reading stay the newest.
         let base = match self.base() {
             present if present.is_same(&base) => present,
             _ => base,
@@ -241,10 +241,10 @@ impl HostStore {
     /// The version of a host for a request.
     ///
     /// A BMC reads an ISO by thousands of requests for parts and puts them together,
-    /// without a look at the ETag. So `/NAME` stays what it was for a client that
-    /// reads parts of it, until the client pauses for long or asks for the whole file
-    /// or by HEAD, as a BMC does when a medium is inserted. A redirect to `/ID/NAME`
-    /// would need no memory of clients, but some BMCs do not follow redirects, or
+    /// without a look at the ETag. So a client that reads parts of `/NAME` gets the same
+    /// version until it pauses for long, or requests the whole file or sends HEAD, as a
+    /// BMC does when a medium is inserted. With a redirect to `/ID/NAME`, the service
+    /// would not have to remember clients, but some BMCs do not follow redirects, or
     /// follow the first one and then ask the first URL for the parts.
     pub(crate) fn find(&self, wanted: &Wanted<'_>) -> Found {
         let Wanted { client, kind, .. } = *wanted;

@@ -12,8 +12,8 @@ use landfall_host_media::{HostImage, Piece};
 
 use crate::reads::Meter;
 
-/// In bytes: the largest chunk that is passed on at once. A chunk is only a
-/// reference; its size is the precision of what the service reports as sent.
+/// In bytes: the largest chunk that is passed on at once. A chunk is only a reference;
+/// its size determines how precisely the service reports the bytes sent.
 const CHUNK: u64 = 1 << 20;
 /// The source of the zeros that fill an area.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];

@@ -87,8 +87,8 @@ pub fn listen(
     server.start(address)
 }
 
-/// Serves the routes of another service, under limits for the connections and for the time and
-/// size of a request. Must be called in a Tokio runtime.
+/// Serves the routes of another service, under limits for the connections and for the
+/// time and size of a request. Must be called in a Tokio runtime.
 ///
 /// # Errors
 /// If the address is not available.
@@ -154,8 +154,9 @@ impl Server {
     /// Serves one connection in a separate task, so that a client that stalls blocks
     /// no other client.
     fn begin(&self, stream: TcpStream, place: Place, watcher: Watcher) {
-        // A client that lost its power sends nothing, so let TCP detect the loss. A
-        // client that does not read for as long is lost, too (tcp(7)).
+        // A client that has lost its power sends nothing more, so let TCP detect that.
+        // TCP also ends a connection whose client reads nothing for the same time
+        // (tcp(7)).
         let quiet = self.limits.quiet;
         let millis = u32::try_from(quiet.as_millis()).unwrap_or(u32::MAX);
         let _ = setsockopt(&stream, sockopt::KeepAlive, &true);

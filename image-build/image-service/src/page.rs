@@ -19,8 +19,8 @@ use query::{PageQuery, Show};
 use words::{counted, size};
 
 const HOSTS_ON_A_PAGE: usize = 50;
-/// How long after a read its host counts as being read. A slow BMC takes seconds for
-/// one request.
+/// For how long after a read the page shows the host as being read. A slow BMC takes
+/// seconds for one request.
 const JUST_NOW: Duration = Duration::from_secs(60);
 /// In seconds: how often a page that follows the reads is loaded again.
 const FOLLOW: u32 = 10;

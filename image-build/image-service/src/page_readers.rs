@@ -1,10 +1,9 @@
-//! The clients that have a page and have not taken all of it, and which of them gives
-//! way when there are too many.
+//! The clients that have not read their whole page yet. Decides which of them loses its
+//! connection when there are too many.
 //!
-//! A client that does not read holds its page for as long as it likes. So a new client
-//! always gets its page, and the oldest one of the address that has the most pages
-//! loses its connection: neither slow clients nor one that asks again and again can
-//! keep others from the page.
+//! A client that does not read can hold its page forever. So a new client always gets its
+//! page, and the oldest one of the address that has the most pages loses its connection:
+//! neither slow clients nor one that asks again and again can keep others from the page.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

@@ -42,7 +42,7 @@ impl PublicUrl {
     /// The URL of a path of the service.
     ///
     /// # Errors
-    /// If the URL is longer than any BMC is known to take.
+    /// If the URL is longer than the longest URL that BMCs are known to accept.
     pub fn join(&self, path: &str) -> Result<String, UrlError> {
         let url = format!("{}{path}", self.0);
         match url.len() {

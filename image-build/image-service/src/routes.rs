@@ -25,8 +25,8 @@ use crate::reads::Reads;
 use crate::request_path::{self, FileKind, Target};
 use crate::resource::{self, Missing, Resource};
 
-/// How many clients may read `/status.json` at the same time. It has ten megabytes
-/// for 10,000 hosts, and a slow client holds its copy for as long as it likes.
+/// How many clients may read `/status.json` at the same time. It has ten megabytes for
+/// 10,000 hosts, and a slow client can hold its copy forever.
 const MAX_STATUS_ANSWERS: usize = 4;
 /// How many pages are made at the same time. One takes some milliseconds of a processor,
 /// whatever its client does, so a request for the page waits for its turn.

@@ -10,8 +10,8 @@ use crate::base::Base;
 use crate::network_in_words::network_in_words;
 use crate::request_path::Kind;
 
-/// How long a client that reads `/NAME.iso` in ranges gets the version that it began
-/// with, after its last request. The self test of a large server takes up to ten
+/// For how long after its last request a client that reads `/NAME.iso` in ranges still
+/// gets the version with which it began. The self test of a large server takes up to ten
 /// minutes, in which its BMC does not read.
 const SERIES: Duration = Duration::from_secs(15 * 60);
 /// How long a replaced version is kept after its last request.

@@ -1,7 +1,7 @@
 //! A bill of materials (SBOM) in the format CycloneDX 1.6, as JSON.
 //!
-//! Only what a release needs is here. There is no serial number: it is optional,
-//! and a random one would make each run differ.
+//! This module has only the parts of CycloneDX that a release needs. There is no serial
+//! number: it is optional, and a random one would make each run differ.
 
 use serde::Serialize;
 

@@ -12,7 +12,7 @@ use landfall_report::failure::{Failure, Result};
 /// In bytes: the largest file to which something is added.
 const MOST_APPENDED: u64 = 1 << 20;
 
-/// The handover changes files through a shared reference, as those of a mounted
+/// The handover changes files through a shared reference, as it does on a mounted
 /// partition.
 pub(super) struct Ext4Files<S>(RefCell<FileSystem<S>>);
 

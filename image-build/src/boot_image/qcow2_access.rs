@@ -16,8 +16,8 @@ pub(super) enum Qcow2Error {
     /// use. The original image is unchanged.
     #[error("qcow2: {0}")]
     Header(HeaderError),
-    /// A table of the qcow2 file is damaged. The original image is unchanged; check it with
-    /// `qemu-img check`.
+    /// A table of the qcow2 file is damaged. The original image is unchanged; check it
+    /// with `qemu-img check`.
     #[error("qcow2: {0}")]
     Entry(EntryError),
     /// A part of the image is damaged. The original image is unchanged; check it with
@@ -32,8 +32,8 @@ pub(super) enum Qcow2Error {
         "qcow2: it has {0}, which this program cannot keep up to date -- convert it: qemu-img convert -O qcow2 IN OUT"
     )]
     Unsupported(&'static str),
-    /// The tables of the qcow2 file contradict each other, so a change could destroy data.
-    /// The original image is unchanged.
+    /// The tables of the qcow2 file contradict each other, so a change could destroy
+    /// data. The original image is unchanged.
     #[error("qcow2: {0} -- check it with qemu-img check")]
     Damaged(&'static str),
     #[error("byte {offset} is beyond the end of the disk ({size} bytes)")]

@@ -143,8 +143,8 @@ impl RamdiskArguments {
     }
 
     /// Where compressed parts are kept: in the user's cache (XDG Base Directory
-    /// Specification), if the user has a home. Only the directory that the user names must
-    /// be usable.
+    /// Specification), if the user has a home. Only the directory that the user names
+    /// must be usable.
     pub(crate) fn cache(&self) -> Result<Option<PathBuf>> {
         if self.no_cache {
             return Ok(None);

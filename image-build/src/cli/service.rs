@@ -1,5 +1,5 @@
-//! The arguments of the image service, which `landfall-image serve` and
-//! `landfall-image controller` run.
+//! The arguments that `landfall-image serve` and `landfall-image controller` share: both
+//! run the image service.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

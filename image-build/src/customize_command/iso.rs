@@ -149,9 +149,10 @@ fn in_place(base: &File, path: &Path, patches: &[Patch]) -> Result<()> {
     };
     let write = |patches: &[Patch]| put(patches).and_then(|()| base.sync_data());
     temporary::without_interruption(|| {
-        // A medium that cannot be written refuses the bytes, too, that it holds. Whether
-        // it holds them after a failed write cannot be read: the page cache may have what
-        // the medium has lost.
+        // First write the old bytes: a read-only medium refuses these as well, and is
+        // then certainly unchanged. After a failed write of new bytes, reading cannot
+        // show what the medium holds, because the page cache may have bytes that the
+        // medium has lost.
         let written = match put(&old) {
             Ok(()) => write(patches),
             Err(error) => bail!("{}: {error}; it is unchanged", writing()),

@@ -7,8 +7,8 @@ use std::{fs, io};
 
 use super::{FOLDER, UNFINISHED};
 
-/// How old a folder or something unfinished must be to be a leftover, and not the
-/// present work of another container.
+/// The minimum age of a leftover. A younger folder or unfinished file may be the current
+/// work of another container.
 const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
 
 /// The folders of ours that any of the links leads to.
@@ -47,8 +47,8 @@ pub(super) fn remove_old(images: &Path, kept: &BTreeSet<String>) -> Vec<String> 
     problems
 }
 
-/// Whether a file is so old that nobody works on it. The directory was changed just
-/// now, so its time is the present time on the clock of the file system.
+/// Whether a file is so old that nobody works on it. The directory was changed just now,
+/// so its time is the current time on the clock of the file system.
 fn is_leftover(images: &Path, path: &Path) -> bool {
     let time = |path: &Path| path.symlink_metadata().and_then(|data| data.modified());
     let age = time(images).and_then(|now| {

@@ -84,9 +84,10 @@ impl Ramdisk {
         format!("{FOLDER}{version}-{}", &self.sha256[..16])
     }
 
-    /// An answer that metal3's downloader can read when a site goes back to it. Its
-    /// server does not know the ETag and sends the whole file. Without it, the
-    /// file of an earlier download stays, and the downloader fails on an answer 304.
+    /// The headers of an answer, for metal3's downloader if a site goes back to it. That
+    /// downloader sends this ETag, which its server does not know, so the server sends
+    /// the whole file. Without this file, the headers of an earlier download would
+    /// remain, and the downloader fails on the answer 304.
     fn headers(&self) -> String {
         format!(
             "HTTP/1.1 200 OK\r\nETag: \"sha256-{}\"\r\n\r\n",
@@ -117,7 +118,7 @@ pub(super) fn publish(
         let switched = switch_links(&images, &folder, &request.suffix)?;
         changed |= switched;
         // An older version in another container removes folders that it does not know,
-        // up to the moment when a link leads to them.
+        // until a link leads to them.
         is_there = !switched || is_whole(ramdisk, &place);
         if is_there {
             break;
@@ -144,8 +145,8 @@ pub(super) fn publish(
 /// Makes the links to a folder, and returns whether any of them had to be made.
 fn switch_links(images: &Path, folder: &str, suffix: &str) -> Result<bool, PublishError> {
     let mut switched = false;
-    // Headers first: if the container is killed after any of these, metal3's
-    // downloader still works. The kernel comes before the ramdisk, as there.
+    // Headers first: if the container is killed after any of these, metal3's downloader
+    // still works. The kernel comes before the ramdisk, as in metal3's downloader.
     for name in [HEADERS, KERNEL, RAMDISK] {
         let link = match name.rsplit_once('.') {
             Some((stem, ending)) => format!("{stem}{suffix}.{ending}"),
@@ -178,9 +179,9 @@ fn is_whole(ramdisk: &Ramdisk, folder: &Path) -> bool {
     same_files && read.is_ok() && found == headers.as_bytes()
 }
 
-/// Gives the files of an earlier start the present time, because Ironic has the
-/// files of another version in its cache. The folder gets it too, so that no other
-/// container removes it.
+/// Gives the files of an earlier start the current time, because Ironic's cache holds the
+/// files of another version. The folder gets it too, so that no other container removes
+/// it.
 fn touch(folder: &Path) -> io::Result<()> {
     File::open(folder)?.set_modified(SystemTime::now())?;
     for name in [KERNEL, RAMDISK] {
@@ -263,8 +264,8 @@ fn sync(directory: &Path) -> Result<(), PathError> {
     }
 }
 
-/// Makes the link, or replaces a link or file of that name. Returns whether it had
-/// to.
+/// Makes the link, or replaces a link or file of that name. Returns whether it changed
+/// anything.
 fn switch_link(images: &Path, name: &str, target: &str) -> Result<bool, PublishError> {
     let path = images.join(name);
     if fs::read_link(&path).is_ok_and(|found| found == Path::new(target)) {

@@ -131,8 +131,8 @@ fn content(iso: &mut Iso<File>, faults: &mut Vec<String>) -> Result<(IsoContent,
     Ok((content, segments))
 }
 
-/// The current kernel arguments. coreos-installer writes any text, so faults are what
-/// GRUB does not pass on.
+/// The current kernel arguments. coreos-installer writes any text, so characters that
+/// GRUB does not pass on unchanged become faults.
 fn kernel_args(
     iso: &mut Iso<File>,
     area: &KargsArea,

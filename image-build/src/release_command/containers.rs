@@ -21,8 +21,8 @@ const RAMDISK_TYPE: &str = "application/vnd.landfall.ramdisk";
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The base of the image service, in its image.
 const BASE_ISO: &str = "usr/share/landfall/landfall.iso";
-/// The options of OpenShift's own image. The unit mounts ignition.conf next to this
-/// file, and it overrides these.
+/// The options of OpenShift's own image. The unit mounts ignition.conf next to this file;
+/// its options override these.
 const AGENT_DEFAULTS_PATH: &str = "etc/ironic-python-agent/00-defaults.conf";
 
 /// The image that metal3 runs instead of its downloader.

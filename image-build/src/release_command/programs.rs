@@ -60,7 +60,7 @@ fn require_static(program: &Path, arch: Arch) -> Result<Vec<u8>> {
 }
 
 /// Whether the program knows the environment variable of the controller. The name is
-/// put together here: as one text it would be in every builder.
+/// assembled from two parts, because the whole text here would be in every builder.
 fn has_controller(program: &[u8]) -> bool {
     let variable = ["WATCH", "NAMESPACE"].join("_");
     let mut parts = program.windows(variable.len());

@@ -235,7 +235,7 @@ pub(crate) fn base_files(arguments: &ServiceArguments) -> BaseFiles {
 }
 
 /// Warns of the files in which coreos-installer has put an Ignition config. Boot menus
-/// load them as one more ramdisk, and the service does not.
+/// load these files as one more ramdisk, but the service does not.
 pub(crate) fn warn_of_ignition_configs(arguments: &ServiceArguments) -> Result<()> {
     let mut found = Vec::new();
     let mut iso = Iso::open(File::open(&arguments.iso)?)?;

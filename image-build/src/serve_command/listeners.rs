@@ -15,8 +15,8 @@ use crate::report::{self, Report};
 
 /// The port for http if none is given.
 const PORT: u16 = 8080;
-/// How long `/readyz` says that the service stops before it accepts no more
-/// clients. A load balancer that asks every second then has noticed.
+/// How long the service still accepts clients after `/readyz` has begun to report its
+/// end. A load balancer that asks every second notices it in this time.
 const NOTICE: Duration = Duration::from_secs(2);
 const MINUTE: Duration = Duration::from_secs(60);
 

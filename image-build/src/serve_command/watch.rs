@@ -157,8 +157,9 @@ impl Watch {
 
     fn note(&mut self, event: &InotifyEvent) {
         let Some(name) = &event.name else {
-            // The directory itself has moved or is gone, or events were lost. After
-            // that the inode can belong to a new directory, so it proves nothing.
+            // The directory itself has moved or is gone, or events were lost. After that
+            // a new directory can have the same inode, so an equal inode does not prove
+            // that the watch is still right.
             for place in &mut self.places {
                 if place.on.is_some_and(|(watch, _)| watch == event.wd) {
                     place.on = None;

@@ -63,7 +63,8 @@ fn the_bill_names_what_is_inside() {
     }
 }
 
-/// A driver that asks for two files: one of no package, in a directory of a package's file.
+/// A driver that asks for two files: one of no package, in a directory of a package's
+/// file.
 #[test]
 fn the_bill_names_firmware() {
     let fixture = fixture();

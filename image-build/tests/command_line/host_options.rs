@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use crate::fixture::Fixture;
 use crate::service::Service;
 
-/// An option, and the hosts that it gives. Each host: its file, its name, its MAC address, the
-/// kind of its network, its first address, and the names of its root device hints.
+/// An option, and the hosts that it gives. Each host: its file, its name, its MAC
+/// address, the kind of its network, its first address, and the names of its root device
+/// hints.
 struct Row {
     options: &'static [&'static str],
     hosts: Value,

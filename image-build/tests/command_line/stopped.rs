@@ -258,8 +258,8 @@ fn a_full_disk_leaves_a_disk_image_as_it_was() {
         // The image has 39 MiB, and its copy some four: zeros take no space there.
         ("disk.raw", (39 << 10) + 500),
         ("disk.raw", (39 << 10) + 2000),
-        // It has three MiB, like the result. First the unpacked copy has no room, then the
-        // result next to it.
+        // It has three MiB, like the result. First the unpacked copy has no room, then
+        // the result next to it.
         ("disk.raw.gz", 5000),
         ("disk.raw.gz", 9000),
     ] {

@@ -1,5 +1,5 @@
-//! Tests the single file that UEFI firmware starts. Its stub is a GRUB here, which is also
-//! an EFI program, and which every machine with these tests has.
+//! Tests the single file that UEFI firmware starts. Its stub is a GRUB here, which is
+//! also an EFI program, and which every machine with these tests has.
 
 use std::fs;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! The container with the image service and its base ISO, started with the security context of the
-//! manifests (`image-build/controller/manifests/base/deployment.yaml`).
+//! The container with the image service and its base ISO, started with the security
+//! context of the manifests (`image-build/controller/manifests/base/deployment.yaml`).
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -36,8 +36,8 @@ interfaces:
       prefix-length: 24
 ";
 
-/// `podman run`, which ends after its container. Both end with the test, also if it fails; what they
-/// wrote to stderr is then shown.
+/// `podman run`, which ends after its container. Both end with the test, also if it
+/// fails; what they wrote to stderr is then shown.
 struct Running<'a> {
     podman: &'a Podman,
     name: String,

@@ -1,5 +1,5 @@
-//! metal3's own downloader with a release that a web server has, and the web server of Ironic's pod
-//! with what a downloader made.
+//! metal3's own downloader with a release that a web server has, and the web server of
+//! Ironic's pod with what a downloader made.
 
 use std::fs::{self, File};
 use std::os::unix::fs::chown;
@@ -48,8 +48,8 @@ fn fetch(base: &str, shared: &Path, more: &[(&str, &str)]) {
     );
 }
 
-/// Counts the folders in the volume, in which there is nothing but files: a folder in one of them is
-/// a download that was moved into the folder of an earlier one.
+/// Counts the folders in the volume, in which there is nothing but files: a folder in one
+/// of them is a download that was moved into the folder of an earlier one.
 fn folders(shared: &Path) -> usize {
     assert_eq!(fs::read_dir(shared.join("tmp")).unwrap().count(), 0);
     let mut folders = 0;
@@ -75,8 +75,8 @@ fn it_fetches_the_archive_and_makes_its_links() {
     let base = format!("http://{}/dib", served.address);
     let shared = |suffix: &str| work.path().join(format!("shared{suffix}"));
     let mut expected: Vec<u16> = Vec::new();
-    // The variables that operators set, the suffix of the links, and what the server answers to
-    // two runs: the second one finds the archive unchanged.
+    // The variables that operators set, the suffix of the links, and what the server
+    // answers to two runs: the second one finds the archive unchanged.
     for (variables, suffix, statuses) in [
         (&[][..], "", [200, 304]),
         (
@@ -164,7 +164,8 @@ fn old_archive() -> TempDir {
 
 /// Like [`fetch`], as the user of the pod.
 fn fetch_in_pod(base: &str, shared: &Path) {
-    // From standard input, because the repository may be in a home that others cannot enter.
+    // From standard input, because the repository may be in a home that others cannot
+    // enter.
     let script = File::open(repository().join("tests/release/fetch_as_metal3.sh")).unwrap();
     run(Command::new("setpriv")
         .args(["--reuid=997", "--regid=994", "--clear-groups"])
@@ -188,8 +189,8 @@ fn check_links(shared: &Path, folder: &str, content: fn(&str) -> Vec<u8>) {
     }
 }
 
-/// The way back and forth again. metal3's downloader finds the headers that ours has made up, and
-/// asks its server with their tag.
+/// The way back and forth again. metal3's downloader finds the headers that ours has made
+/// up, and asks its server with their tag.
 #[test]
 fn both_downloaders_take_turns_in_one_volume() {
     const OURS: &str = "landfall-";
@@ -236,8 +237,8 @@ fn the_pod_becomes_ready_without_an_architecture() {
     }
 }
 
-/// The web server of ironic-image serves by the names of the links, and not by those of the files
-/// that they lead to.
+/// The web server of ironic-image serves by the names of the links, and not by those of
+/// the files that they lead to.
 #[test]
 fn a_server_that_knows_only_upstreams_names_serves_the_links() {
     let podman = Podman::with_image("landfall-downloader.tar", IMAGE);
@@ -248,8 +249,8 @@ fn a_server_that_knows_only_upstreams_names_serves_the_links() {
         for (names, expected) in [
             // With HTTPD_SERVE_NODE_IMAGES=false (ironic-config/httpd.conf.j2 there).
             ("^ironic.*", 200),
-            // For iPXE over TLS (ironic-config/apache2-ipxe.conf.j2 there): no names with an
-            // architecture. TLS changes no rule, and is left out.
+            // For iPXE over TLS (ironic-config/apache2-ipxe.conf.j2 there): no names with
+            // an architecture. TLS changes no rule, and is left out.
             ("^ironic-python-agent\\.", with_tls),
         ] {
             let work = tempfile::tempdir().unwrap();
@@ -266,8 +267,8 @@ fn a_server_that_knows_only_upstreams_names_serves_the_links() {
     }
 }
 
-/// `spec.overrides.agentImages` with `file://`, which becomes DEPLOY_KERNEL_URL: the conductor
-/// takes the file out of the volume.
+/// `spec.overrides.agentImages` with `file://`, which becomes DEPLOY_KERNEL_URL: the
+/// conductor takes the file out of the volume.
 #[test]
 fn ironic_takes_both_from_the_volume() {
     let podman = Podman::with_image("landfall-downloader.tar", IMAGE);

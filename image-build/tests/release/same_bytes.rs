@@ -12,8 +12,8 @@ fn other(variable: &str, values: [&'static str; 2]) -> &'static str {
     if first == one { two } else { one }
 }
 
-/// `make release` records its command in out/release.command, one word a line. The second run has
-/// another umask, time zone, locale, cache and directory for temporary files.
+/// `make release` records its command in out/release.command, one word a line. The second
+/// run has another umask, time zone, locale, cache and directory for temporary files.
 #[test]
 fn a_second_run_gives_the_same_bytes() {
     let recorded = fs::read_to_string(repository().join("out/release.command")).unwrap();

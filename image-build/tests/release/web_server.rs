@@ -27,20 +27,21 @@ pub fn wait_until_ready(address: &str) {
     }
 }
 
-/// A directory for files that `Apache` serves. It is not below TMPDIR, which may be in a home that
-/// other users cannot enter.
+/// A directory for files that `Apache` serves. It is not below TMPDIR, which may be in a
+/// home that other users cannot enter.
 pub fn public_directory() -> TempDir {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     run(Command::new("chmod").arg("755").arg(directory.path()));
     directory
 }
 
-/// A copy of a directory in a directory for `Apache`: the release itself may be in a home with mode
-/// 0700, or made with umask 077.
+/// A copy of a directory in a directory for `Apache`: the release itself may be in a home
+/// with mode 0700, or made with umask 077.
 pub fn public_copy(original: &Path) -> TempDir {
     let directory = public_directory();
-    // The copies keep the times, because Apache's tag of a file is weak during the file's first
-    // second, and is then written in another form (`ap_make_etag_ex` in its server/util_etag.c).
+    // The copies keep the times, because Apache's tag of a file is weak during the file's
+    // first second, and is then written in another form (`ap_make_etag_ex` in its
+    // server/util_etag.c).
     run(Command::new("cp")
         .arg("-a")
         .arg(original)
@@ -60,15 +61,15 @@ pub struct Apache {
 }
 
 impl Apache {
-    /// Debian's program, from the package apache2-bin, which starts no service. It serves as a user
-    /// who owns none of the files: without `User` its processes stay root (AH02155) and can read
-    /// everything.
+    /// Debian's program, from the package apache2-bin, which starts no service. It serves
+    /// as a user who owns none of the files: without `User` its processes stay root
+    /// (AH02155) and can read everything.
     pub fn serve(files: &Path, work: &Path) -> Self {
         Self::with_rules(files, work, "")
     }
 
-    /// The same, but of the files in `images` only those whose names match, in the notation of
-    /// `FilesMatch`.
+    /// The same, but of the files in `images` only those whose names match, in the
+    /// notation of `FilesMatch`.
     pub fn serve_images_named(names: &str, files: &Path, work: &Path) -> Self {
         let files_of = files.display();
         let rules = format!(
@@ -78,8 +79,9 @@ impl Apache {
         Self::with_rules(files, work, &rules)
     }
 
-    /// A front of the registry at the address `behind`: it answers 401 to requests without a
-    /// token, and gives one to whoever asks without a name. `files` is an empty directory.
+    /// A front of the registry at the address `behind`: it answers 401 to requests
+    /// without a token, and gives one to whoever asks without a name. `files` is an empty
+    /// directory.
     pub fn before_registry(behind: &str, files: &Path, work: &Path) -> Self {
         let token = files.join("token");
         fs::write(&token, r#"{"token":"anonymous"}"#).unwrap();
@@ -134,8 +136,8 @@ impl Apache {
         server
     }
 
-    /// The status codes of all answers, of which there must be at least this many. Apache logs an
-    /// answer after the client has it, so this waits for the log.
+    /// The status codes of all answers, of which there must be at least this many. Apache
+    /// logs an answer after the client has it, so this waits for the log.
     pub fn statuses(&self, count: usize) -> Vec<u16> {
         let end = Instant::now() + PATIENCE;
         loop {

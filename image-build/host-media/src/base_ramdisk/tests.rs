@@ -191,8 +191,8 @@ fn a_base_without_a_trailer_takes_an_addition() {
     assert_eq!(customized(&one, &HostVersion::default().reset()), base);
 }
 
-/// Whether a whole ramdisk ends at this offset: only padding lies before the next archive,
-/// or before the next member of a cpio archive.
+/// Whether a whole ramdisk ends at this offset: only padding lies before the next
+/// archive, or before the next member of a cpio archive.
 fn is_boundary(ramdisk: &[u8], offset: usize) -> bool {
     let rest = &ramdisk[offset..];
     let zeros = rest.iter().take_while(|&&byte| byte == 0).count();

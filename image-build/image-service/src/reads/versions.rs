@@ -6,8 +6,8 @@ use super::{FileReads, Transfer};
 
 /// The largest number of versions of one file whose reads are kept.
 pub(super) const MAX_VERSIONS: usize = 4;
-/// How long the reads of an earlier version are kept after the last one. A client gets
-/// an earlier version for as long (`served_version.rs`).
+/// How long the reads of an earlier version are kept after the last one. A client can get
+/// an earlier version for the same time (`served_version.rs`).
 pub(super) const EARLIER_SHOWN: Duration = Duration::from_secs(15 * 60);
 
 /// What has been read of each version of a file. A BMC may continue with an earlier

@@ -13,8 +13,8 @@ use crate::timestamp;
 /// What a container of the image runs.
 #[derive(Debug, Clone, Default)]
 pub struct ImageSettings {
-    /// The name with host and tag, such as `localhost/landfall-agent:0.1.0`.
-    /// podman makes up parts that are missing.
+    /// The name with host and tag, such as `localhost/landfall-agent:0.1.0`. podman fills
+    /// in missing parts.
     pub name: String,
     /// Program and arguments, without a shell.
     pub entrypoint: Vec<String>,
