@@ -65,7 +65,8 @@ pub fn read_bare_metal_hosts(files: &[ManifestFile], reading: &mut Reading) {
     }
 }
 
-/// Reports the resources that are given twice: nobody knows which one is meant.
+/// Reports the resources that are given twice, because it is not clear which one is
+/// meant.
 fn report_repeated(manifests: &[Manifest], reading: &mut Reading) {
     let mut seen = BTreeSet::new();
     for Manifest {

@@ -177,7 +177,8 @@ impl Base {
         // The casts are lossless: the range is within bytes in memory.
         let bytes = &kernel_file.bytes[kernel.start as usize..kernel.end as usize];
         let kernel_digest: [u8; 32] = Sha256::digest(bytes).into();
-        // The builder has checked the kernel; here it is served whatever it is.
+        // The builder has checked the kernel. A kernel that cannot be parsed here is
+        // served too.
         let arch = KernelImage::parse(bytes).map_or_else(|_| Arch::default(), |kernel| kernel.arch);
         let mut digest = Sha256::new();
         digest.update(VERSION);

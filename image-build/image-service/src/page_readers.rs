@@ -3,7 +3,8 @@
 //!
 //! A client that does not read can hold its page forever. So a new client always gets its
 //! page, and the oldest one of the address that has the most pages loses its connection:
-//! neither slow clients nor one that asks again and again can keep others from the page.
+//! neither slow clients nor a client that asks again and again can keep others from the
+//! page.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

@@ -10,7 +10,8 @@ pub(crate) struct UkiContent {
     pub(crate) kernel_args: Option<String>,
 }
 
-/// What the file holds beside its ramdisk, and the ramdisk; `None` if it is no such file.
+/// The content of the file other than the ramdisk, and the ramdisk; `None` if the file is
+/// no UKI.
 pub(super) fn read(file: &[u8]) -> Option<(UkiContent, &[u8])> {
     let sections = unified_image::sections(file).ok()?;
     let find = |wanted: &str| {
