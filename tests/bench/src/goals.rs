@@ -77,11 +77,14 @@ pub(super) fn table(results: &Results, runs: usize) -> Table {
         columns: columns.map(str::to_owned).into(),
         rows: goals.into_iter().flatten().map(Goal::row).collect(),
         notes: vec![
-            "With the kernel's threads: their time, which is for writing back what a program \
-             left in the page cache and for the copies of the loop device, is counted on both sides. \
-             Bound: the larger of the busiest thread's CPU time and of all CPU time divided by \
-             the number of processors. The server and the loop device also need processors, so \
-             both columns are meaningful only if nothing else runs on the machine."
+            "* **With the kernel's threads**: the time of the kernel's threads is added for both \
+             programs. These threads write back what a program left in the page cache, and copy data \
+             for the loop device.\n\
+             * **The bound**: the CPU time of the busiest thread, or all CPU time divided by the number \
+             of processors, whichever is larger."
+                .to_owned(),
+            "The server and the loop device also need processors, so this column and the wall times are \
+             meaningful only if nothing else runs on the machine."
                 .to_owned(),
         ],
     }

@@ -176,17 +176,22 @@ fn table(results: &Results, runs: usize) -> Result<Table> {
         rows: rows.collect(),
         notes: vec![
             format!(
-                "The image has {gib} GiB with a GPT, and {:.0} MiB of data. It comes from a server on \
-                 the loopback by HTTP, and goes onto a loop device over a file in memory (disk), or \
-                 onto such a file. CPU: user and system time of the program and its children, without \
-                 the server's. With the kernel's threads: the same and the time of all of them (writing \
-                 back, loop device), which is meaningful only if nothing else runs on the machine. \
-                 Memory: peak resident set of all programs of a chain together, with the data staged in \
-                 memory. Written: bytes sent to the device, divided by the bytes in 64 KiB granules that \
-                 are not all zero. Landfall and Ironic's agent compute and compare the SHA-256, \
-                 coreos-installer and zstd do not.",
+                "The image has {gib} GiB with a GPT, and {:.0} MiB of data. Each program fetches it by \
+                 HTTP from a server on the loopback interface, and writes it to a loop device over a \
+                 file in memory (disk), or to such a file. The columns:",
                 results.data_bytes / f64::from(1 << 20)
             ),
+            "* **CPU**: user and system time of the program and its children, without the server.\n\
+             * **CPU with the kernel's threads**: the same, and the time of all of the kernel's threads \
+             (writing back, loop device). It is meaningful only if nothing else runs on the machine.\n\
+             * **Peak**: the peak resident set of all programs of a chain together, with the data that \
+             they keep in memory.\n\
+             * **Written**: bytes sent to the device, divided by the bytes in 64 KiB granules that are \
+             not all zero."
+                .to_owned(),
+            "Landfall and Ironic's agent compute and compare the SHA-256; coreos-installer and zstd do \
+             not."
+                .to_owned(),
             machine()?,
         ],
     })

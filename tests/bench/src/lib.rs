@@ -140,10 +140,10 @@ fn machine() -> Result<String> {
     let load = fs::read_to_string("/proc/loadavg")?;
     let date = Command::new("date").arg("+%F").output()?;
     Ok(format!(
-        "({}, {} of {}, load {} at the end.)",
+        "({}, {} cores of an {}, load {} at the end.)",
         String::from_utf8_lossy(&date.stdout).trim(),
         thread::available_parallelism()?,
-        model.unwrap_or("unknown processors"),
+        model.unwrap_or("unknown processor"),
         load.split(' ').next().unwrap_or_default(),
     ))
 }
