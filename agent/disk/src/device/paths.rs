@@ -23,17 +23,17 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use landfall_sys::block_ioctl;
 use nix::errno::Errno;
 use nix::libc;
 
+use crate::device::while_busy::repeat_while_busy;
 use content::Written;
 pub(crate) use others::{BusyPath, Others, open_others};
 
-const OPEN_TRIES: u32 = 20;
+const OPEN_LIMIT: Duration = Duration::from_secs(1);
 const OPEN_PAUSE: Duration = Duration::from_millis(50);
 
 /// A block device, opened exclusively.
@@ -66,16 +66,8 @@ impl OpenPath {
         let mut options = OpenOptions::new();
         let flags = libc::O_DIRECT | libc::O_EXCL;
         options.read(true).write(write).custom_flags(flags);
-        let mut tries = 0;
-        loop {
-            match options.open(path) {
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries < OPEN_TRIES => {
-                    tries += 1;
-                    thread::sleep(OPEN_PAUSE);
-                }
-                opened => return Ok(Self::new(path.to_owned(), opened?)),
-            }
-        }
+        let file = repeat_while_busy(OPEN_LIMIT, OPEN_PAUSE, || options.open(path))?;
+        Ok(Self::new(path.to_owned(), file))
     }
 }
 
@@ -303,6 +295,7 @@ fn is_fault_of_path(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt as _;
+    use std::thread;
 
     use crate::fixtures::{Answer, DiskRequest, FaultyDisk, empty_file, loop_device};
 

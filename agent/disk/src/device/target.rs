@@ -11,7 +11,6 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use landfall_devices::identity::Identity;
@@ -23,13 +22,14 @@ use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::busy::{Device, KernelView};
 use crate::device::paths::OpenPaths;
 use crate::device::slow_answer::{Request, SlowAnswer};
+use crate::device::while_busy::repeat_while_busy;
 use crate::device::written_extents::WrittenExtents;
 use crate::tables::gpt::Partition;
 
 /// BLKRRPART fails while any program has a partition open (blkid, or the handler of
 /// a late uevent). coreos-installer waits for 2 s, but a disk under load takes
 /// longer.
-const REREAD_TRIES: u32 = 100;
+const REREAD_LIMIT: Duration = Duration::from_secs(10);
 const REREAD_PAUSE: Duration = Duration::from_millis(100);
 
 /// In bytes: the boot sector of a FAT and its copy are in this range.
@@ -346,28 +346,21 @@ impl Target {
         if !self.is_device {
             return Ok(());
         }
-        let mut tries = 0;
-        loop {
-            match block_ioctl::reread_partition_table(self.device()) {
-                Ok(()) => return Ok(()),
-                Err(e) if e.raw_os_error() == Some(libc::EBUSY) && tries < REREAD_TRIES => {
-                    tries += 1;
-                    thread::sleep(REREAD_PAUSE);
-                }
-                // The device is a loop device without partition scanning. That is no
-                // error here: a caller that needs the node of a partition reports the
-                // missing node.
-                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
-                    tracing::warn!("{} has no partition scanning", self.path().display());
-                    return Ok(());
-                }
-                Err(e) => {
-                    return Err(block_device_error(
-                        self.path(),
-                        &format!("the kernel cannot read the new partition table: {e}"),
-                    ));
-                }
+        let reread = repeat_while_busy(REREAD_LIMIT, REREAD_PAUSE, || {
+            block_ioctl::reread_partition_table(self.device())
+        });
+        match reread {
+            Ok(()) => Ok(()),
+            // The device is a loop device without partition scanning. That is no error
+            // here: a caller that needs the node of a partition reports the missing node.
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
+                tracing::warn!("{} has no partition scanning", self.path().display());
+                Ok(())
             }
+            Err(e) => Err(block_device_error(
+                self.path(),
+                &format!("the kernel cannot read the new partition table: {e}"),
+            )),
         }
     }
 

@@ -8,7 +8,6 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use landfall_devices::identity::Identity;
@@ -24,6 +23,7 @@ use crate::critical_section::{self, CriticalSection};
 use crate::device::aligned_buffer::AlignedBuffer;
 use crate::device::device_lock::DeviceLock;
 use crate::device::target::Target;
+use crate::device::while_busy::repeat_while_busy;
 use crate::image::decode::Packing;
 use crate::image::ends::Ends;
 use crate::image::format_policy::Format;
@@ -35,7 +35,7 @@ use crate::tables::mbr;
 
 /// How many times the agent retries to remove a partition from the kernel while
 /// another program has it open.
-const HIDE_TRIES: u32 = 100;
+const HIDE_LIMIT: Duration = Duration::from_secs(10);
 const HIDE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The result of writing an image.
@@ -363,14 +363,7 @@ impl Drop for ShownPartitions {
 /// Removes a partition from the kernel. Retries while another program (udev, a
 /// probe) has it open.
 fn hide(disk: &File, number: u32) -> io::Result<()> {
-    let mut tries = 0;
-    loop {
-        match block_partition::delete(disk, number) {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries < HIDE_TRIES => {
-                tries += 1;
-                thread::sleep(HIDE_PAUSE);
-            }
-            done => return done,
-        }
-    }
+    repeat_while_busy(HIDE_LIMIT, HIDE_PAUSE, || {
+        block_partition::delete(disk, number)
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use landfall_devices::identity::Identity;
 use landfall_devices::permission::WritePermission;
@@ -13,9 +13,8 @@ use landfall_report::failure::{Class, Failure, Result};
 
 use super::Erasable;
 
-/// How often to retry while another program, such as udev or a probe, has the disk
-/// open.
-const OPEN_TRIES: u32 = 20;
+/// How long to retry while another program, such as udev or a probe, has the disk open.
+const OPEN_LIMIT: Duration = Duration::from_secs(20);
 const OPEN_PAUSE: Duration = Duration::from_secs(1);
 
 impl Erasable {
@@ -63,17 +62,18 @@ impl Erasable {
 /// If another program still has the device open after 20 s, if the device is mounted or
 /// held by another device, or if the open fails for another reason.
 fn open_when_free(path: &Path, permission: &WritePermission) -> Result<Target> {
-    let mut tries = 0;
+    let end = Instant::now() + OPEN_LIMIT;
+    let mut is_reported = false;
     loop {
         match Target::open_disk_or_partition(path, permission) {
             Err(failure)
                 if failure.class == Class::BlockDeviceError
-                    && tries < OPEN_TRIES
+                    && Instant::now() < end
                     && !has_lasting_use(path) =>
             {
-                tries += 1;
-                if tries == 1 {
+                if !is_reported {
                     tracing::info!("{failure}; waiting for it");
+                    is_reported = true;
                 }
                 thread::sleep(OPEN_PAUSE);
             }
