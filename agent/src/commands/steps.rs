@@ -71,7 +71,7 @@ impl Step {
         Self::ALL.iter().copied().find(|step| step.name() == name)
     }
 
-    /// How the step is offered to Ironic.
+    /// How the step is offered to Ironic. Long, because it is the table of all steps.
     fn offer(self) -> Offer {
         match self {
             Self::EraseDevices => Offer {

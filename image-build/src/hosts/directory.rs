@@ -33,30 +33,13 @@ pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<Vec<EmptyF
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // Skip the hidden files and directories that editors and version control leave.
-        let metadata = path.metadata();
-        if name.starts_with('.') || metadata.as_ref().is_ok_and(fs::Metadata::is_dir) {
+        if name.starts_with('.') || path.is_dir() {
             continue;
         }
         let title = path.display().to_string();
-        // Reject a pipe: the builder would wait for it without saying so.
-        if !metadata.is_ok_and(|metadata| metadata.is_file()) {
-            reading.faults.push(format!("{title}: expected a file"));
+        let Some((name, kind, document)) = host_file(&path, &name, &title, &mut reading.faults)?
+        else {
             continue;
-        }
-        let Some((name, kind)) = name.rsplit_once('.') else {
-            reading.faults.push(bad_name(&title));
-            continue;
-        };
-        let text = read_text(&path)?;
-        let document = match kind {
-            // An empty file is a host without a network of its own.
-            _ if text.trim().is_empty() => Document::None,
-            "yaml" | "yml" => Document::NmState(text),
-            "json" => Document::NetworkData(text),
-            _ => {
-                reading.faults.push(bad_name(&title));
-                continue;
-            }
         };
         found = true;
         if !is_host_name(name) {
@@ -100,6 +83,37 @@ pub(super) fn read(directory: &Path, reading: &mut Reading) -> Result<Vec<EmptyF
         ));
     }
     Ok(empty_files)
+}
+
+/// The parts of the name before and after its last dot, and the content. `None`, with a
+/// fault, if the directory may not have this file.
+fn host_file<'n>(
+    path: &Path,
+    name: &'n str,
+    title: &str,
+    faults: &mut Vec<String>,
+) -> Result<Option<(&'n str, &'n str, Document)>> {
+    // Reject a pipe: the builder would wait for it without saying so.
+    if !path.is_file() {
+        faults.push(format!("{title}: expected a file"));
+        return Ok(None);
+    }
+    let Some((name, kind)) = name.rsplit_once('.') else {
+        faults.push(bad_name(title));
+        return Ok(None);
+    };
+    let text = read_text(path)?;
+    let document = match kind {
+        // An empty file is a host without a network of its own.
+        _ if text.trim().is_empty() => Document::None,
+        "yaml" | "yml" => Document::NmState(text),
+        "json" => Document::NetworkData(text),
+        _ => {
+            faults.push(bad_name(title));
+            return Ok(None);
+        }
+    };
+    Ok(Some((name, kind, document)))
 }
 
 fn bad_name(title: &str) -> String {

@@ -141,19 +141,7 @@ fn nic(
     faults: &mut Vec<InvalidField>,
 ) -> Result<Hfi, InvalidField> {
     tcp(record.u8(3))?;
-    const FIELD: &str = "transport descriptor";
-    let transport = table.object(record, 16, FIELD)?;
-    let transport = transport.ok_or(InvalidField::Missing { field: FIELD })?;
-    let is_transport = transport.0.len() >= TRANSPORT && transport.u8(0) == 7;
-    if !is_transport || u16::from(transport.u8(6)) & VALID == 0 {
-        let expected = "a valid structure 7 with at least 110 bytes";
-        let found = format!(
-            "structure {} with {} bytes",
-            transport.u8(0),
-            transport.0.len()
-        );
-        return Err(InvalidField::value(FIELD, expected, found));
-    }
+    let transport = transport(table, record)?;
     let mac = MacAddr(transport.array(11));
     if mac == MacAddr([0; 6]) {
         return Err(InvalidField::Missing {
@@ -175,19 +163,10 @@ fn nic(
     // the address of the DHCP server shows it.
     let family = address.or(dhcp_server).unwrap_or_else(|| transport.ip(20));
     let is_ipv4 = family.is_ipv4();
-    let prefix = match (transport.u8(36), is_ipv4) {
-        _ if by_dhcp => 0,
-        // As NetworkManager (nmi-nbft-reader.c) reads the tables of firmware that does not
-        // fill in the field.
-        (0, false) => 64,
-        (length @ 1..=32, true) | (length @ 1..=128, false) => length,
-        (length, _) => {
-            return Err(InvalidField::value(
-                "subnet prefix",
-                "a length of the address's family",
-                length,
-            ));
-        }
+    let prefix = if by_dhcp {
+        0
+    } else {
+        prefix(transport.u8(36), is_ipv4)?
     };
     if address.is_none() && !by_dhcp {
         return Err(InvalidField::Missing {
@@ -217,6 +196,38 @@ fn nic(
         by_dhcp,
         host_name,
     })
+}
+
+/// The structure with the network of a NIC, to which the NIC's own structure points.
+fn transport<'t>(table: &Table<'t>, record: Record<'_>) -> Result<Record<'t>, InvalidField> {
+    const FIELD: &str = "transport descriptor";
+    let transport = table.object(record, 16, FIELD)?;
+    let transport = transport.ok_or(InvalidField::Missing { field: FIELD })?;
+    let is_transport = transport.0.len() >= TRANSPORT && transport.u8(0) == 7;
+    if !is_transport || u16::from(transport.u8(6)) & VALID == 0 {
+        let expected = "a valid structure 7 with at least 110 bytes";
+        let found = format!(
+            "structure {} with {} bytes",
+            transport.u8(0),
+            transport.0.len()
+        );
+        return Err(InvalidField::value(FIELD, expected, found));
+    }
+    Ok(transport)
+}
+
+fn prefix(length: u8, is_ipv4: bool) -> Result<u8, InvalidField> {
+    match (length, is_ipv4) {
+        // As NetworkManager (nmi-nbft-reader.c) reads the tables of firmware that does not
+        // fill in the field.
+        (0, false) => Ok(64),
+        (1..=32, true) | (1..=128, false) => Ok(length),
+        _ => Err(InvalidField::value(
+            "subnet prefix",
+            "a length of the address's family",
+            length,
+        )),
+    }
 }
 
 fn namespace(table: &Table<'_>, record: Record<'_>) -> Result<Namespace, InvalidField> {
