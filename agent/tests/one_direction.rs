@@ -34,7 +34,7 @@ const CRATES: &[&str] = &[
     "live-system",
     "network",
     "network-form",
-    "san-boot",
+    "nvme-boot",
     "iscsi",
     "discovery",
     "inventory",

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use landfall_san_boot::nbft::fixtures::{ACPI_HEADER, HOST_NQN, Namespace, Nic, table};
+use landfall_nvme_boot::nbft::fixtures::{ACPI_HEADER, HOST_NQN, Namespace, Nic, table};
 use landfall_tests::ignition::INSTALLED_SYSTEM_OK;
 use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF, check_applied};
 use landfall_tests::journal::{Event, Source};

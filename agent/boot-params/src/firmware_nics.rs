@@ -6,7 +6,7 @@
 //! DNS server that is all zero.
 //!
 //! The firmware's table for an NVMe boot (NBFT) has its own parser, in
-//! `agent/san-boot`, which makes the same type.
+//! `agent/nvme-boot`, which makes the same type.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -8,7 +8,7 @@ use landfall_boot_params::NetArgs;
 use landfall_devices::devices_below::{devices_below, in_sysfs};
 use landfall_devices::nvme_transport::is_nvme_tcp;
 use landfall_iscsi::firmware_disk;
-use landfall_san_boot::{FirmwareTable, read_tables};
+use landfall_nvme_boot::{FirmwareTable, read_tables};
 use landfall_sys::sysfs;
 use landfall_sys::system_path::SystemPath;
 
@@ -59,7 +59,7 @@ fn is_of_nvme_boot(disks: &[SystemPath], tables: &[FirmwareTable]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use landfall_san_boot::nbft::fixtures::{Namespace, Nic, table};
+    use landfall_nvme_boot::nbft::fixtures::{Namespace, Nic, table};
     use landfall_sys::sys_tree::plant;
 
     use super::*;

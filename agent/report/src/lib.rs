@@ -227,7 +227,7 @@ const STAGES: &[(&str, &str)] = &[
     ("discovery::clock", "clock"),
     ("http_client::tls", "tls"),
     ("settings::media", "media"),
-    ("san_boot", "san-boot"),
+    ("nvme_boot", "san-boot"),
 ];
 
 /// The stage of a line, from the module that wrote it: `landfall_network::dhcp` ->

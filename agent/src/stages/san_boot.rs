@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use landfall_boot_params::NetArgs;
+use landfall_nvme_boot::{FabricsDevice, Pace};
 use landfall_report::status::begin_step;
-use landfall_san_boot::{FabricsDevice, Pace};
 use landfall_sys::system_path::SystemPath;
 use tokio::sync::oneshot;
 
@@ -29,7 +29,7 @@ const PACE: Pace = Pace {
 /// Adds to the arguments the NICs over which the firmware has booted, with the network of
 /// its tables. Reports what is wrong with the tables.
 pub(super) fn add_nics(args: &mut NetArgs, machine: &SystemPath) {
-    let (tables, faults) = landfall_san_boot::read_tables(&machine.join("sys"));
+    let (tables, faults) = landfall_nvme_boot::read_tables(&machine.join("sys"));
     if tables.is_empty() && faults.is_empty() {
         return;
     }
@@ -40,7 +40,7 @@ pub(super) fn add_nics(args: &mut NetArgs, machine: &SystemPath) {
         return;
     }
     warn_all(&faults);
-    args.firmware.nvme = landfall_san_boot::firmware_nics(&tables);
+    args.firmware.nvme = landfall_nvme_boot::firmware_nics(&tables);
 }
 
 impl Boot {
@@ -57,8 +57,8 @@ impl Boot {
         if NetArgs::from_command_line(&self.settings.command_line).ignores_nbft {
             return;
         }
-        let (tables, _) = landfall_san_boot::read_tables(&SystemPath::live().join("sys"));
-        let (connections, faults) = landfall_san_boot::connections(&tables);
+        let (tables, _) = landfall_nvme_boot::read_tables(&SystemPath::live().join("sys"));
+        let (connections, faults) = landfall_nvme_boot::connections(&tables);
         warn_all(&faults);
         if connections.is_empty() {
             return;
@@ -73,7 +73,7 @@ impl Boot {
             return;
         }
         let (go_on, may_go_on) = oneshot::channel::<()>();
-        let attempts = landfall_san_boot::connect_all(
+        let attempts = landfall_nvme_boot::connect_all(
             connections,
             self.network.clone(),
             Arc::new(FabricsDevice),

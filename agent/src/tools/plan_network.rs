@@ -162,8 +162,8 @@ fn of_kernel_arguments(arguments: &Arguments) -> Result<NetworkPlan> {
     if let Some(sysfs) = arguments.tables() {
         read_firmware_nics(&mut args, &sysfs, &[]);
         if args.uses_nbft_network() {
-            let (tables, faults) = landfall_san_boot::read_tables(&sysfs);
-            args.firmware.nvme = landfall_san_boot::firmware_nics(&tables);
+            let (tables, faults) = landfall_nvme_boot::read_tables(&sysfs);
+            args.firmware.nvme = landfall_nvme_boot::firmware_nics(&tables);
             args.warnings.extend(faults);
         }
     }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use landfall_boot_params::NetArgs;
 use landfall_network::NetworkState;
+use landfall_nvme_boot::{FirmwareTable, connections, read_tables};
 use landfall_report::failure::{Failure, Result};
-use landfall_san_boot::{FirmwareTable, connections, read_tables};
 use landfall_sys::system_path::SystemPath;
 
 use super::command_line_source::CommandLineSource;

@@ -5,10 +5,10 @@ use std::fs::File;
 use landfall_inventory::hint_expression::Expression;
 use landfall_inventory::lldp::{Frame, LldpParser, tlv};
 use landfall_inventory::{ata_identify, disk_query, memory, smbios, vpd};
+use landfall_nvme_boot::nbft::fixtures::correct_checksum;
+use landfall_nvme_boot::nbft::{LARGEST, Nbft};
+use landfall_nvme_boot::{FirmwareTable, connections, firmware_nics};
 use landfall_parser_child::{Parser as _, Session};
-use landfall_san_boot::nbft::fixtures::correct_checksum;
-use landfall_san_boot::nbft::{LARGEST, Nbft};
-use landfall_san_boot::{FirmwareTable, connections, firmware_nics};
 use landfall_sys::uevent::Uevent;
 
 /// Reads a uevent, the kernel's message about a device.

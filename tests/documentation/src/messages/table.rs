@@ -39,7 +39,7 @@ const PARTS: [(&str, &str); 31] = [
     ("Console", "agent/report"),
     ("Network plan", "agent/network-plan"),
     ("Network", "agent/network"),
-    ("Storage network: NVMe/TCP", "agent/san-boot"),
+    ("Storage network: NVMe/TCP", "agent/nvme-boot"),
     ("Storage network: iSCSI", "agent/iscsi"),
     ("Live system", "agent/live-system"),
     ("Search for the provisioning service", "agent/discovery"),
