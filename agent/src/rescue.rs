@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramdisk_without_the_layer_is_told_from_one_with_it() {
+    fn a_missing_rescue_layer_is_detected() {
         let root = tempfile::tempdir().unwrap();
         let failure = layer_is_there(root.path()).unwrap_err().to_string();
         for part in ["/usr/sbin/dropbear", "--rescue-layer", "rescue_ramdisk"] {

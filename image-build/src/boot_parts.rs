@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_told_at_once_with_its_packages() {
+    fn all_missing_parts_are_reported_with_their_packages() {
         let sh = Part {
             what: "sh",
             package: "dash",

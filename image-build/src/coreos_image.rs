@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image() {
+    fn unusable_images_are_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let empty = directory.path().join("empty");
         std::fs::write(&empty, "").unwrap();

@@ -132,7 +132,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_disk() {
+    fn other_files_are_rejected_with_a_description() {
         let mut iso = vec![0; 32769];
         iso.extend(b"CD001");
         iso[510..512].copy_from_slice(&[0x55, 0xaa]);

@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_digest() {
+    fn invalid_digests_are_rejected() {
         for text in ["sha256:ab", "md5:00112233445566778899aabbccddeeff"] {
             assert!(image_digest(text).is_err(), "{text}");
         }

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_a_ramdisk_are_told() {
+    fn faults_of_a_ramdisk_are_reported() {
         let index = "landfall-module-index 1\nkernel 6.1\nmodule a kernel/a.ko\nmodule b kernel/b.ko\nend\n";
         let content = ramdisk(&archive(&[
             ("lib/modules/6.1/kernel/a.ko", "x"),

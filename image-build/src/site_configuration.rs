@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bundle_is_refused() {
+    fn an_invalid_bundle_is_rejected() {
         let key = "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n";
         let cut = AUTHORITY.replace("-----END CERTIFICATE-----\n", "");
         let short = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn missing_kernel_options_are_reported() {
         let without_zstd = GOOD.replace("CONFIG_RD_ZSTD=y", "# CONFIG_RD_ZSTD is not set");
         let text = "CONFIG_RD_ZSTD=y is not set: the kernel cannot unpack a zstd ramdisk (use --compress none)";
         assert_eq!(check(&without_zstd, PLAIN), [(true, text.to_owned())]);

@@ -123,7 +123,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_kernel_tells_its_release() {
+    fn the_release_is_read_from_a_kernel() {
         let mut image = bz_image("6.1.0-56-cloud-amd64");
         let parsed = KernelImage::parse(&image).unwrap();
         let release = "6.1.0-56-cloud-amd64".to_owned();
@@ -148,7 +148,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_kernel() {
+    fn invalid_kernels_are_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("vmlinuz");
         for (bytes, expected) in [

@@ -40,16 +40,16 @@ fn grub_waits_for_its_server() {
 }
 
 #[test]
-#[ignore = "as a_cut_iso_says_so_under_bios"]
-fn a_cut_iso_says_so_under_uefi() {
-    host_test("a_cut_iso_says_so_under_uefi", async |lab| {
+#[ignore = "as a_truncated_iso_is_reported_under_bios"]
+fn a_truncated_iso_is_reported_under_uefi() {
+    host_test("a_truncated_iso_is_reported_under_uefi", async |lab| {
         cut_iso(lab, Firmware::Uefi).await
     });
 }
 
 #[test]
-fn a_cut_iso_says_so_under_bios() {
-    host_test("a_cut_iso_says_so_under_bios", async |lab| {
+fn a_truncated_iso_is_reported_under_bios() {
+    host_test("a_truncated_iso_is_reported_under_bios", async |lab| {
         cut_iso(lab, Firmware::Bios).await
     });
 }

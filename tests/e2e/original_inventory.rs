@@ -79,7 +79,7 @@ const DIFFERENCES: [(&str, &str); 15] = [
 
 /// docs/compatibility.md, which users read, must list the same differences.
 #[test]
-fn differences_are_told() {
+fn differences_are_documented() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/compatibility.md");
     let document = std::fs::read_to_string(path).expect("the document");
     let mut told: Vec<&str> = document

@@ -155,8 +155,8 @@ fn carrier_comes_late() {
 
 /// A NIC without an answer from a DHCP server delays nothing.
 #[test]
-fn static_address_beside_a_dead_dhcp() {
-    host_test("static_address_beside_a_dead_dhcp", async |lab| {
+fn static_address_next_to_a_dead_dhcp() {
+    host_test("static_address_next_to_a_dead_dhcp", async |lab| {
         let arguments = "ip=52-54-00-c0-ff-01:dhcp \
              ip=192.0.2.10::192.0.2.1:24::52-54-00-c0-ff-02:none";
         let mut site = site(lab, arguments).await?;

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agent_lines_are_told_from_the_kernel_s() {
+    fn agent_lines_are_distinguished_from_kernel_lines() {
         let table = [
             ("[    1.234] network: eth0 up", Some(("network", "eth0 up"))),
             ("[   12.345] init: ready", Some(("init", "ready"))),

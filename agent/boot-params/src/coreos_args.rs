@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn names_mean_something_beside_files() {
+    fn interface_name_arguments_apply_together_with_files() {
         let text = "ip=dhcp ifname=lan0:52-54-00-00-00-01 net.ifnames=0 bond vlan=a.1:a quiet";
         assert_eq!(
             arguments_with_files(&CommandLine::parse(text)),

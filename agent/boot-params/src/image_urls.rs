@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_of_an_image() {
+    fn invalid_image_urls_are_rejected() {
         let other = SUM.replace('0', "1");
         for text in [
             "",

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_http_to_a_port_for_tls_is_told_with_the_argument() {
+    fn plain_http_to_a_tls_port_is_reported_with_the_argument() {
         let answer = answer(400, "Client sent an HTTP request to an HTTPS server.");
         for (expected, arguments) in [
             (Expected::Ironic, "ipa-api-url, or what mDNS announces"),

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_checksum_of_the_image() {
+    fn a_file_without_a_checksum_of_the_image_is_rejected() {
         for text in [
             "",
             "deadbeef",

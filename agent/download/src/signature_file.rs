@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_openpgp_is_a_missing_signature() {
+    fn data_other_than_openpgp_counts_as_a_missing_signature() {
         for (file, is_missing, expected) in [
             (&b""[..], true, "expected OpenPGP data, found an empty file"),
             (b"<!DOCTYPE html>", true, "found a web page"),

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_elsewhere_is_told_and_only_where_it_matters() {
+    fn a_linked_environment_is_an_error_only_if_an_entry_uses_it() {
         let boot = boot_with_environment("options $kernelopts\n");
         std::os::unix::fs::symlink("../efi/grubenv", boot.path().join(ENVIRONMENT)).unwrap();
         let failure = prepare(boot.path(), &[change(&["a"], &[])]).unwrap_err();

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_kernel_and_grub_are_told() {
+    fn a_console_becomes_a_kernel_argument_and_a_grub_command() {
         for (text, kernel, grub) in [
             ("tty0", "console=tty0", None),
             ("hvc0", "console=hvc0", None),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_console_is_refused() {
+    fn an_invalid_console_is_rejected() {
         for bad in [
             "",
             "tty",

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_has_no_label() {
+    fn an_invalid_entry_has_no_label() {
         for bytes in [&b""[..], &[1, 0, 0, 0, 4, 0], &[1, 0, 0, 0, 4, 0, b'X', 0]] {
             assert_eq!(label(bytes), None);
         }

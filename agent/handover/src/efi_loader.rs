@@ -387,7 +387,7 @@ mod tests {
 
     /// A broken vendor directory does not hide the loaders of the others.
     #[test]
-    fn what_is_no_loader_is_passed_over() {
+    fn unusable_loaders_are_skipped() {
         let csv = utf16("shimx64.efi,RHEL,,x\n");
         let mess = esp(&[
             ("EFI/a/BOOTX64.CSV/x", b""),

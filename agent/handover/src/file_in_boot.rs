@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replacing_keeps_mode_and_leaves_nothing_beside() {
+    fn replacing_keeps_the_mode_and_leaves_no_other_file() {
         let boot = tempfile::tempdir().unwrap();
         let entries = boot.path().join("loader.1/entries");
         fs::create_dir_all(&entries).unwrap();

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_at_once() {
+    fn a_fifo_is_rejected_at_once() {
         let boot = tempfile::tempdir().unwrap();
         let mode = nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR;
         nix::unistd::mkfifo(&boot.path().join(FILE), mode).unwrap();

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_refused() {
+    fn an_invalid_environment_block_is_rejected() {
         for bad in [
             "",
             "a=b\n",

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_what_is_none() {
+    fn valid_and_invalid_words() {
         for good in GOOD {
             assert_eq!(check(good), Ok(()), "{good:?}");
             assert!(grub_accepts(good), "{good:?}");

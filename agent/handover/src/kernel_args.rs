@@ -266,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_not_named_stays(
+        fn arguments_that_are_not_named_stay(
             options in "([a-c=]{1,3} {1,2}){0,6}",
             append in prop::collection::vec("[a-c=]{1,3}", 0..4),
             delete in prop::collection::vec("[a-c=]{1,3}", 0..4),

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_an_error_with_its_path() {
+    fn an_invalid_table_is_an_error_with_its_path() {
         for bad in [
             "",
             "[]",

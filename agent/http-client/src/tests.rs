@@ -236,7 +236,7 @@ fn a_bundle_vouches_for_what_any_of_its_authorities_has_signed() {
 }
 
 #[test]
-fn insecure_believes_whatever_is_shown() {
+fn insecure_accepts_any_certificate() {
     let Some(ca) = Authority::new() else { return };
     let insecure = HttpOptions {
         insecure: true,

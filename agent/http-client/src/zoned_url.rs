@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_zone_is_left_to_the_url_parser() {
+    fn an_invalid_zone_is_left_to_the_url_parser() {
         for text in [
             "http://[2001:db8::1%25eth0]/",
             "http://[fe80::1%]/",

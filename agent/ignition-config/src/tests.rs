@@ -85,7 +85,7 @@ fn what_iso_customize_writes() {
 }
 
 #[test]
-fn what_is_no_config() {
+fn invalid_configs_are_rejected() {
     for (text, expected) in [
         (
             "",

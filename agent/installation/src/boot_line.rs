@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_says_so_does_without_a_proof() {
+    fn only_an_explicit_argument_allows_an_unverified_image() {
         for (line, insecure) in [
             ("coreos.inst.install_dev=sda", false),
             ("coreos.inst.install_dev=sda coreos.inst.insecure", true),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_are_told_at_once() {
+    fn all_faults_are_reported_at_once() {
         let line =
             "coreos.inst=yes coreos.inst.image_url=x landfall.coreos.inst.image_digest=sha256:1";
         let failure = read(line).unwrap_err();

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_identity() {
+    fn invalid_identify_data_is_rejected() {
         assert_eq!(parse(&[0; LENGTH]), None);
         assert_eq!(parse(&[1; LENGTH - 1]), None);
         assert_eq!(in_page_89(&page(0x89, &[1; 500])), None);

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_disk_is_left_out() {
+    fn devices_that_are_not_disks_are_left_out() {
         let cd = "device/type = 5\\n";
         let text = [
             block("sr0", "11:0", &[cd]),

@@ -52,7 +52,7 @@ mod tests {
     const HOST: &str = "sys/class/scsi_host/host2/proc_name";
 
     #[test]
-    fn the_host_tells_the_transport() {
+    fn the_transport_is_read_from_the_host() {
         for (line, expected) in [
             (format!("{HOST} = ahci\\n"), Some("sata")),
             (format!("{HOST} = sata_nv\\n"), Some("sata")),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn other_disks_are_told_by_path_or_name() {
+    fn other_transports_are_read_from_the_path_or_the_name() {
         let root = plant("");
         let at = |path: &str| root.path().join("sys/devices").join(path);
         let usb = at("pci0000:00/0000:00:14.0/usb2/2-4/2-4:1.0/host7/sda");

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn asterisks_without_a_kept_token_are_told_plainly() {
+    fn a_masked_token_without_a_stored_one_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(
             token(&dir, None).learn(Some(ALREADY_SENT)),

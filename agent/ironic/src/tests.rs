@@ -251,7 +251,7 @@ fn asterisks_without_a_token_end_the_lookup_at_once() {
 }
 
 #[test]
-fn a_version_that_was_not_told_at_first_is_asked_for_again() {
+fn a_version_missing_at_first_is_requested_again() {
     let ironic = Server::scripted([
         Reply::new(503, "<html>starting</html>"),
         Reply::new(404, "{}"),

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_http_to_a_port_for_tls_is_told_with_what_to_do() {
+    fn plain_http_to_a_tls_port_is_reported_with_a_remedy() {
         let nginx = "<html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head>\
                      <body><center>The plain HTTP request was sent to HTTPS port</center></body></html>";
         for (status, body, expected) in [

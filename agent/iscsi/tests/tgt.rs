@@ -153,7 +153,7 @@ fn logs_in_without_authentication() {
 }
 
 #[test]
-fn an_unknown_target_and_a_closed_port_are_told_apart() {
+fn an_unknown_target_and_a_closed_port_are_different_errors() {
     let Some(tgt) = Tgt::start(&[]) else { return };
     let (found, text) = cause(tgt.log_in("iqn.2003-01.org.example:other", None));
     assert_eq!(found, Cause::UnknownTarget, "{text}");

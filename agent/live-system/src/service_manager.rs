@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_unit_has_ended_when_systemd_says_so() {
+    fn a_unit_has_ended_if_systemd_reports_it() {
         for (state, result, expected) in [
             ("activating", "success", Standing::Running),
             ("active", "success", Standing::Running),

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_description_is_told() {
+    fn an_invalid_description_is_reported() {
         let upper = format!(
             r#"{{"name": "a", "size": 1, "sha256": "{}"}}"#,
             "0A".repeat(32)

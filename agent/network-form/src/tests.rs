@@ -231,7 +231,7 @@ fn choices_go_round_and_a_refusal_keeps_the_form_open() {
 }
 
 #[test]
-fn a_machine_without_a_nic_says_so() {
+fn a_machine_without_a_nic_shows_a_message() {
     let mut form = NetworkForm::new(Vec::new(), Prefill::default(), Box::new(|_| Ok(())));
     form.press(Key::Right);
     assert!(text(&form).contains("this machine has no NIC"));

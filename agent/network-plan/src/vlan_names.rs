@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nic_that_is_not_there_is_told_with_those_that_are() {
+    fn a_missing_nic_is_reported_with_the_existing_ones() {
         let text = r#"{"links": [
             {"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"},
             {"id": "b", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:02"}]}"#;

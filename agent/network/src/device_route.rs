@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_outside_of_the_prefix_is_said_to_be_on_the_link() {
+    fn a_gateway_outside_the_prefix_is_marked_as_on_the_link() {
         for (text, onlink) in [
             ("ip=192.0.2.10::192.0.2.1:24::eth1:none", false),
             ("ip=192.0.2.10::192.0.2.1:32::eth1:none", true),

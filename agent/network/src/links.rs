@@ -385,7 +385,7 @@ mod tests {
     use crate::lab::{ip, on_a_machine};
 
     #[test]
-    fn tells_what_there_is_and_what_changes() {
+    fn reports_existing_links_and_changes() {
         on_a_machine(async |lab| {
             lab.plug_in(0);
             ip("link add bridge0 type bridge");
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_the_mode_of_a_bond_and_the_id_of_a_vlan() {
+    fn shows_the_mode_of_a_bond_and_the_id_of_a_vlan() {
         let made_of = |data: Option<InfoData>| {
             let mut message = LinkMessage::default();
             message.header.link_layer_type = LinkLayerType::Ether;

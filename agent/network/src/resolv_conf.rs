@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn replaces_the_file_and_leaves_nothing_beside_it() {
+    fn replaces_the_file_and_leaves_no_other_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("resolv.conf");
         write(&path, &[DnsServer::by("eth0", [192, 0, 2, 1].into())], &[]).unwrap();

@@ -115,7 +115,7 @@ const NETWORK_DATA: &str = r#"{
     "services": [{"type": "dns", "address": "192.0.2.53"}]}"#;
 
 #[test]
-fn network_data_goes_before_kernel_arguments() {
+fn network_data_takes_precedence_over_kernel_arguments() {
     on_a_machine(async |lab| {
         lab.plug_in(0);
         lab.plug_in(1);
@@ -154,7 +154,7 @@ fn network_data_goes_before_kernel_arguments() {
 }
 
 #[test]
-fn a_faulty_network_data_is_told_and_kernel_arguments_take_its_place() {
+fn faulty_network_data_is_reported_and_kernel_arguments_are_used() {
     on_a_machine(async |lab| {
         lab.plug_in_up(0, &[]);
         let cut = &NETWORK_DATA[..100];
@@ -324,7 +324,7 @@ fn a_second_start_finds_everything_done() {
 }
 
 #[test]
-fn without_instructions_the_boot_nic_goes_before_the_others() {
+fn the_boot_nic_is_preferred_by_default() {
     on_a_machine(async |lab| {
         lab.plug_in(0);
         lab.plug_in(1);

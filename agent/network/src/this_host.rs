@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nic_that_tells_the_host_may_come_late() {
+    fn the_nic_that_identifies_the_host_may_appear_late() {
         on_a_machine(async |lab| {
             lab.plug_in(0);
             let (_settled, receiver) = watch::channel(None);

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_console_that_appears_later_gets_what_was_said_before() {
+    fn a_console_that_appears_later_gets_earlier_lines() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         let text = |name: &str| fs::read_to_string(path(name)).unwrap();

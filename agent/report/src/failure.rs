@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_ironic_the_class_and_everyone_the_details() {
+    fn the_json_has_the_class_and_the_details() {
         let failure = Failure::new(Class::DeviceNotFound, "no disk on this machine")
             .hint("check the storage controller");
         let json = failure.to_json();

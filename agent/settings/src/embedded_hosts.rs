@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_name_and_what_is_no_host_is_told() {
+    fn hosts_are_in_order_of_names_and_invalid_files_are_reported() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(embedded_hosts(root.path()), EmbeddedHosts::default());
         let directory = root.path().join(DIRECTORY);

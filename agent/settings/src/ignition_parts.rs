@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_config_is_told() {
+    fn an_invalid_config_is_reported() {
         let (_root, parts) = of_ramdisk(b"{");
         assert!(parts.warnings[0].starts_with("/config.ign: expected an Ignition config, found"));
         let empty = tempfile::tempdir().unwrap();

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_is_told() {
+    fn an_invalid_option_is_reported() {
         let mut params = BootParams::default();
         let config = json!({
             "heartbeat_timeout": -1, "tls_min_version": {"x": 1},

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_standalone_agent_is_told_its_node() {
+    async fn only_a_standalone_agent_accepts_its_node() {
         let ledger = Ledger::in_memory;
         let executor: Executor = Arc::new(|_| Box::pin(async { Ok(Value::Null) }));
         let looked_up = Dispatcher::new(ledger(), Arc::clone(&executor), Arc::default());

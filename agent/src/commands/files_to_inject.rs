@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_are_told_at_once() {
+    fn all_faults_are_reported_at_once() {
         for (bad, words) in [
             (json!([{"content": "x"}]), "no path"),
             (json!([{"path": "/x", "content": "x"}]), "root directory"),

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_in_a_repeatable_command_begins_it_anew_once() {
+    fn a_crash_restarts_a_repeatable_command_once() {
         let dir = tempfile::tempdir().unwrap();
         let body = br#"{"name":"deploy.execute_deploy_step","params":{}}"#;
         let id = {

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_offered_is_refused_before_the_first_step() {
+    fn an_unsupported_step_is_rejected_before_the_first_step() {
         let step = |name: &str| json!({"step": name, "interface": "deploy", "args": {}});
         let with = |key: &str, steps: Value| json!({"driver_internal_info": {key: steps}});
         for (kind, node, expected) in [

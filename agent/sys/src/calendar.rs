@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_none() {
+    fn an_invalid_date_gives_none() {
         for text in [
             "",
             "Sunday, 06-Nov-94 08:49:37 GMT",

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_is_told() {
+    fn a_full_queue_is_reported() {
         let socket = UeventSocket::with_queue(4096).unwrap();
         for _ in 0..200 {
             if fs::write(NULL_UEVENT, "change").is_err() {

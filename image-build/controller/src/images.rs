@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_short_and_tell_namespaces_apart() {
+    fn names_are_short_and_differ_between_namespaces() {
         let name = |namespace: &str, name: &str| {
             store_name(&HostKey {
                 namespace: namespace.to_owned(),

@@ -267,7 +267,7 @@ fn paths_stay_in_the_file_system() {
 }
 
 #[test]
-fn what_is_not_clean_or_not_known_is_refused() {
+fn unclean_or_unsupported_file_systems_are_rejected() {
     for (request, said) in [
         ("set_super_value state 0", "was not unmounted"),
         ("set_super_value state 3", "marked as having errors"),

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_package() {
+    fn invalid_packages_are_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let none = DebianPackage::read_all(&[directory.path().to_owned()]);
         let none = none.unwrap_err().to_string();

@@ -89,7 +89,7 @@ fn a_single_file_is_for_the_machine_that_has_its_nics() {
 }
 
 #[test]
-fn every_fault_of_every_host_is_told() {
+fn every_fault_of_every_host_is_reported() {
     assert_eq!(
         faults(&directory("faulty")),
         [
@@ -133,7 +133,7 @@ fn an_agent_config_says_which_nics_its_names_mean() {
 }
 
 #[test]
-fn an_agent_config_tells_the_hosts_of_a_directory() {
+fn an_agent_config_identifies_the_hosts_of_a_directory() {
     let files = tempfile::tempdir().unwrap();
     let index = files.path().join("index.yaml");
     std::fs::write(
@@ -238,7 +238,7 @@ fn an_install_config_gives_networks_and_hints() {
 }
 
 #[test]
-fn every_fault_of_an_install_config_is_told() {
+fn every_fault_of_an_install_config_is_reported() {
     const AT: &str = "faulty-install-config.yaml: platform.baremetal.hosts";
     assert_eq!(
         faults(&install_config("faulty-install-config.yaml")),
@@ -265,7 +265,7 @@ fn every_fault_of_an_install_config_is_told() {
 }
 
 #[test]
-fn hosts_of_several_manifests_are_told_apart() {
+fn hosts_of_several_manifests_are_distinguished() {
     let files = tempfile::tempdir().unwrap();
     let host = |name: &str, keys: &str| {
         format!("kind: BareMetalHost\nmetadata: {{name: {name}}}\nspec: {{{keys}}}\n")
@@ -328,7 +328,7 @@ fn hosts_of_an_install_config_may_have_their_networks_in_a_directory() {
 }
 
 #[test]
-fn one_address_for_two_hosts_is_told() {
+fn one_address_for_two_hosts_is_reported() {
     let files = tempfile::tempdir().unwrap();
     for (name, last) in [("a", "1"), ("b", "2")] {
         let text = std::fs::read_to_string(data("directory/node1.json")).unwrap();

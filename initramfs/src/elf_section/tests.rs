@@ -96,7 +96,7 @@ fn names_without_an_end_cost_no_time() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn an_invalid_elf_file_is_reported_with_the_reason() {
     let good = elf_with(".modinfo", b"name=a\0");
     let with = |at: usize, bytes: &[u8]| {
         let mut bad = good.clone();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_tells_its_release() {
+    fn the_release_is_read_from_every_form() {
         let image = image("6.12.1-arm64");
         let zstd = zstd::encode_all(&image[..], 1).unwrap();
         for file in [
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kernel_of_aarch64() {
+    fn invalid_aarch64_kernels_are_rejected() {
         let whole = image("6");
         for (file, expected) in [
             (gzip(&whole), "an unpacked kernel (gunzip unpacks this one)"),

@@ -130,7 +130,7 @@ fn modules_of_another_kernel_are_refused() {
 }
 
 #[test]
-fn what_is_no_module_directory() {
+fn invalid_module_directories_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     assert!(matches!(
         ModuleTree::open(dir.path()),

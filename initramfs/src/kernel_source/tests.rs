@@ -107,7 +107,7 @@ fn a_module_directory_with_its_image_inside() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_kernel_parts_are_reported() {
     for (files, release, expected) in [
         (
             "",

@@ -42,7 +42,7 @@ fn names_directories_exclusions_and_sets() {
 }
 
 #[test]
-fn all_unknown_names_are_told_at_once() {
+fn all_unknown_names_are_reported_at_once() {
     let error = select("xfs\nvirtio_nett\ndrivers/none/\nfloppy\n-brtfs")
         .unwrap_err()
         .to_string();

@@ -162,7 +162,7 @@ fn every_packing_is_unpacked() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn an_invalid_package_is_reported_with_the_reason() {
     let good = KERNEL.bytes();
     let with = |at: usize, bytes: &[u8]| {
         let mut package = good.clone();

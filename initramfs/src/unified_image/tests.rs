@@ -63,7 +63,7 @@ fn sections_follow_those_of_the_stub() {
 }
 
 #[test]
-fn what_is_no_stub_is_refused() {
+fn an_invalid_stub_is_rejected() {
     let with = |at: usize, byte: u8| {
         let mut image = stub(4);
         image[at] = byte;

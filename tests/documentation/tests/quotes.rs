@@ -24,7 +24,7 @@ fn every_fence_says_what_it_holds() {
 }
 
 #[test]
-fn a_fence_of_which_no_test_runs_anything_says_so() {
+fn code_blocks_that_no_test_runs_are_marked() {
     let blocks = all_blocks().unwrap();
     let idle: Vec<String> = { blocks.iter() }
         .filter(|block| {

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_told_once() {
+    fn each_invalid_line_is_reported_once() {
         let mut params = of_line("ipa-listen-port=1");
         let before = params.clone();
         let secret = "S3CRET";

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_told_and_changes_nothing() {
+    fn an_invalid_override_is_reported_and_ignored() {
         let mut params = BootParams::default();
         for (option, value, warning) in [
             (

@@ -189,7 +189,7 @@ fn what_would_install_something_else_is_a_fault() {
 }
 
 #[test]
-fn what_is_ignored_is_told() {
+fn ignored_arguments_are_reported() {
     for (text, warning) in [
         (
             "coreos.inst.instal_dev=sda",
@@ -223,7 +223,7 @@ fn what_is_ignored_is_told() {
 
 /// This is a remark and not a warning: a config file can request an installation.
 #[test]
-fn a_line_that_installs_nothing_is_told() {
+fn a_line_that_installs_nothing_is_reported() {
     for (text, remark) in [
         (
             "coreos.inst.image_url=http://a/b",

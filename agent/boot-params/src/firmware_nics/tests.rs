@@ -52,7 +52,7 @@ fn reads_a_record() {
 }
 
 #[test]
-fn a_record_with_one_bad_address_is_of_no_use() {
+fn a_record_with_one_bad_field_is_rejected() {
     for (changes, fault) in [
         ("mac=", "ethernet0: mac is missing"),
         ("mac=x", "ethernet0: mac: \"x\" cannot be used"),

@@ -41,7 +41,7 @@ fn a_host_is_fit_for_a_url() {
 }
 
 #[test]
-fn the_address_is_said_or_kept_or_found_by_route() {
+fn the_address_is_configured_or_stored_or_found_by_route() {
     on_a_machine(async |lab| {
         let dir = TempDir::new().unwrap();
         let kept = StateFile::new(dir.path(), "advertised");
@@ -112,7 +112,7 @@ fn the_address_is_said_or_kept_or_found_by_route() {
 }
 
 #[test]
-fn a_link_local_service_is_told_an_address_that_reaches_further() {
+fn a_link_local_service_gets_a_global_address() {
     on_a_machine(async |lab| {
         lab.plug_in_up(0, &[]);
         ip("link set eth0 up");

@@ -50,7 +50,7 @@ fn a_date_sets_a_clock_that_differs_too_much_from_it() {
 }
 
 #[test]
-fn a_date_that_is_of_no_use_is_told_once() {
+fn an_unusable_date_is_reported_once() {
     for (date, expected) in [
         ("", "found \"\""),
         ("yesterday", "found \"yesterday\""),
@@ -205,7 +205,7 @@ async fn a_server_that_never_answers_is_given_up() {
 }
 
 #[test]
-fn an_ntp_server_tells_the_time() {
+fn the_time_comes_from_an_ntp_server() {
     let (name, answering) = server(1000);
     let time = run(ntp::time_of(&name)).unwrap();
     let ahead = time.duration_since(SystemTime::now()).unwrap().as_secs();

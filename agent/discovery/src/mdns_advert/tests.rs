@@ -65,7 +65,7 @@ fn adverts_become_the_urls_of_the_original() {
 }
 
 #[test]
-fn an_address_with_a_route_goes_before_one_without() {
+fn an_address_with_a_route_is_preferred() {
     let both = advert("h.local. 80 192.0.2.1,198.51.100.1,2001:db8::1");
     let routed = |wanted: &'static str| move |to: SocketAddr| to.ip().to_string() == wanted;
     for wanted in ["192.0.2.1", "198.51.100.1"] {
@@ -90,7 +90,7 @@ fn other_entries_are_settings() {
 }
 
 #[test]
-fn what_is_no_url_is_a_fault() {
+fn an_invalid_advert_is_a_fault() {
     for (told, expected) in [
         ("NAME 0 192.0.2.1", "port 0"),
         ("NAME 80 -", "no address"),
@@ -122,7 +122,7 @@ fn what_is_no_url_is_a_fault() {
 
 proptest! {
     #[test]
-    fn whatever_is_told_is_a_url_or_a_fault(
+    fn any_advert_gives_a_url_or_a_fault(
         host in ".{0,40}",
         port: u16,
         txt in prop::collection::vec(("(path|protocol|ipa_.{0,5}|.{0,5})", prop::collection::vec(any::<u8>(), 0..20)), 0..5),

@@ -41,7 +41,7 @@ fn shown(nics: Vec<NicState>, ways: Vec<(u32, Vec<StepResult>)>) -> String {
 }
 
 #[test]
-fn each_step_that_fails_is_told_with_what_to_do() {
+fn each_failed_step_is_shown_with_a_remedy() {
     let route = || StepResult::done(Step::Route, "via 192.0.2.1");
     let name = || StepResult::done(Step::Dns, "192.0.2.1 2001:db8::1");
     let tcp = || StepResult::done(Step::Tcp, "192.0.2.1:6385");

@@ -5,7 +5,7 @@ use landfall_network::lab::{nic, said_during};
 use super::*;
 
 #[test]
-fn an_untrusted_server_is_reported_once_beside_another() {
+fn each_of_two_untrusted_servers_is_reported_once() {
     let mut known = Try::new(None, Vec::new());
     let untrusted = NoAnswer {
         untrusted_for_good: true,

@@ -61,7 +61,7 @@ async fn steps(walker: &Walker, url: String) -> Vec<String> {
 }
 
 #[test]
-fn tells_which_step_fails() {
+fn shows_which_step_fails() {
     on_a_machine(async |lab| {
         plug_in(lab);
         ip("route add 203.0.113.0/24 via 192.0.2.1");

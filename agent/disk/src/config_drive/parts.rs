@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_part() {
+    fn invalid_parts_are_rejected() {
         for bad in [
             json!({"userdata": "x"}),
             json!({"user_data": 5}),

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_at_a_time_and_not_for_ever() {
+    fn the_lock_has_one_holder_and_a_timeout() {
         let disk = tempfile::NamedTempFile::new().unwrap();
         let held = DeviceLock::take(disk.path()).unwrap();
         let refused = DeviceLock::take_within(disk.path(), INTERVAL).unwrap_err();

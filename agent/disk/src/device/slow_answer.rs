@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_is_told_with_growing_pauses_and_answers_are_not() {
+    fn a_slow_answer_is_reported_at_growing_intervals() {
         let (send, words) = channel();
         let silence = Duration::from_millis(60);
         let watched = SlowAnswer::watch_by(Path::new("/dev/sdx"), silence, move |line| {

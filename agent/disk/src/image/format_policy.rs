@@ -148,7 +148,7 @@ mod tests {
     /// The message names the format. The image does not count as raw only because
     /// it matches nothing else.
     #[test]
-    fn what_is_not_written_is_refused_whatever_was_declared() {
+    fn an_unsupported_format_is_rejected_whatever_was_declared() {
         let failure = Format::of(b"KDMV\x01\0\0\0").unwrap_err();
         assert!(failure.details.contains("VMDK"), "{failure}");
         assert!(failure.hint.is_some());

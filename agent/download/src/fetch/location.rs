@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_is_told() {
+    fn an_invalid_url_is_reported_with_the_reason() {
         for (url, part) in [
             ("", "no scheme"),
             ("/run/i.raw", "no scheme"),

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn an_invalid_key_is_rejected() {
         for (file, expected) in [
             (&b""[..], "found none"),
             (b"hello", "something else"),

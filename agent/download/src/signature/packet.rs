@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn an_invalid_packet_is_rejected() {
         for fault in [
             &[0x08, 1, 7][..],
             &[0x8b, 1],

@@ -249,7 +249,7 @@ fn the_search_knows_which_redirects_a_download_follows() {
 }
 
 #[test]
-fn no_failure_tells_a_password() {
+fn no_failure_shows_a_password() {
     let dead = "http://me:hidden@127.0.0.1:1";
     let proxies = Proxies {
         http: Some(dead.to_owned()),

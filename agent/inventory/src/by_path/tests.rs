@@ -142,7 +142,7 @@ fn hyper_v_by_the_controller() {
 }
 
 #[test]
-fn boot_areas_of_a_card_are_beside_it() {
+fn boot_areas_of_a_card_have_links_of_their_own() {
     let path = PathId {
         path: Some("platform-fe340000.mmc".into()),
         ata_compat: None,

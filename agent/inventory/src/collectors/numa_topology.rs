@@ -131,7 +131,7 @@ sys/class/net/eth1/device/uevent = \\n
 ";
 
     #[test]
-    fn cores_are_told_by_node_and_number() {
+    fn cores_are_identified_by_node_and_number() {
         let root = plant(TWO_NODES);
         assert_eq!(
             serde_json::to_value(collect(root.path()).unwrap()).unwrap(),

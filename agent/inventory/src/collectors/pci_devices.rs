@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_told_as_the_original_does() {
+    fn devices_have_the_format_of_the_original() {
         let root = plant(
             "sys/bus/pci/devices/0000:00:1f.2/vendor = 0x8086\\n\n\
              sys/bus/pci/devices/0000:00:1f.2/device = 0x2922\\n\n\

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_elements_of_a_frame_are_believed() {
+    fn only_elements_of_a_frame_are_plausible() {
         let element = |digits: &str| (1, digits.to_owned());
         for (elements, is_right) in [
             (vec![], true),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_words_of_a_switch_are_believed() {
+    fn the_longest_description_of_a_switch_is_plausible() {
         let element = |kind, bytes: &str| (kind, bytes.repeat(100));
         let elements = vec![element(1, "40"), element(2, "05"), element(5, "40")];
         let frame = Frame {

@@ -35,7 +35,7 @@ fn versions_compare_as_numbers() {
 }
 
 #[test]
-fn a_service_that_does_not_say_is_assumed_to_be_old_unless_told_otherwise() {
+fn a_service_without_a_version_is_assumed_to_be_old_unless_configured() {
     for document in [
         "",
         "<html>",

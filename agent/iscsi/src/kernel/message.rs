@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_messages_are_told_apart() {
+    fn the_kernels_messages_are_distinguished() {
         let message = |kind: u32, iferror: i32, tail: &[u8]| {
             let mut bytes = vec![0; NETLINK_HEADER + UEVENT];
             bytes.extend_from_slice(tail);

@@ -106,7 +106,7 @@ fn a_challenge_is_answered() {
 }
 
 #[test]
-fn a_target_must_prove_itself_if_the_firmware_says_so() {
+fn a_target_must_authenticate_if_the_firmware_requires_it() {
     let proof_of = |request: &LoginRequest, secret: &str| {
         let text = text(request);
         let part = |key: &str| {

@@ -14,7 +14,7 @@ fn choice(data: Option<&str>, line: &str) -> Choice {
 }
 
 #[test]
-fn the_medium_goes_before_arguments_and_these_before_nothing() {
+fn the_medium_takes_precedence_over_arguments_and_these_over_the_default() {
     for (data, line, source) in [
         (Some(DATA), "ip=dhcp", Source::NetworkData),
         (Some("{"), "ip=dhcp", Source::KernelArguments),
@@ -101,7 +101,7 @@ fn with_embedded(document: Document, data: Option<&str>, line: &str) -> Choice {
 }
 
 #[test]
-fn the_embedded_plan_goes_before_all_others() {
+fn the_embedded_plan_takes_precedence_over_all_others() {
     let line = "ip=dhcp ip=off nameserver=192.0.2.53 rd.route=10.0.0.0/8:192.0.2.1";
     let document = Document::NetworkData(DATA.to_owned());
     let found = with_embedded(document, Some(DATA), line);
@@ -134,7 +134,7 @@ fn the_embedded_plan_goes_before_all_others() {
 /// The host keeps its name, but neither its plan nor its keyfiles reach the installed
 /// system.
 #[test]
-fn the_console_goes_before_everything_and_the_host_stays() {
+fn the_console_takes_precedence_and_the_host_stays() {
     let all = Embedded {
         keyfiles: vec![Keyfile {
             name: "lan.nmconnection".to_owned(),
@@ -160,7 +160,7 @@ fn the_console_goes_before_everything_and_the_host_stays() {
 }
 
 #[test]
-fn a_faulty_embedded_plan_is_told_and_the_next_source_takes_its_place() {
+fn a_faulty_embedded_plan_is_reported_and_the_next_source_is_used() {
     for (data, line, source) in [
         (Some(DATA), "ip=dhcp", Source::NetworkData),
         (None, "ip=dhcp", Source::KernelArguments),
@@ -244,7 +244,7 @@ fn a_profile_comes_before_what_the_ramdisk_adds() {
 }
 
 #[test]
-fn faulty_keyfiles_are_told_and_the_next_source_takes_their_place() {
+fn faulty_keyfiles_are_reported_and_the_next_source_is_used() {
     let given = Embedded {
         keyfiles: keyfile(&KEYFILE.replace("192.0.2.10/24", "192.0.2.x/24")),
         ..Embedded::default()

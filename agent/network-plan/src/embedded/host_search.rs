@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn any_nic_tells_the_host() {
+    fn any_nic_identifies_the_host() {
         let hosts = [host("a", &[1, 2]), host("b", &[3, 4, 5]), host("c", &[6])];
         for (nics, expected) in [
             (&[1][..], Some("a")),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_is_none_of_them_is_told_with_its_nics() {
+    fn an_unknown_machine_is_reported_with_its_nics() {
         let hosts = [host("a", &[1]), host("b", &[2])];
         assert_eq!(
             decide(&hosts, &[8, 9]).faults,
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_nics_is_for_every_machine_that_is_no_other() {
+    fn a_host_without_nics_is_for_every_unlisted_machine() {
         let hosts = [host("any", &[]), host("a", &[1])];
         let name = |nics: &[u8]| decide(&hosts, nics).host.unwrap().host_name.unwrap();
         assert_eq!(name(&[1]), "a");

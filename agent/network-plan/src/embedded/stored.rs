@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host() {
+    fn invalid_hosts_are_rejected() {
         let good = host().to_json();
         for (from, to, expected) in [
             ("{", "[", "expected an embedded host: "),

@@ -95,7 +95,7 @@ fn a_document_without_use_is_an_error() {
 }
 
 #[test]
-fn faults_are_told_up_to_a_limit() {
+fn faults_are_reported_up_to_a_limit() {
     let links: Vec<_> = (0..600)
         .map(|n| json!({ "id": n, "type": "phy" }))
         .collect();

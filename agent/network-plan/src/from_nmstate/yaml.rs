@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_or_too_much_is_refused_at_once() {
+    fn invalid_or_too_large_yaml_is_rejected_at_once() {
         let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n\
              c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n\
              e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n\

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn everything_counts_as_long_as_was_said_last() {
+    async fn the_latest_lifetime_of_each_entry_counts() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut dns = AdvertisedDns::default();

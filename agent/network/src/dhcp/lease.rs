@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_for_ever_is_still_looked_after() {
+    fn an_infinite_lease_is_still_checked() {
         let options = [53, 1, 5, 54, 4, 192, 0, 2, 1, 51, 4, 255, 255, 255, 255];
         let lease = Lease::from_answer(&answer(ADDRESS, &options).unwrap()).unwrap();
         assert_eq!(lease.lifetime, None);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_lease() {
+    fn invalid_answers_give_no_lease() {
         let of = |answer: &Answer| Lease::of_address(answer, FROM);
         assert!(of(&answer(0, 0, 0, 0)).is_none());
         assert!(of(&answer(0, 0, 9, 9)).is_none());

@@ -53,7 +53,7 @@ fn leased(state: &NetworkState) -> Option<Ipv6Addr> {
 }
 
 #[test]
-fn routers_tell_servers_and_domains() {
+fn routers_announce_servers_and_domains() {
     on_a_machine(async |lab| {
         plug_in(lab);
         let server = lab.dnsmasq("port0", &["--enable-ra", SLAAC_RANGE, DNS, SEARCH]);
@@ -122,7 +122,7 @@ fn a_link_local_server_goes_with_its_interface() {
 }
 
 #[test]
-fn the_rest_comes_by_dhcp_where_a_router_says_so() {
+fn other_settings_come_by_dhcp_if_a_router_requests_it() {
     on_a_machine(async |lab| {
         plug_in(lab);
         let range = "--dhcp-range=2001:db8::,ra-stateless,64";
@@ -147,7 +147,7 @@ fn the_rest_comes_by_dhcp_where_a_router_says_so() {
 }
 
 #[test]
-fn an_address_comes_by_dhcp_where_a_router_says_so() {
+fn an_address_comes_by_dhcp_if_a_router_requests_it() {
     on_a_machine(async |lab| {
         plug_in(lab);
         let server = lab.dnsmasq("port0", &["--enable-ra", STATEFUL_RANGE, HOST, DNS, SEARCH]);
@@ -193,7 +193,7 @@ fn both_families_have_their_share_of_the_resolver() {
 }
 
 #[test]
-fn what_the_network_offers_is_not_taken_where_the_plan_says_so() {
+fn offered_dns_servers_are_ignored_if_the_plan_says_so() {
     on_a_machine(async |lab| {
         plug_in(lab);
         lab.port("addr add 192.0.2.1/24 dev port0");

@@ -29,7 +29,7 @@ async fn until_by(lab: &Lab, to: &str, device: &str) {
 /// the other NIC has reached the service, its routes take precedence as long as it
 /// has a carrier.
 #[test]
-fn the_nic_that_has_reached_the_service_goes_before_the_others() {
+fn the_nic_that_has_reached_the_service_takes_precedence() {
     on_a_machine(async |lab| {
         plug_in_two(lab);
         let mut network = lab.boot_with_reach(TWO_WAYS_OUT);
@@ -144,7 +144,7 @@ fn a_name_server_is_asked_over_the_nic_whose_network_has_named_it() {
 /// The plan has a NIC name of some other machine; the log lists the names that
 /// exist.
 #[test]
-fn a_name_that_no_nic_has_is_told_with_all_that_there_are() {
+fn a_missing_nic_name_is_reported_with_all_existing_nics() {
     on_a_machine(async |lab| {
         lab.plug_in(0);
         ip("link property add dev eth0 altname enp7s0");

@@ -329,7 +329,7 @@ fn nothing_is_waited_for_that_nobody_speaks_of() {
 }
 
 #[test]
-fn a_damaged_medium_is_told() {
+fn a_damaged_medium_is_reported() {
     let host = Host::new();
     let node = host.cd_drive("sr0");
     boot_iso(&node, "config-2", ID);

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_file_of_an_unproven_server_is_told() {
+    fn a_checksum_file_from_an_unverified_server_is_reported() {
         for (url, verified, proves) in [
             ("https://h/sums", true, true),
             ("file:///sums", false, true),

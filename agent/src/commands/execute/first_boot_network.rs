@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_handed_on_where_nobody_said_anything() {
+    fn without_network_settings_nothing_is_handed_on() {
         for line in [
             "",
             "quiet",

@@ -66,7 +66,7 @@ fn a_hardware_address_in_yaml_stays_text() {
 }
 
 #[test]
-fn what_is_no_description() {
+fn invalid_descriptions_are_rejected() {
     let long = format!("interfaces: []\n#{}", "x".repeat(LARGEST));
     let netplan =
         "networkData: expected OpenStack's network_data with links and networks, found netplan";

@@ -125,7 +125,7 @@ fn an_addition_follows_each_packing() {
 }
 
 #[test]
-fn what_is_no_ramdisk() {
+fn invalid_ramdisks_are_rejected() {
     for bytes in [&b""[..], b"07070", b"hello world", &[0; 1000]] {
         let opened = BaseRamdisk::open(&mut Cursor::new(bytes), 0..bytes.len() as u64);
         assert!(matches!(opened, Err(BaseError::NotRamdisk)), "{opened:?}");

@@ -193,7 +193,7 @@ fn with_name_size(digits: &[u8; 8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_archive() {
+fn invalid_archives_are_rejected() {
     let behind = |more: &[u8]| [archive("a").as_slice(), more].concat();
     for (bytes, expected) in [
         (b"hello".to_vec(), "byte 0: expected zeros or an archive"),

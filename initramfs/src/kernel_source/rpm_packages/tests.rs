@@ -73,7 +73,7 @@ fn a_kernel_in_several_packages() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_or_invalid_packages_are_reported() {
     for (packages, expected) in [
         (
             vec![core()],

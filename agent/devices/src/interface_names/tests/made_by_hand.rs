@@ -262,7 +262,7 @@ fn of_two_that_want_one_name_the_first_gets_it() {
 }
 
 #[test]
-fn a_given_name_goes_before_all_others_and_is_nobody_elses() {
+fn a_given_name_takes_precedence_and_is_unique() {
     let second = nic(&[
         ("net/eth0/ifindex", "3"),
         ("net/eth0/iflink", "3"),

@@ -14,7 +14,7 @@ fn permission() -> WritePermission {
 }
 
 #[test]
-fn what_is_no_disk_is_refused_by_name() {
+fn a_path_that_is_no_disk_is_rejected_by_name() {
     for path in ["/dev/null", "/dev/landfall-no-such-disk", "/etc/passwd"] {
         let failure = Target::open(Path::new(path), &permission()).unwrap_err();
         assert_eq!(failure.class, Class::DeviceNotFound);
@@ -166,7 +166,7 @@ fn a_file_is_a_disk_of_whole_sectors() {
 }
 
 #[test]
-fn another_disk_of_the_same_name_is_told_apart() {
+fn another_disk_of_the_same_name_is_recognised() {
     let (first, second) = (empty_file(1 << 20), empty_file(1 << 20));
     let Some(device) = loop_device(first.path(), 512) else {
         return;

@@ -20,7 +20,7 @@ fn mbr(entries: &[(u8, u32, u32)]) -> Vec<u8> {
 }
 
 #[test]
-fn a_gpt_image_tells_its_size() {
+fn the_size_of_an_image_is_read_from_its_gpt() {
     let image = gpt_image(16 << 20, 512);
     let facts = inspect(&image[..HEAD_LEN], DISK, Promise::default()).unwrap();
     assert_eq!(facts.end, 16 << 20);
@@ -107,7 +107,7 @@ fn the_other_sector_size_is_refused() {
 }
 
 #[test]
-fn what_is_no_disk_image_is_called_by_its_name() {
+fn the_error_names_the_format_of_another_file() {
     let at = |offset: usize, magic: &[u8]| {
         // The MBR is valid, as in hybrid images.
         let mut head = mbr(&[(0x83, 1, 1)]);

@@ -239,7 +239,7 @@ fn while_it_is_written_the_disk_does_not_boot() {
 }
 
 #[test]
-fn without_a_checksum_the_digest_is_told_all_the_same() {
+fn the_digest_is_reported_even_without_a_checksum() {
     let image = gpt_image(8 * MIB, 512);
     let disk = disk(DISK);
     let server = Server::of(&image);

@@ -130,7 +130,7 @@ fn an_nvme_controller_may_have_a_second_namespace() {
 }
 
 #[test]
-fn usb_ports_tell_since_linux_6_5() {
+fn usb_ports_show_their_state_since_linux_6_5() {
     let port = |state: &str| {
         look(&format!(
             "sys/bus/usb/devices/usb1/\n\

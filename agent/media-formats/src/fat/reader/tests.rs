@@ -87,7 +87,7 @@ fn files_are_found_in_all_three_kinds() {
 }
 
 #[test]
-fn what_is_no_fat() {
+fn bytes_without_fat_are_rejected() {
     let mut table = vec![0; 65536];
     table[510..512].copy_from_slice(&[0x55, 0xaa]);
     for bytes in [vec![], vec![0; 100], vec![0; 65536], table] {

@@ -151,7 +151,7 @@ fn the_server_with_more_preference_is_asked() {
 }
 
 #[test]
-fn nobody_answers_and_one_line_says_so() {
+fn silence_is_reported_once() {
     let mut world = World::new(Want::Address(None));
     world.until(600.0);
     // Messages are sent at 0.5, 1.5, 3.5, 7.5 s, then every 8 s for two minutes,
@@ -177,7 +177,7 @@ fn a_reply_without_rapid_commit_is_no_answer_to_a_solicit() {
 }
 
 #[test]
-fn an_empty_pool_is_told_and_asked_again() {
+fn an_empty_pool_is_reported_once_and_retried() {
     let mut world = World::new(Want::Address(None));
     world.until(1.0);
     for _ in 0..2 {

@@ -119,7 +119,7 @@ mod tests {
 
     /// A member of an array beside the physical volume of LVM.
     #[test]
-    fn a_mounted_volume_beside_an_array_is_a_use() {
+    fn a_mounted_volume_next_to_an_array_is_a_use() {
         let mounted = |number: &str| {
             let tree = plant(&format!(
                 r"sys/block/sda/dev = 8:0\n

@@ -61,7 +61,7 @@ fn what_a_writer_must_know() {
 }
 
 #[test]
-fn what_is_no_whole_plain_disk_is_refused() {
+fn an_unsupported_qcow2_header_is_rejected() {
     type Change = fn(&mut Vec<u8>);
     let changes: [(Change, &str); 14] = [
         (|bytes| bytes[7] = 1, "version"),

@@ -64,7 +64,7 @@ fn assert_bare(disk: &[u8], before: &[u8]) {
 }
 
 #[test]
-fn they_stay_beside_the_image() {
+fn kept_partitions_stay_next_to_the_image() {
     for sector in [512, 4096] {
         let (file, before) = used(sector);
         let image = gpt_image(8 * MIB, sector);
@@ -138,7 +138,7 @@ fn an_image_that_reaches_them_is_refused() {
 }
 
 #[test]
-fn what_is_not_kept_is_not_looked_at() {
+fn partitions_that_are_not_kept_are_ignored() {
     let (file, before) = used(512);
     let image = gpt_image(8 * MIB, 512);
     let proven = write_keeping("nothing*", &image, file.path()).unwrap();

@@ -213,7 +213,7 @@ fn what_else_a_file_may_hold() {
 /// The agent rejects an image whose data is not all in the file, and writes
 /// nothing.
 #[test]
-fn what_is_not_all_in_the_file_is_refused() {
+fn an_image_with_external_data_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let (raw, data) = (path("raw"), path("data"));

@@ -183,7 +183,7 @@ fn a_decompression_bomb_ends_at_the_disks_end() {
 }
 
 #[test]
-fn what_is_no_image_touches_nothing() {
+fn an_invalid_image_leaves_the_disk_untouched() {
     for (body, expected) in [
         (b"<!DOCTYPE html>".to_vec(), "web page"),
         (b"QFI\xfb\0\0\0\x03".to_vec(), "qcow2"),
@@ -257,7 +257,7 @@ fn skippable_frame(len: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_stream_that_unpacks_to_nothing_is_not_read_for_ever() {
+fn a_stream_that_unpacks_to_nothing_is_abandoned() {
     let image = zstd::bulk::compress(&gpt_image(8 * MIB, 512), 1).unwrap();
     let before = [skippable_frame(66 << 20), image.clone()].concat();
     let after = [image, skippable_frame(80 << 20)].concat();
