@@ -43,8 +43,8 @@ fn crates(workspace: &Path, lock: &Path) -> Result<Value, Box<dyn Error>> {
         .arg(workspace.join("Cargo.toml"))
         .output()?;
     if !output.status.success() {
-        let told = String::from_utf8_lossy(&output.stderr);
-        return Err(told.trim().replace('\n', " / ").into());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(stderr.trim().replace('\n', " / ").into());
     }
     let metadata: Value = serde_json::from_slice(&output.stdout)?;
     let digests = digests(&std::fs::read_to_string(lock)?);

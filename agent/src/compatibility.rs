@@ -233,7 +233,7 @@ fn paths_of_the_api() {
         })
         .collect();
     let rows = table("HTTP API");
-    let told: BTreeSet<Vec<String>> = rows.iter().map(|row| row[..3].to_vec()).collect();
-    assert_eq!(told, expected);
+    let documented: BTreeSet<Vec<String>> = rows.iter().map(|row| row[..3].to_vec()).collect();
+    assert_eq!(documented, expected);
     assert_eq!(rows.len(), expected.len());
 }

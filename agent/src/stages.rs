@@ -37,7 +37,7 @@ use landfall_init::Ending;
 use landfall_ironic::Retry;
 use landfall_live_system::LiveSystem;
 use landfall_network::reach::Reach;
-use landfall_network::{HeardVlans, Network, NetworkState, this_host};
+use landfall_network::{Network, NetworkState, SwitchVlans, this_host};
 use landfall_report::failure::Result;
 use landfall_report::status::begin_step;
 use landfall_settings::{FormArguments, Settings, embedded_hosts};
@@ -126,7 +126,7 @@ struct Boot {
     clock: Clock,
     network: watch::Receiver<NetworkState>,
     reach: watch::Sender<Reach>,
-    heard_vlans: mpsc::Sender<HeardVlans>,
+    switch_vlans: mpsc::Sender<SwitchVlans>,
     devices_settled: DevicesSettled,
     state: &'static Path,
     /// The remarks that the agent reports once the node is known, see [`remarks`].
@@ -147,7 +147,7 @@ impl Boot {
         Ok(Self {
             network: network.state,
             reach: network.reach,
-            heard_vlans: network.heard_vlans,
+            switch_vlans: network.switch_vlans,
             pages: status::serve_pages(&settings),
             client: ServiceClient::new(&http_options(&settings)?)?,
             clock: Clock::of_this_machine(),

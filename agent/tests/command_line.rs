@@ -97,7 +97,7 @@ fn the_exit_code_says_whether_hints_choose_a_disk() {
     )
     .unwrap();
     let ask = |hints: &str, more: &[&str]| root_device(&devices, hints, more);
-    for (hints, more, code, stdout, said) in [
+    for (hints, more, code, stdout, expected) in [
         (r#"{"serial": "A"}"#, &[][..], 0, "/dev/sda\n", ""),
         (
             r#"{"serial": "A"}"#,
@@ -141,7 +141,7 @@ fn the_exit_code_says_whether_hints_choose_a_disk() {
         let output = ask(hints, more);
         assert_eq!(output.status.code(), Some(code), "{hints} {more:?}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), stdout, "{hints}");
-        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     }
     let invalid = ask(r#"{"colour": "red"}"#, &["--json"]);
     assert_eq!(invalid.status.code(), Some(1));
@@ -159,7 +159,7 @@ fn root_device(devices: &Path, hints: &str, more: &[&str]) -> Output {
 
 #[test]
 fn an_address_of_a_service_without_a_scheme_is_refused() {
-    for (place, said) in [
+    for (place, expected) in [
         (
             "192.0.2.1:6385",
             "expected mdns or an http:// or https:// URL; did you mean http://192.0.2.1:6385?",
@@ -173,7 +173,7 @@ fn an_address_of_a_service_without_a_scheme_is_refused() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(2), "{place}");
-        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     }
 }
 
@@ -188,12 +188,12 @@ fn no_command_recommends_an_option_that_it_does_not_have() {
     ] {
         let output = agent(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-        let said = stderr(&output);
+        let message = stderr(&output);
         assert!(
-            said.contains("this machine does not run the landfall ramdisk"),
-            "{said}"
+            message.contains("this machine does not run the landfall ramdisk"),
+            "{message}"
         );
-        assert_eq!(said.contains(option), has_option, "{said}");
+        assert_eq!(message.contains(option), has_option, "{message}");
     }
 }
 

@@ -31,13 +31,13 @@ find /run > "$out/run-after"
 /// In seconds: the time limit of the container. If the agent acted as init, it
 /// would never return. `timeout` sends SIGKILL to the whole process group: the
 /// kernel then ends the PID namespace, so no process keeps the output open.
-const PATIENCE: &str = "60";
+const TIMEOUT: &str = "60";
 
 /// Runs the agent as PID 1. Returns `None` if this machine permits no namespaces.
 fn in_container(kind: &[&str], arguments: &[&str], out: &Path) -> io::Result<Option<Output>> {
     let unshare = |command: &[&str]| {
         Command::new("timeout")
-            .args(["--signal=KILL", PATIENCE, "unshare"])
+            .args(["--signal=KILL", TIMEOUT, "unshare"])
             .args(kind)
             .args(["--mount", "--net", "--uts", "--ipc", "--"])
             .args(command)
@@ -70,8 +70,8 @@ fn pid_1_of_a_container_is_not_init() {
             let read =
                 |name: &str| std::fs::read_to_string(out.path().join(name)).unwrap_or_default();
             assert!(output.status.success(), "{kind:?} {arguments:?} {output:?}");
-            let said = String::from_utf8_lossy(&output.stdout);
-            assert!(said.contains(says), "{kind:?} {arguments:?} {said}");
+            let stdout = String::from_utf8_lossy(&output.stdout);
+            assert!(stdout.contains(says), "{kind:?} {arguments:?} {stdout}");
             assert!(read("mounts-before").contains(" /run "), "{kind:?}");
             assert!(read("run-before").starts_with("/run\n"), "{kind:?}");
             for what in ["mounts", "run"] {

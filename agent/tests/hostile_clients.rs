@@ -22,7 +22,7 @@ const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// How long the tests wait for a connection: less than the 60 s that a
 /// conductor waits.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn address(server: &Server) -> SocketAddr {
     server.base.split_once("://").unwrap().1.parse().unwrap()
@@ -53,7 +53,7 @@ fn exchange(server: &Server, bytes: &[u8]) -> String {
 
 async fn list(client: &reqwest::Client, server: &Server) -> reqwest::Result<Value> {
     let url = format!("{}/v1/commands/?agent_token={TOKEN}", server.base);
-    let request = client.get(url).timeout(PATIENCE);
+    let request = client.get(url).timeout(TIMEOUT);
     request.send().await?.error_for_status()?.json().await
 }
 
@@ -249,7 +249,7 @@ async fn ten_thousand_connections_do_not_keep_the_conductor_out() {
         for number in 0..CONNECTIONS {
             let host = Ipv4Addr::from(0x7f00_0200 + number % HOSTS);
             // The kernel's accept queue may be full for a moment.
-            let connecting = tokio::time::timeout(PATIENCE, connect_from(host, to));
+            let connecting = tokio::time::timeout(TIMEOUT, connect_from(host, to));
             if let Ok(Ok(stream)) = connecting.await {
                 held.push(stream);
             }
@@ -277,6 +277,6 @@ async fn ten_thousand_connections_do_not_keep_the_conductor_out() {
         "{}",
         held.len()
     );
-    assert!(longest < PATIENCE, "{longest:?}");
+    assert!(longest < TIMEOUT, "{longest:?}");
     assert!(peak < 40 << 10, "{peak} KiB");
 }

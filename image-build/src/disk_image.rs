@@ -95,7 +95,7 @@ pub(crate) mod tests {
         disk
     }
 
-    fn told(bytes: &[u8]) -> String {
+    fn error_of(bytes: &[u8]) -> String {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
         match check(file.path()) {
@@ -121,13 +121,13 @@ pub(crate) mod tests {
         let mut gpt = vec![0; 4096];
         gpt.extend(b"EFI PART");
         for bytes in [disk(), gpt, b"QFI\xfb\0\0\0\x03".to_vec()] {
-            assert_eq!(told(&bytes), "");
+            assert_eq!(error_of(&bytes), "");
             for program in ["gzip", "xz", "zstd", "bzip2"] {
-                assert_eq!(told(&packed(program, &bytes)), "", "{program}");
+                assert_eq!(error_of(&packed(program, &bytes)), "", "{program}");
             }
             let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
             lz4.write_all(&bytes).unwrap();
-            assert_eq!(told(&lz4.finish().unwrap()), "", "lz4");
+            assert_eq!(error_of(&lz4.finish().unwrap()), "", "lz4");
         }
     }
 
@@ -155,7 +155,7 @@ pub(crate) mod tests {
                 "expected a disk image",
             ),
         ] {
-            let text = told(&bytes);
+            let text = error_of(&bytes);
             assert!(text.contains(found), "{text}");
             assert!(
                 text.contains("expected a disk image (raw or qcow2"),

@@ -124,7 +124,7 @@ impl Hosts {
                 "expected at most {MOST_HOSTS} hosts, found {found}"
             ));
         }
-        rules::tell_apart(&mut checked, together, &mut faults);
+        rules::identify(&mut checked, together, &mut faults);
         rules::same_addresses(&checked, &mut warnings);
         if arguments.strict {
             faults.append(&mut warnings);

@@ -258,12 +258,12 @@ mod tests {
             let bytes = std::fs::read(path("packed")).unwrap();
             assert_eq!(packed, (bytes.len() as u64, sha256(&bytes)));
             let input = File::open(path("packed")).unwrap();
-            let told = Command::new(program)
+            let decompressed = Command::new(program)
                 .arg("-dc")
                 .stdin(input)
                 .output()
                 .unwrap();
-            assert!(told.stdout == content, "{program}");
+            assert!(decompressed.stdout == content, "{program}");
             let file = File::open(path("packed")).unwrap();
             assert_eq!(packing_of(&path("packed"), &file).unwrap(), packing);
             let mut back = File::create_new(path(program)).unwrap();
@@ -308,11 +308,11 @@ mod tests {
         std::fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
         let file = File::open(&path).unwrap();
         let into = &mut tempfile::tempfile().unwrap();
-        let told = unpack(&path, &file, into, |_| Ok(u64::MAX), &report);
-        assert!(format!("{:#}", told.unwrap_err()).contains("cannot read"));
+        let result = unpack(&path, &file, into, |_| Ok(u64::MAX), &report);
+        assert!(format!("{:#}", result.unwrap_err()).contains("cannot read"));
         std::fs::write(&path, b"BZh91AY&SY").unwrap();
         let file = File::open(&path).unwrap();
-        let told = packing_of(&path, &file).unwrap_err().to_string();
-        assert!(told.contains("found bzip2"), "{told}");
+        let error = packing_of(&path, &file).unwrap_err().to_string();
+        assert!(error.contains("found bzip2"), "{error}");
     }
 }

@@ -246,9 +246,9 @@ mod tests {
             "container.runner: not supported",
             "keyfile: expected certfile as well",
         ] {
-            let told = |warning: &String| warning.contains(expected);
+            let is_expected = |warning: &String| warning.contains(expected);
             assert!(
-                site.warnings.iter().any(told),
+                site.warnings.iter().any(is_expected),
                 "{expected}: {:?}",
                 site.warnings
             );

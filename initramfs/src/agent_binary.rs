@@ -164,13 +164,13 @@ pub(crate) mod tests {
 
     #[test]
     fn a_static_program_is_not_enough() {
-        let told = |path: &Path| read(path, Arch::X86_64).unwrap_err().to_string();
-        let this_test = told(&std::env::current_exe().unwrap());
+        let error_of = |path: &Path| read(path, Arch::X86_64).unwrap_err().to_string();
+        let this_test = error_of(&std::env::current_exe().unwrap());
         assert!(
             this_test.ends_with(", found another program"),
             "{this_test}"
         );
-        let shell = told(Path::new("/bin/sh"));
+        let shell = error_of(Path::new("/bin/sh"));
         assert!(
             shell.contains(", found a dynamically linked one"),
             "{shell}"

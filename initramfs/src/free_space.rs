@@ -56,17 +56,17 @@ mod tests {
     fn only_what_does_not_fit_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         require(directory.path(), 1, "a byte").unwrap();
-        let told = |directory: &Path| {
+        let error_of = |directory: &Path| {
             let error = require(directory, u64::MAX, "everything").unwrap_err();
             error.to_string()
         };
-        let text = told(directory.path());
+        let text = error_of(directory.path());
         assert!(
             text.contains(": expected 18446744073710 MB free for everything, found "),
             "{text}"
         );
         assert!(text.ends_with(" MB"), "{text}");
-        let text = told(&std::env::temp_dir());
+        let text = error_of(&std::env::temp_dir());
         assert!(
             text.ends_with("set TMPDIR to a larger file system"),
             "{text}"

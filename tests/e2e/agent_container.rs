@@ -112,7 +112,7 @@ fn assisted_install_from_the_agent_container() {
         let started = Started::start(lab, script(method), Vec::new()).await?;
         started.ends().await?;
         for text in ["INSTALLER: active", "System is rebooting"] {
-            lab.journal.said(&[text])?;
+            lab.journal.console_line(&[text])?;
         }
         let failed =
             "the step failed: Assisted Installer Agent has failed with result \"exit-code\"";
@@ -218,14 +218,14 @@ impl Started {
         let environment = "(environment of the agent container)";
         let image = "(/etc/ironic-python-agent/00-defaults.conf in the agent container)";
         let unit = "(/etc/ironic-python-agent/ignition.conf in the agent container)";
-        for said in [
+        for line in [
             format!("IPA_COREOS_IP_OPTIONS = {IP_OPTIONS} {environment}"),
             format!("IPA_COREOS_COPY_NETWORK = 1 {environment}"),
             format!("ipa-inspection-collectors = default,logs {image}"),
             format!("ipa-insecure = 1 {unit}"),
             format!("host name is {HOST_NAME}"),
         ] {
-            self.guest.console(&said, BOOT).await?;
+            self.guest.console(&line, BOOT).await?;
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ fn slaac_and_rdnss() {
             "2001:db8::5054:ff:fec0:ff01/64 from router advertisement",
             "DNS 2001:db8::1, search lab.example from router advertisement",
         ] {
-            lab.journal.said(&[text])?;
+            lab.journal.console_line(&[text])?;
         }
         guest.cut_power().await
     });
@@ -139,7 +139,7 @@ fn dhcpv6_address() {
         let site = host(lab, "ip=dhcp6", &url).await?;
         let (_services, guest) = up(lab, &site).await?;
         lab.journal
-            .said(&["2001:db8::77/128 from DHCP server fe80::"])?;
+            .console_line(&["2001:db8::77/128 from DHCP server fe80::"])?;
         guest.cut_power().await
     });
 }
@@ -163,7 +163,8 @@ fn classless_routes() {
         .await?;
         let site = host(lab, "ip=dhcp", &url_v4()).await?;
         let (_services, guest) = up(lab, &site).await?;
-        lab.journal.said(&["from DHCP server 198.51.100.1"])?;
+        lab.journal
+            .console_line(&["from DHCP server 198.51.100.1"])?;
         guest.cut_power().await
     });
 }
@@ -212,7 +213,8 @@ fn dhcp_address_in_use() {
         .await?;
         let site = host(lab, "ip=dhcp", &url_v4()).await?;
         let (_services, guest) = up(lab, &site).await?;
-        lab.journal.said(&["DHCP: 192.0.2.77 is in use by "])?;
+        lab.journal
+            .console_line(&["DHCP: 192.0.2.77 is in use by "])?;
         let start = lab.journal.start();
         lab.journal.line(Source::Dhcp, start, &["DHCPDECLINE"])?;
         guest.cut_power().await
@@ -234,7 +236,7 @@ fn dhcp_server_that_is_dead() {
         let mut site = host(lab, &network, &url_v4()).await?;
         site.machine.nics.push(other.to_owned());
         let (_services, mut guest) = up(lab, &site).await?;
-        let begun = lab.journal.said(&["init: landfall"])?.at;
+        let begun = lab.journal.console_line(&["init: landfall"])?.at;
         let lookup = lab.journal.find(lab.journal.start(), |event| {
             event.source == Source::Conductor && event.text.starts_with("lookup 200")
         });

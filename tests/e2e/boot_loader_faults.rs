@@ -76,10 +76,10 @@ async fn cut_iso(lab: &Lab, firmware: Firmware) -> Result<()> {
         // Beyond the end of the medium the BIOS returns zeros without an error.
         // GRUB notices nothing, the kernel unpacks part of the ramdisk, and init
         // reports the reason.
-        let said = guest
+        let found = guest
             .console("its file is damaged or was cut off", BOOT)
             .await;
-        return said.map(drop);
+        return found.map(drop);
     }
     guest.console("the ISO is cut off or damaged", BOOT).await?;
     guest

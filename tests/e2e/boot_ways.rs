@@ -180,7 +180,7 @@ fn image_on_the_stick() {
         deploy_and_boot(lab, &plan, &site, &services, guest).await?;
         let after = stick.metadata()?.modified()?;
         ensure!(after == before, "the stick was written to");
-        lab.journal.said(&[
+        lab.journal.console_line(&[
             "/dev/sda (8.0 GiB, ",
             "is skipped: it is the medium that this host booted from (label LANDFALL, \
              named by landfall.medium=)",
@@ -204,7 +204,7 @@ fn over_a_bond() {
             "bond0.7 (",
             "192.0.2.10/24 from kernel argument ip=",
         ] {
-            lab.journal.said(&[line])?;
+            lab.journal.console_line(&[line])?;
         }
         Ok(())
     });

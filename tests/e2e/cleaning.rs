@@ -166,7 +166,7 @@ fn crash_records_are_erased() {
             &format!("UEFI variable {NAME}-{VENDOR} deleted"),
             "/sys/fs/pstore/dmesg-erst-",
         ] {
-            lab.journal.said(&[text])?;
+            lab.journal.console_line(&[text])?;
         }
         let left = UefiVariables::read(&site.machine.variables)?.names();
         ensure!(!left.iter().any(|name| name == NAME), "left are {left:?}");

@@ -136,13 +136,14 @@ async fn install(lab: &Lab, plan: &Plan, site: &Site, source: &str) -> Result<Va
     let services = site.serve(lab).await?;
     let guest = site.power_on(lab).await?;
     deploy_and_boot(lab, plan, site, &services, guest).await?;
-    lab.journal.said(&[&format!("network: source: {source}")])?;
+    lab.journal
+        .console_line(&[&format!("network: source: {source}")])?;
     // Their process could be started, and confined completely.
     for remark in [
         "parsers of media, config.ign and LLDP",
         "with its own privileges",
     ] {
-        let line = lab.journal.said(&[remark]);
+        let line = lab.journal.console_line(&[remark]);
         ensure!(line.is_err(), "the parsers: {line:?}");
     }
     let inspection = services.conductor.inventory();
@@ -191,7 +192,7 @@ fn iso_changed_by_coreos_installer() {
         }
         install(lab, &plan, &site, EMBEDDED).await?;
         // The first line of the kernel that has all arguments.
-        let line = lab.journal.said(&["ommand line: ", changed])?;
+        let line = lab.journal.console_line(&["ommand line: ", changed])?;
         ensure!(!line.text.contains(BUILT), "{BUILT} is in {}", line.text);
         Ok(())
     });

@@ -39,11 +39,12 @@ fn sector_with_data(from: usize) -> Result<u64> {
 }
 
 /// Checks that Ironic's `last_error` and the console contain these texts.
-async fn ensure_told(services: &Services, lab: &Lab, texts: &[&str]) -> Result<()> {
+async fn ensure_reported(services: &Services, lab: &Lab, texts: &[&str]) -> Result<()> {
     let last_error = services.conductor.failed(BOOT + DEPLOYMENT).await?;
     ensure_contains(&last_error, texts)?;
     for text in texts {
-        lab.journal.said(&["FAILED execute_deploy_step: ", text])?;
+        lab.journal
+            .console_line(&["FAILED execute_deploy_step: ", text])?;
     }
     Ok(())
 }
@@ -62,7 +63,7 @@ fn bad_sector_in_the_middle() {
             " at offset ",
             "Input/output error",
         ];
-        ensure_told(&services, lab, &texts).await?;
+        ensure_reported(&services, lab, &texts).await?;
         guest.cut_power().await?;
         does_not_boot(lab, &site).await
     });
@@ -84,7 +85,7 @@ fn read_only_disk() {
         site.script.root_device = Some(json!({"name": "s== /dev/vda"}));
         let services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
-        ensure_told(&services, lab, &["/dev/vda", "read-only"]).await?;
+        ensure_reported(&services, lab, &["/dev/vda", "read-only"]).await?;
         guest.cut_power().await?;
         ensure_untouched(&site.machine.disks[0].path)
     });
@@ -109,7 +110,7 @@ fn disk_goes_away_while_writing() {
         guest
             .console_after(gone, "FAILED execute_deploy_step: ", DISK_GONE)
             .await?;
-        ensure_told(
+        ensure_reported(
             &services,
             lab,
             &["/dev/sda: cannot write ", "the disk went away"],
@@ -141,12 +142,12 @@ fn disk_that_hangs() {
         let hung = lab.journal.mark();
         guest.set_hanging(0, true).await?;
         let words = "warning: /dev/vda does not answer: writing ";
-        let told = guest.console_after(hung, words, BOOT).await?;
+        let warning = guest.console_after(hung, words, BOOT).await?;
         // Ironic can query the agent while the disk hangs.
-        let heard = lab.journal.find(hung, |event| {
+        let answer = lab.journal.find(hung, |event| {
             event.source == Source::Conductor && event.text.starts_with("command list ends with")
         });
-        ensure!(heard.is_some(), "the agent was not heard of: {told}");
+        ensure!(answer.is_some(), "the agent was not heard of: {warning}");
         guest.set_hanging(0, false).await?;
         deploy_and_boot(lab, &plan, &site, &services, guest).await
     });

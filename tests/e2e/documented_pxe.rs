@@ -233,7 +233,7 @@ fn documented_pxe_uefi() {
         installs(lab, Firmware::Uefi, &MASTER).await?;
         // The boot entry that the agent made comes first.
         lab.journal
-            .said(&["starting Boot", "\"Red Hat Enterprise Linux\""])?;
+            .console_line(&["starting Boot", "\"Red Hat Enterprise Linux\""])?;
         Ok(())
     });
 }

@@ -137,7 +137,7 @@ async fn installs(lab: &Lab, trust: Trust, authority: &Authority, clock: &str) -
             "{name} did not come by https"
         );
     }
-    let unverified = lab.journal.said(&["written unverified"]);
+    let unverified = lab.journal.console_line(&["written unverified"]);
     ensure!(unverified.is_err(), "the stream's digest was not used");
     let guest = site.power_on_from_disk(lab).await?;
     boots(lab, &site, guest, reset).await
@@ -154,7 +154,7 @@ fn https_by_the_bundle_with_a_clock_that_is_years_off() {
         let bundle = put(lab, "bundle.pem", &bundle)?;
         let trust = Trust::Options(option("--ca-bundle", &bundle));
         installs(lab, trust, &authority, "2010-01-01T00:00:00").await?;
-        lab.journal.said(&["clock: set from 2010-01-01"])?;
+        lab.journal.console_line(&["clock: set from 2010-01-01"])?;
         Ok(())
     });
 }
@@ -206,12 +206,15 @@ async fn refused(
     // Wait longer than the few seconds after which a retry would come.
     tokio::time::sleep(Duration::from_secs(10)).await;
     for what in ["FAILED install failed", "no answer from"] {
-        let said = lab.journal.events().into_iter().filter(|event| {
+        let lines = lab.journal.events().into_iter().filter(|event| {
             let is_console = event.source == Source::Console;
             is_console && event.text.contains(what) && event.text.contains(reason)
         });
-        let said: Vec<_> = said.collect();
-        ensure!(said.len() <= 1, "expected it at most once, found {said:?}");
+        let lines: Vec<_> = lines.collect();
+        ensure!(
+            lines.len() <= 1,
+            "expected it at most once, found {lines:?}"
+        );
     }
     for name in [STREAM, CONFIG, IMAGE] {
         ensure!(

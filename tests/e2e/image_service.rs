@@ -159,8 +159,8 @@ fn hosts_of_the_image_service() {
         second.firmware = Firmware::Uefi;
 
         let guests = [
-            (by_ipxe, &first, Guest::start_beside(lab, &first, 0).await?),
-            (by_iso, &second, Guest::start_beside(lab, &second, 1).await?),
+            (by_ipxe, &first, Guest::start_host(lab, &first, 0).await?),
+            (by_iso, &second, Guest::start_host(lab, &second, 1).await?),
         ];
         for (case, machine, guest) in guests {
             for text in case.lines("") {

@@ -62,7 +62,7 @@ async fn install_on_target(lab: &Lab, firmware: Firmware) -> Result<()> {
         .power_on(lab)
         .await?;
     deploy_and_boot(lab, &plan, &site, &services, guest).await?;
-    lab.journal.said(&[
+    lab.journal.console_line(&[
         "iscsi: /dev/sda is ",
         &format!("LUN {LUN} of {TARGET} at {HOST_V4}:{PORT} over "),
     ])?;
@@ -107,7 +107,7 @@ fn two_iscsi_targets_are_paths_to_one_disk() {
             .await?;
         deploy_and_boot(lab, &plan, &site, &services, guest).await?;
         lab.journal
-            .said(&["/dev/sda", "/dev/sdb", " are paths of one disk "])?;
+            .console_line(&["/dev/sda", "/dev/sdb", " are paths of one disk "])?;
         installed_with(lab, "rd.multipath=default")?;
         installed_with(lab, "rd.iscsi.firmware=1 ip=ibft")
     });
@@ -129,9 +129,9 @@ fn a_lost_iscsi_connection_comes_back() {
         target.crash_for(Duration::from_secs(5)).await?;
         deploy_and_boot(lab, &plan, &site, &services, guest).await?;
         lab.journal
-            .said(&["iscsi: warning: the connection to ", " is lost: "])?;
+            .console_line(&["iscsi: warning: the connection to ", " is lost: "])?;
         lab.journal
-            .said(&["iscsi: logged in to ", " again after "])?;
+            .console_line(&["iscsi: logged in to ", " again after "])?;
         Ok(())
     });
 }

@@ -81,15 +81,15 @@ fn array_of_an_old_installation() {
         guest.console("]: agent: landfall ", BOOT).await?;
         services.conductor.deployed(BOOT + DEPLOYMENT).await?;
         guest.powered_off(POWER_OFF).await?;
-        lab.journal.said(&["/dev/md127: array stopped"])?;
+        lab.journal.console_line(&["/dev/md127: array stopped"])?;
         for disk in ["/dev/vda", "/dev/vdb"] {
             let zeroed = format!("{disk}: RAID superblock V1_2 of old:root zeroed");
-            lab.journal.said(&[&zeroed])?;
+            lab.journal.console_line(&[&zeroed])?;
         }
         // A deletion that fails is only a warning in this step.
-        let warning = lab.journal.said(&["the installation continues"]);
+        let warning = lab.journal.console_line(&["the installation continues"]);
         ensure!(warning.is_err(), "the deletion failed: {warning:?}");
-        lab.journal.said(&["root disk is /dev/vda"])?;
+        lab.journal.console_line(&["root disk is /dev/vda"])?;
         let reset = lab.journal.mark();
         let guest = site.power_on_from_disk(lab).await?;
         guest

@@ -144,8 +144,8 @@ fn active_lvm_volume_is_cleaned() {
         conductor.deployed(BOOT + DEPLOYMENT).await?;
         guest.powered_off(POWER_OFF).await?;
         lab.journal
-            .said(&["/dev/vda: dm-0 (data-home) on it is deactivated"])?;
-        let waited = lab.journal.said(&["waiting for it"]);
+            .console_line(&["/dev/vda: dm-0 (data-home) on it is deactivated"])?;
+        let waited = lab.journal.console_line(&["waiting for it"]);
         ensure!(waited.is_err(), "it waited: {waited:?}");
         let mut start = [0; 1024];
         std::fs::File::open(&machine.disks[0].path)?.read_exact(&mut start)?;
@@ -175,9 +175,9 @@ fn check_console(lab: &Lab) -> Result<()> {
         "systemd-logind",
         "System is rebooting",
     ] {
-        lab.journal.said(&[text])?;
+        lab.journal.console_line(&[text])?;
     }
-    let unknown = lab.journal.said(&["Unused key"]);
+    let unknown = lab.journal.console_line(&["Unused key"]);
     ensure!(unknown.is_err(), "Ignition: {unknown:?}");
     Ok(())
 }

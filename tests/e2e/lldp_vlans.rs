@@ -72,8 +72,9 @@ fn vlans_that_a_switch_names() {
             names == ["enp0s3", "enp0s3.100", "enp0s3.4000"],
             "the inventory has {names:?}"
         );
-        lab.journal
-            .said(&["lack a part of their confinement (landlock: the kernel does not have it)"])?;
+        lab.journal.console_line(&[
+            "lack a part of their confinement (landlock: the kernel does not have it)",
+        ])?;
         guest.cut_power().await
     });
 }

@@ -19,8 +19,8 @@ fn two_paths_to_one_disk() {
         };
         install(lab, plan).await?;
         lab.journal
-            .said(&[" are paths of one disk (WWN 0x5000c50015ea71ac), "])?;
-        lab.journal.said(&[
+            .console_line(&[" are paths of one disk (WWN 0x5000c50015ea71ac), "])?;
+        lab.journal.console_line(&[
             "the disk has several paths: the installed system gets ",
             ARGUMENTS,
         ])?;
@@ -48,12 +48,12 @@ fn a_path_fails_while_writing() {
         guest.console("disk: writing the image: ", BOOT).await?;
         // Linux looks at both paths at the same time, so either can be /dev/sda, which the
         // agent uses.
-        match lab.journal.said(&["sd 0:0:0:0: [sda] "]) {
+        match lab.journal.console_line(&["sd 0:0:0:0: [sda] "]) {
             Ok(_) => guest.unplug(0).await?,
             Err(_) => guest.unplug_second_path(0).await?,
         }
         deploy_and_boot(lab, &plan, &site, &services, guest).await?;
-        lab.journal.said(&[
+        lab.journal.console_line(&[
             "/dev/sda: this path to the disk failed (",
             "), continuing on /dev/sdb",
         ])?;

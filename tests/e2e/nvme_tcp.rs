@@ -118,7 +118,7 @@ fn nvme_tcp_without_one_subsystem() {
             .filter_map(|disk| disk["name"].as_str())
             .collect();
         ensure!(names == ["/dev/nvme0n1"], "the inventory has {names:?}");
-        lab.journal.said(&[
+        lab.journal.console_line(&[
             "san-boot: warning: NVMe subsystem nqn.2014-08.org.example:missing at ",
             " is not connected over the NIC with MAC 52:54:00:c0:fd:00: ",
             " -- look whether the storage has this subsystem NQN and permits this host NQN",

@@ -62,7 +62,8 @@ fn a_config_drive_on_a_disk_is_not_taken_for_settings() {
         let _services = site.serve(lab).await?;
         let guest = site.power_on(lab).await?;
         wait_for_heartbeat(lab).await?;
-        lab.journal.said(&["192.0.2.10/24 from DHCP server"])?;
+        lab.journal
+            .console_line(&["192.0.2.10/24 from DHCP server"])?;
         let events = lab.journal.events();
         let of_old = events.iter().find(|event| {
             let texts = ["network_data.json", OLD_ADDRESS];

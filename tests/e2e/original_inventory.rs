@@ -26,7 +26,7 @@ use crate::host_test;
 
 /// The time limit from power on to the inventory, under emulation and in
 /// parallel with other guests.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The fields that cannot be equal, each with the reason.
 const DIFFERENCES: [(&str, &str); 15] = [
@@ -82,14 +82,14 @@ const DIFFERENCES: [(&str, &str); 15] = [
 fn differences_are_documented() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/compatibility.md");
     let document = std::fs::read_to_string(path).expect("the document");
-    let mut told: Vec<&str> = document
+    let mut documented: Vec<&str> = document
         .lines()
         .filter_map(|line| line.strip_prefix("| `/")?.split('`').next())
         .collect();
     let mut known = DIFFERENCES.map(|(path, _)| path.trim_start_matches('/'));
-    told.sort_unstable();
+    documented.sort_unstable();
     known.sort_unstable();
-    assert_eq!(told, known);
+    assert_eq!(documented, known);
 }
 
 macro_rules! machines {
@@ -152,7 +152,7 @@ async fn compare(lab: &Lab, machine: &str, disks: &[u64]) -> Result<()> {
             journal.record(Source::Machine, line);
         }
     });
-    let ours = timeout(PATIENCE, bodies.recv())
+    let ours = timeout(TIMEOUT, bodies.recv())
         .await
         .context("no inventory was posted in time")?
         .context("the service has ended")?;

@@ -92,16 +92,16 @@ fn two_nics_of_which_one_leads_nowhere() {
         guest
             .console("198.51.100.10/24 from DHCP server", BOOT)
             .await?;
-        let carrier = lab.journal.said(&[OTHER_MAC, "carrier up"])?.at;
+        let carrier = lab.journal.console_line(&[OTHER_MAC, "carrier up"])?.at;
         let took = heartbeat(lab, &services).await?.saturating_sub(carrier);
         ensure!(
             took < AT_ONCE,
             "the first heartbeat came {took:?} after the carrier"
         );
         lab.journal
-            .said(&[OTHER_MAC, "takes precedence over the other NICs"])?;
+            .console_line(&[OTHER_MAC, "takes precedence over the other NICs"])?;
         lab.journal
-            .said(&["provisioning service answers at", "via 203.0.113.1"])?;
+            .console_line(&["provisioning service answers at", "via 203.0.113.1"])?;
         services.conductor.deployed(DEPLOYMENT).await?;
         guest.powered_off(Duration::from_secs(60)).await
     });
@@ -165,7 +165,7 @@ fn static_address_next_to_a_dead_dhcp() {
         let capture = Capture::start()?;
         let guest = site.power_on(lab).await?;
         let at = heartbeat(lab, &services).await?;
-        let took = at.saturating_sub(lab.journal.said(&[OTHER_MAC, "carrier up"])?.at);
+        let took = at.saturating_sub(lab.journal.console_line(&[OTHER_MAC, "carrier up"])?.at);
         ensure!(
             took < AT_ONCE,
             "the first heartbeat came {took:?} after the carrier"

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use axum::body::Bytes;
 use landfall_tests::conductor::script::{Finish, Method};
-use landfall_tests::ignition::{INSTALLED_SYSTEM_AGAIN, INSTALLED_SYSTEM_OK};
+use landfall_tests::ignition::{INSTALLED_SYSTEM_LATER_BOOT, INSTALLED_SYSTEM_OK};
 use landfall_tests::installation::{BOOT, DEPLOYMENT, FIRST_BOOT, POWER_OFF};
 use landfall_tests::journal::Source;
 use landfall_tests::lab::Lab;
@@ -82,8 +82,8 @@ async fn create_volumes(lab: &Lab) -> Result<Site> {
 fn software_raid_is_created() {
     host_test("software_raid_is_created", async |lab| {
         let site = create_volumes(lab).await?;
-        lab.journal.said(&["volume root of RAID 1"])?;
-        lab.journal.said(&["volume data of RAID 0"])?;
+        lab.journal.console_line(&["volume root of RAID 1"])?;
+        lab.journal.console_line(&["volume data of RAID 0"])?;
         for Disk { path: disk, .. } in &site.machine.disks {
             let found = (
                 has_member(disk, 551, "root")?,
@@ -111,8 +111,8 @@ fn coreos_starts_from_either_disk_of_a_volume() {
         let disks = site.machine.disks.clone();
         for (disks, end) in [
             (&disks[..], INSTALLED_SYSTEM_OK),
-            (&disks[..1], INSTALLED_SYSTEM_AGAIN),
-            (&disks[1..], INSTALLED_SYSTEM_AGAIN),
+            (&disks[..1], INSTALLED_SYSTEM_LATER_BOOT),
+            (&disks[1..], INSTALLED_SYSTEM_LATER_BOOT),
         ] {
             let on = lab.journal.mark();
             site.machine.disks = disks.to_vec();

@@ -223,7 +223,7 @@ fn a_bond_of_nics_that_the_host_does_not_have() {
             "bond0.100: VLAN 100 on bond0, ",
         ];
         guest.shows(lab, example, &texts, BOOT).await?;
-        let blamed = lab.journal.said(&["check cable and switch port"]);
+        let blamed = lab.journal.console_line(&["check cable and switch port"]);
         ensure!(blamed.is_err(), "the cable is blamed: {blamed:?}");
         guest.cut_power().await
     });

@@ -18,12 +18,12 @@ const INIT: &str = "init";
 /// A line on the console, and the same line as it arrives by syslog: its stage, and its
 /// text with the level.
 #[derive(Debug, PartialEq, Eq)]
-struct Said {
+struct LogLine {
     stage: String,
     text: String,
 }
 
-impl Said {
+impl LogLine {
     /// `None` for lines of the kernel, whose times have six decimals.
     fn on_console(line: &str) -> Option<Self> {
         let (time, line) = line.trim_start().strip_prefix('[')?.split_once("] ")?;
@@ -54,11 +54,11 @@ impl Said {
 
 /// The lines of init and of the agents on the console, up to the last one of an agent: no
 /// process sends what init says after that.
-fn on_console(lab: &Lab) -> Result<Vec<Said>> {
+fn on_console(lab: &Lab) -> Result<Vec<LogLine>> {
     let events = lab.journal.events().into_iter();
     let of_console = events.filter(|event| event.source == Source::Console);
-    let mut lines: Vec<Said> = of_console
-        .filter_map(|event| Said::on_console(&event.text))
+    let mut lines: Vec<LogLine> = of_console
+        .filter_map(|event| LogLine::on_console(&event.text))
         .collect();
     let last = lines.iter().rposition(|line| !line.is_of_init());
     lines.truncate(last.context("the agent has said nothing")? + 1);
@@ -66,10 +66,10 @@ fn on_console(lab: &Lab) -> Result<Vec<Said>> {
 }
 
 /// Fails if one of the two lacks a line, or has the lines in another order.
-fn ensure_same(console: &[Said], syslog: &[Said]) -> Result<()> {
+fn ensure_same(console: &[LogLine], syslog: &[LogLine]) -> Result<()> {
     // Two processes print on the console, each as fast as it can.
     for is_of_init in [true, false] {
-        let of = |lines: &'_ [Said]| -> Vec<String> {
+        let of = |lines: &'_ [LogLine]| -> Vec<String> {
             { lines.iter() }
                 .filter(|line| line.is_of_init() == is_of_init)
                 .map(|line| format!("{}: {}", line.stage, line.text))
@@ -121,14 +121,14 @@ fn every_line_from_the_first_of_init_to_the_last_arrives_by_syslog() {
         kill_agent(lab, &mut guest).await?;
         services.conductor.deployed(BOOT + DEPLOYMENT).await?;
         guest.powered_off(POWER_OFF).await?;
-        let block = lab.journal.said(&["== status after"]);
+        let block = lab.journal.console_line(&["== status after"]);
         ensure!(block.is_err(), "the status is on the console: {block:?}");
         let console = on_console(lab)?;
         let last = console.last().context("no line")?;
         let syslog = server
-            .lines_until(|line| Said::by_syslog(line) == *last)
+            .lines_until(|line| LogLine::by_syslog(line) == *last)
             .await?;
-        let syslog: Vec<Said> = syslog.iter().map(Said::by_syslog).collect();
+        let syslog: Vec<LogLine> = syslog.iter().map(LogLine::by_syslog).collect();
         let (first, end) = (&syslog[0], &syslog[syslog.len() - 1]);
         ensure!(
             first.is_of_init() && first.text.starts_with("landfall "),
@@ -138,7 +138,7 @@ fn every_line_from_the_first_of_init_to_the_last_arrives_by_syslog() {
             end == last && end.text == "done: this machine is switched off now",
             "the last line is {end:?}"
         );
-        let is_about_kill = |line: &Said| line.is_of_init() && line.text.contains("SIGKILL");
+        let is_about_kill = |line: &LogLine| line.is_of_init() && line.text.contains("SIGKILL");
         ensure!(
             syslog.iter().any(is_about_kill),
             "init's line about the killed agent is missing"

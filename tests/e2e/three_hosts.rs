@@ -124,7 +124,7 @@ fn three_hosts_of_an_install_config() {
         for (number, case) in (0..).zip(&cases) {
             let boot = Boot::Iso(iso.clone());
             let machine = machine(lab, &site.machine, number, case, boot).await?;
-            let guest = Guest::start_beside(lab, &machine, number).await?;
+            let guest = Guest::start_host(lab, &machine, number).await?;
             guests.push((number, machine, guest));
         }
         let line = site.proof.line();

@@ -166,7 +166,7 @@ async fn has_options(guest: &Guest, options: &str) -> Result<()> {
 /// Checks that the network code logged no warning about this device. Discovery may
 /// warn: no frame passes before both ends have agreed on LACP.
 fn no_complaint(lab: &Lab, device: &str) -> Result<()> {
-    match lab.journal.said(&["network: warning:", device]) {
+    match lab.journal.console_line(&["network: warning:", device]) {
         Ok(event) => bail!("{}", event.text),
         Err(_) => Ok(()),
     }

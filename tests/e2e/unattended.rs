@@ -120,7 +120,7 @@ fn unattended_uefi() {
         // The boot entry that the agent made, not the firmware's own entry for the
         // disk.
         lab.journal
-            .said(&["starting Boot", "\"Red Hat Enterprise Linux\""])?;
+            .console_line(&["starting Boot", "\"Red Hat Enterprise Linux\""])?;
         Ok(())
     });
 }
@@ -175,7 +175,7 @@ fn unattended_old_line_bios_pxe() {
             ))
         };
         installs(lab, &plan).await?;
-        lab.journal.said(&["the image is not verified"])?;
+        lab.journal.console_line(&["the image is not verified"])?;
         Ok(())
     });
 }
@@ -272,8 +272,8 @@ async fn shows_only_problems(lab: &Lab, guest: &mut Guest) -> Result<()> {
         !screen.contains(" Landfall ") && !screen.contains("installing to"),
         "expected problems only, found {screen}"
     );
-    for said in ["init: landfall", "installing to"] {
-        let line = lab.journal.said(&[said]);
+    for part in ["init: landfall", "installing to"] {
+        let line = lab.journal.console_line(&[part]);
         ensure!(line.is_err(), "it is not quiet: {line:?}");
     }
     Ok(())
@@ -342,7 +342,7 @@ fn unattended_full_variable_store() {
         guest
             .console("because of coreos.inst.skip_reboot", POWER_OFF)
             .await?;
-        let failed = lab.journal.said(&["install failed"]);
+        let failed = lab.journal.console_line(&["install failed"]);
         ensure!(failed.is_err(), "it says {failed:?}");
         guest.shows_example(lab, "nvram-full", POWER_OFF).await?;
         let mut requests = services.images.requests(IMAGE);
@@ -392,7 +392,7 @@ fn unattended_late_image_and_skip_reboot() {
             .console("because of coreos.inst.skip_reboot", DEPLOYMENT)
             .await?;
         ensure!(line.text.contains("installed"), "it says: {}", line.text);
-        let unverified = lab.journal.said(&["written unverified"]);
+        let unverified = lab.journal.console_line(&["written unverified"]);
         ensure!(unverified.is_err(), "the digest was not looked at");
         guest.shows_example(lab, "done", BOOT).await?;
         guest.press_ctrl_alt_del().await?;

@@ -64,4 +64,4 @@ impl Proof {
 pub const INSTALLED_SYSTEM_OK: &str = "TEST-IMAGE-OK first=1 platform=metal";
 
 /// The start of that line at each later boot.
-pub const INSTALLED_SYSTEM_AGAIN: &str = "TEST-IMAGE-OK first=0";
+pub const INSTALLED_SYSTEM_LATER_BOOT: &str = "TEST-IMAGE-OK first=0";

@@ -177,7 +177,7 @@ impl Journal {
     }
 
     /// Returns the first line of the console that contains all `parts`.
-    pub fn said(&self, parts: &[&str]) -> Result<Event> {
+    pub fn console_line(&self, parts: &[&str]) -> Result<Event> {
         self.line(Source::Console, self.start(), parts)
     }
 

@@ -183,7 +183,7 @@ impl Peer {
         lab.journal.record(Source::Peer, format!("# {command}"));
         self.guest.type_line(command).await?;
         let end = self.guest.console_after(mark, END, COMMAND_LIMIT).await?;
-        let output = self.said(lab, mark);
+        let output = self.output_since(lab, mark);
         ensure!(
             end.text.ends_with(" 0"),
             "{command} on the peer: {}\n{output}",
@@ -192,7 +192,7 @@ impl Peer {
         Ok(output)
     }
 
-    fn said(&self, lab: &Lab, mark: Mark) -> String {
+    fn output_since(&self, lab: &Lab, mark: Mark) -> String {
         let mut lines = lab.journal.events_after(mark);
         lines.retain(|event| event.source == Source::Peer);
         // Skip the first event, which is the echo of the command itself.

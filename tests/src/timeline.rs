@@ -41,8 +41,8 @@ pub fn describe(event: &Event) -> Option<(&'static str, String)> {
             .find("DHCPACK")
             .map(|at| ("dhcp", text[at..].to_owned())),
         Source::Machine => {
-            let said = text.split(" {").next().unwrap_or(text);
-            Some(("machine", said.to_lowercase()))
+            let event = text.split(" {").next().unwrap_or(text);
+            Some(("machine", event.to_lowercase()))
         }
     }
 }

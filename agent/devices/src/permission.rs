@@ -48,12 +48,12 @@ pub enum Home {
 
 impl Home {
     /// Determines the kind of this system, checks that the agent may write to its disks,
-    /// and marks a live system for [`WritePermission::by_boot`]. `said` is true if the
+    /// and marks a live system for [`WritePermission::by_boot`]. `is_declared` is true if the
     /// operator declares this a live system, for systems without CoreOS's marker.
     ///
     /// # Errors
     /// On any other machine. The error names the missing condition.
-    pub fn check(said: bool) -> Result<Self> {
+    pub fn check(is_declared: bool) -> Result<Self> {
         let ramdisk = WritePermission::by_marker(Path::new(RAMDISK_MARKER), Path::new(BOOT_ID));
         let Err(no_ramdisk) = ramdisk else {
             return Ok(Self::Ramdisk);
@@ -68,7 +68,7 @@ impl Home {
             ));
         }
         if !Self::is_live_system() {
-            live_system::check(Path::new("/"), said).map_err(|missing| {
+            live_system::check(Path::new("/"), is_declared).map_err(|missing| {
                 let details = format!(
                     "this machine is not a suitable live system: {missing}; nothing was changed"
                 );

@@ -48,7 +48,7 @@ struct Sources {
     ntp: AtomicBool,
     any: AtomicBool,
     /// The console has already shown the warning about a `Date` that cannot be used.
-    told: AtomicBool,
+    has_warned: AtomicBool,
 }
 
 /// The situation in which a server's date was received.
@@ -129,7 +129,7 @@ impl Clock {
     /// True on the first call of this boot, so that the warning is logged once: a server
     /// sends the same kind of header with every answer.
     fn is_first_useless_date(&self) -> bool {
-        !self.sources.told.swap(true, Ordering::Relaxed)
+        !self.sources.has_warned.swap(true, Ordering::Relaxed)
     }
 
     fn set(&mut self, time: SystemTime, source: &str) -> Result<(), String> {

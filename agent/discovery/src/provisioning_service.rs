@@ -27,7 +27,7 @@ use crate::clock::{Clock, Occasion};
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long to try a URL from mDNS before the agent queries mDNS again.
-const ASK_AGAIN: Duration = Duration::from_secs(120);
+const MDNS_URL_LIMIT: Duration = Duration::from_secs(120);
 /// How long to wait until the network prefers a NIC. This takes a few requests to
 /// the kernel.
 const PREFERENCE_LIMIT: Duration = Duration::from_secs(2);
@@ -99,8 +99,8 @@ pub async fn find(
         let (urls, settings, limit) = match &wanted.place {
             Place::Urls(urls) => (urls.clone(), Vec::new(), None),
             Place::Mdns(question) => {
-                let (url, settings) = heard(question, network).await;
-                (vec![url], settings, Some(ASK_AGAIN))
+                let (url, settings) = query_mdns(question, network).await;
+                (vec![url], settings, Some(MDNS_URL_LIMIT))
             }
         };
         let mut urls: Vec<String> = urls
@@ -127,7 +127,7 @@ pub async fn find(
 }
 
 /// Repeats the mDNS query until an answer contains a URL.
-async fn heard(
+async fn query_mdns(
     question: &Question,
     network: &mut watch::Receiver<NetworkState>,
 ) -> (String, Vec<(String, String)>) {

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     const A_MOMENT: Duration = Duration::from_millis(100);
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     fn sections() -> &'static Sections {
         Box::leak(Box::new(Sections::new()))
@@ -111,14 +111,14 @@ mod tests {
             sections.close(|| waits.send("waits").unwrap());
             report.send("closed").unwrap();
         });
-        assert_eq!(reports.recv_timeout(PATIENCE), Ok("waits"));
+        assert_eq!(reports.recv_timeout(TIMEOUT), Ok("waits"));
         drop(first);
         assert_eq!(
             reports.recv_timeout(A_MOMENT),
             Err(RecvTimeoutError::Timeout)
         );
         drop(second);
-        assert_eq!(reports.recv_timeout(PATIENCE), Ok("closed"));
+        assert_eq!(reports.recv_timeout(TIMEOUT), Ok("closed"));
     }
 
     #[test]

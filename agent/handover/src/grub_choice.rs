@@ -66,8 +66,8 @@ fn first_boot(boot: &Path) -> Result<String> {
     let Some((path, text)) = read_if_there(boot, Path::new(FIRST_BOOT), LIMIT)? else {
         return Ok(String::new());
     };
-    let said = of_marker(&text).map_err(|reason| problem(&path, &reason))?;
-    let network = match said {
+    let from_marker = of_marker(&text).map_err(|reason| problem(&path, &reason))?;
+    let network = match from_marker {
         Some(network) => network,
         None => {
             let path = inside(boot, Path::new(GRUB_CFG))?;

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn without_one_block_nothing_is_guessed() {
-        for (text, said) in [
+        for (text, expected) in [
             (String::new(), "missing substitution marker"),
             (format!("{START}\n"), "missing"),
             (format!(" {START}\n{END}\n"), "missing"),
@@ -146,7 +146,7 @@ mod tests {
             (format!("{START}\n{START}\n{END}\n"), "several"),
         ] {
             let reason = with_commands(&text, &[]).unwrap_err().to_string();
-            assert!(reason.contains(said), "{text:?}: {reason}");
+            assert!(reason.contains(expected), "{text:?}: {reason}");
         }
     }
 

@@ -38,8 +38,8 @@ impl Authority {
             .current_dir(self.0.path())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "openssl {arguments}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "openssl {arguments}: {stderr}");
     }
 
     /// Makes `NAME.pem` and `NAME.key`, self-signed. OpenSSL marks it as an

@@ -17,7 +17,7 @@ use nix::sys::statfs::statfs;
 
 /// How often the reason is printed again, so that it is still on the console
 /// after hours.
-const AGAIN: Duration = Duration::from_secs(600);
+const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 
 /// In bytes. With less free space the root file system counts as full, because the kernel
 /// may have failed to unpack the largest module, which has 8 MiB. Files may use half of
@@ -46,7 +46,7 @@ pub(super) fn stop(fault: &str) -> ! {
     status::begin_step("stopped: the ramdisk is not complete");
     loop {
         tracing::error!("{fault}");
-        std::thread::sleep(AGAIN);
+        std::thread::sleep(REPEAT_INTERVAL);
     }
 }
 

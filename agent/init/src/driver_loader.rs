@@ -419,19 +419,19 @@ end
         let (mut settled, signal) = io::pipe().unwrap();
         lock(&loader.work).signal = Some(signal);
         loader.start_threads();
-        assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("transport.ko"));
+        assert_eq!(order.recv_timeout(TIMEOUT).as_deref(), Ok("transport.ko"));
         // One thread waits in the kernel for the slow driver. The others are free for
         // the NIC.
         loader.queue(vec!["pci:nic".to_owned()]);
-        assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("nic.ko"));
+        assert_eq!(order.recv_timeout(TIMEOUT).as_deref(), Ok("nic.ko"));
         release.send(()).unwrap();
-        assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("hba.ko"));
-        assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("shelf.ko"));
+        assert_eq!(order.recv_timeout(TIMEOUT).as_deref(), Ok("hba.ko"));
+        assert_eq!(order.recv_timeout(TIMEOUT).as_deref(), Ok("shelf.ko"));
         settled.read_to_end(&mut Vec::new()).unwrap();
         assert_eq!(loader.modules.count_loaded(), 4);
     }
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     fn two_devices() -> Vec<String> {
         vec!["virtio:disk".to_owned(), "pci:nic".to_owned()]
@@ -441,10 +441,10 @@ end
     fn virtio_goes_first_if_its_devices_answer() {
         let (loader, order, release) = slow_kernel();
         release.send(()).unwrap();
-        loader.queue_boot_devices(two_devices, PATIENCE);
+        loader.queue_boot_devices(two_devices, TIMEOUT);
         loader.start_threads();
         for expected in ["virtio_blk.ko", "transport.ko", "nic.ko"] {
-            assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok(expected));
+            assert_eq!(order.recv_timeout(TIMEOUT).as_deref(), Ok(expected));
         }
     }
 
@@ -473,7 +473,7 @@ end
         loader.queue_boot_devices(slow_look, Duration::from_millis(20));
         loader.start_threads();
         let mut loaded: Vec<String> = (0..3)
-            .map(|_| order.recv_timeout(PATIENCE).unwrap())
+            .map(|_| order.recv_timeout(TIMEOUT).unwrap())
             .collect();
         loaded.sort();
         assert_eq!(loaded, ["nic.ko", "transport.ko", "virtio_blk.ko"]);
@@ -487,17 +487,17 @@ end
         loader.queue_boot_devices(two_devices, Duration::from_millis(50));
         loader.start_threads();
         for expected in ["transport.ko", "nic.ko"] {
-            assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok(expected));
+            assert_eq!(order.recv_timeout(TIMEOUT).as_deref(), Ok(expected));
         }
         // The kernel has loaded nic.ko, but its thread has not recorded that yet.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while loader.modules.loading() != ["virtio_blk"] {
             assert!(Instant::now() < deadline, "{:?}", loader.modules.loading());
             std::thread::yield_now();
         }
         assert!(!lock(&loader.work).settled);
         release.send(()).unwrap();
-        assert_eq!(order.recv_timeout(PATIENCE).as_deref(), Ok("virtio_blk.ko"));
+        assert_eq!(order.recv_timeout(TIMEOUT).as_deref(), Ok("virtio_blk.ko"));
         settled.read_to_end(&mut Vec::new()).unwrap();
     }
 }

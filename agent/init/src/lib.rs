@@ -110,7 +110,7 @@ pub fn run() -> ! {
     );
     // From here on the watchdog notices a boot that makes no progress, even before
     // the agent runs.
-    supervisor.progress.heard();
+    supervisor.progress.sign_of_life();
     let pipes = Pipes {
         devices_settled: driver_loader::load_in_background(),
         signs_of_life: progress::receive_in_background(Arc::clone(&supervisor.progress)),

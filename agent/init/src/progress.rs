@@ -32,7 +32,7 @@ enum Phase {
     NoAgent,
     /// Init prepares the boot, or the agent runs. Holds the time of the last sign
     /// of life.
-    Heard(Instant),
+    Alive(Instant),
     /// The boot ends, for example with a reboot. Holds the time when the end began.
     Ends(Instant),
     /// The machine stays on forever.
@@ -41,8 +41,8 @@ enum Phase {
 
 impl Progress {
     /// Notes a sign of life of the agent, or of init before there is an agent.
-    pub(super) fn heard(&self) {
-        self.enter(Phase::Heard(Instant::now()));
+    pub(super) fn sign_of_life(&self) {
+        self.enter(Phase::Alive(Instant::now()));
     }
 
     pub(super) fn agent_ended(&self) {
@@ -60,7 +60,7 @@ impl Progress {
 
     fn enter(&self, next: Phase) {
         let mut phase = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*phase, Phase::NoAgent | Phase::Heard(_)) {
+        if matches!(*phase, Phase::NoAgent | Phase::Alive(_)) {
             *phase = next;
         }
     }
@@ -71,7 +71,7 @@ impl Progress {
         let phase = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (what, since, limit) = match phase {
             Phase::NoAgent | Phase::Stays => return None,
-            Phase::Heard(at) => ("the agent has made no progress", at, SILENCE),
+            Phase::Alive(at) => ("the agent has made no progress", at, SILENCE),
             Phase::Ends(at) => ("the end of this boot has made no progress", at, END),
         };
         let silence = now.saturating_duration_since(since);
@@ -107,7 +107,7 @@ fn receive(mut reader: PipeReader, progress: &Progress) {
     loop {
         match reader.read(&mut signs) {
             Ok(0) => return,
-            Ok(_) => progress.heard(),
+            Ok(_) => progress.sign_of_life(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 tracing::warn!("cannot read the agent's signs of life: {error}");
@@ -138,11 +138,11 @@ mod tests {
         let progress = Progress::default();
         let later = Instant::now() + SILENCE * 2;
         assert_eq!(progress.hangs_since(later), None, "not started yet");
-        progress.heard();
+        progress.sign_of_life();
         assert_eq!(progress.hangs_since(Instant::now()), None);
         let (_, silence) = progress.hangs_since(later).unwrap();
         assert!(silence > SILENCE);
-        progress.heard();
+        progress.sign_of_life();
         assert_eq!(progress.hangs_since(Instant::now() + SILENCE / 2), None);
         progress.agent_ended();
         assert_eq!(progress.hangs_since(later), None, "it crashed");
@@ -159,7 +159,7 @@ mod tests {
             let progress = Progress::default();
             progress.boot_ends(ending);
             // Init may read a sign of life late, when the boot already ends.
-            progress.heard();
+            progress.sign_of_life();
             assert_eq!(progress.hangs_since(Instant::now() + END / 2), None);
             let found = progress.hangs_since(Instant::now() + END * 2);
             assert_eq!(found.is_some(), hangs, "{ending:?}");

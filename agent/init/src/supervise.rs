@@ -232,7 +232,7 @@ impl Supervisor {
             signal(state.agent, Signal::SIGTERM);
         }
         drop(state);
-        self.progress.heard();
+        self.progress.sign_of_life();
         let status = self.reap_until_exit_of(&child);
         self.progress.agent_ended();
         match status {

@@ -81,8 +81,12 @@ mod tests {
             ("lldp,extra-hardware,x", vec![Collector::Lldp], 2),
         ] {
             let names: Vec<String> = text.split(',').map(str::to_owned).collect();
-            let (found, told) = by_names(&names);
-            assert_eq!((found, told.len()), (expected, faults), "{text}: {told:?}");
+            let (found, reported) = by_names(&names);
+            assert_eq!(
+                (found, reported.len()),
+                (expected, faults),
+                "{text}: {reported:?}"
+            );
         }
     }
 }

@@ -128,13 +128,13 @@ impl DiskArrival {
 
     /// How long to wait for a further event although the wanted disk is there.
     fn pause(self, outlook: Outlook) -> Duration {
-        let untold = match self.all {
-            true => (self.settled + outlook.untold).saturating_duration_since(Instant::now()),
+        let hidden_scan = match self.all {
+            true => (self.settled + outlook.hidden_scan).saturating_duration_since(Instant::now()),
             false => Duration::ZERO,
         };
         match outlook.at_work {
-            Some(_) => untold.max(self.quiet),
-            None => untold,
+            Some(_) => hidden_scan.max(self.quiet),
+            None => hidden_scan,
         }
     }
 }
@@ -194,11 +194,11 @@ mod tests {
 
     const QUIET_BUSES: Outlook = Outlook {
         at_work: None,
-        untold: Duration::ZERO,
+        hidden_scan: Duration::ZERO,
     };
     const AT_WORK: Outlook = Outlook {
         at_work: Some("SCSI"),
-        untold: Duration::ZERO,
+        hidden_scan: Duration::ZERO,
     };
 
     fn event(text: &str) -> Received {
@@ -376,7 +376,7 @@ mod tests {
     fn while_a_bus_is_silent_a_second_disk_is_waited_for() {
         let silent = Outlook {
             at_work: None,
-            untold: Duration::from_secs(60),
+            hidden_scan: Duration::from_secs(60),
         };
         for (arrival, expected) in [(arrival(), 1), (arrival().of_all_disks(), 2)] {
             let root = PlantedTree::default();

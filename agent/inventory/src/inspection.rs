@@ -67,23 +67,23 @@ pub async fn inspect(
     let disk_arrival = circumstances.disk_arrival;
     let waited_below = root.clone();
     let disks = tokio::task::spawn_blocking(move || {
-        let mut said = false;
+        let mut reported = false;
         // If the kernel sends no events, the agent continues with the current list of
         // disks.
         let _ = disk_arrival.wait(&waited_below, |disks| {
             let any = disks
                 .iter()
                 .any(|disk| disk.traits.why_untouchable().is_none());
-            if !any && !std::mem::replace(&mut said, true) {
+            if !any && !std::mem::replace(&mut reported, true) {
                 let seconds = disk_arrival.limit().as_secs();
                 tracing::info!("no disk yet: waiting for one, at most {seconds} s");
             }
             any
         });
     });
-    let heard = circumstances.neighbours.take();
-    let neighbours = if heard.is_some() {
-        heard
+    let known = circumstances.neighbours.take();
+    let neighbours = if known.is_some() {
+        known
     } else if listens {
         tracing::info!(
             "listening for LLDP, at most {} s",

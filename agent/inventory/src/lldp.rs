@@ -34,11 +34,11 @@ pub type Neighbours = BTreeMap<String, Vec<Tlv>>;
 pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
     let until = Instant::now() + timeout;
     let interfaces = interfaces(root);
-    let mut heard: Neighbours = interfaces
+    let mut neighbours: Neighbours = interfaces
         .values()
         .map(|name| (name.clone(), Vec::new()))
         .collect();
-    for name in heard.keys() {
+    for name in neighbours.keys() {
         firmware_agent::silence(root, name);
     }
     let indices: Vec<u32> = interfaces.keys().copied().collect();
@@ -46,12 +46,12 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
         Ok(socket) => socket,
         Err(error) => {
             tracing::warn!("cannot listen for LLDP: {error}; the inventory has no LLDP data");
-            return heard;
+            return neighbours;
         }
     };
     let mut frame = [0; LONGEST];
     let mut unreadable = BTreeSet::new();
-    while waiting_for(root, &heard) {
+    while waiting_for(root, &neighbours) {
         let received = match timeout_at(until, socket.receive(&mut frame)).await {
             Ok(Ok(received)) => received,
             // If an interface goes down, the socket reports this error once and then
@@ -68,7 +68,7 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
         let Some(name) = interfaces.get(&received.0) else {
             continue;
         };
-        let Some(list) = heard.get_mut(name).filter(|list| list.is_empty()) else {
+        let Some(list) = neighbours.get_mut(name).filter(|list| list.is_empty()) else {
             continue;
         };
         match timeout_at(until, parser::parse(&frame[..received.1])).await {
@@ -85,7 +85,7 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
         }
         sleep(parser::PAUSE).await;
     }
-    let silent: Vec<&str> = heard
+    let silent: Vec<&str> = neighbours
         .iter()
         .filter(|(_, list)| list.is_empty())
         .map(|(name, _)| name.as_str())
@@ -93,7 +93,7 @@ pub async fn listen(root: &SystemPath, timeout: Duration) -> Neighbours {
     if !silent.is_empty() {
         tracing::info!("no LLDP neighbour on {}", silent.join(", "));
     }
-    heard
+    neighbours
 }
 
 /// For each interface (the key), the switch and the port at the other end of its cable:
@@ -144,8 +144,8 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
                     let is_known = { latest.get(&index) }.is_some_and(|(known, _)| known == frame);
                     if !is_known {
                         match parser::parse(frame).await {
-                            Ok(said) => {
-                                latest.insert(index, (frame.to_owned(), said));
+                            Ok(parsed) => {
+                                latest.insert(index, (frame.to_owned(), parsed));
                             }
                             Err(error) => {
                                 tracing::debug!("LLDP frame: {error}");
@@ -153,12 +153,12 @@ pub async fn follow(root: &SystemPath, switches: watch::Sender<Switches>) {
                             }
                         }
                     }
-                    if let (Some((_, said)), Some(name)) =
+                    if let (Some((_, parsed)), Some(name)) =
                         (latest.get(&index), interfaces.get(&index))
                     {
-                        let end = Instant::now() + tlv::time_to_live(&said.elements);
+                        let end = Instant::now() + tlv::time_to_live(&parsed.elements);
                         ends.insert(name.clone(), end);
-                        let switch = said.switch.clone();
+                        let switch = parsed.switch.clone();
                         switches.send_if_modified(|switches| set(switches, name, switch));
                     }
                 }
@@ -214,8 +214,8 @@ fn set(switches: &mut Switches, name: &str, switch: Option<String>) -> bool {
 }
 
 /// Whether an interface with a carrier has not received anything yet.
-fn waiting_for(root: &SystemPath, heard: &Neighbours) -> bool {
-    { heard.iter() }.any(|(name, list)| list.is_empty() && has_carrier(root, name))
+fn waiting_for(root: &SystemPath, neighbours: &Neighbours) -> bool {
+    { neighbours.iter() }.any(|(name, list)| list.is_empty() && has_carrier(root, name))
 }
 
 /// The Ethernet interfaces by interface index.

@@ -240,8 +240,11 @@ mod tests {
 
     #[test]
     fn timeouts_out_of_reason_are_brought_in() {
-        for (said, taken) in [(0, 1), (30, 30), (300, 300), (1 << 40, 3600)] {
-            assert_eq!(within_bounds(Duration::from_secs(said)).as_secs(), taken);
+        for (requested, taken) in [(0, 1), (30, 30), (300, 300), (1 << 40, 3600)] {
+            assert_eq!(
+                within_bounds(Duration::from_secs(requested)).as_secs(),
+                taken
+            );
         }
     }
 

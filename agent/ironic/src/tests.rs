@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use landfall_http_client::fixtures::{Certificate, Reply, Server, dead_url, run};
 use landfall_http_client::{HttpOptions, ServiceClient};
 use landfall_network::NetworkState;
-use landfall_network::lab::{nic, said_during};
+use landfall_network::lab::{log_lines_during, nic};
 use landfall_network::state::NicState;
 use landfall_report::status::begin_step;
 use landfall_sys::state_file::StateFile;
@@ -431,7 +431,7 @@ fn a_heartbeat_and_an_inventory_that_get_403_name_the_option_of_ironic() {
     };
     let forced = Notify::new();
     let timeout = Duration::from_secs(3600);
-    let lines = said_during(|| {
+    let lines = log_lines_during(|| {
         run(async {
             let beats = beat_forever(&service, "6d85", &callback, timeout, &forced);
             let until = async {

@@ -12,7 +12,7 @@ const SYSTEMD: &str = "org.freedesktop.systemd1";
 
 /// How often the agent reads the unit's state in addition to waiting for signals. A
 /// signal may be missed, for example while systemd reloads its units.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What is known about a unit that was started.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ async fn run(bus: &Bus, name: &str) -> zbus::Result<Standing> {
                 }
             }
             Some(_) = changes.next() => {}
-            () = tokio::time::sleep(LOOK_AGAIN) => {
+            () = tokio::time::sleep(POLL_INTERVAL) => {
                 // The signal about the job's removal may have been missed.
                 job_is_over |= unit.job().await?.as_str() == "/";
             }

@@ -14,7 +14,7 @@
 use std::fs;
 use std::path::Path;
 
-use landfall_report::{Said, kernel_log, lines_said, status};
+use landfall_report::{LogLine, kernel_log, log_lines, status};
 use landfall_sys::state_file::{STATE_DIRECTORY, StateFile};
 
 use super::archive::tar_gz;
@@ -58,7 +58,7 @@ fn members() -> Vec<Member> {
     // A plain struct always has a JSON form.
     let status = serde_json::to_value(status::now()).unwrap_or_default();
     let mut members = vec![
-        Member::new("journal", journal::merge(&kernel, &lines_said(), None)),
+        Member::new("journal", journal::merge(&kernel, &log_lines(), None)),
         Member::new("status.json", format!("{status:#}\n")),
         Member::new("ip_addr", addresses::ip_addr(Path::new("/sys/class/net"))),
         Member::new("lsblk", block_devices::lsblk(Path::new("/sys/block"))),
@@ -77,14 +77,14 @@ fn members() -> Vec<Member> {
 ///
 /// The kernel quotes its whole command line. It also quotes the arguments that it does
 /// not know, in lines that differ between kernel versions (init/main.c).
-fn without_command_line(records: Vec<Said>, command_line: Option<&str>) -> Vec<Said> {
+fn without_command_line(records: Vec<LogLine>, command_line: Option<&str>) -> Vec<LogLine> {
     // The kernel quotes the arguments without their own quotes.
     let words: Option<Vec<String>> = command_line.map(|line| {
         let words = line.split_whitespace().filter(|word| word.contains('='));
         let forms = words.flat_map(|word| [word.to_owned(), word.replace('"', "")]);
         forms.collect()
     });
-    let may_stay = |record: &Said| {
+    let may_stay = |record: &LogLine| {
         let quotes_none = |words: &Vec<String>| {
             let quotes = QUOTES.iter().any(|start| record.text.starts_with(start));
             !quotes && words.iter().all(|word| !record.text.contains(word))
@@ -102,8 +102,8 @@ mod tests {
     const COMMAND_LINE: &str = "BOOT_IMAGE=/vmlinuz quiet vault.key=S3CRET vaultkey=\"S3CRET\" \
         ipa-agent-token=S3CRET console=ttyS0\n";
 
-    fn said(text: &str) -> Said {
-        Said {
+    fn log_line(text: &str) -> LogLine {
+        LogLine {
             time: 1.0,
             text: text.to_owned(),
         }
@@ -124,7 +124,7 @@ mod tests {
             "landfall agent: console=ttyS0 is ours",
         ];
         let left = |command_line| -> Vec<String> {
-            let records = records.iter().map(|text| said(text)).collect();
+            let records = records.iter().map(|text| log_line(text)).collect();
             let left = without_command_line(records, command_line);
             left.into_iter().map(|record| record.text).collect()
         };

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use landfall_report::Said;
+use landfall_report::LogLine;
 
 /// The prefix of the agent's and init's records in the kernel's log (`report`).
 const OURS: &str = "landfall ";
@@ -17,9 +17,9 @@ pub(super) fn is_ours(record: &str) -> bool {
 /// Merges the kernel's records with the lines of this agent. The kernel's log has copies
 /// of this agent's lines, possibly split; the copies are left out. The lines of an agent
 /// before a restart exist only in the kernel's log, so they are kept.
-pub(super) fn merge(kernel: &[Said], agent: &[Said], most: Option<usize>) -> String {
+pub(super) fn merge(kernel: &[LogLine], agent: &[LogLine], most: Option<usize>) -> String {
     let first = agent.first().map_or(f64::INFINITY, |line| line.time);
-    let only_there = |record: &&Said| {
+    let only_there = |record: &&LogLine| {
         !is_ours(&record.text) || record.text.starts_with(OF_INIT) || record.time < first
     };
     let kernel = kernel.iter().filter(only_there).map(|record| {
@@ -56,21 +56,21 @@ pub(super) fn lines<'a>(lines: impl IntoIterator<Item = (f64, &'a str)>) -> Stri
 mod tests {
     use super::*;
 
-    fn said(time: f64, text: &str) -> Said {
+    fn log_line(time: f64, text: &str) -> LogLine {
         let text = text.to_owned();
-        Said { time, text }
+        LogLine { time, text }
     }
 
     #[test]
     fn nothing_is_lost_and_nothing_twice() {
         let kernel = [
-            said(0.0, "Linux version"),
-            said(1.0, "landfall init: loading"),
-            said(2.0, "landfall agent: of an earlier life"),
-            said(5.0, "landfall agent: copy"),
-            said(6.0, "eth0: link up"),
+            log_line(0.0, "Linux version"),
+            log_line(1.0, "landfall init: loading"),
+            log_line(2.0, "landfall agent: of an earlier life"),
+            log_line(5.0, "landfall agent: copy"),
+            log_line(6.0, "eth0: link up"),
         ];
-        let agent = [said(5.0, "agent: copy"), said(7.0, "disk: done")];
+        let agent = [log_line(5.0, "agent: copy"), log_line(7.0, "disk: done")];
         assert_eq!(
             merge(&kernel, &agent, None),
             "[    0.000000] kernel: Linux version\n\

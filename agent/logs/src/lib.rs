@@ -25,7 +25,7 @@ use std::fs;
 use std::path::Path;
 
 use landfall_devices::permission::Home;
-use landfall_report::lines_said;
+use landfall_report::log_lines;
 use landfall_sys::state_file::STATE_DIRECTORY;
 
 /// The path of the member with only the agent's own lines. Ironic's agent has its log
@@ -35,9 +35,9 @@ const AGENT_LOG: &str = "var/log/ironic-python-agent.log";
 /// The members that are available without reading disks or firmware. If `most` is given,
 /// the journal has at most that many lines, the latest ones.
 pub fn members(most: Option<usize>) -> Vec<Member> {
-    let (kernel, agent) = (landfall_report::kernel_log::records(), lines_said());
-    let times = |said: &[landfall_report::Said]| {
-        journal::lines(said.iter().map(|line| (line.time, line.text.as_str())))
+    let (kernel, agent) = (landfall_report::kernel_log::records(), log_lines());
+    let times = |lines: &[landfall_report::LogLine]| {
+        journal::lines(lines.iter().map(|line| (line.time, line.text.as_str())))
     };
     let proc = |name: &str| fs::read_to_string(Path::new("/proc").join(name)).unwrap_or_default();
     let mounts = proc("self/mounts");

@@ -52,10 +52,10 @@ mod tests {
 
     #[test]
     fn only_what_looks_like_a_journal() {
-        let said = |script: &str| run(Command::new("sh").args(["-c", script]));
-        assert_eq!(said("echo No journal files were found."), None);
+        let output_of = |script: &str| run(Command::new("sh").args(["-c", script]));
+        assert_eq!(output_of("echo No journal files were found."), None);
         let long = "x".repeat(SHORTEST);
-        assert_eq!(said(&format!("printf {long}")), Some(long));
+        assert_eq!(output_of(&format!("printf {long}")), Some(long));
         assert_eq!(run(&mut Command::new("/nowhere/journalctl")), None);
     }
 }

@@ -248,7 +248,7 @@ mod tests {
             other_names: other_names.iter().map(|name| (*name).to_owned()).collect(),
             tags: tags.to_vec(),
         };
-        let heard = [
+        let nics = [
             named("eth0", &[], &[100, 7]),
             named("eth1", &[], &[]),
             named("eth2", &["enp2s0", "52:54:00:00:00:02"], &[100]),
@@ -262,7 +262,7 @@ mod tests {
             (&["eth2", "all"], &["eth0.100", "eth0.7", "eth2.100"]),
         ] {
             let list: Vec<_> = list.iter().map(|text| (*text).to_owned()).collect();
-            let words = vlans_by_lldp(&list, &heard);
+            let words = vlans_by_lldp(&list, &nics);
             assert_eq!(words, expected, "{list:?}");
             let mut plan = plan("ip=dhcp", &[]);
             plan.add_vlans(&list, true);

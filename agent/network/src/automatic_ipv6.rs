@@ -49,7 +49,7 @@ impl Drop for Client {
 
 impl AutomaticIpv6 {
     pub(super) fn has_router(&self) -> bool {
-        self.routers.is_some_and(|routers| routers.heard)
+        self.routers.is_some_and(|routers| routers.received)
     }
 
     pub(super) fn stop_client(&mut self) {

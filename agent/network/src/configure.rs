@@ -59,12 +59,12 @@ pub struct Network {
     /// Receives the result of discovery: which NICs lead to the service.
     pub reach: watch::Sender<Reach>,
     /// Receives the VLANs that switches announce.
-    pub heard_vlans: mpsc::Sender<HeardVlans>,
+    pub switch_vlans: mpsc::Sender<SwitchVlans>,
 }
 
 /// The VLANs that switches announce, and which of them the operator wants.
 #[derive(Debug)]
-pub struct HeardVlans {
+pub struct SwitchVlans {
     /// The value of `ipa-enable-vlan-interfaces`.
     pub wanted: Vec<String>,
     /// VLAN tags by the name of the NIC that received them.
@@ -94,12 +94,12 @@ impl Setup {
 pub fn start(setup: Setup) -> io::Result<Network> {
     let (sender, state) = watch::channel(NetworkState::default());
     let (reach, found_out) = watch::channel(Reach::default());
-    let (heard_vlans, heard) = mpsc::channel(1);
-    let configurator = Configurator::new(setup, sender, found_out, heard)?;
+    let (switch_vlans, announced) = mpsc::channel(1);
+    let configurator = Configurator::new(setup, sender, found_out, announced)?;
     tokio::spawn(configurator.run());
     Ok(Network {
         state,
         reach,
-        heard_vlans,
+        switch_vlans,
     })
 }

@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(servers(&path), []);
         let text = "# nameserver 192.0.2.9\nsearch lab\nnameserver 192.0.2.1\n nameserver\tfe80::1%eth0\nnameserver x\n";
         fs::write(&path, text).unwrap();
-        let told: Vec<String> = servers(&path).iter().map(DnsServer::to_string).collect();
-        assert_eq!(told, ["192.0.2.1", "fe80::1%eth0"]);
+        let found: Vec<String> = servers(&path).iter().map(DnsServer::to_string).collect();
+        assert_eq!(found, ["192.0.2.1", "fe80::1%eth0"]);
     }
 }

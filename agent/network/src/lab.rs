@@ -32,7 +32,7 @@ use crate::{NetworkState, Setup, start};
 
 /// The timeout of every wait in this module: duplicate address detection takes seconds,
 /// and a build machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(40);
 
 pub struct Lab {
     network: Sender<Job>,
@@ -159,7 +159,7 @@ impl Lab {
         let server = Dnsmasq { child, log };
         // Wait until the server listens. Otherwise the client's first request is lost,
         // and the client repeats it only after seconds.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let is_ready =
             |log: &str| log.contains("IP range") || log.contains("advertisement enabled");
         while !is_ready(&server.log()[earlier..]) {
@@ -263,31 +263,33 @@ impl Lab {
         what: &str,
         is_so: impl FnMut(&NetworkState) -> bool,
     ) -> NetworkState {
-        let waited = tokio::time::timeout(PATIENCE, network.wait_for(is_so)).await;
+        let waited = tokio::time::timeout(TIMEOUT, network.wait_for(is_so)).await;
         let reached = waited.map(|state| state.unwrap().clone());
         reached.unwrap_or_else(|_| {
             let state = network.borrow().clone();
             panic!(
                 "not reached: {what}\n{state:#?}\n{}",
-                self.said().join("\n")
+                self.log_lines().join("\n")
             )
         })
     }
 
     /// Waits until `is_so` returns true, for conditions outside of the state.
     pub async fn until_so(&self, what: &str, mut is_so: impl FnMut() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !is_so() {
-            let said = || self.said().join("\n");
-            assert!(Instant::now() < deadline, "not reached: {what}\n{}", said());
+            let log = || self.log_lines().join("\n");
+            assert!(Instant::now() < deadline, "not reached: {what}\n{}", log());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
     /// Waits until this line has been logged.
-    pub async fn until_said(&self, line: &str) {
-        self.until_so(line, || self.said().iter().any(|said| said == line))
-            .await;
+    pub async fn until_logged(&self, line: &str) {
+        self.until_so(line, || {
+            self.log_lines().iter().any(|logged| logged == line)
+        })
+        .await;
     }
 
     /// The content of the resolver file.
@@ -296,7 +298,7 @@ impl Lab {
     }
 
     /// The logged lines, without times.
-    pub fn said(&self) -> Vec<String> {
+    pub fn log_lines(&self) -> Vec<String> {
         self.lines.lock().unwrap().clone()
     }
 
@@ -307,7 +309,7 @@ impl Lab {
 }
 
 /// The lines that `work` logs in this thread, without times.
-pub fn said_during(work: impl FnOnce()) -> Vec<String> {
+pub fn log_lines_during(work: impl FnOnce()) -> Vec<String> {
     let lines = Arc::default();
     let layer = Lines(Arc::clone(&lines));
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);

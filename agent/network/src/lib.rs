@@ -39,7 +39,7 @@ mod virtual_link;
 mod vrf_sysctl;
 
 pub use bmc_nic::leads_to_bmc;
-pub use configure::{HeardVlans, Network, Setup, start};
+pub use configure::{Network, Setup, SwitchVlans, start};
 pub use firmware_nics::read_firmware_nics;
 pub use follow::follow;
 pub use forget::forget;

@@ -466,11 +466,14 @@ mod tests {
             for mtu in 1400..1420 {
                 ip(&format!("link set eth0 mtu {mtu}"));
             }
-            let mut heard = 0;
+            let mut received = 0;
             while watch.next().await.is_some() {
-                heard += 1;
+                received += 1;
             }
-            assert!(heard < 20, "all {heard} events came through a full queue");
+            assert!(
+                received < 20,
+                "all {received} events came through a full queue"
+            );
         });
     }
 }

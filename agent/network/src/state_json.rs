@@ -140,7 +140,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::lab::said_during;
+    use crate::lab::log_lines_during;
 
     #[test]
     fn a_failed_write_is_logged_once_and_repeated() {
@@ -152,12 +152,12 @@ mod tests {
         assert_eq!(read(), "1\n");
         fs::remove_dir_all(&directory).unwrap();
         fs::write(&directory, "not a directory").unwrap();
-        let said = said_during(|| {
+        let lines = log_lines_during(|| {
             stored.store(&json!(2));
             stored.store(&json!(3));
         });
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].starts_with("WARN cannot store network.json: "));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].starts_with("WARN cannot store network.json: "));
         fs::remove_file(&directory).unwrap();
         stored.store(&json!(3));
         assert_eq!(read(), "3\n");

@@ -98,8 +98,8 @@ mod tests {
             let (sender, mut verdicts) = mpsc::channel(4);
             let address = "192.0.2.10/24".parse().unwrap();
             tokio::spawn(ask(prober, address, (index, 1), sender));
-            let patience = Duration::from_secs(40);
-            let first = tokio::time::timeout(patience, verdicts.recv()).await;
+            let limit = Duration::from_secs(40);
+            let first = tokio::time::timeout(limit, verdicts.recv()).await;
             let (_, _, verdict) = first.unwrap().unwrap();
             assert!(matches!(verdict, Verdict::Taken(_)), "{verdict:?}");
             ip("link set eth0 down");

@@ -95,15 +95,15 @@ fn static_ipv4_with_routes_name_and_resolver() {
         assert!(ip_output("link show eth0").contains("mtu 1400"));
         assert_eq!(lab.resolv_conf(), "nameserver 192.0.2.53\n");
         assert_eq!(nix::unistd::gethostname().unwrap(), "node7");
-        let said = lab.said();
+        let lines = lab.log_lines();
         for line in [
             "INFO plan: eth0: IPv4 192.0.2.10/24, gateway 192.0.2.1, 10.1.2.3/16 via 192.0.2.9, DNS 192.0.2.53",
             "INFO eth0 (52:54:00:00:00:00) carrier up",
             "INFO eth0 192.0.2.10/24 from kernel argument ip=",
         ] {
-            assert!(said.iter().any(|l| l == line), "{line}\n{said:#?}");
+            assert!(lines.iter().any(|l| l == line), "{line}\n{lines:#?}");
         }
-        assert!(!said.iter().any(|l| l.starts_with("WARN")), "{said:#?}");
+        assert!(!lines.iter().any(|l| l.starts_with("WARN")), "{lines:#?}");
     });
 }
 
@@ -136,7 +136,7 @@ fn network_data_takes_precedence_over_kernel_arguments() {
             "INFO eth0 192.0.2.11/24 from network_data",
             "WARN ip=192.0.2.99:::24::eth0:none: ignored, because there is network_data",
         ] {
-            lab.until_said(line).await;
+            lab.until_logged(line).await;
         }
         let file = lab.state_file();
         assert_eq!(file["source"], "network_data");
@@ -164,7 +164,7 @@ fn faulty_network_data_is_reported_and_kernel_arguments_are_used() {
             line.starts_with("ERROR network_data: expected JSON: EOF")
                 && line.ends_with("; it is not used")
         };
-        assert!(lab.said().iter().any(loud), "{:#?}", lab.said());
+        assert!(lab.log_lines().iter().any(loud), "{:#?}", lab.log_lines());
         let file = lab.state_file();
         assert_eq!(file["source"], "kernel_arguments");
         assert_eq!(file["faults"].as_array().unwrap().len(), 1);
@@ -192,13 +192,13 @@ fn a_bridge_joins_its_ports_and_has_the_address() {
                 .await;
             assert_eq!(state.macs(false, None).len(), 2, "of the NICs alone");
         }
-        lab.until_said("INFO eth0 is a port of br0").await;
+        lab.until_logged("INFO eth0 is a port of br0").await;
         let ports = ip_output("link show master br0");
         assert!(ports.contains("eth0") && ports.contains("eth1"), "{ports}");
         // A bridge without ports has a carrier for a moment.
         let is_fault = |line: &String| line.starts_with("WARN") && !line.ends_with("carrier lost");
-        let said = lab.said();
-        assert!(!said.iter().any(is_fault), "{said:#?}");
+        let lines = lab.log_lines();
+        assert!(!lines.iter().any(is_fault), "{lines:#?}");
     });
 }
 
@@ -213,7 +213,11 @@ fn an_ipv6_address_that_somebody_else_has_is_not_used() {
         .await;
         assert!(!has(&state, "eth0", "2001:db8::10/64"));
         let line = "WARN eth0 2001:db8::10/64: another machine on this link has the address; it is not used";
-        assert!(lab.said().iter().any(|l| l == line), "{:#?}", lab.said());
+        assert!(
+            lab.log_lines().iter().any(|l| l == line),
+            "{:#?}",
+            lab.log_lines()
+        );
     });
 }
 
@@ -228,7 +232,7 @@ fn a_cable_that_is_plugged_in_late_is_noticed() {
             .until(&mut network, "the NIC", |s| nic(s, "eth0").is_some())
             .await;
         assert!(!nic(&state, "eth0").unwrap().carrier);
-        lab.until_said("INFO eth0 (52:54:00:00:00:00) no carrier")
+        lab.until_logged("INFO eth0 (52:54:00:00:00:00) no carrier")
             .await;
 
         lab.port("link set port0 up");
@@ -316,9 +320,9 @@ fn a_second_start_finds_everything_done() {
         let routes = ip_output("route") + &ip_output("-6 route");
         assert_eq!(routes.matches("default via").count(), 2, "{routes}");
         assert!(
-            !lab.said().iter().any(|l| l.starts_with("WARN")),
+            !lab.log_lines().iter().any(|l| l.starts_with("WARN")),
             "{:#?}",
-            lab.said()
+            lab.log_lines()
         );
     });
 }

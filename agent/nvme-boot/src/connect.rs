@@ -93,7 +93,7 @@ pub async fn connect_all(
         begin_due(&mut pending, &mut attempts, &fabrics, &state, now);
         let mut next = end;
         if let Some(call) = go_on.take() {
-            let late = began + patience(&pending, &connected, pace);
+            let late = began + wait_limit(&pending, &connected, pace);
             if now >= late {
                 report_late(&pending, &state, pace);
                 call();
@@ -153,7 +153,7 @@ fn begin_due(
 }
 
 /// How long the caller waits, with what is there by now.
-fn patience(
+fn wait_limit(
     pending: &BTreeMap<usize, Pending>,
     connected: &BTreeSet<String>,
     pace: Pace,

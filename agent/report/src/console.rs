@@ -71,11 +71,11 @@ impl Consoles {
     }
 
     /// Opens the consoles of this machine, and starts a thread that opens those that
-    /// appear later. A new console first prints the last lines that `said` returns.
+    /// appear later. A new console first prints the last lines that `earlier_lines` returns.
     pub(super) fn of_this_machine(
         mode: ConsoleMode,
         form: bool,
-        said: fn() -> Vec<String>,
+        earlier_lines: fn() -> Vec<String>,
     ) -> Arc<Self> {
         let list = Path::new("/proc/consoles");
         let consoles = Self::new(list, Path::new("/dev"), mode, form);
@@ -88,12 +88,12 @@ impl Consoles {
             // If the thread cannot be started, only consoles that appear later stay silent.
             let _ = thread::Builder::new()
                 .name("consoles".into())
-                .spawn(move || followed.follow(&socket, said));
+                .spawn(move || followed.follow(&socket, earlier_lines));
         }
         consoles
     }
 
-    fn follow(&self, socket: &UeventSocket, said: fn() -> Vec<String>) {
+    fn follow(&self, socket: &UeventSocket, earlier_lines: fn() -> Vec<String>) {
         let mut changed = false;
         loop {
             match socket.recv(changed.then_some(REGISTRATION)) {
@@ -103,7 +103,7 @@ impl Consoles {
                 Ok(Received::Lost) => changed = true,
                 Ok(Received::TimedOut) => {
                     changed = false;
-                    self.open_new(said);
+                    self.open_new(earlier_lines);
                 }
                 Err(_) => return,
             }
@@ -111,7 +111,7 @@ impl Consoles {
     }
 
     /// Opens the consoles that are new in the list.
-    pub(super) fn open_new(&self, said: impl FnOnce() -> Vec<String>) {
+    pub(super) fn open_new(&self, earlier_lines: impl FnOnce() -> Vec<String>) {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         let listed = names(&self.list);
         let mut new: Vec<(PathBuf, Console)> = { listed.iter() }
@@ -144,8 +144,8 @@ impl Consoles {
         if new.is_empty() {
             return;
         }
-        let said = said();
-        for line in said.iter().skip(said.len().saturating_sub(BACKLOG)) {
+        let lines = earlier_lines();
+        for line in lines.iter().skip(lines.len().saturating_sub(BACKLOG)) {
             for (_, console) in &new {
                 console.print(line);
             }

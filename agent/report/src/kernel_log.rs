@@ -8,7 +8,7 @@ use std::thread;
 
 use nix::libc::O_NONBLOCK;
 
-use crate::Said;
+use crate::LogLine;
 
 const PATH: &str = "/dev/kmsg";
 /// The maximum size of a record in bytes (`PRINTK_MESSAGE_MAX`).
@@ -24,20 +24,20 @@ pub const PART: usize = 900;
 const OURS: &str = "landfall ";
 
 /// All records, oldest first. Empty if the log cannot be read.
-pub fn records() -> Vec<Said> {
-    all().into_iter().map(|record| record.said).collect()
+pub fn records() -> Vec<LogLine> {
+    all().into_iter().map(|record| record.line).collect()
 }
 
 /// The texts of [`records`], without their times.
 pub fn texts() -> Vec<String> {
-    all().into_iter().map(|record| record.said.text).collect()
+    all().into_iter().map(|record| record.line.text).collect()
 }
 
 /// The records of the kernel itself, of init and of agents, without those of other
 /// programs.
-pub fn own_records() -> Vec<Said> {
+pub fn own_records() -> Vec<LogLine> {
     let records = all().into_iter().filter(Record::is_own);
-    records.map(|record| record.said).collect()
+    records.map(|record| record.line).collect()
 }
 
 fn all() -> Vec<Record> {
@@ -94,23 +94,23 @@ struct Record {
     /// Zero for the kernel's own records. The kernel gives another facility to the
     /// records of programs (Documentation/ABI/testing/dev-kmsg).
     facility: u32,
-    said: Said,
+    line: LogLine,
 }
 
 impl Record {
     /// False for audit records: they look like the kernel's own, but they quote the
     /// command lines of programs (kernel/audit.c, `kauditd_printk_skb`).
     fn is_own(&self) -> bool {
-        let text = &self.said.text;
+        let text = &self.line.text;
         self.facility == 0 && !text.starts_with("audit:") || text.starts_with(OURS)
     }
 
     fn into_ours(self) -> Option<OurRecord> {
-        let line = self.said.text.strip_prefix(OURS)?;
+        let line = self.line.text.strip_prefix(OURS)?;
         let (stage, text) = line.split_once(": ")?;
         Some(OurRecord {
             number: self.number,
-            time: self.said.time,
+            time: self.line.time,
             stage: stage.to_owned(),
             text: text.to_owned(),
         })
@@ -155,7 +155,7 @@ fn parse(record: &str) -> Option<Record> {
         number,
         // The lowest three bits are the level.
         facility: prefix >> 3,
-        said: Said {
+        line: LogLine {
             time: microseconds as f64 / 1e6,
             text: text.lines().next()?.to_owned(),
         },
@@ -192,7 +192,7 @@ mod tests {
         ]);
         let found = read_all(log);
         let found = found.iter().map(|record| {
-            let Said { time, text } = &record.said;
+            let LogLine { time, text } = &record.line;
             (*time, text.as_str(), record.is_own())
         });
         assert_eq!(

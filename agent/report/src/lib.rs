@@ -19,7 +19,7 @@ pub mod wrap;
 pub use console::{FirmwarePort, KeyDecoder};
 pub use event::{ByteCount, Event};
 pub use progress::{Progress, ProgressLine};
-pub use ring::{Said, events_after, last_events, lines_said, newest_event};
+pub use ring::{LogLine, events_after, last_events, log_lines, newest_event};
 pub use status_screen::{ScreenLine, Tone};
 
 use std::fmt::Write as _;
@@ -61,7 +61,7 @@ pub enum Output {
 pub fn start(output: Output, debug: bool) -> Flush {
     let sinks = match output {
         Output::Consoles { mode, form } => Sinks::Ramdisk {
-            consoles: Consoles::of_this_machine(mode, form, said_on_consoles),
+            consoles: Consoles::of_this_machine(mode, form, lines_for_consoles),
             // If /dev/kmsg cannot be opened, only the copy in the kernel log is missing.
             kmsg: OpenOptions::new()
                 .write(true)
@@ -110,7 +110,7 @@ impl Flush {
 }
 
 /// The lines of this process so far, in the format for consoles.
-fn said_on_consoles() -> Vec<String> {
+fn lines_for_consoles() -> Vec<String> {
     events_after(0).iter().map(Event::for_consoles).collect()
 }
 

@@ -16,7 +16,7 @@ pub struct Progress {
     what: String,
     total: Option<u64>,
     done: u64,
-    last_said: u64,
+    last_reported: u64,
     last_time: Instant,
     began: Instant,
     last_status: Option<Instant>,
@@ -49,7 +49,7 @@ impl Progress {
             what: what.into(),
             total,
             done: 0,
-            last_said: 0,
+            last_reported: 0,
             last_time: Instant::now(),
             began: Instant::now(),
             last_status: None,
@@ -63,11 +63,11 @@ impl Progress {
         self.update_status();
         let step = self.total.map_or(64 << 20, |total| total / 20);
         let silence = self.last_time.elapsed();
-        let moved = done.saturating_sub(self.last_said) >= step;
+        let moved = done.saturating_sub(self.last_reported) >= step;
         if silence < Self::PAUSE || (!moved && silence < Self::LONGEST_SILENCE) {
             return None;
         }
-        self.last_said = done;
+        self.last_reported = done;
         self.last_time = Instant::now();
         Some(ProgressLine {
             text: self.line(),

@@ -19,7 +19,7 @@ static NEWEST: LazyLock<watch::Sender<u64>> = LazyLock::new(watch::Sender::defau
 
 /// A line and its time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct LogLine {
     /// The time in seconds since boot.
     pub time: f64,
     /// The text of the line: `disk: warning: ...`.
@@ -27,12 +27,12 @@ pub struct Said {
 }
 
 /// The kept lines, oldest first.
-pub fn lines_said() -> Vec<Said> {
-    let said = |event: &Event| Said {
+pub fn log_lines() -> Vec<LogLine> {
+    let line = |event: &Event| LogLine {
         time: event.time,
         text: event.line(),
     };
-    with_ring(|ring| ring.events.iter().map(said).collect())
+    with_ring(|ring| ring.events.iter().map(line).collect())
 }
 
 /// The kept events after the one with this number, oldest first. Zero returns all.

@@ -545,7 +545,7 @@ mod tests {
                 "has not answered yet",
             ),
         ] {
-            let told = format!("{last:?}");
+            let case = format!("{last:?}");
             let status = Status {
                 service_answers: answers,
                 network: Network {
@@ -557,7 +557,7 @@ mod tests {
                 },
                 ..Status::default()
             };
-            assert_eq!(status.service_in_words(), expected, "{told}");
+            assert_eq!(status.service_in_words(), expected, "{case}");
         }
         assert_eq!(Status::default().service_in_words(), "has not answered yet");
     }

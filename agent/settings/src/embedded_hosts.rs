@@ -131,10 +131,10 @@ mod tests {
         assert!(embedded_hosts(root.path()).unread_hints);
         fs::remove_dir_all(&directory).unwrap();
         fs::write(&directory, "").unwrap();
-        let told = embedded_hosts(root.path());
-        assert!(told.unread_hints);
+        let broken = embedded_hosts(root.path());
+        assert!(broken.unread_hints);
         assert_eq!(
-            told.faults,
+            broken.faults,
             ["cannot read /etc/landfall/hosts: Not a directory (os error 20)"]
         );
     }

@@ -285,9 +285,9 @@ mod tests {
         let (root, parts) = of_ramdisk(CONFIG);
         let line = "ipa-api-url=http://192.0.2.9:6385 HTTP_PROXY=http://other:1 ipa-collect-lldp=0";
         let settings = settings(&parts, line);
-        let said = settings.params.list();
+        let listed = settings.params.list();
         let of = |key: &str| {
-            let found = said.iter().find(|setting| setting.key == key).unwrap();
+            let found = listed.iter().find(|setting| setting.key == key).unwrap();
             let origin = found.origin.to_string();
             let origin = origin.replace(root.path().to_str().unwrap(), "");
             format!("{} ({origin})", found.value)

@@ -296,9 +296,9 @@ mod tests {
         files.add(&path).unwrap();
 
         let settings = Settings::from_sources(line, media, files, IgnitionParts::default());
-        let said = settings.params.list();
+        let listed = settings.params.list();
         let of = |key: &str| {
-            let found = said.iter().find(|setting| setting.key == key).unwrap();
+            let found = listed.iter().find(|setting| setting.key == key).unwrap();
             (found.value.clone(), found.origin.to_string())
         };
         let pair = |value: &str, origin: &str| (value.to_owned(), origin.to_owned());

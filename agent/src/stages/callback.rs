@@ -62,10 +62,12 @@ impl Boot {
     /// the scheme that the API serves, unless the operator sets another one for a proxy
     /// in front of the agent.
     pub(super) fn advertised_scheme(&self, identity: Option<&TlsIdentity>) -> &'static str {
-        let said = &self.settings.params.advertise_protocol;
+        let configured = &self.settings.params.advertise_protocol;
         match identity {
-            Some(identity) if identity.own_certificate().is_some() || said.is_default() => "https",
-            _ => match said.value {
+            Some(identity) if identity.own_certificate().is_some() || configured.is_default() => {
+                "https"
+            }
+            _ => match configured.value {
                 Scheme::Http => "http",
                 Scheme::Https => "https",
             },

@@ -36,7 +36,7 @@ pub(super) fn live_network(services: LiveSystem, choice: Choice) -> Network {
         reach: watch::Sender::default(),
         // Nobody receives these VLANs: the agent does not create VLANs that a switch
         // announces, because NetworkManager would not know them.
-        heard_vlans: mpsc::channel(1).0,
+        switch_vlans: mpsc::channel(1).0,
     };
     if choice.source.is_document() {
         tokio::spawn(async move {

@@ -12,7 +12,7 @@ use landfall_inventory::inspection::{self, Circumstances};
 use landfall_inventory::report_types::Disk;
 use landfall_inventory::{disks, lldp};
 use landfall_ironic::{NotTaken, Retry, post_inventory};
-use landfall_network::{HeardVlans, NetworkState, WaitFor};
+use landfall_network::{NetworkState, SwitchVlans, WaitFor};
 use landfall_network_plan::needs_lldp;
 use landfall_report::failure::split_remedy;
 use landfall_sys::system_path::SystemPath;
@@ -135,18 +135,18 @@ impl Boot {
         let limit = *params.lldp_timeout;
         let seconds = limit.as_secs();
         tracing::info!("listening up to {seconds} s for VLANs that switches announce by LLDP");
-        let heard = lldp::listen(&SystemPath::live(), limit).await;
-        let tags = heard
+        let neighbours = lldp::listen(&SystemPath::live(), limit).await;
+        let tags = neighbours
             .iter()
             .map(|(nic, elements)| (nic.clone(), lldp::tlv::vlan_tags(elements)))
             .collect();
         let (made, all_made) = oneshot::channel();
-        let order = HeardVlans {
+        let order = SwitchVlans {
             wanted: wanted.clone(),
             tags,
             made,
         };
-        if self.heard_vlans.send(order).await.is_ok() {
+        if self.switch_vlans.send(order).await.is_ok() {
             // An error means that the network task has ended, so there is nothing to wait
             // for.
             let _ = all_made.await;
@@ -159,7 +159,7 @@ impl Boot {
                 "ipa-enable-vlan-interfaces: the agent's network task has ended, so the agent creates no VLAN"
             );
         }
-        Some(heard)
+        Some(neighbours)
     }
 
     /// Asks by mDNS until an answer says where the inventory goes.

@@ -292,7 +292,7 @@ fn begin(
 ) -> Result<Session, SessionError> {
     let began = Instant::now();
     let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
-    let mut said = None;
+    let mut reported = None;
     loop {
         match Session::begin(kernel, way.clone()) {
             Err(error) if error.may_pass() && began.elapsed() < LOGIN_LIMIT => {
@@ -300,13 +300,13 @@ fn begin(
                     *end = None;
                 }
                 let text = error.to_string();
-                if said.as_ref() != Some(&text) {
+                if reported.as_ref() != Some(&text) {
                     tracing::warn!(
                         "cannot log in to {way} yet, the agent tries for {} min: {text} -- {}",
                         LOGIN_LIMIT.as_secs() / 60,
                         error.remedy()
                     );
-                    said = Some(text);
+                    reported = Some(text);
                 }
                 thread::sleep(backoff.pause());
             }

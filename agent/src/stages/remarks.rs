@@ -14,7 +14,7 @@ const STAGE_BEGINS: Duration = Duration::from_secs(5);
 
 /// The pause between two repetitions. Because of them the console still shows the faults
 /// after hours.
-pub(super) const SAID_AGAIN: Duration = Duration::from_secs(600);
+pub(super) const REPEAT_INTERVAL: Duration = Duration::from_secs(600);
 
 impl Boot {
     /// Reports that no service can send commands to this agent, and leaves the machine on
@@ -52,6 +52,6 @@ pub(super) async fn repeat_remarks(remarks: &[String]) -> ! {
         for remark in remarks {
             tracing::warn!("{remark}");
         }
-        pause = SAID_AGAIN;
+        pause = REPEAT_INTERVAL;
     }
 }

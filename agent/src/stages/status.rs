@@ -24,9 +24,9 @@ pub(super) fn follow(network: watch::Receiver<NetworkState>, reach: watch::Recei
     let root = SystemPath::live();
     let host = host(&root);
     status::update(|status| status.host = host);
-    let (heard, switches) = watch::channel(Switches::new());
+    let (sender, switches) = watch::channel(Switches::new());
     let listening = root.clone();
-    tokio::spawn(async move { lldp::follow(&listening, heard).await });
+    tokio::spawn(async move { lldp::follow(&listening, sender).await });
     tokio::spawn(follow_network(root, network, reach, switches));
 }
 

@@ -32,7 +32,7 @@ use self::complete_disk::CompleteDisk;
 use self::order::Order;
 use self::repeated_error::RepeatedError;
 use super::own_image::own_image;
-use super::remarks::SAID_AGAIN;
+use super::remarks::REPEAT_INTERVAL;
 use super::{Boot, failure_logs};
 use crate::commands::{self, FirstBootNetwork, blocking};
 use crate::http_options::{http_options, image_options};
@@ -184,7 +184,7 @@ impl Boot {
             failure_logs::keep(self.state).await;
         }
         loop {
-            tokio::time::sleep(SAID_AGAIN).await;
+            tokio::time::sleep(REPEAT_INTERVAL).await;
             say();
         }
     }
@@ -285,7 +285,7 @@ fn may_get_better(failure: &Failure) -> bool {
 async fn stay_and_say(say: impl Fn()) -> ! {
     loop {
         say();
-        tokio::time::sleep(SAID_AGAIN).await;
+        tokio::time::sleep(REPEAT_INTERVAL).await;
     }
 }
 

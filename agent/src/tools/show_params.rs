@@ -39,10 +39,10 @@ pub struct Arguments {
 
 impl Arguments {
     fn settings(&self) -> Result<Settings> {
-        let said = self.source.settings()?;
+        let settings = self.source.settings()?;
         let has_files = !self.config_file.is_empty() || !self.config_dir.is_empty();
         if !has_files && self.parameters.is_none() && self.config_ign.is_none() {
-            return Ok(said);
+            return Ok(settings);
         }
         let mut files = ConfigFiles::default();
         for path in &self.config_file {
@@ -53,14 +53,14 @@ impl Arguments {
                 .add_directory(path)
                 .map_err(|error| unreadable(path, &error))?;
         }
-        let media = self.media(said.params.is_virtual_media())?;
+        let media = self.media(settings.params.is_virtual_media())?;
         let ignition = match &self.config_ign {
             None => IgnitionParts::default(),
             Some(path) => IgnitionParts::read(path)
                 .map_err(|error| Failure::other(format!("{}: {error}", path.display())))?,
         };
         Ok(Settings::from_sources(
-            said.command_line,
+            settings.command_line,
             media,
             files,
             ignition,

@@ -310,21 +310,21 @@ async fn rsyslog_gets_the_lines_over_tls_and_an_unknown_authority_is_named() {
     let tls = trusting(&other, directory.path());
     let refused = tokio::spawn(forward(server.clone(), tls, online(), nowhere()));
     let warning = format!("no syslog at tls://127.0.0.1:{port}: TLS: ");
-    let said = async {
+    let logged = async {
         loop {
-            let lines = landfall_report::lines_said();
-            let said = lines.iter().find(|line| line.text.contains(&warning));
-            if let Some(line) = said {
+            let lines = landfall_report::log_lines();
+            let found = lines.iter().find(|line| line.text.contains(&warning));
+            if let Some(line) = found {
                 return line.text.clone();
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let said = timeout(Duration::from_secs(30), said).await.unwrap();
+    let logged = timeout(Duration::from_secs(30), logged).await.unwrap();
     let expected = "its certificate is signed by \"log server\", which is not in";
-    assert!(said.contains(expected), "{said}");
+    assert!(logged.contains(expected), "{logged}");
     let end = "; trying again -- add that CA to the CA file";
-    assert!(said.ends_with(end), "{said}");
+    assert!(logged.ends_with(end), "{logged}");
     refused.abort();
 
     let tls = trusting(&own, directory.path());

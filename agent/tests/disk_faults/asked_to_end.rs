@@ -23,7 +23,7 @@ const SECTOR: u64 = 512;
 /// What the program says after a signal.
 const ANSWER: &str = "ending after the commit";
 /// The longest wait for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_commit_that_has_begun_is_carried_out() {
@@ -35,14 +35,14 @@ fn a_commit_that_has_begun_is_carried_out() {
         let agent = Arc::new(AtomicI32::new(0));
         let asked = Arc::new(AtomicBool::new(false));
         let (process, once) = (Arc::clone(&agent), Arc::clone(&asked));
-        let (say, said) = channel();
+        let (sender, answers) = channel();
         let script = move |request: &Request| {
             // The commit starts with the second sector, and writes the first sector last.
             let begins = matches!(request, Request::Write(range) if range.start == SECTOR);
             if begins && !once.swap(true, Ordering::Relaxed) {
                 kill(Pid::from_raw(process.load(Ordering::Relaxed)), signal).unwrap();
                 // Without an answer the assertions below name the fault.
-                let _ = said.recv_timeout(PATIENCE);
+                let _ = answers.recv_timeout(TIMEOUT);
             }
             Answer::Do
         };
@@ -60,7 +60,7 @@ fn a_commit_that_has_begun_is_carried_out() {
         let lines = BufReader::new(started.stderr.take().unwrap()).lines();
         for line in lines.map(Result::unwrap) {
             if line.contains(ANSWER) {
-                say.send(()).unwrap();
+                sender.send(()).unwrap();
             }
             text += &(line + "\n");
         }

@@ -255,7 +255,7 @@ fn a_fault_at_any_place() {
             ..
         } = case;
         let (bytes, mut left) = (bytes.clone(), from);
-        disk.obey(move |request| {
+        disk.set_script(move |request| {
             if !kind(request) || !(request.touches(&bytes) || bytes.is_empty()) {
                 return Answer::Do;
             }
@@ -266,7 +266,7 @@ fn a_fault_at_any_place() {
             answer
         });
         let (well, text) = program::write(&server.url, device.path(), &[]);
-        disk.obey(|_| Answer::Do);
+        disk.set_script(|_| Answer::Do);
         drop(device);
         let after = disk.content();
         let found = Found::in_memory(&after);

@@ -196,19 +196,19 @@ fn every_kind_of_change_in_every_geometry() {
             (&last, "User:     0   Group:     0"),
             ("/coreos-firstboot-network", "User:     0   Group:     0"),
         ] {
-            let told = image.debugfs(&format!("stat {path}"));
-            assert!(told.contains(expected), "{what}: {path}: {told}");
+            let output = image.debugfs(&format!("stat {path}"));
+            assert!(output.contains(expected), "{what}: {path}: {output}");
         }
         for path in ["/coreos-firstboot-network", "/empty"] {
-            let told = image.debugfs(&format!("ea_get {path} security.selinux"));
+            let output = image.debugfs(&format!("ea_get {path} security.selinux"));
             assert!(
-                told.contains("system_u:object_r:boot_t:s0"),
-                "{what}: {told}"
+                output.contains("system_u:object_r:boot_t:s0"),
+                "{what}: {output}"
             );
         }
         // A new directory passes on its label.
-        let told = image.debugfs(&format!("ea_list {last}"));
-        assert!(told.contains("boot_t"), "{what}: {told}");
+        let output = image.debugfs(&format!("ea_list {last}"));
+        assert!(output.contains("boot_t"), "{what}: {output}");
     }
 }
 
@@ -240,7 +240,7 @@ fn paths_stay_in_the_file_system() {
         read("boot/boot/loader.1/../loader/entries/a.conf").unwrap(),
         b"options a\n"
     );
-    for (path, said) in [
+    for (path, expected) in [
         ("up/x", "stays in the file system"),
         ("../x", "stays in the file system"),
         ("absolute/passwd", "stays in the file system"),
@@ -254,8 +254,8 @@ fn paths_stay_in_the_file_system() {
         ),
         ("grub2/grub.cfg", "expected at most 100 bytes, found 5000"),
     ] {
-        let told = read(path).unwrap_err().to_string();
-        assert!(told.contains(said), "{path}: {told}");
+        let error = read(path).unwrap_err().to_string();
+        assert!(error.contains(expected), "{path}: {error}");
     }
     let kind = |path: &str| files.kind(Path::new(path)).unwrap();
     assert_eq!(kind("loader"), Some(Kind::Link));
@@ -268,7 +268,7 @@ fn paths_stay_in_the_file_system() {
 
 #[test]
 fn unclean_or_unsupported_file_systems_are_rejected() {
-    for (request, said) in [
+    for (request, expected) in [
         ("set_super_value state 0", "was not unmounted"),
         ("set_super_value state 3", "marked as having errors"),
         ("set_super_value last_orphan 12", "still open"),
@@ -280,28 +280,28 @@ fn unclean_or_unsupported_file_systems_are_rejected() {
     ] {
         let image = Image::new("20480", &["-b", "1024"]);
         image.debugfs(request);
-        let told = image.change(|_| Ok(())).unwrap_err().to_string();
-        assert!(told.contains(said), "{request}: {told}");
+        let error = image.change(|_| Ok(())).unwrap_err().to_string();
+        assert!(error.contains(expected), "{request}: {error}");
     }
     // Plain ext2 and ext3, whose files have block maps.
     let image = Image::new("20480", &["-b", "1024", "-O", "^extents,^64bit"]);
-    let told = image.change(|files| files.replace(Path::new("grub2/grub.cfg"), b""));
-    let told = told.unwrap_err().to_string();
-    assert!(told.contains("block map"), "{told}");
+    let result = image.change(|files| files.replace(Path::new("grub2/grub.cfg"), b""));
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("block map"), "{error}");
 }
 
 #[test]
 fn files_that_are_special_are_refused() {
-    for (request, said) in [
+    for (request, expected) in [
         ("set_inode_field grub2/grub.cfg flags 0x80010", "immutable"),
         ("set_inode_field grub2/grub.cfg links_count 0", "deleted"),
         ("punch grub2/grub.cfg 1 2", "holes"),
     ] {
         let image = Image::new("20480", &["-b", "1024"]);
         image.debugfs(request);
-        let told = image.change(|files| files.replace(Path::new("grub2/grub.cfg"), b"x"));
-        let told = told.unwrap_err().to_string();
-        assert!(told.contains(said), "{request}: {told}");
+        let result = image.change(|files| files.replace(Path::new("grub2/grub.cfg"), b"x"));
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(expected), "{request}: {error}");
     }
 }
 
@@ -347,8 +347,8 @@ fn a_file_in_many_pieces_gets_an_extent_tree() {
             .unwrap();
         image.check("a tree");
         assert!(image.dumped("/ignition.firstboot") == content(len));
-        let told = image.debugfs("stat ignition.firstboot");
-        assert!(told.contains("(ETB0)"), "{told}");
+        let output = image.debugfs("stat ignition.firstboot");
+        assert!(output.contains("(ETB0)"), "{output}");
         // Other content reuses or frees the block of the tree.
         for len in [len + 3000, 500, 0] {
             image
@@ -357,14 +357,14 @@ fn a_file_in_many_pieces_gets_an_extent_tree() {
             image.check("changed again");
             assert!(image.dumped("/ignition.firstboot") == content(len));
         }
-        let told = image
+        let result = image
             .change(|files| files.replace(Path::new("ignition.firstboot"), &content(90 * 1024)));
-        let told = told.unwrap_err().to_string();
-        assert!(told.contains("too far apart"), "{told}");
-        let told =
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("too far apart"), "{error}");
+        let result =
             image.change(|files| files.replace(Path::new("ignition.firstboot"), &content(1 << 20)));
-        let told = told.unwrap_err().to_string();
-        assert!(told.contains("no free blocks"), "{told}");
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("no free blocks"), "{error}");
     }
 }
 
@@ -403,15 +403,15 @@ fn an_indexed_directory_is_read_and_not_changed() {
         .unwrap();
     image.check("changed");
     assert_eq!(image.dumped(&format!("/{}", names[7])), b"other");
-    let told = image.change(|files| files.create(Path::new("grub2/new"), 0o644, b""));
-    let told = told.unwrap_err().to_string();
-    assert!(told.contains("a directory with an index"), "{told}");
+    let result = image.change(|files| files.create(Path::new("grub2/new"), 0o644, b""));
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("a directory with an index"), "{error}");
 }
 
 #[test]
 fn what_exists_is_not_created_again() {
     let image = Image::new("20480", &["-b", "1024"]);
-    for (path, said) in [
+    for (path, expected) in [
         ("grub2", "exists already"),
         ("loader", "exists already"),
         ("none/x", "no such file"),
@@ -420,11 +420,11 @@ fn what_exists_is_not_created_again() {
         ("x/..", "ends in a name"),
         (&"x".repeat(256), "at most 255 bytes"),
     ] {
-        let told = image.change(|files| files.create(Path::new(path), 0o600, b"x"));
-        let told = told.unwrap_err().to_string();
-        assert!(told.contains(said), "{path}: {told}");
-        let told = image.change(|files| files.make_directory(Path::new(path), 0o700));
-        assert!(told.unwrap_err().to_string().contains(said), "{path}");
+        let result = image.change(|files| files.create(Path::new(path), 0o600, b"x"));
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(expected), "{path}: {error}");
+        let result = image.change(|files| files.make_directory(Path::new(path), 0o700));
+        assert!(result.unwrap_err().to_string().contains(expected), "{path}");
     }
 }
 

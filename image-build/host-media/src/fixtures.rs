@@ -91,7 +91,7 @@ pub fn pack(tree: &Path) -> Vec<u8> {
         .arg(tree)
         .output()
         .expect("xorriso (Debian's package xorriso)");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     std::fs::read(iso).unwrap()
 }

@@ -183,8 +183,8 @@ mod tests {
         let mut command = Command::new("dpkg-deb");
         let output = command.arg(option).arg(file).env("TZ", "UTC").output();
         let output = output.unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success() && told.is_empty(), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && stderr.is_empty(), "{stderr}");
         String::from_utf8(output.stdout).unwrap()
     }
 

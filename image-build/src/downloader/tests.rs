@@ -75,7 +75,7 @@ impl Site {
 #[test]
 fn files_and_links_are_those_of_metal3s_downloader() {
     let site = Site::new();
-    let said = site.publish().unwrap();
+    let lines = site.publish().unwrap();
     let folder = site.folder();
     assert_eq!(
         site.names(),
@@ -100,7 +100,7 @@ fn files_and_links_are_those_of_metal3s_downloader() {
         "{}: ironic-python-agent.kernel and .initramfs are now those of {folder}",
         site.images().display()
     );
-    assert_eq!(said, [expected]);
+    assert_eq!(lines, [expected]);
     let now = SystemTime::now();
     for name in [KERNEL, RAMDISK] {
         let link = fs::read_link(site.images().join(name)).unwrap();
@@ -150,8 +150,8 @@ fn the_second_start_writes_nothing() {
     let names = [KERNEL, RAMDISK, &site.folder()].map(str::to_owned);
     let before = names.each_ref().map(|name| inode(name));
     let time = fs::metadata(site.images()).unwrap().modified().unwrap();
-    let said = site.publish().unwrap();
-    assert!(said[0].contains(" are still those of "), "{said:?}");
+    let lines = site.publish().unwrap();
+    assert!(lines[0].contains(" are still those of "), "{lines:?}");
     assert_eq!(names.each_ref().map(|name| inode(name)), before);
     let after = fs::metadata(site.images()).unwrap().modified().unwrap();
     assert_eq!(after, time);

@@ -11,7 +11,7 @@ use super::Checked;
 /// Gives each host the hardware addresses that identify it, and reports the hosts
 /// that cannot be told apart. Hosts that are not `together` in one image need no
 /// address.
-pub(super) fn tell_apart(checked: &mut [Checked], together: bool, faults: &mut Vec<String>) {
+pub(super) fn identify(checked: &mut [Checked], together: bool, faults: &mut Vec<String>) {
     let several = together && checked.len() > 1;
     for Checked {
         host,

@@ -290,7 +290,7 @@ mod tests {
     use std::io::Write as _;
     use tokio::time::timeout;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     fn run(test: impl Future<Output = ()>) {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -301,7 +301,7 @@ mod tests {
     }
 
     async fn is_reported(watch: &mut Watch) {
-        timeout(PATIENCE, watch.changed()).await.unwrap();
+        timeout(TIMEOUT, watch.changed()).await.unwrap();
     }
 
     async fn is_not_reported(watch: &mut Watch) {

@@ -52,8 +52,8 @@ impl Media {
     /// Runs a command that succeeds. Returns its output.
     fn good(&self, line: &str) -> Vec<u8> {
         let output = self.run(line);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{line}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {stderr}");
         output.stdout
     }
 
@@ -71,8 +71,8 @@ impl Media {
     /// The ISO or ramdisk has no fault. Returns what `inspect` shows.
     fn verified(&self, file: &str) -> Value {
         let output = self.0.run(&["inspect", "--verify", "--json", file]);
-        let told = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{file}: {told}");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{file}: {stdout}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
 

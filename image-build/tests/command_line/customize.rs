@@ -22,8 +22,8 @@ interfaces:
 /// The summary of a run that succeeds.
 fn customize(fixture: &Fixture, arguments: &[&str]) -> Value {
     let result = fixture.run(&[&["customize", "--json"], arguments].concat());
-    let told = String::from_utf8_lossy(&result.stderr);
-    assert!(result.status.success(), "{arguments:?}: {told}");
+    let stderr = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "{arguments:?}: {stderr}");
     serde_json::from_slice(&result.stdout).unwrap()
 }
 
@@ -116,9 +116,9 @@ fn hints_of_a_host_replace_the_argument_that_names_the_disk() {
     let hosts = ["--bare-metal-hosts", "host.yaml"];
     let has_warning = |command: &[&str], options: &[&str]| {
         let result = fixture.run(&[command, options].concat());
-        let told = String::from_utf8_lossy(&result.stderr);
-        assert!(result.status.success(), "{command:?} {options:?}: {told}");
-        told.contains(WARNING)
+        let stderr = String::from_utf8_lossy(&result.stderr);
+        assert!(result.status.success(), "{command:?} {options:?}: {stderr}");
+        stderr.contains(WARNING)
     };
     let customize = ["customize", "base.iso", "--force", "-o", "node4.iso"];
     assert!(has_warning(&customize, &image));
@@ -172,10 +172,10 @@ fn a_host_without_hints_is_named_although_another_host_has_hints() {
         "--bare-metal-hosts",
         "node-5.yaml",
     ]);
-    let told = String::from_utf8_lossy(&result.stderr);
-    assert!(result.status.success(), "{told}");
+    let stderr = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "{stderr}");
     let warning = "nothing is installed on hosts without coreos.inst.install_dev or root device hints: node-5 (52:54:00:12:34:5b)";
-    assert!(told.contains(warning), "{told}");
+    assert!(stderr.contains(warning), "{stderr}");
 }
 
 #[test]

@@ -234,8 +234,8 @@ fn each_option_gives_its_hosts_to_each_product() {
             (&["customize", "base", "-o", "c2.img", "--force"], "c2.img"),
         ] {
             let result = fixture.run(&[command, options].concat());
-            let told = String::from_utf8_lossy(&result.stderr);
-            assert!(result.status.success(), "{command:?} {options:?}: {told}");
+            let stderr = String::from_utf8_lossy(&result.stderr);
+            assert!(result.status.success(), "{command:?} {options:?}: {stderr}");
             if inspected == "hosts.img" {
                 // It is not a whole ramdisk, so join it to one.
                 let mut joined = fs::read(fixture.path("base/initrd.img")).unwrap();
@@ -264,8 +264,8 @@ fn a_live_system_gets_the_same_hosts() {
     ];
     for Row { options, hosts } in rows() {
         let result = fixture.run(&[&command[..], &agent, options].concat());
-        let told = String::from_utf8_lossy(&result.stderr);
-        assert!(result.status.success(), "{options:?}: {told}");
+        let stderr = String::from_utf8_lossy(&result.stderr);
+        assert!(result.status.success(), "{options:?}: {stderr}");
         let summary: Value = serde_json::from_slice(&result.stdout).unwrap();
         let name = |host: &Value| format!("/etc/landfall/hosts/{}.json", host[0].as_str().unwrap());
         let expected: Vec<String> = hosts.as_array().unwrap().iter().map(name).collect();

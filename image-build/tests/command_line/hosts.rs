@@ -87,9 +87,9 @@ fn one_host_of_many_is_shown() {
     let all = &fixture.inspect("hosts.img")["ramdisk"]["hosts"];
     assert_eq!(json["host"], all[2]);
 
-    let told = fixture.fails(&["inspect", "--host", "node4", "hosts.img"]);
+    let error = fixture.fails(&["inspect", "--host", "node4", "hosts.img"]);
     let expected = "cannot show one host of hosts.img: expected the name or a MAC address of a host in the file (3 hosts), found \"node4\" -- ";
-    assert!(told.contains(expected), "{told}");
+    assert!(error.contains(expected), "{error}");
     let both = ["inspect", "--host", "node1", "--extract", "x", "hosts.img"];
     assert_eq!(fixture.run(&both).status.code(), Some(2));
 }
@@ -137,14 +137,14 @@ fn nothing_is_built_with_a_host_whose_network_has_a_fault() {
     for command in ["initramfs", "iso", "pxe"] {
         let result = fixture.run(&[&[command, "-o", "out"], &arguments[..]].concat());
         assert_eq!(result.status.code(), Some(1));
-        let told = String::from_utf8(result.stderr).unwrap();
+        let stderr = String::from_utf8(result.stderr).unwrap();
         for expected in [
             "landfall-image: FAILED 6 faults:\n",
             "  hosts/a.json: network n: ip_address: expected",
             "  hosts/b.json: link a: ethernet_mac_address: expected",
             "  hosts/c.json: expected JSON: ",
         ] {
-            assert!(told.contains(expected), "{told}");
+            assert!(stderr.contains(expected), "{stderr}");
         }
         assert!(!fixture.path("out").is_file());
         assert!(!fixture.path("out/initrd.img").exists());

@@ -77,9 +77,9 @@ fn only_a_remedy_that_helps_is_named() {
     let fixture = Fixture::new();
     let command = [&["iso"], &INPUT[..], &["-o", "x.iso"]].concat();
     let output = fixture.command(&command).env("PATH", "").output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     let expected = "FAILED missing xorriso, grub-mkimage -- apt-get install grub-common xorriso\n";
-    assert!(told.ends_with(expected), "{told}");
+    assert!(stderr.ends_with(expected), "{stderr}");
 }
 
 #[test]
@@ -118,6 +118,6 @@ fn the_names_of_a_pod_are_no_wish_for_a_lease() {
     let command = [&["controller", "--no-lease"], &iso[..]].concat();
     let mut command = fixture.command(&command);
     command.env("POD_NAME", "a").env("POD_NAMESPACE", "b");
-    let told = String::from_utf8(command.output().unwrap().stderr).unwrap();
-    assert!(told.contains("FAILED missing.iso: "), "{told}");
+    let stderr = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(stderr.contains("FAILED missing.iso: "), "{stderr}");
 }

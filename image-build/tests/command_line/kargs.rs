@@ -97,8 +97,8 @@ pub fn disk(fixture: &Fixture, mke2fs: &[&str]) -> Vec<u8> {
 /// Asks all judges about a raw disk, and returns its boot partition as a file.
 fn judged(fixture: &Fixture, raw: &str) -> String {
     let path = |name: &str| fixture.path(name).to_str().unwrap().to_owned();
-    let told = String::from_utf8(run("sgdisk", &["-v", &path(raw)])).unwrap();
-    assert!(told.contains("No problems found"), "{told}");
+    let report = String::from_utf8(run("sgdisk", &["-v", &path(raw)])).unwrap();
+    assert!(report.contains("No problems found"), "{report}");
     let bytes = fs::read(path(raw)).unwrap();
     for (name, offset, size) in [
         ("judged-esp", 2 * MIB, SIZES[1]),
@@ -143,9 +143,9 @@ pub fn assert_changed(fixture: &Fixture, raw: &str, original: &[u8], what: &str)
         ("/coreos-firstboot-network/ens3.nmconnection", "boot_t:s0"),
     ] {
         let request = format!("stat {file}");
-        let told = run("debugfs", &["-R", &request, &boot]);
-        let told = String::from_utf8_lossy(&told).into_owned();
-        assert!(told.contains(expected), "{what}: {file}: {told}");
+        let output = run("debugfs", &["-R", &request, &boot]);
+        let output = String::from_utf8_lossy(&output).into_owned();
+        assert!(output.contains(expected), "{what}: {file}: {output}");
     }
     let changed = fs::read(fixture.path(raw)).unwrap();
     assert_eq!(changed.len(), original.len(), "{what}");
@@ -180,8 +180,8 @@ pub fn pack(fixture: &Fixture, program: &str, from: &str, to: &str) {
 }
 
 fn sha256sum(path: &Path) -> String {
-    let told = String::from_utf8(run("sha256sum", &[path.to_str().unwrap()])).unwrap();
-    told[..64].to_owned()
+    let output = String::from_utf8(run("sha256sum", &[path.to_str().unwrap()])).unwrap();
+    output[..64].to_owned()
 }
 
 #[test]
@@ -218,8 +218,8 @@ fn every_format_and_packing() {
         let before = sha256sum(&fixture.path(input));
         let arguments = [&["kargs", input, "-o", "out", "--force", "--json"], CHANGES].concat();
         let result = fixture.run(&arguments);
-        let told = String::from_utf8_lossy(&result.stderr).into_owned();
-        assert!(result.status.success(), "{what}: {told}");
+        let stderr = String::from_utf8_lossy(&result.stderr).into_owned();
+        assert!(result.status.success(), "{what}: {stderr}");
         assert_eq!(sha256sum(&fixture.path(input)), before, "{what}");
         let summary: Value = serde_json::from_slice(&result.stdout).unwrap();
         assert_eq!(summary["format"], format, "{what}");
@@ -346,7 +346,7 @@ fn no_failure_changes_anything() {
     fixture.put("eth0.conf", b"[connection]\n");
     fixture.put("exists", b"old");
     let names = fixture.list(".");
-    for (arguments, said) in [
+    for (arguments, expected) in [
         ("unclean --append a -o out", "checksum"),
         ("checksum --append a -o out", "superblock: wrong checksum"),
         ("no-label --append a -o out", "couldn't find boot device"),
@@ -379,8 +379,8 @@ fn no_failure_changes_anything() {
         ),
     ] {
         let words: Vec<&str> = ["kargs"].into_iter().chain(arguments.split(' ')).collect();
-        let told = fixture.fails(&words);
-        assert!(told.contains(said), "{arguments:?}: {told}");
+        let error = fixture.fails(&words);
+        assert!(error.contains(expected), "{arguments:?}: {error}");
         assert_eq!(fixture.list("."), names, "{arguments:?}");
     }
     assert!(fs::read(fixture.path("disk.raw")).unwrap() == original);
@@ -393,11 +393,11 @@ fn no_failure_changes_anything() {
         let arguments = [&["kargs", "disk.raw", "--in-place"], changes].concat();
         assert!(fixture.run(&arguments).status.success());
         let before = fs::read(fixture.path("disk.raw")).unwrap();
-        let told = fixture.fails(&arguments);
+        let error = fixture.fails(&arguments);
         assert!(
-            told.contains("holds a keyfile of this name already")
-                || told.contains("couldn't locate platform ID"),
-            "{told}"
+            error.contains("holds a keyfile of this name already")
+                || error.contains("couldn't locate platform ID"),
+            "{error}"
         );
         assert!(fs::read(fixture.path("disk.raw")).unwrap() == before);
     }

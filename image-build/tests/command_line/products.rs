@@ -68,14 +68,14 @@ fn a_sites_configuration_is_in_every_product() {
     let more = ["--config-file", "wrong.conf", "-o", "w.img"];
     let result = fixture.run(&[&arguments[..], &more].concat());
     assert!(result.status.success());
-    let told = String::from_utf8(result.stderr).unwrap();
+    let stderr = String::from_utf8(result.stderr).unwrap();
     assert!(
-        told.contains(
+        stderr.contains(
             "warning: wrong.conf: api_ulr: unknown name; ignored -- did you mean api_url?"
         ),
-        "{told}"
+        "{stderr}"
     );
-    assert!(!told.contains("cannot"), "no failure: {told}");
+    assert!(!stderr.contains("cannot"), "no failure: {stderr}");
     let more = ["--ca-file", "site.conf", "-o", "x.img"];
     assert_eq!(
         fixture.fails(&[&arguments[..], &more].concat()),
@@ -226,9 +226,9 @@ fn an_iso_and_a_network_tree_have_coreos_layout_at_no_cost() {
         "tree",
     ];
     let again = fixture.run(&[&arguments[..], &["--force"]].concat());
-    let told = String::from_utf8(again.stderr).unwrap();
+    let stderr = String::from_utf8(again.stderr).unwrap();
     let warning = "warning: tree/images/ignition.img: its Ignition config will be replaced";
-    assert!(told.contains(warning), "{told}");
+    assert!(stderr.contains(warning), "{stderr}");
 }
 
 /// Offset of a file in `a.iso`, in bytes.
@@ -365,16 +365,16 @@ fn a_live_system_gets_exactly_the_agent_that_was_named() {
 
     let refused = run("agent");
     assert!(!refused.status.success());
-    let told = String::from_utf8_lossy(&refused.stderr);
+    let stderr = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        told.contains("agent: expected an agent with the feature live-system"),
-        "{told}"
+        stderr.contains("agent: expected an agent with the feature live-system"),
+        "{stderr}"
     );
     assert!(!fixture.path("live.ign").exists());
 
     let made = run("live-agent");
-    let told = String::from_utf8_lossy(&made.stderr);
-    assert!(made.status.success(), "{told}");
+    let stderr = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "{stderr}");
     let summary: Value = serde_json::from_slice(&made.stdout).unwrap();
     let digest = Command::new("sha512sum")
         .arg(fixture.path("live-agent"))

@@ -119,8 +119,8 @@ fn names_and_checksums_are_those_of_upstream() {
             .current_dir(fixture.path(directory))
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&checked.stderr);
-        assert!(checked.status.success(), "{list}: {told}");
+        let stderr = String::from_utf8_lossy(&checked.stderr);
+        assert!(checked.status.success(), "{list}: {stderr}");
     }
     // As Bifrost's role finds the digest (tasks/download_ipa_image.yml).
     let awk = Command::new("awk")
@@ -214,15 +214,15 @@ fn source_date_epoch_is_the_time_of_everything() {
         .env("SOURCE_DATE_EPOCH", "1700000000")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&made.stderr);
-    assert!(made.status.success(), "{told}");
+    let stderr = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "{stderr}");
     assert!(
-        told.contains("oci/landfall-agent.tar is left out"),
-        "{told}"
+        stderr.contains("oci/landfall-agent.tar is left out"),
+        "{stderr}"
     );
     assert!(
-        told.contains("oci/landfall-image.tar is left out"),
-        "{told}"
+        stderr.contains("oci/landfall-image.tar is left out"),
+        "{stderr}"
     );
     let bill: Value =
         serde_json::from_slice(&fs::read(fixture.path("out/sbom.cdx.json")).unwrap()).unwrap();
@@ -358,8 +358,8 @@ fn the_manifests_are_those_of_the_sources() {
             .arg(fixture.path(made))
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&compared.stdout);
-        assert!(compared.status.success(), "{told}");
+        let stdout = String::from_utf8_lossy(&compared.stdout);
+        assert!(compared.status.success(), "{stdout}");
     }
 }
 
@@ -430,11 +430,11 @@ fn the_program_of_the_downloader_image() {
         command.envs(variables.iter().copied()).output().unwrap()
     };
     let first = run(&[("IPA_BASEURI", "http://192.0.2.1"), ("IPA_BRANCH", "x")]);
-    let told = String::from_utf8_lossy(&first.stderr).into_owned();
-    assert!(first.status.success(), "{told}");
+    let stderr = String::from_utf8_lossy(&first.stderr).into_owned();
+    assert!(first.status.success(), "{stderr}");
     assert!(
-        told.starts_with("IPA_BASEURI, IPA_BRANCH: ignored, "),
-        "{told}"
+        stderr.starts_with("IPA_BASEURI, IPA_BRANCH: ignored, "),
+        "{stderr}"
     );
     let images = fixture.path("shared/html/images");
     assert_eq!(
@@ -443,10 +443,10 @@ fn the_program_of_the_downloader_image() {
     );
     let wrong = run(&[("IPA_ARCH", "aarch64")]);
     assert_eq!(wrong.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(
-        told.starts_with("landfall-image: FAILED IPA_ARCH: expected x86_64 or amd64, "),
-        "{told}"
+        stderr.starts_with("landfall-image: FAILED IPA_ARCH: expected x86_64 or amd64, "),
+        "{stderr}"
     );
     assert!(run(&[]).status.success());
     // A volume of somebody else: no fault while nothing must be written.

@@ -16,8 +16,8 @@ fn customized(fixture: &Fixture, more: &[&str]) -> Vec<u8> {
     // The network of one host in a directory of its own, under the host's name.
     let arguments = ["customize", "base.iso", "-o", "expected.iso", "--force"];
     let result = fixture.run(&[&arguments[..], more].concat());
-    let told = String::from_utf8_lossy(&result.stderr);
-    assert!(result.status.success(), "{told}");
+    let stderr = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "{stderr}");
     fs::read(fixture.path("expected.iso")).unwrap()
 }
 
@@ -216,9 +216,14 @@ fn what_cannot_be_served_ends_at_once() {
     ] {
         let error = fixture.run(arguments);
         assert_eq!(error.status.code(), Some(1), "{arguments:?}");
-        let told = String::from_utf8(error.stderr).unwrap();
-        let failed = told.find("landfall-image: FAILED ").map(|at| &told[at..]);
-        assert!(failed.is_some_and(|line| line.contains(expected)), "{told}");
+        let stderr = String::from_utf8(error.stderr).unwrap();
+        let failed = stderr
+            .find("landfall-image: FAILED ")
+            .map(|at| &stderr[at..]);
+        assert!(
+            failed.is_some_and(|line| line.contains(expected)),
+            "{stderr}"
+        );
     }
 }
 
@@ -232,9 +237,9 @@ fn a_controller_without_a_cluster_opens_no_port() {
     let mut command = fixture.command(&[&["controller"], &options[..], &listen].concat());
     command.env_remove("KUBECONFIG").env("HOME", "/nonexistent");
     let ended = command.output().unwrap();
-    let told = String::from_utf8(ended.stderr).unwrap();
-    assert!(told.contains("cannot find the API server: "), "{told}");
-    assert!(!told.contains("listening on "), "{told}");
+    let stderr = String::from_utf8(ended.stderr).unwrap();
+    assert!(stderr.contains("cannot find the API server: "), "{stderr}");
+    assert!(!stderr.contains("listening on "), "{stderr}");
 }
 
 /// The lines of a service that cannot listen.
@@ -262,17 +267,17 @@ fn change_in_iso(fixture: &Fixture, path: &str, change: impl Fn(&[u8]) -> Vec<u8
 fn an_ignition_config_that_stays_out_is_reported() {
     let fixture = fixture();
     fixture.build("pxe", "tree", &[]);
-    let told = warnings(&fixture, &["--pxe", "tree"]);
-    assert!(!told.contains("Ignition"), "{told}");
+    let output = warnings(&fixture, &["--pxe", "tree"]);
+    assert!(!output.contains("Ignition"), "{output}");
     fixture.put("tree/images/ignition.img", b"a config");
     change_in_iso(&fixture, "images/ignition.img", |_| b"a config".to_vec());
-    let told = warnings(&fixture, &["--pxe", "tree"]);
+    let output = warnings(&fixture, &["--pxe", "tree"]);
     for file in [
         "images/ignition.img in base.iso",
         "tree/images/ignition.img",
     ] {
         let line = format!("warning: {file} has an Ignition config, which is not in");
-        assert!(told.contains(&line), "{told}");
+        assert!(output.contains(&line), "{output}");
     }
 }
 
@@ -283,14 +288,14 @@ fn arguments_that_no_script_can_hold_are_reported() {
         let text = String::from_utf8(old.to_vec()).unwrap();
         text.replace(" quiet", " c=$d1").into_bytes()
     });
-    let told = warnings(&fixture, &[]);
+    let output = warnings(&fixture, &[]);
     let line = "warning: base.iso: kernel argument `";
     assert!(
-        told.contains(line) && told.contains("no host has"),
-        "{told}"
+        output.contains(line) && output.contains("no host has"),
+        "{output}"
     );
-    let told = warnings(&fixture, &["--karg-delete", "c"]);
-    assert!(!told.contains("no host has"), "{told}");
+    let output = warnings(&fixture, &["--karg-delete", "c"]);
+    assert!(!output.contains("no host has"), "{output}");
 }
 
 /// systemd itself reads the unit.
@@ -309,9 +314,9 @@ fn systemd_accepts_the_unit() {
     let Ok(verified) = verified else {
         return landfall_sys::skip::skip("there is no systemd-analyze");
     };
-    let told = String::from_utf8_lossy(&verified.stderr);
-    assert!(verified.status.success(), "{told}");
-    assert!(!told.contains("landfall-image.service:"), "{told}");
+    let stderr = String::from_utf8_lossy(&verified.stderr);
+    assert!(verified.status.success(), "{stderr}");
+    assert!(!stderr.contains("landfall-image.service:"), "{stderr}");
 }
 
 /// The files of the unit's example do not exist, but its options do.
@@ -326,7 +331,7 @@ fn the_unit_gives_options_that_the_program_has() {
     let start = start.unwrap().replace("$OPTIONS", example.unwrap().1);
     let arguments: Vec<&str> = start.split(' ').skip(1).collect();
     let output = fixture.run(&arguments);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("FAILED /srv/landfall/base.iso"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("FAILED /srv/landfall/base.iso"), "{stderr}");
 }

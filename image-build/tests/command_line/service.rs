@@ -13,7 +13,7 @@ use crate::fixture::Fixture;
 use crate::http_get;
 
 /// Fails instead of waiting forever.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn nmstate(address: &str) -> String {
     format!(
@@ -70,7 +70,7 @@ impl Service {
     pub fn line(&self, text: &str) -> String {
         let mut seen = String::new();
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(TIMEOUT) {
                 Ok(line) if line.contains(text) => return line,
                 Ok(line) => seen += &format!("{line}\n"),
                 Err(_) => panic!("no line with {text:?} in\n{seen}"),

@@ -80,9 +80,9 @@ fn a_signal_leaves_nothing() {
         });
         let stopped = stop(child, signal);
         assert_eq!(stopped.status.signal(), Some(signal as i32), "{command}");
-        let told = String::from_utf8(stopped.stderr).unwrap();
+        let stderr = String::from_utf8(stopped.stderr).unwrap();
         let expected = format!("landfall-image: stopped by {signal}; ");
-        assert!(told.contains(&expected), "{told}");
+        assert!(stderr.contains(&expected), "{stderr}");
         assert_eq!(fixture.list("."), before, "{command}");
         assert_eq!(fixture.list("tmp"), [""; 0], "{command}");
     }
@@ -163,10 +163,10 @@ fn a_full_disk_leaves_a_network_tree_as_it_was() {
     fixture.put("seed/boot.ipxe", b"old menu");
     let arguments = [&["pxe"], &INPUT[..], &["-o", "small", "--force"]].concat();
     for kib in [64, 900, 1100, 2000] {
-        let told =
+        let output =
             run_with_small_disk(&fixture, kib, &arguments, "find small -type f | xargs head");
-        assert!(told.contains("FAILED "), "{kib}: {told}");
-        let rest = &told[told.find("==> ").unwrap()..];
+        assert!(output.contains("FAILED "), "{kib}: {output}");
+        let rest = &output[output.find("==> ").unwrap()..];
         let files: Vec<&str> = rest.lines().filter(|line| !line.is_empty()).collect();
         let mut expected = vec![
             "==> small/boot.ipxe <==",
@@ -177,7 +177,7 @@ fn a_full_disk_leaves_a_network_tree_as_it_was() {
         let mut found = files.clone();
         expected.sort_unstable();
         found.sort_unstable();
-        assert_eq!(found, expected, "{kib}: {told}");
+        assert_eq!(found, expected, "{kib}: {output}");
     }
 }
 
@@ -188,15 +188,15 @@ fn a_full_cache_is_no_fault() {
     let cache = ["-o", "a.img", "--cache-dir", "small/cache"];
     let arguments = [&["initramfs"], &INPUT[..], &cache].concat();
     let after = "ls -A small/cache; test -s a.img && echo built";
-    let told = run_with_small_disk(&fixture, 4, &arguments, after);
-    let lines: Vec<&str> = told.lines().collect();
+    let output = run_with_small_disk(&fixture, 4, &arguments, after);
+    let lines: Vec<&str> = output.lines().collect();
     let [.., before, entry, "built"] = lines.as_slice() else {
-        panic!("{told}");
+        panic!("{output}");
     };
-    assert!(entry.ends_with(".segment"), "{told}");
+    assert!(entry.ends_with(".segment"), "{output}");
     assert!(
         !before.starts_with(".new-") && !before.ends_with(".segment"),
-        "{told}"
+        "{output}"
     );
 }
 
@@ -205,9 +205,12 @@ fn a_full_disk_leaves_no_iso() {
     let fixture = Fixture::new();
     for kib in [8, 1000, 4000] {
         let arguments = [&["iso"], &INPUT[..], &["-o", "small/a.iso"]].concat();
-        let told = run_with_small_disk(&fixture, kib, &arguments, "ls -A small");
-        let last = told.lines().last().unwrap();
-        assert!(last.starts_with("landfall-image: FAILED "), "{kib}: {told}");
+        let output = run_with_small_disk(&fixture, kib, &arguments, "ls -A small");
+        let last = output.lines().last().unwrap();
+        assert!(
+            last.starts_with("landfall-image: FAILED "),
+            "{kib}: {output}"
+        );
     }
 }
 
@@ -219,16 +222,16 @@ fn fails_on_full_disk(fixture: &Fixture, file: &str, kib: u32, arguments: &[&str
     let seed = format!("seed/{file}");
     fs::hard_link(fixture.path(file), fixture.path(&seed)).unwrap();
     let after = format!("ls -A small; cmp small/{file} {seed} && echo unchanged");
-    let told = run_with_small_disk(fixture, kib, arguments, &after);
-    let lines: Vec<&str> = told.lines().collect();
+    let output = run_with_small_disk(fixture, kib, arguments, &after);
+    let lines: Vec<&str> = output.lines().collect();
     let [.., failed, found, unchanged] = lines.as_slice() else {
-        panic!("{arguments:?}, {kib}: {told}");
+        panic!("{arguments:?}, {kib}: {output}");
     };
     assert!(
         failed.starts_with("landfall-image: FAILED ") && failed.contains("No space left on device"),
-        "{arguments:?}, {kib}: {told}"
+        "{arguments:?}, {kib}: {output}"
     );
-    assert_eq!((*found, *unchanged), (file, "unchanged"), "{told}");
+    assert_eq!((*found, *unchanged), (file, "unchanged"), "{output}");
 }
 
 /// Bytes that no program can pack.

@@ -76,20 +76,20 @@ fn it_runs_as_every_platform_runs_it() {
             output(run.arg(IMAGE).args(command))
         };
         let first = start();
-        let told = String::from_utf8_lossy(&first.stderr);
-        assert!(first.status.success(), "{name}: {told}");
+        let stderr = String::from_utf8_lossy(&first.stderr);
+        assert!(first.status.success(), "{name}: {stderr}");
         assert!(
-            told.contains(&format!(
+            stderr.contains(&format!(
                 " are now those of landfall-{}-",
                 env!("CARGO_PKG_VERSION")
             )),
-            "{name}: {told}"
+            "{name}: {stderr}"
         );
         published(shared.path(), suffix, uid);
         let second = start();
-        let told = String::from_utf8_lossy(&second.stderr);
-        assert!(second.status.success(), "{name}: {told}");
-        assert!(told.contains(" are still those of "), "{name}: {told}");
+        let stderr = String::from_utf8_lossy(&second.stderr);
+        assert!(second.status.success(), "{name}: {stderr}");
+        assert!(stderr.contains(" are still those of "), "{name}: {stderr}");
     }
 }
 
@@ -100,7 +100,10 @@ fn a_volume_of_another_user_is_named() {
     let mut run = podman.run(shared.path(), "/shared");
     run.args(["--cap-drop=all", "--user=997:994", IMAGE]);
     let failed = output(&mut run);
-    let told = String::from_utf8_lossy(&failed.stderr);
-    assert_eq!(failed.status.code(), Some(1), "{told}");
-    assert!(told.contains("uid 997 cannot write to /shared"), "{told}");
+    let stderr = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("uid 997 cannot write to /shared"),
+        "{stderr}"
+    );
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::http_get::get;
 use crate::podman::Podman;
-use crate::web_server::{PATIENCE, free_address, wait_until_ready};
+use crate::web_server::{TIMEOUT, free_address, wait_until_ready};
 use crate::{output, release, run};
 
 const IMAGE: &str = concat!(
@@ -47,7 +47,7 @@ struct Running<'a> {
 
 impl Running<'_> {
     fn wait(&mut self) -> ExitStatus {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
@@ -134,7 +134,7 @@ fn it_has_the_controller() {
         "--public-url=http://192.0.2.1:8084",
     ]);
     let ended = output(start.arg("--status-listen=0.0.0.0:8085"));
-    let told = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(1), "{told}");
-    assert!(told.contains("cannot find the API server: "), "{told}");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("cannot find the API server: "), "{stderr}");
 }

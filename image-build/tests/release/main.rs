@@ -54,8 +54,8 @@ fn upstream(ending: &str) -> Vec<u8> {
 /// Runs a command that must succeed, and returns its standard output.
 fn run(command: &mut Command) -> String {
     let output = output(command);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::run;
 
 /// Longest wait for the start or the end of a server, on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A free port of this machine.
 pub fn free_address() -> String {
@@ -20,7 +20,7 @@ pub fn free_address() -> String {
 }
 
 pub fn wait_until_ready(address: &str) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while TcpStream::connect(address).is_err() {
         assert!(Instant::now() < end, "{address} does not answer");
         std::thread::sleep(Duration::from_millis(50));
@@ -139,7 +139,7 @@ impl Apache {
     /// The status codes of all answers, of which there must be at least this many. Apache
     /// logs an answer after the client has it, so this waits for the log.
     pub fn statuses(&self, count: usize) -> Vec<u16> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let log = fs::read_to_string(&self.access_log).unwrap();
             if log.lines().count() >= count {

@@ -53,8 +53,8 @@ fn base(work: &Path) -> Result<PathBuf> {
     command.arg("--kernel-deb").arg(artifacts::kernel_deb()?);
     command.arg("-o").arg(&base);
     let output = command.output().context("running landfall-image")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "landfall-image iso: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "landfall-image iso: {stderr}");
     Ok(base)
 }
 
@@ -76,8 +76,11 @@ fn customize(base: &Path, work: &Path, runs: usize) -> Result<Table> {
         command.arg("customize").arg(&copy).args(more);
         command.args(["--nmstate", "node.yaml", "--karg", "a=b"]);
         let output = command.current_dir(work).output()?;
-        let told = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "landfall-image customize: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "landfall-image customize: {stderr}"
+        );
         Ok(start.elapsed())
     };
     let mut in_place = Vec::new();

@@ -77,7 +77,7 @@ impl Bench {
                 let installer = artifacts::coreos_installer()?;
                 let mut command = Command::new(installer);
                 command.args(["install", "--insecure", "--image-url", &url]);
-                measured::run(quiet(command.arg(output), &self.said())?)
+                measured::run(quiet(command.arg(output), &self.stderr_path())?)
             }
             Writer::ZstdDd => self.zstd_dd(&url, output),
             Writer::IronicAgent if form.is_qcow2() => {
@@ -86,13 +86,13 @@ impl Bench {
             Writer::IronicAgent => self.ironic_agent_loop(&url, form, output),
         }
         .with_context(|| {
-            let said = fs::read_to_string(self.said()).unwrap_or_default();
-            format!("{} with {}: {said}", writer.name(form), form.name())
+            let stderr = fs::read_to_string(self.stderr_path()).unwrap_or_default();
+            format!("{} with {}: {stderr}", writer.name(form), form.name())
         })
     }
 
     /// The file for the standard error of the running program.
-    fn said(&self) -> PathBuf {
+    fn stderr_path(&self) -> PathBuf {
         self.disk.folder().join("said")
     }
 
@@ -101,7 +101,7 @@ impl Bench {
         let mut command = Command::new(artifacts::agent()?);
         command.args(["write-image", "--allow-this-machine", "--image-digest"]);
         command.arg(format!("sha256:{}", self.images.sha256(form)));
-        quiet(command.arg(url).arg(output), &self.said())?;
+        quiet(command.arg(url).arg(output), &self.stderr_path())?;
         Ok(command)
     }
 
@@ -156,13 +156,13 @@ impl Bench {
         dd.args(["bs=1M", "iflag=fullblock", "oflag=direct", "conv=notrunc"]);
         dd.arg(format!("of={}", output.display()));
         dd.stdin(zstd.stdout.take().context("zstd without output")?);
-        let dd = quiet(&mut dd, &self.said())?.spawn()?;
+        let dd = quiet(&mut dd, &self.stderr_path())?.spawn()?;
         measured::wait(vec![curl, zstd, dd], &before)
     }
 }
 
 /// Discards standard output and keeps standard error for a failure: programs print
 /// their progress for people.
-fn quiet<'a>(command: &'a mut Command, said: &Path) -> Result<&'a mut Command> {
-    Ok(command.stdout(Stdio::null()).stderr(File::create(said)?))
+fn quiet<'a>(command: &'a mut Command, stderr: &Path) -> Result<&'a mut Command> {
+    Ok(command.stdout(Stdio::null()).stderr(File::create(stderr)?))
 }

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// Debian's package.
 const PROGRAM: &str = "/usr/bin/chromium";
 /// Fails instead of waiting forever. The first start on a busy machine is slow.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// No sandbox: it needs namespaces that containers lack, and root cannot use it. The
 /// browser resolves no name, so it reaches nothing but this machine.
 const OPTIONS: &[&str] = &[
@@ -148,7 +148,7 @@ impl Browser {
     }
 
     fn next(&self, awaited: &str) -> Value {
-        let message = self.messages.recv_timeout(PATIENCE);
+        let message = self.messages.recv_timeout(TIMEOUT);
         message.unwrap_or_else(|error| panic!("{awaited}: no message from {PROGRAM}: {error}"))
     }
 }
@@ -157,7 +157,7 @@ impl Drop for Browser {
     fn drop(&mut self) {
         // The browser ends when its pipe does, with all its processes.
         self.commands = None;
-        while self.messages.recv_timeout(PATIENCE).is_ok() {}
+        while self.messages.recv_timeout(TIMEOUT).is_ok() {}
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

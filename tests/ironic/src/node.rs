@@ -199,7 +199,7 @@ impl Node {
 
     /// Waits until Ironic knows the agent that keeps running after an inspection.
     /// Fast track requires this.
-    pub async fn heard_of_the_agent(&self) -> Result<()> {
+    pub async fn until_agent_known(&self) -> Result<()> {
         self.api
             .wait_until(&self.name, "a heartbeat", QUICK, |node| {
                 node["driver_internal_info"]["agent_url"].is_string()

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use landfall_tests::config_drive;
-use landfall_tests::ignition::{INSTALLED_SYSTEM_AGAIN, INSTALLED_SYSTEM_OK, Proof};
+use landfall_tests::ignition::{INSTALLED_SYSTEM_LATER_BOOT, INSTALLED_SYSTEM_OK, Proof};
 use landfall_tests::image_server;
 use landfall_tests::installation::{FIRST_BOOT, check_applied};
 use landfall_tests::journal::{Event, Mark, Source};
@@ -110,7 +110,7 @@ impl Place {
         check_inventory(&inventory)?;
         note(lab, "inspection", clock);
         if plan.configuration.fast_track {
-            self.node.heard_of_the_agent().await?;
+            self.node.until_agent_known().await?;
         }
 
         let clock = Instant::now();
@@ -298,7 +298,7 @@ async fn installed_system(lab: &Lab, mark: Mark) -> Result<()> {
 pub(super) async fn installed_system_again(lab: &Lab, mark: Mark) -> Result<()> {
     lab.journal
         .wait_for("the installed system", mark, FIRST_BOOT, |event| {
-            event.source == Source::Console && event.text.contains(INSTALLED_SYSTEM_AGAIN)
+            event.source == Source::Console && event.text.contains(INSTALLED_SYSTEM_LATER_BOOT)
         })
         .await
         .map(drop)

@@ -70,7 +70,7 @@ impl Guest {
 
     /// Starts one of several hosts side by side. Its console and its machine are
     /// [`Source::Host`] of this number.
-    pub async fn start_beside(lab: &Lab, machine: &Machine, number: u8) -> Result<Self> {
+    pub async fn start_host(lab: &Lab, machine: &Machine, number: u8) -> Result<Self> {
         let source = Source::Host(number);
         let voice = Voice {
             console: source,

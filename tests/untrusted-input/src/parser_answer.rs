@@ -87,7 +87,7 @@ fn frame(agent: UnixStream) {
     };
     let frame = vec![0; 200];
     match Frame::of(session, frame.clone()) {
-        Ok(said) => check_frame(&said, &frame),
+        Ok(parsed) => check_frame(&parsed, &frame),
         Err(error) => check_text(&error.to_string()),
     }
 }

@@ -134,10 +134,10 @@ fn switches_are_those_of_the_service() {
     ] {
         assert_eq!(read(text).insecure, on, "{text}");
     }
-    let told = read("coreos.inst.install_dev=a coreos.inst.skip_reboot=false").warnings;
+    let warnings = read("coreos.inst.install_dev=a coreos.inst.skip_reboot=false").warnings;
     assert!(
-        told[0].contains("write coreos.inst.skip_reboot=0"),
-        "{told:?}"
+        warnings[0].contains("write coreos.inst.skip_reboot=0"),
+        "{warnings:?}"
     );
 }
 

@@ -204,7 +204,7 @@ impl Facts {
             ));
         }
         let engine = assignment(&self.container_file, "engine");
-        let said = [
+        let conditions = [
             ("engine", engine.starts_with("podman-")),
             (
                 "rootless",
@@ -216,7 +216,7 @@ impl Facts {
                 assignment(&self.container_file, "graphRootMounted") == "1",
             ),
         ];
-        if let Some((name, _)) = said.iter().find(|(_, holds)| !holds) {
+        if let Some((name, _)) = conditions.iter().find(|(_, holds)| !holds) {
             return Err(format!(
                 "expected {name} of OpenShift's agent container in {CONTAINER_FILE}, found {:?}",
                 assignment(&self.container_file, name)

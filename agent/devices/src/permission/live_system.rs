@@ -72,12 +72,12 @@ pub(super) fn is_service() -> bool {
 ///
 /// # Errors
 /// Names the condition that does not hold.
-pub(super) fn check(root: &Path, said: bool) -> Result<(), NoLiveSystem> {
+pub(super) fn check(root: &Path, is_declared: bool) -> Result<(), NoLiveSystem> {
     let namespace = fs::read_link(root.join("proc/self/ns/pid")).unwrap_or_default();
     if namespace != Path::new(FIRST_PID_NAMESPACE) {
         return Err(NoLiveSystem::Container(namespace));
     }
-    if !said && !is_coreos(root) {
+    if !is_declared && !is_coreos(root) {
         return Err(NoLiveSystem::NoMarker);
     }
     let name_of = block_device_names(root);
@@ -199,8 +199,8 @@ mod tests {
         checked.map_err(|missing| missing.to_string())
     }
 
-    fn checked_machine(root: &Path, said: bool) -> Result<(), String> {
-        check(root, said).map_err(|missing| missing.to_string())
+    fn checked_machine(root: &Path, is_declared: bool) -> Result<(), String> {
+        check(root, is_declared).map_err(|missing| missing.to_string())
     }
 
     #[test]

@@ -53,20 +53,20 @@ fn the_address_is_configured_or_stored_or_found_by_route() {
         let online =
             |state: &NetworkState| state.nics.iter().filter(|nic| nic.is_online()).count() == 2;
         lab.until(&mut network, "two addresses", online).await;
-        let told = async |rules: AdvertiseRules, places: &[&str]| {
+        let advertised = async |rules: AdvertiseRules, places: &[&str]| {
             let mut network = network.clone();
             let found = advertise(&rules, &urls(places), &mut network, &kept).await;
             found.map(|host| host.to_string())
         };
 
-        let said = AdvertiseRules {
+        let configured = AdvertiseRules {
             host: Some("agent.example".to_owned()),
             ..rules()
         };
-        assert_eq!(told(said, &[]).await.unwrap(), "agent.example");
+        assert_eq!(advertised(configured, &[]).await.unwrap(), "agent.example");
         let far = "http://203.0.113.1:6385";
         let since = Instant::now();
-        let fault = told(rules(), &[far]).await.unwrap_err();
+        let fault = advertised(rules(), &[far]).await.unwrap_err();
         assert!(fault.details.contains("no route to 203.0.113.1"), "{fault}");
         assert!(
             since.elapsed() >= Duration::from_millis(100),
@@ -76,18 +76,18 @@ fn the_address_is_configured_or_stored_or_found_by_route() {
         // The first URL that has a route is used.
         let near = "http://198.51.100.1:6385";
         assert_eq!(
-            told(rules(), &[far, near]).await.as_deref(),
+            advertised(rules(), &[far, near]).await.as_deref(),
             Ok("198.51.100.10")
         );
         // After a restart the address stays, even if the routes have changed ...
         assert_eq!(
-            told(rules(), &["http://192.0.2.1"]).await.as_deref(),
+            advertised(rules(), &["http://192.0.2.1"]).await.as_deref(),
             Ok("198.51.100.10")
         );
         // ... unless the machine no longer has it.
         kept.store(b"192.0.2.77").unwrap();
         assert_eq!(
-            told(rules(), &["http://192.0.2.1"]).await.as_deref(),
+            advertised(rules(), &["http://192.0.2.1"]).await.as_deref(),
             Ok("192.0.2.10")
         );
 
@@ -97,11 +97,13 @@ fn the_address_is_configured_or_stored_or_found_by_route() {
             ..rules()
         };
         assert_eq!(
-            told(nic("eth1"), &["http://192.0.2.1"]).await.as_deref(),
+            advertised(nic("eth1"), &["http://192.0.2.1"])
+                .await
+                .as_deref(),
             Ok("198.51.100.10")
         );
         kept.remove();
-        let fault = told(nic("eth7"), &[near]).await.unwrap_err();
+        let fault = advertised(nic("eth7"), &[near]).await.unwrap_err();
         assert!(
             fault
                 .details

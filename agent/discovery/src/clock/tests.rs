@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use landfall_http_client::fixtures::run;
 use landfall_network::NetworkState;
-use landfall_network::lab::{on_a_machine, said_during};
+use landfall_network::lab::{log_lines_during, on_a_machine};
 use tokio::sync::watch;
 
 use super::*;
@@ -19,7 +19,7 @@ fn year(year: u64) -> SystemTime {
 #[test]
 fn a_date_sets_a_clock_that_differs_too_much_from_it() {
     let close = year(2027) + Duration::from_secs(100);
-    for (now, told, on_answer, on_refusal) in [
+    for (now, proposed, on_answer, on_refusal) in [
         // The battery is empty on this machine, then on the server.
         (year(1970), year(2027), true, true),
         (year(2010), year(2027), true, true),
@@ -39,12 +39,12 @@ fn a_date_sets_a_clock_that_differs_too_much_from_it() {
         (year(2027), close, false, true),
         (year(2027), year(2027), false, false),
     ] {
-        let better = |occasion| is_better(now, told, occasion);
-        assert_eq!(better(Occasion::Answer), on_answer, "{now:?} {told:?}");
+        let better = |occasion| is_better(now, proposed, occasion);
+        assert_eq!(better(Occasion::Answer), on_answer, "{now:?} {proposed:?}");
         assert_eq!(
             better(Occasion::RefusedCertificate),
             on_refusal,
-            "{now:?} {told:?}"
+            "{now:?} {proposed:?}"
         );
     }
 }
@@ -76,7 +76,7 @@ fn an_unusable_date_is_reported_once() {
 /// What the console shows, once for two answers.
 #[test]
 fn a_useless_date_is_a_line_on_the_console() {
-    let lines = said_during(|| {
+    let lines = log_lines_during(|| {
         let mut clock = Clock::of_somebody();
         for date in ["never", "Thu, 01 Jan 1970 00:00:00 GMT"] {
             assert!(!clock.compare_with(date, "http://x", Occasion::Answer));
@@ -105,7 +105,7 @@ fn the_clock_of_somebody_else_is_not_touched() {
 #[test]
 fn no_date_changes_the_clock_after_ntp_has_set_it() {
     let changes = |with_ntp: bool| {
-        let lines = said_during(|| {
+        let lines = log_lines_during(|| {
             let mut clock = Clock::of_somebody();
             // NTP may answer late, when the search for servers has its own clone.
             let mut of_search = clock.clone();

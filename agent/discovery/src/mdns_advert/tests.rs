@@ -33,7 +33,7 @@ const NAME: &str = "baremetal._openstack._tcp.local.";
 
 #[test]
 fn adverts_become_the_urls_of_the_original() {
-    for (told, url) in [
+    for (text, url) in [
         // Ironic publishes this: the target is the instance's own name.
         ("NAME 6385 10.88.0.1 protocol=http", "http://10.88.0.1:6385"),
         // Without `protocol` every port but 80 means https.
@@ -59,7 +59,7 @@ fn adverts_become_the_urls_of_the_original() {
         ),
         ("h.local. 80 ::1,fe80::1%lo", "http://[fe80::1%25lo]:80"),
     ] {
-        let endpoint = advert(told).endpoint(|_| false).unwrap();
+        let endpoint = advert(text).endpoint(|_| false).unwrap();
         assert_eq!(endpoint.url, url);
     }
 }
@@ -78,10 +78,10 @@ fn an_address_with_a_route_is_preferred() {
 
 #[test]
 fn other_entries_are_settings() {
-    let mut told =
+    let mut announced =
         advert("NAME 80 192.0.2.1 protocol=http ipa_ntp_server=192.0.2.9 ipa_debug=a\nb");
-    told.txt.push(("ipa_insecure".to_owned(), vec![0xff]));
-    let endpoint = told.endpoint(|_| true).unwrap();
+    announced.txt.push(("ipa_insecure".to_owned(), vec![0xff]));
+    let endpoint = announced.endpoint(|_| true).unwrap();
     assert_eq!(
         endpoint.settings,
         [("ipa_ntp_server".to_owned(), "192.0.2.9".to_owned())],
@@ -91,7 +91,7 @@ fn other_entries_are_settings() {
 
 #[test]
 fn an_invalid_advert_is_a_fault() {
-    for (told, expected) in [
+    for (text, expected) in [
         ("NAME 0 192.0.2.1", "port 0"),
         ("NAME 80 -", "no address"),
         ("NAME 80 127.0.0.1,::1,0.0.0.0", "no address"),
@@ -109,7 +109,7 @@ fn an_invalid_advert_is_a_fault() {
         ("user@evil.example. 80 192.0.2.1", "expected a host name"),
         ("- 80 192.0.2.1", "expected a host name"),
     ] {
-        match advert(told).endpoint(|_| true) {
+        match advert(text).endpoint(|_| true) {
             Err(fault) => {
                 let fault = fault.to_string();
                 assert!(!expected.is_empty() && fault.contains(expected), "{fault}");
@@ -128,13 +128,13 @@ proptest! {
         txt in prop::collection::vec(("(path|protocol|ipa_.{0,5}|.{0,5})", prop::collection::vec(any::<u8>(), 0..20)), 0..5),
         octets: [u8; 16],
     ) {
-        let told = Advert {
+        let announced = Advert {
             host,
             port,
             addresses: vec![AdvertAddress { address: octets.into(), interface: None }],
             txt,
         };
-        if let Ok(endpoint) = told.endpoint(|_| true) {
+        if let Ok(endpoint) = announced.endpoint(|_| true) {
             let url = landfall_http_client::ZonedUrl::parse(&endpoint.url).url;
             let parsed = Url::parse(&url).unwrap();
             prop_assert_eq!(parsed.port_or_known_default(), Some(port));

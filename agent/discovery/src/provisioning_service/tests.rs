@@ -214,10 +214,13 @@ fn the_console_says_where_a_server_redirects() {
             .await
             .unwrap();
         let line = "provisioning service answers at http://192.0.2.1/image.raw, over eth0, route on the link, redirects to http://192.0.2.1/login?***";
-        let said = lab.said();
-        assert!(said.iter().any(|told| told.contains(line)), "{said:#?}");
-        let is_warning = |told: &&String| told.contains("using this one");
-        assert_eq!(said.iter().find(is_warning), None);
+        let lines = lab.log_lines();
+        assert!(
+            lines.iter().any(|logged| logged.contains(line)),
+            "{lines:#?}"
+        );
+        let is_warning = |logged: &&String| logged.contains("using this one");
+        assert_eq!(lines.iter().find(is_warning), None);
     });
 }
 
@@ -277,14 +280,14 @@ fn ironic_wins_against_a_faster_proxy_in_another_network() {
         let wanted = wanted(vec!["http://192.0.2.1".to_owned()], Expected::Ironic);
         let found = found_over_two_networks(lab, &wanted, proxy, ironic).await;
         assert_eq!(found.document, ROOT_DOCUMENT);
-        let said = lab.said();
+        let lines = lab.log_lines();
         for line in [
             "expected Ironic, found another answer at http://192.0.2.1: eth0: status 503; again in 1 s",
             "provisioning service answers at http://192.0.2.1, over eth1, route on the link",
         ] {
             assert!(
-                said.iter().any(|told| told.contains(line)),
-                "{line}\n{said:#?}"
+                lines.iter().any(|logged| logged.contains(line)),
+                "{line}\n{lines:#?}"
             );
         }
     });
@@ -300,12 +303,15 @@ fn a_server_with_the_file_wins_against_a_faster_portal_in_another_network() {
         let url = "http://192.0.2.1/image.raw".to_owned();
         let wanted = wanted(vec![url], Expected::File);
         found_over_two_networks(lab, &wanted, portal, images).await;
-        let said = lab.said();
+        let lines = lab.log_lines();
         let line = "provisioning service answers at http://192.0.2.1/image.raw, over eth1, route on the link";
-        assert!(said.iter().any(|told| told.ends_with(line)), "{said:#?}");
+        assert!(
+            lines.iter().any(|logged| logged.ends_with(line)),
+            "{lines:#?}"
+        );
         // A redirect is not an unexpected answer.
-        let is_blamed = |told: &&String| told.contains("another answer");
-        assert_eq!(said.iter().find(is_blamed), None);
+        let is_blamed = |logged: &&String| logged.contains("another answer");
+        assert_eq!(lines.iter().find(is_blamed), None);
     });
 }
 
@@ -343,10 +349,10 @@ fn the_date_is_asked_for_over_the_nic_that_has_met_the_certificate() {
         // the test.
         let mut clock = Clock::of_somebody();
         let (state, reach) = (&mut network.state, &network.reach);
-        let is_told = || lab.said().iter().any(|line| line.ends_with("not set"));
+        let is_reported = || lab.log_lines().iter().any(|line| line.ends_with("not set"));
         tokio::select! {
             _ = find(&client, &wanted, state, reach, &mut clock) => panic!("it is not trusted"),
-            () = lab.until_so("the server's date", is_told) => {}
+            () = lab.until_so("the server's date", is_reported) => {}
         }
     });
 }

@@ -30,7 +30,7 @@ pub(super) struct Try {
     pub backoff: Backoff,
     pub failures: u32,
     /// The URLs of untrusted servers that the console already shows.
-    pub said: BTreeSet<String>,
+    pub reported: BTreeSet<String>,
     pub state: TryState,
 }
 
@@ -46,7 +46,7 @@ impl Try {
             addresses,
             backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
             failures: 0,
-            said: BTreeSet::new(),
+            reported: BTreeSet::new(),
             state: TryState::Pausing(Instant::now()),
         }
     }
@@ -65,7 +65,7 @@ impl Try {
     /// because only an operator can fix it.
     pub fn report(&mut self, url: &str, fault: &NoAnswer, pause: Duration) {
         let text = &fault.text;
-        if self.is_said(url, fault) {
+        if self.is_already_reported(url, fault) {
             return tracing::debug!("no answer from {url}: {text}");
         }
         self.log(&format!("no answer from {url}"), text, pause);
@@ -73,8 +73,8 @@ impl Try {
 
     /// Compares only URLs: the reason contains the current time, so it differs at
     /// each attempt.
-    pub fn is_said(&mut self, url: &str, fault: &NoAnswer) -> bool {
-        fault.untrusted_for_good && !self.said.insert(url.to_owned())
+    pub fn is_already_reported(&mut self, url: &str, fault: &NoAnswer) -> bool {
+        fault.untrusted_for_good && !self.reported.insert(url.to_owned())
     }
 
     pub fn log(&self, what: &str, fault: &str, pause: Duration) {

@@ -14,7 +14,7 @@ const FIRST_SCREEN: Duration = Duration::from_secs(15);
 /// The minimum time between two screens that differ.
 const SCREEN_PAUSE: Duration = Duration::from_secs(5);
 /// The minimum time between two screens that are the same.
-const SCREEN_AGAIN: Duration = Duration::from_secs(60);
+const SCREEN_REPEAT: Duration = Duration::from_secs(60);
 
 /// The lines that the console showed last, and when.
 pub(super) struct Screen {
@@ -40,7 +40,7 @@ impl Screen {
             // succeed.
             None => self.begun + SCREEN_PAUSE,
             Some((at, shown)) if *shown != lines => *at + SCREEN_PAUSE,
-            Some((at, _)) => *at + SCREEN_AGAIN,
+            Some((at, _)) => *at + SCREEN_REPEAT,
         };
         if now < due {
             return due;

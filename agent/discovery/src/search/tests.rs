@@ -1,6 +1,6 @@
 use landfall_http_client::fixtures::answer;
 use landfall_http_client::{HttpOptions, NoAnswer};
-use landfall_network::lab::{nic, said_during};
+use landfall_network::lab::{log_lines_during, nic};
 
 use super::*;
 
@@ -11,10 +11,10 @@ fn each_of_two_untrusted_servers_is_reported_once() {
         untrusted_for_good: true,
         ..NoAnswer::because("x")
     };
-    let said = ["https://a", "https://b", "https://a", "https://b"]
-        .map(|url| known.is_said(url, &untrusted));
-    assert_eq!(said, [false, false, true, true]);
-    assert!(!known.is_said("https://a", &NoAnswer::because("x")));
+    let repeated = ["https://a", "https://b", "https://a", "https://b"]
+        .map(|url| known.is_already_reported(url, &untrusted));
+    assert_eq!(repeated, [false, false, true, true]);
+    assert!(!known.is_already_reported("https://a", &NoAnswer::because("x")));
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn an_unexpected_answer_waits_for_nics_that_can_still_come() {
         (1, 302, unplugged.clone(), GRACE_ALONE),
         (2, 404, unplugged.clone(), GRACE),
     ] {
-        let told = format!("{urls} {status} {other:?}");
+        let case = format!("{urls} {status} {other:?}");
         let found = grace(urls, &[1], Expected::Ironic, status, other);
-        assert_eq!(found, expected, "{told}");
+        assert_eq!(found, expected, "{case}");
     }
     // An answer came over each of the two NICs, so no NIC can bring a better one.
     let both = |expected, status| grace(1, &[1, 2], expected, status, nic(2, false));
@@ -89,7 +89,7 @@ fn the_console_says_if_there_is_only_one_server() {
         // No server listens there, and an earlier attempt got an answer.
         let urls = vec!["http://127.0.0.1:1".to_owned(); count];
         let mut search = Search::new(&client, &urls, Duration::from_secs(1), Expected::File);
-        let said = said_during(|| {
+        let lines = log_lines_during(|| {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .start_paused(true)
@@ -109,7 +109,7 @@ fn the_console_says_if_there_is_only_one_server() {
                 assert!(matches!(news, News::Reached(_)), "{news:?}");
             });
         });
-        let is_said = said.iter().any(|line| line.contains(expected));
-        assert!(is_said, "{expected}: {said:#?}");
+        let is_logged = lines.iter().any(|line| line.contains(expected));
+        assert!(is_logged, "{expected}: {lines:#?}");
     }
 }

@@ -53,11 +53,11 @@ fn walker(name: &str) -> Walker {
 
 async fn steps(walker: &Walker, url: String) -> Vec<String> {
     let walks = walker.walk_to_any(&[url]).await;
-    let told = |step: &StepResult| {
+    let shown = |step: &StepResult| {
         let outcome = step.outcome.name();
         format!("{} {outcome}: {}", step.step.name(), step.text)
     };
-    walks[0].steps.iter().map(told).collect()
+    walks[0].steps.iter().map(shown).collect()
 }
 
 #[test]
@@ -123,10 +123,10 @@ fn a_walk_stays_on_its_nic() {
         ip("link set eth1 up");
         let good = serve(lab, "192.0.2.1", GOOD);
         let url = format!("http://{good}");
-        let told = steps(&walker("eth0"), url.clone()).await;
-        assert_eq!(told.last().unwrap(), "HTTP done: status 200");
-        let told = steps(&walker("eth1"), url).await;
-        assert!(told[1].starts_with("TCP failed: no "), "{told:?}");
+        let results = steps(&walker("eth0"), url.clone()).await;
+        assert_eq!(results.last().unwrap(), "HTTP done: status 200");
+        let results = steps(&walker("eth1"), url).await;
+        assert!(results[1].starts_with("TCP failed: no "), "{results:?}");
     });
 }
 

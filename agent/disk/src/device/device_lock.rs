@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// udev holds the lock itself while it probes the disk.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Holds the lock of a disk until it is dropped.
@@ -28,7 +28,7 @@ impl DeviceLock {
     /// If the disk cannot be opened, or another program still holds the lock after
     /// 10 s.
     pub fn take(path: &Path) -> io::Result<Self> {
-        Self::take_within(path, PATIENCE)
+        Self::take_within(path, TIMEOUT)
     }
 
     fn take_within(path: &Path, timeout: Duration) -> io::Result<Self> {

@@ -97,10 +97,10 @@ pub(crate) struct OpenPaths {
     is_marked: AtomicBool,
     written: Written,
     /// How long the agent waits for a path that cannot be read.
-    patience: Duration,
+    wait_limit: Duration,
     /// Whether the agent has waited this long once. It does not wait again, because a
     /// failed step makes further requests.
-    is_out_of_patience: AtomicBool,
+    has_waited: AtomicBool,
     /// Other disks that have the same world-wide name as this disk.
     namesakes: Vec<PathBuf>,
     /// True if equal content does not prove that another path leads to the same disk.
@@ -116,8 +116,8 @@ impl OpenPaths {
             is_changed: AtomicBool::new(false),
             is_marked: AtomicBool::new(false),
             written: Written::default(),
-            patience: next::PATIENCE,
-            is_out_of_patience: AtomicBool::new(false),
+            wait_limit: next::WAIT_LIMIT,
+            has_waited: AtomicBool::new(false),
             namesakes: others.namesakes,
             needs_proof: false,
         }
@@ -526,7 +526,7 @@ mod tests {
         };
         let own = empty_file(SIZE);
         let mut paths = OpenPaths::new(open(own.path()), of(vec![unread]));
-        paths.patience = Duration::from_secs(20);
+        paths.wait_limit = Duration::from_secs(20);
         paths.write_all_at(&[7; 4096], 8192).unwrap();
         let calls = std::cell::Cell::new(0);
         let written = paths.request(|file| match calls.replace(calls.get() + 1) {
@@ -546,15 +546,15 @@ mod tests {
         let file = OpenOptions::new().write(true).open(other.path()).unwrap();
         let unreadable = OpenPath::new(other.path().to_owned(), file);
         let mut paths = OpenPaths::new(open(own.path()), of(vec![unreadable]));
-        paths.patience = Duration::from_millis(300);
+        paths.wait_limit = Duration::from_millis(300);
         paths.write_all_at(&[7; 4096], 8192).unwrap();
         let failing = |_: &File| Err::<(), _>(io::Error::from_raw_os_error(Errno::EIO as i32));
         let began = std::time::Instant::now();
         paths.request(failing).unwrap_err();
-        assert!(began.elapsed() >= paths.patience);
-        paths.patience = Duration::from_secs(600);
+        assert!(began.elapsed() >= paths.wait_limit);
+        paths.wait_limit = Duration::from_secs(600);
         paths.request(failing).unwrap_err();
-        assert!(began.elapsed() < paths.patience);
+        assert!(began.elapsed() < paths.wait_limit);
         assert_eq!(paths.used().path, own.path());
     }
 

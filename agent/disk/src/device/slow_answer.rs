@@ -124,14 +124,14 @@ mod tests {
         };
         let began = Instant::now();
         assert_eq!(watched.during(request, || 7), 7);
-        let told = watched.during(request, || {
+        let lines = watched.during(request, || {
             [(); 3].map(|()| words.recv_timeout(Duration::from_secs(60)).unwrap())
         });
         assert_eq!(
-            told[0].1,
+            lines[0].1,
             "/dev/sdx does not answer: writing 512 bytes at offset 4096 for 0 s"
         );
-        assert!(told[2].0 - began >= 4 * silence, "{told:?}");
+        assert!(lines[2].0 - began >= 4 * silence, "{lines:?}");
         assert!(words.recv_timeout(2 * silence).is_err(), "it has answered");
         drop(watched);
         let ended = words.recv_timeout(Duration::from_secs(60)).unwrap_err();

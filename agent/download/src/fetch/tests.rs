@@ -11,13 +11,13 @@ use super::*;
 
 #[test]
 fn secrets_are_not_shown() {
-    for (url, said) in [
+    for (url, expected) in [
         ("http://user:secret@host/i.raw", "http://***@host/i.raw"),
         ("http://token@host/i.raw", "http://***@host/i.raw"),
         ("https://host/i?sig=a,b&x=1", "https://host/i?***"),
         ("http://user:secret@", "http://***@"),
     ] {
-        assert_eq!(shown(url), said);
+        assert_eq!(shown(url), expected);
     }
     assert_eq!(shown("http://host/i.raw"), "http://host/i.raw");
     assert_eq!(shown("no url"), "no url");

@@ -14,7 +14,7 @@ use landfall_sys::system_path::SystemPath;
 
 /// How long disks may appear on a bus that does not show whether it is still searching.
 /// The time counts from the moment when the devices had their drivers.
-pub(super) const UNTOLD: Duration = Duration::from_secs(3);
+pub(super) const HIDDEN_SCAN: Duration = Duration::from_secs(3);
 
 /// A USB hub shows the state of a port only after the power is on and the signal is
 /// stable: usually after 0.3 s, see `hub_power_on_good_delay` and `HUB_DEBOUNCE_STABLE`
@@ -31,7 +31,7 @@ pub(super) struct Outlook {
     pub at_work: Option<&'static str>,
     /// How long disks may appear on buses that do not show whether they are still
     /// searching. The time counts from the moment when the devices had their drivers.
-    pub untold: Duration,
+    pub hidden_scan: Duration,
 }
 
 /// Reads from /sys whether a bus is still searching for disks.
@@ -49,15 +49,15 @@ impl Outlook {
             ("USB", usb_disks_at_work),
         ];
         let at_work = buses.iter().find(|(_, is_at_work)| is_at_work(root));
-        let untold = [
-            nvme_untold(root),
-            usb_untold(root),
-            fc_untold(root),
-            mmc_untold(root),
+        let hidden_scan = [
+            nvme_hidden_scan(root),
+            usb_hidden_scan(root),
+            fc_hidden_scan(root),
+            mmc_hidden_scan(root),
         ];
         Self {
             at_work: at_work.map(|(name, _)| *name),
-            untold: untold.into_iter().max().unwrap_or_default(),
+            hidden_scan: hidden_scan.into_iter().max().unwrap_or_default(),
         }
     }
 }
@@ -90,7 +90,7 @@ fn nvme_at_work(root: &SystemPath) -> bool {
 }
 
 /// A controller does not show how many namespaces it has.
-fn nvme_untold(root: &SystemPath) -> Duration {
+fn nvme_hidden_scan(root: &SystemPath) -> Duration {
     time(class(root, "nvme").next().is_some(), NVME_SCAN)
 }
 
@@ -141,16 +141,16 @@ fn fc_at_work(root: &SystemPath) -> bool {
 
 /// While a Fibre Channel port waits for its link, or asks the fabric for other ports, the
 /// kernel does not show when that search ends.
-fn fc_untold(root: &SystemPath) -> Duration {
+fn fc_hidden_scan(root: &SystemPath) -> Duration {
     let mut hosts = class(root, "fc_host");
-    let is_untold = hosts.any(|(name, host)| {
+    let is_hidden = hosts.any(|(name, host)| {
         let state = sysfs::text(&host.join("port_state"));
         let number = name.trim_start_matches("host");
         let found = format!("rport-{number}:");
         matches!(state.as_deref(), Some("Online" | "Linkdown" | "Unknown"))
             && !class(root, "fc_remote_ports").any(|(port, _)| port.starts_with(&found))
     });
-    time(is_untold, UNTOLD)
+    time(is_hidden, HIDDEN_SCAN)
 }
 
 /// Whether a USB disk has its driver, but the kernel has not scanned it yet.
@@ -190,19 +190,19 @@ fn usb_ports_at_work(root: &SystemPath) -> bool {
     })
 }
 
-fn usb_untold(root: &SystemPath) -> Duration {
+fn usb_hidden_scan(root: &SystemPath) -> Duration {
     let ports = usb_ports(root);
     match ports.iter().any(Option::is_none) {
-        true => UNTOLD,
+        true => HIDDEN_SCAN,
         false => time(!ports.is_empty(), USB_SIGNAL),
     }
 }
 
 /// A slot for SD cards searches for a card with several clock rates. The kernel does not
 /// show when the search ends without a card.
-fn mmc_untold(root: &SystemPath) -> Duration {
-    let is_untold = class(root, "mmc_host").any(|(name, host)| !has_child(&host, &name));
-    time(is_untold, UNTOLD)
+fn mmc_hidden_scan(root: &SystemPath) -> Duration {
+    let is_hidden = class(root, "mmc_host").any(|(name, host)| !has_child(&host, &name));
+    time(is_hidden, HIDDEN_SCAN)
 }
 
 fn time(applies: bool, time: Duration) -> Duration {

@@ -112,17 +112,17 @@ fn neighbour_is_heard_and_nics_without_a_cable_are_not_waited_for() {
         ip("link set near up");
         ip("link set unplugged up");
         let _switch = Switch::start("far");
-        let patience = Duration::from_secs(60);
+        let limit = Duration::from_secs(60);
         let begin = Instant::now();
         while !sysfs::flag(&root.join("sys/class/net/near/carrier")) {
-            assert!(begin.elapsed() < patience, "the cable is not plugged in");
+            assert!(begin.elapsed() < limit, "the cable is not plugged in");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let heard = listen(root, patience).await;
-        assert!(begin.elapsed() < patience, "it went on without need");
-        assert_eq!(heard["unplugged"], []);
-        assert!(!heard.contains_key("lo"));
-        let near = &heard["near"];
+        let neighbours = listen(root, limit).await;
+        assert!(begin.elapsed() < limit, "it went on without need");
+        assert_eq!(neighbours["unplugged"], []);
+        assert!(!neighbours.contains_key("lo"));
+        let near = &neighbours["near"];
         assert!(near.iter().any(|(kind, _)| *kind == CHASSIS), "{near:?}");
         let names: Vec<_> = near.iter().filter(|(kind, _)| *kind == NAME).collect();
         assert_eq!(names.len(), 1, "{near:?}");
@@ -137,22 +137,22 @@ fn a_switch_is_named_as_soon_as_it_is_heard() {
     in_a_namespace(async |root| {
         let (sender, mut switches) = watch::channel(Switches::new());
         let follow = follow(root, sender);
-        let heard = async {
+        let announcement = async {
             // The NIC appears after the agent has begun to listen.
             tokio::time::sleep(Duration::from_millis(200)).await;
             ip("link add near type veth peer name far");
             ip("link set near up");
             let _switch = Switch::start("far");
-            let is_heard = |switches: &Switches| switches.contains_key("near");
-            let heard = switches.wait_for(is_heard).await.unwrap();
-            heard["near"].clone()
+            let is_known = |switches: &Switches| switches.contains_key("near");
+            let known = switches.wait_for(is_known).await.unwrap();
+            known["near"].clone()
         };
         let limit = Duration::from_secs(60);
-        let heard = tokio::select! {
+        let switch = tokio::select! {
             () = follow => panic!("it does not listen"),
-            heard = tokio::time::timeout(limit, heard) => heard.unwrap(),
+            switch = tokio::time::timeout(limit, announcement) => switch.unwrap(),
         };
-        assert!(heard.contains(" port "), "{heard}");
+        assert!(switch.contains(" port "), "{switch}");
     });
 }
 
@@ -230,10 +230,10 @@ fn silence_ends() {
         ip("link set near up");
         ip("link set far up");
         let begin = Instant::now();
-        let heard = listen(root, Duration::from_millis(300)).await;
+        let neighbours = listen(root, Duration::from_millis(300)).await;
         assert!(begin.elapsed() >= Duration::from_millis(300));
         assert_eq!(
-            heard,
+            neighbours,
             Neighbours::from([("far".into(), vec![]), ("near".into(), vec![])])
         );
     });

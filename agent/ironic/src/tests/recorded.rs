@@ -131,8 +131,8 @@ fn our_requests_agree_with_every_recorded_one() {
                 ))
                 .unwrap();
                 let answer: Value = serde_json::from_str(&recorded.answer).unwrap();
-                let told = answer["uuid"].as_str().or(answer["node"]["uuid"].as_str());
-                assert_eq!(uuid.as_deref(), told, "{what}");
+                let answered = answer["uuid"].as_str().or(answer["node"]["uuid"].as_str());
+                assert_eq!(uuid.as_deref(), answered, "{what}");
             } else {
                 assert_eq!(recorded.path, "/", "{what}: what is that?");
                 let unknown = Service::new(plain, &base, "", None);
@@ -174,12 +174,12 @@ fn ask_lookup(service: &Service, recorded: &Exchange, what: &str) {
         QUICK,
     ));
     assert_eq!(recorded.status, 200, "{what}");
-    let told = LookupAnswer::read(&recorded.answer).unwrap();
-    match told.agent_token() {
+    let lookup = LookupAnswer::read(&recorded.answer).unwrap();
+    match lookup.agent_token() {
         Some("******") => assert_eq!(found.unwrap_err(), NoNode::TokenAlreadySent, "{what}"),
         Some(secret) => {
             let (node, kept) = found.unwrap();
-            assert_eq!((node, kept.as_str()), (told.clone(), secret), "{what}");
+            assert_eq!((node, kept.as_str()), (lookup.clone(), secret), "{what}");
         }
         None => panic!("{what}: no token was recorded"),
     }

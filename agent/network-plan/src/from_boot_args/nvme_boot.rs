@@ -47,7 +47,7 @@ pub(super) fn add_nics(profiles: &mut Profiles, args: &NetArgs, plan: &mut Netwo
                 Some(id) => format!("nbft-{mac}.{id}"),
             };
             for ip in interface.families_mut() {
-                storage_gateway::keep_beside_lease(ip, &mut plan.rules);
+                storage_gateway::limit_to_static_addresses(ip, &mut plan.rules);
             }
             profiles.put(name, interface);
         }

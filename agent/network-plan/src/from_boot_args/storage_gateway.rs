@@ -23,7 +23,7 @@ const LAST_METRIC: u32 = 20_000;
 
 /// Limits the gateway to packets from the static addresses, as long as DHCP or router
 /// advertisements offer another one. Does nothing if the family has only static addresses.
-pub(super) fn keep_beside_lease(ip: &mut IpPlan, rules: &mut Vec<RouteRule>) {
+pub(super) fn limit_to_static_addresses(ip: &mut IpPlan, rules: &mut Vec<RouteRule>) {
     if !ip.method.is_automatic() {
         return;
     }
@@ -89,13 +89,13 @@ mod tests {
     fn a_lease_and_the_storage_have_a_gateway_each() {
         let mut rules = Vec::new();
         let mut fixed = with_gateway(Method::Manual, "192.0.2.15/24", "192.0.2.1");
-        keep_beside_lease(&mut fixed, &mut rules);
+        limit_to_static_addresses(&mut fixed, &mut rules);
         assert!(fixed.gateway.is_some() && fixed.routes.is_empty() && rules.is_empty());
 
         let mut ipv4 = with_gateway(Method::Auto, "192.0.2.15/24", "192.0.2.1");
         let mut ipv6 = with_gateway(Method::Auto, "2001:db8::15/64", "2001:db8::1");
-        keep_beside_lease(&mut ipv4, &mut rules);
-        keep_beside_lease(&mut ipv6, &mut rules);
+        limit_to_static_addresses(&mut ipv4, &mut rules);
+        limit_to_static_addresses(&mut ipv6, &mut rules);
         let places = |ip: &IpPlan| -> Vec<(Option<u32>, Option<u32>)> {
             let routes = ip.routes.iter();
             routes.map(|route| (route.table, route.metric)).collect()

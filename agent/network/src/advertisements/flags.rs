@@ -14,7 +14,7 @@ const IFLA_INET6_FLAGS: u16 = 1;
 pub struct RouterFlags {
     pub index: u32,
     /// A router advertisement has been received.
-    pub heard: bool,
+    pub received: bool,
     /// M flag: addresses and all other configuration come from DHCP.
     pub managed: bool,
     /// O flag: all configuration except addresses comes from DHCP.
@@ -29,7 +29,7 @@ impl RouterFlags {
         let flags = message.attributes.iter().find_map(flags_in)?;
         Some(RouterFlags {
             index: message.header.index,
-            heard: flags.contains(Inet6IfaceFlags::RaRcvd),
+            received: flags.contains(Inet6IfaceFlags::RaRcvd),
             managed: flags.contains(Inet6IfaceFlags::RaManaged),
             other: flags.contains(Inet6IfaceFlags::Otherconf),
         })

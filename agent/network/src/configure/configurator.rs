@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::timers::{Timer, Timers};
-use super::{HeardVlans, Setup};
+use super::{Setup, SwitchVlans};
 use crate::advertisements::UserOptions;
 use crate::announce::announce;
 use crate::apply::Changes;
@@ -57,7 +57,7 @@ pub(super) struct Configurator {
     /// Why the machine has no NIC, once the reason is known.
     pub(super) no_nic: Option<String>,
     pub(super) reach: watch::Receiver<Reach>,
-    heard_vlans: mpsc::Receiver<HeardVlans>,
+    switch_vlans: mpsc::Receiver<SwitchVlans>,
     pub(super) preference: Preference,
 }
 
@@ -77,7 +77,7 @@ impl Configurator {
         setup: Setup,
         state: watch::Sender<NetworkState>,
         reach: watch::Receiver<Reach>,
-        heard_vlans: mpsc::Receiver<HeardVlans>,
+        switch_vlans: mpsc::Receiver<SwitchVlans>,
     ) -> io::Result<Self> {
         let (clients, client_events) = mpsc::channel(CLIENT_EVENTS);
         let (clients6, client6_events) = mpsc::channel(CLIENT_EVENTS);
@@ -100,7 +100,7 @@ impl Configurator {
             missing_devices_reported: false,
             no_nic: None,
             reach,
-            heard_vlans,
+            switch_vlans,
             preference: Preference::default(),
         })
     }
@@ -177,7 +177,7 @@ impl Configurator {
                 // An error means that discovery has ended. `select!` then ignores this
                 // branch.
                 Ok(()) = self.reach.changed() => self.on_reach(),
-                Some(heard) = self.heard_vlans.recv() => self.on_heard_vlans(heard).await,
+                Some(announced) = self.switch_vlans.recv() => self.on_switch_vlans(announced).await,
             }
         }
     }

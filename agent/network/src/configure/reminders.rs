@@ -119,8 +119,9 @@ impl Configurator {
         let Some(nic) = self.nics.get_mut(&index) else {
             return;
         };
-        let heard = nic.ipv6.has_router() || nic.addresses.iter().any(|address| address.advertised);
-        if nic.link.carrier && !heard {
+        let has_router =
+            nic.ipv6.has_router() || nic.addresses.iter().any(|address| address.advertised);
+        if nic.link.carrier && !has_router {
             let trouble = format!("{} IPv6: no router advertisement", nic.link.name);
             tracing::warn!("{trouble}, still waiting; other interfaces are not delayed");
             nic.trouble = Some(trouble);

@@ -7,7 +7,7 @@ use landfall_network_plan::{
     AnnouncedVlans, ClonedMac, InterfaceKind, MacAddr, NetworkPlan, vlans_by_lldp,
 };
 
-use super::HeardVlans;
+use super::SwitchVlans;
 use super::configurator::Configurator;
 use super::link_setup::note;
 use super::make_link::make_link;
@@ -130,12 +130,12 @@ impl Configurator {
     }
 
     /// Creates the VLANs that switches announce and the operator wants.
-    pub(super) async fn on_heard_vlans(&mut self, heard: HeardVlans) {
+    pub(super) async fn on_switch_vlans(&mut self, announced: SwitchVlans) {
         let named = |nic: &Nic| {
             let (name, also) = (nic.link.name.clone(), nic.link.names());
             let macs = nic.link.macs();
             AnnouncedVlans {
-                tags: heard.tags.get(&name).cloned().unwrap_or_default(),
+                tags: announced.tags.get(&name).cloned().unwrap_or_default(),
                 nic: name,
                 other_names: { also.into_iter().map(str::to_owned) }
                     .chain(macs.iter().map(MacAddr::to_string))
@@ -143,14 +143,14 @@ impl Configurator {
             }
         };
         let nics: Vec<_> = self.nics.values().map(named).collect();
-        let words = vlans_by_lldp(&heard.wanted, &nics);
+        let words = vlans_by_lldp(&announced.wanted, &nics);
         self.setup.choice.plan.add_found_vlans(&words);
         let indices: Vec<_> = self.nics.keys().copied().collect();
         for index in indices {
             self.make_vlans(index).await;
         }
         // The receiver may have stopped waiting.
-        let _ = heard.made.send(());
+        let _ = announced.made.send(());
     }
 
     async fn make_vlans(&self, parent: u32) {

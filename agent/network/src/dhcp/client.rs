@@ -110,7 +110,7 @@ async fn find<T: Clone>(
         match search.run(reporter).await {
             Ok(Outcome::Found(lease, since)) => return Some((lease, since)),
             Ok(Outcome::Nothing) => {}
-            Ok(Outcome::Unheard) => return None,
+            Ok(Outcome::ReceiverGone) => return None,
             Err(error) => give_way(reporter, &error).await?,
         }
     }
@@ -127,7 +127,7 @@ async fn give_way<T: Clone>(reporter: &Reporter<T>, error: &io::Error) -> Option
 enum Outcome {
     Found(Box<Lease>, Instant),
     Nothing,
-    Unheard,
+    ReceiverGone,
 }
 
 enum Taken {
@@ -176,7 +176,7 @@ impl<'a> Search<'a> {
                             .await
                             .is_none()
                         {
-                            return Ok(Outcome::Unheard);
+                            return Ok(Outcome::ReceiverGone);
                         }
                         // Wait until the end of the attempt. Otherwise a server that
                         // alternates between offers and refusals could make the client
@@ -194,7 +194,7 @@ impl<'a> Search<'a> {
                     .await
                     .is_none()
                 {
-                    return Ok(Outcome::Unheard);
+                    return Ok(Outcome::ReceiverGone);
                 }
             }
             wait = next_wait(wait, self.began.elapsed());

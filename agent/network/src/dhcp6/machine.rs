@@ -56,7 +56,7 @@ pub struct Machine {
     /// the client expects no answer.
     complaint: Option<Duration>,
     searching_since: Duration,
-    patience: Duration,
+    timeout: Duration,
     longest_search: Duration,
 }
 
@@ -74,7 +74,7 @@ impl Machine {
         identity: Identity,
         host_name: Option<String>,
         want: Want,
-        patience: Duration,
+        timeout: Duration,
         now: Duration,
         random: fn() -> f64,
     ) -> Machine {
@@ -89,9 +89,9 @@ impl Machine {
             host_name,
             random,
             state: State::Pause(now + delay, phase),
-            complaint: Some(now + SILENCE.min(patience)),
+            complaint: Some(now + SILENCE.min(timeout)),
             searching_since: now,
-            patience,
+            timeout,
             longest_search: rules::LONGEST_SEARCH,
         }
     }
@@ -260,7 +260,7 @@ impl Machine {
 
     fn expect_answer(&mut self, now: Duration) {
         self.searching_since = now;
-        self.complaint = Some(now + SILENCE.min(self.patience));
+        self.complaint = Some(now + SILENCE.min(self.timeout));
     }
 
     /// Reports and keeps a lease that began at `held.since`.

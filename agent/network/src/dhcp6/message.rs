@@ -27,7 +27,8 @@ const WANTED: [OptionCode; 4] = [
 ];
 /// Options that the client also requests if it requests no address (RFC 8415, 21.23 and
 /// 21.25).
-const WANTED_BESIDES: [OptionCode; 2] = [OptionCode::InformationRefreshTime, OptionCode::InfMaxRt];
+const WANTED_WITHOUT_ADDRESS: [OptionCode; 2] =
+    [OptionCode::InformationRefreshTime, OptionCode::InfMaxRt];
 
 /// Flag S of RFC 4704, 4.1: the server may enter the name into the DNS.
 const SERVER_UPDATES_DNS: u8 = 1;
@@ -68,7 +69,7 @@ impl Request<'_> {
         if !matches!(self.kind, MessageType::Confirm | MessageType::Decline) {
             let mut wanted = WANTED.to_vec();
             if self.kind == MessageType::InformationRequest {
-                wanted.extend(WANTED_BESIDES);
+                wanted.extend(WANTED_WITHOUT_ADDRESS);
             } else if let Some(name) = host_name {
                 options.insert(full_name(name));
             }
@@ -296,13 +297,13 @@ fn address(value: &[u8]) -> Option<(Address, Status)> {
     if address.preferred > address.valid {
         return None;
     }
-    let mut said = Status::default();
+    let mut address_status = Status::default();
     for (code, value, _) in each_option(&value[24..]) {
         if code == OptionCode::StatusCode {
-            said = status(value)?;
+            address_status = status(value)?;
         }
     }
-    Some((address, said))
+    Some((address, address_status))
 }
 
 fn status(value: &[u8]) -> Option<Status> {

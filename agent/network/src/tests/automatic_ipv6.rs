@@ -215,7 +215,7 @@ fn a_leased_address_that_somebody_else_has_is_declined() {
         lab.port("addr add 2001:db8::77/64 dev port0 nodad");
         let server = lab.dnsmasq("port0", &["--enable-ra", STATEFUL_RANGE, HOST]);
         let mut network = lab.boot("ip=eth0:dhcp6");
-        lab.until_said(
+        lab.until_logged(
             "WARN eth0 2001:db8::77/128: another machine on this link has the address; it is not used",
         )
         .await;
@@ -281,7 +281,7 @@ fn a_static_address_outlives_a_lease_of_it() {
         let _network = lab.boot("ip=[2001:db8::77]:::64::eth0:auto6");
         lab.until_so("a lease", || {
             let is_lease = |line: &String| line.contains("eth0 2001:db8::77/128 from DHCP server");
-            lab.said().iter().any(is_lease)
+            lab.log_lines().iter().any(is_lease)
         })
         .await;
         // The agent logs the lease before it applies it, so wait.

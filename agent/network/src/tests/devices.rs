@@ -31,7 +31,7 @@ fn a_nic_is_called_what_the_operator_says() {
         // The third NIC still has the kernel's name as an alternative name.
         let third = ip_output("link show eth2");
         assert!(third.contains("lan0"), "{third}");
-        let faults: Vec<_> = { lab.said().into_iter() }
+        let faults: Vec<_> = { lab.log_lines().into_iter() }
             .filter(|line| line.starts_with("WARN"))
             .collect();
         assert!(faults.is_empty(), "{faults:#?}");
@@ -47,7 +47,7 @@ fn a_bridge_with_large_frames_raises_its_ports_first() {
             has(s, "br0", "192.0.2.10/24") && nic(s, "br0").is_some_and(|nic| nic.carrier)
         })
         .await;
-        lab.until_said("INFO eth0 is a port of br0").await;
+        lab.until_logged("INFO eth0 is a port of br0").await;
         for device in ["eth0", "br0"] {
             let shown = ip_output(&format!("link show {device}"));
             assert!(shown.contains("mtu 9000"), "{shown}");
@@ -92,26 +92,26 @@ fn applied_twice_nothing_changes() {
             has(s, "br0", "192.0.2.10/24") && has(s, "lan0", "2001:db8::10/64")
         };
         lab.until(&mut network, "the addresses", done).await;
-        lab.until_said("INFO eth0 is a port of br0").await;
+        lab.until_logged("INFO eth0 is a port of br0").await;
         lab.until_so("the bridge to have settled", || {
             ip_output("link show br0").contains("state UP")
         })
         .await;
         let first = everything();
-        let said = lab.said().len();
+        let lines_before = lab.log_lines().len();
         let mut again = lab.boot(arguments);
         lab.until(&mut again, "the addresses again", done).await;
         lab.until_so("the second to have told of both", || {
-            let news = &lab.said()[said..];
-            let told = |name: &str| {
+            let news = &lab.log_lines()[lines_before..];
+            let is_reported = |name: &str| {
                 news.iter()
                     .any(|line| line.contains(&format!("{name} (")) && line.ends_with("carrier up"))
             };
-            told("br0") && told("lan0")
+            is_reported("br0") && is_reported("lan0")
         })
         .await;
         assert_eq!(everything(), first);
-        let news = lab.said().split_off(said);
+        let news = lab.log_lines().split_off(lines_before);
         let faults: Vec<_> = news
             .iter()
             .filter(|line| line.starts_with("WARN"))
@@ -129,18 +129,18 @@ fn a_port_that_its_controller_has_refused_is_tried_again() {
         let mut network = lab.boot("bridge=br0:eth0 ip=192.0.2.10:::24::br0:none");
         let refused = "WARN eth0: cannot make it a port of br0: Device or resource busy";
         lab.until_so("the refusal", || {
-            lab.said().iter().any(|line| line.starts_with(refused))
+            lab.log_lines().iter().any(|line| line.starts_with(refused))
         })
         .await;
         ip("link del held");
-        lab.until_said("INFO eth0 is a port of br0").await;
+        lab.until_logged("INFO eth0 is a port of br0").await;
         lab.until(&mut network, "the bridge", |s| {
             has(s, "br0", "192.0.2.10/24") && nic(s, "br0").is_some_and(|nic| nic.carrier)
         })
         .await;
         lab.until_so("the way over the port", || super::answers("192.0.2.1"))
             .await;
-        let warnings = { lab.said().into_iter() }.filter(|line| line.starts_with(refused));
+        let warnings = { lab.log_lines().into_iter() }.filter(|line| line.starts_with(refused));
         assert_eq!(warnings.count(), 1);
     });
 }

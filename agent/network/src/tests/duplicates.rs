@@ -12,7 +12,7 @@ fn a_static_address_of_another_machine_is_given_back_until_that_one_is_gone() {
         lab.port("addr add 192.0.2.10/24 dev port0");
         lab.port("link set port0 up");
         let mut network = lab.boot("ip=192.0.2.10::192.0.2.1:24::eth0:none");
-        lab.until_said(
+        lab.until_logged(
             "ERROR eth0 192.0.2.10/24: 52:54:00:00:00:99 on this link has the address; \
              it is not used until that machine is gone -- give one of them another address",
         )
@@ -45,13 +45,13 @@ fn a_static_ipv6_address_comes_back_when_the_other_machine_is_gone() {
     on_a_machine(async |lab| {
         lab.plug_in_up(0, &["2001:db8::10/64"]);
         let mut network = lab.boot("ip=[2001:db8::10]:::64::eth0:none");
-        lab.until_said(
+        lab.until_logged(
             "WARN eth0 2001:db8::10/64: another machine on this link has the address; \
              it is not used",
         )
         .await;
         lab.port("addr del 2001:db8::10/64 dev port0");
-        lab.until_said("INFO eth0 2001:db8::10/64: nobody else on this link has the address now")
+        lab.until_logged("INFO eth0 2001:db8::10/64: nobody else on this link has the address now")
             .await;
         let state = until_has(lab, &mut network, "eth0", "2001:db8::10/64").await;
         assert_eq!(nic(&state, "eth0").unwrap().trouble, None);
@@ -77,8 +77,16 @@ fn the_other_nic_of_the_same_machine_is_not_another_machine() {
         // This pause is longer than the probes take.
         sleep(Duration::from_millis(600)).await;
         let state = network.borrow().clone();
-        assert!(has(&state, "eth0", "192.0.2.10/24"), "{:#?}", lab.said());
-        assert!(has(&state, "eth1", "192.0.2.11/24"), "{:#?}", lab.said());
-        assert!(!lab.said().iter().any(|line| line.starts_with("ERROR")));
+        assert!(
+            has(&state, "eth0", "192.0.2.10/24"),
+            "{:#?}",
+            lab.log_lines()
+        );
+        assert!(
+            has(&state, "eth1", "192.0.2.11/24"),
+            "{:#?}",
+            lab.log_lines()
+        );
+        assert!(!lab.log_lines().iter().any(|line| line.starts_with("ERROR")));
     });
 }

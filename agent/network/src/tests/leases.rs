@@ -21,14 +21,14 @@ fn a_lease_is_renewed_in_time() {
         let server = ScriptedDhcp::start(lab, [2, 100, 200], Mood::Generous);
         let mut network = lab.boot("ip=eth0:dhcp");
         until_has(lab, &mut network, "eth0", "192.0.2.100/24").await;
-        let searches = server.heard(MessageType::Discover);
-        let requests = server.heard(MessageType::Request);
+        let searches = server.received(MessageType::Discover);
+        let requests = server.received(MessageType::Request);
         lab.until_so("two renewals", || {
-            server.heard(MessageType::Request) >= requests + 2
+            server.received(MessageType::Request) >= requests + 2
         })
         .await;
         assert_eq!(
-            server.heard(MessageType::Discover),
+            server.received(MessageType::Discover),
             searches,
             "renewed, not found again"
         );
@@ -47,7 +47,7 @@ fn a_lease_that_nobody_renews_takes_address_and_routes_with_it() {
             ip_output("route").contains("default via 192.0.2.1 dev eth0")
         })
         .await;
-        lab.until_said("WARN eth0 DHCP: the lease has ended; asking for another")
+        lab.until_logged("WARN eth0 DHCP: the lease has ended; asking for another")
             .await;
         lab.until(&mut network, "the address gone", |s| {
             !has(s, "eth0", "192.0.2.100/24")
@@ -79,8 +79,8 @@ fn a_lease_that_the_server_takes_back_is_replaced() {
             "WARN eth0 DHCP: the lease has ended; asking for another",
             "ERROR eth0 address 192.0.2.100/24 has become 192.0.2.200/24: ",
         ] {
-            let said = lab.said();
-            assert!(said.iter().any(|l| l.starts_with(line)), "{said:#?}");
+            let lines = lab.log_lines();
+            assert!(lines.iter().any(|l| l.starts_with(line)), "{lines:#?}");
         }
     });
 }
@@ -91,7 +91,7 @@ fn an_offer_that_is_taken_back_is_asked_for_again() {
         plug_in(lab);
         let _server = ScriptedDhcp::start(lab, LONG, Mood::Moody);
         let mut network = lab.boot("ip=eth0:dhcp");
-        lab.until_said("WARN eth0 DHCP: server 192.0.2.1 has taken its offer back")
+        lab.until_logged("WARN eth0 DHCP: server 192.0.2.1 has taken its offer back")
             .await;
         until_has(lab, &mut network, "eth0", "192.0.2.100/24").await;
     });
@@ -107,9 +107,9 @@ fn another_server_takes_over_a_lease() {
         // At T1 the client asks the server of the lease and gets no answer. At T2 it
         // asks all servers.
         server.script().mood = Mood::Silent;
-        let requests = server.heard(MessageType::Request);
+        let requests = server.received(MessageType::Request);
         lab.until_so("a question in vain", || {
-            server.heard(MessageType::Request) > requests
+            server.received(MessageType::Request) > requests
         })
         .await;
         {
@@ -124,7 +124,7 @@ fn another_server_takes_over_a_lease() {
             .await;
         assert!(has(&state, "eth0", "192.0.2.100/24"));
         let ended = |line: &String| line.contains("the lease has ended");
-        assert!(!lab.said().iter().any(ended), "{:#?}", lab.said());
+        assert!(!lab.log_lines().iter().any(ended), "{:#?}", lab.log_lines());
     });
 }
 
@@ -136,7 +136,7 @@ fn a_static_address_outlives_a_lease_of_it() {
         plug_in(lab);
         let server = ScriptedDhcp::start(lab, [3, 100, 200], Mood::Generous);
         let mut network = lab.boot("ip=192.0.2.100:::24::eth0:dhcp");
-        lab.until_said(
+        lab.until_logged(
             "INFO eth0 192.0.2.100/24 from DHCP server 192.0.2.1 for 200 s, gateway 192.0.2.1",
         )
         .await;
@@ -226,7 +226,11 @@ fn a_server_that_answers_late_is_waited_for_and_nobody_else_is_held_up() {
         assert_eq!(trouble.as_deref(), Some("eth0 DHCP: no answer after 2 s"));
         let line =
             "WARN eth0 DHCP: no answer after 2 s, still trying; other interfaces are not delayed";
-        assert!(lab.said().iter().any(|l| l == line), "{:#?}", lab.said());
+        assert!(
+            lab.log_lines().iter().any(|l| l == line),
+            "{:#?}",
+            lab.log_lines()
+        );
 
         let _server = lab.dnsmasq("port0", &[POOL]);
         let state = until_nic(

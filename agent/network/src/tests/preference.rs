@@ -51,7 +51,7 @@ fn the_nic_that_has_reached_the_service_takes_precedence() {
         assert!(way("10.1.2.3").contains(" dev eth0 "));
         let line = "INFO eth1 (52:54:00:00:00:01) takes precedence over the other NICs: \
                     the service answers there";
-        lab.until_said(line).await;
+        lab.until_logged(line).await;
 
         lab.port("link set port1 down");
         until_by(lab, "203.0.113.1", "eth0").await;
@@ -156,7 +156,7 @@ fn a_missing_nic_name_is_reported_with_all_existing_nics() {
             "WARN the NIC with MAC 52:54:00:00:00:09 has not appeared yet: the agent waits for it; it has found these NICs:",
             "WARN found NIC eth0 = enp7s0, 52:54:00:00:00:00",
         ] {
-            lab.until_said(line).await;
+            lab.until_logged(line).await;
         }
         assert_eq!(lab.state_file()["nics"][0]["other_names"][0], "enp7s0");
     });

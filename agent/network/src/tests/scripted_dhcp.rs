@@ -22,7 +22,7 @@ pub(super) struct Script {
     pub(super) times: [u32; 3],
     pub(super) mood: Mood,
     /// The messages that it has received.
-    pub(super) heard: Vec<MessageType>,
+    pub(super) received: Vec<MessageType>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl ScriptedDhcp {
             address: [192, 0, 2, 100].into(),
             times,
             mood,
-            heard: Vec::new(),
+            received: Vec::new(),
         }));
         let ended = Arc::new(AtomicBool::new(false));
         let socket = lab.on_network(|| {
@@ -78,9 +78,13 @@ impl ScriptedDhcp {
     }
 
     /// How often the server has received this message.
-    pub(super) fn heard(&self, kind: MessageType) -> usize {
+    pub(super) fn received(&self, kind: MessageType) -> usize {
         let script = self.script();
-        script.heard.iter().filter(|heard| **heard == kind).count()
+        script
+            .received
+            .iter()
+            .filter(|received| **received == kind)
+            .count()
     }
 }
 
@@ -98,7 +102,7 @@ fn serve_one(socket: &UdpSocket, script: &Mutex<Script>) {
     let question = Message::decode(&mut Decoder::new(&buffer[..length])).unwrap();
     let kind = question.opts().msg_type().unwrap();
     let mut script = script.lock().unwrap();
-    script.heard.push(kind);
+    script.received.push(kind);
     let refuses = match script.mood {
         Mood::Silent => return,
         Mood::Generous => false,

@@ -69,16 +69,16 @@ fn rules_routes_and_stacked_interfaces_are_made() {
         assert!(routes.contains("metric 5"), "{routes}");
         // A restarted agent finds the devices that it created before.
         let warnings = || {
-            lab.said()
+            lab.log_lines()
                 .iter()
                 .filter(|line| line.starts_with("WARN"))
                 .count()
         };
-        assert_eq!(warnings(), 0, "{:#?}", lab.said());
+        assert_eq!(warnings(), 0, "{:#?}", lab.log_lines());
         drop(network);
         let mut network = lab.boot_nmstate(DOCUMENT);
         until_has(lab, &mut network, "mac0", "192.0.2.20/24").await;
-        assert_eq!(warnings(), 0, "{:#?}", lab.said());
+        assert_eq!(warnings(), 0, "{:#?}", lab.log_lines());
     });
 }
 

@@ -56,9 +56,9 @@ fn the_screens_are_as_reviewed() {
         }
         let words = lines.iter().flat_map(|line| line.split_whitespace());
         let all = words.collect::<Vec<_>>().join(" ");
-        if let Some((_, said)) = all.split_once("this machine's clock says ") {
-            let (title, said) = (lines[0], &said[..10]);
-            assert!(title.contains(said), "{said} is not the clock in {title}");
+        if let Some((_, clock)) = all.split_once("this machine's clock says ") {
+            let (title, clock) = (lines[0], &clock[..10]);
+            assert!(title.contains(clock), "{clock} is not the clock in {title}");
         }
         for (kind, lines) in [("screen", lines.join("\n")), ("block", block.join("\n"))] {
             let path = path.with_extension(kind);
@@ -99,7 +99,7 @@ fn many_nics_leave_room_for_the_log() {
             ..Nic::default()
         })
         .collect();
-    let line = said("the last line");
+    let line = event_of("the last line");
     for size in [(80, 25), (128, 48), (200, 60), (40, 10)] {
         let screen = screen(&status, std::slice::from_ref(&line), 2.0, "", "", size);
         assert!(
@@ -245,8 +245,8 @@ fn facts_are_left_out_in_the_order_of_their_worth() {
         for fact in KEPT {
             assert!(text.contains(fact), "{height} {fact}: {text}");
         }
-        let said = format!("({left_out} more lines: see /status.json)");
-        assert_eq!(text.contains(&said), left_out > 0, "{height}: {text}");
+        let note = format!("({left_out} more lines: see /status.json)");
+        assert_eq!(text.contains(&note), left_out > 0, "{height}: {text}");
     }
 }
 
@@ -298,7 +298,7 @@ fn the_block_says_if_the_service_is_on_the_link() {
     }
 }
 
-fn said(text: &str) -> Event {
+fn event_of(text: &str) -> Event {
     Event {
         sequence: 1,
         time: 1.0,
@@ -372,7 +372,7 @@ proptest! {
         status in statuses(), columns in 0_usize..300, rows in 0_usize..80, text in texts(),
     ) {
         let status = crate::status::masked(&status);
-        let events = [said(&crate::printable(&text)), said("last")];
+        let events = [event_of(&crate::printable(&text)), event_of("last")];
         let clock = "2026-11-24 11:22:33 UTC";
         for size in [(columns, rows), (10, 5), (20, 10), (80, 24)] {
             let (width, height) = (size.0.max(1), size.1.max(1));

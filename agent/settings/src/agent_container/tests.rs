@@ -83,9 +83,9 @@ fn settings_of_openshifts_container() {
         "[DEFAULT]\nlookup_timeout = 7\napi_url = http://192.0.2.1\n",
     );
     let settings = container.settings(&VARIABLES, "quiet ipa-lookup-interval=3");
-    let said = settings.params.list();
+    let listed = settings.params.list();
     let of = |key: &str| {
-        let found = said.iter().find(|setting| setting.key == key).unwrap();
+        let found = listed.iter().find(|setting| setting.key == key).unwrap();
         container.plain(&format!("{} ({})", found.value, found.origin))
     };
     let image = "/etc/ironic-python-agent/00-defaults.conf in the agent container";

@@ -21,7 +21,7 @@ use super::{Places, search};
 pub const DRIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often the agent looks into the drives while the medium is missing.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageInDrive {
@@ -64,7 +64,7 @@ pub fn find(places: &Places, timeout: Duration) -> Result<ImageInDrive, NoImage>
         if found.is_ok() || left.is_zero() {
             return found;
         }
-        search::wait(events.as_ref(), LOOK_AGAIN.min(left));
+        search::wait(events.as_ref(), POLL_INTERVAL.min(left));
     }
 }
 

@@ -22,7 +22,7 @@ const UNANNOUNCED_LIMIT: Duration = Duration::from_secs(3);
 const SECOND_MEDIUM: Duration = Duration::from_secs(5);
 /// How often the agent looks at the drives. The kernel reports an inserted medium
 /// only if it polls the drive, which it does not do by default.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The wait is logged only if it takes longer than this.
 const LOG_AFTER: Duration = Duration::from_secs(2);
@@ -105,7 +105,7 @@ pub(super) fn for_volumes(
                 warnings,
             };
         }
-        wait(events.as_ref(), LOOK_AGAIN.min(left));
+        wait(events.as_ref(), POLL_INTERVAL.min(left));
     }
 }
 

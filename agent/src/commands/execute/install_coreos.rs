@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn the_node_decides_before_the_boot_does() {
-        for (line, unsaid, requested) in [
+        for (line, by_default, requested) in [
             ("", true, false),
             ("IPA_COREOS_COPY_NETWORK=true", true, true),
             ("IPA_COREOS_COPY_NETWORK=false", false, false),
@@ -276,10 +276,10 @@ mod tests {
             assert_eq!(requests(Value::Null), requested, "{line}");
             assert!(requests(json!({"coreos_copy_network": true})), "{line}");
             assert!(!requests(json!({"coreos_copy_network": false})), "{line}");
-            assert_eq!(decides(Value::Null), unsaid, "{line}");
+            assert_eq!(decides(Value::Null), by_default, "{line}");
             assert_eq!(
                 decides(json!({"coreos_copy_network": null})),
-                unsaid,
+                by_default,
                 "{line}"
             );
             assert!(decides(json!({"coreos_copy_network": true})), "{line}");

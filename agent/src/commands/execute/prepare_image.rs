@@ -29,11 +29,12 @@ pub(super) async fn execute(
     }
     machine.set_prepared(None);
     let node = machine.node();
-    let said = write_image::write(machine, &node, info.clone(), &config_drive, permission).await?;
+    let result =
+        write_image::write(machine, &node, info.clone(), &config_drive, permission).await?;
     machine.set_prepared(Some(PreparedImage {
         info,
         config_drive,
-        result: said.clone(),
+        result: result.clone(),
     }));
-    Ok(Value::String(said))
+    Ok(Value::String(result))
 }

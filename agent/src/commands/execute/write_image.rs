@@ -40,10 +40,10 @@ pub(super) async fn execute(
         Value::Null => &arguments["image_info"]["configdrive"],
         drive => drive,
     };
-    let said = write(machine, node, info, drive, permission).await?;
+    let result = write(machine, node, info, drive, permission).await?;
     // Ironic's agent executes its command `prepare_image` for this step, so the result
     // names that command.
-    Ok(json!({"result": format!("prepare_image: {said}")}))
+    Ok(json!({"result": format!("prepare_image: {result}")}))
 }
 
 /// Writes the image and the config drive. Returns the text that Ironic receives.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::stages::remarks::SAID_AGAIN;
+use crate::stages::remarks::REPEAT_INTERVAL;
 
 /// The interval between the first line and the second.
 const FIRST_INTERVAL: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ impl RepeatedError {
         let now = Instant::now();
         let interval = match &self.last {
             Some(last) if last.text == text && now < last.at + last.interval => return false,
-            Some(last) if last.text == text => (last.interval * 2).min(SAID_AGAIN),
+            Some(last) if last.text == text => (last.interval * 2).min(REPEAT_INTERVAL),
             _ => FIRST_INTERVAL,
         };
         self.last = Some(Logged {

@@ -41,12 +41,15 @@ fn no_secret_reaches_a_host_or_a_message() {
         .map(|it| it.host.to_json())
         .collect();
     let broken = FILE.replace("bootMACAddress", "bootMacAddress");
-    let told = read(&broken).faults.join("\n");
-    assert!(told.contains("the nearest is `bootMACAddress`"), "{told}");
+    let faults = read(&broken).faults.join("\n");
+    assert!(
+        faults.contains("the nearest is `bootMACAddress`"),
+        "{faults}"
+    );
     for secret in ["hunter2", "redfish", "PULL", "admin"] {
         assert!(FILE.contains(secret));
         assert!(
-            !files.contains(secret) && !told.contains(secret),
+            !files.contains(secret) && !faults.contains(secret),
             "{secret}"
         );
     }

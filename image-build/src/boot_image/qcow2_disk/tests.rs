@@ -146,17 +146,17 @@ fn what_cannot_be_kept_up_to_date_is_refused() {
             "ends inside",
         ),
     ];
-    for (options, change, said) in changes {
+    for (options, change, expected) in changes {
         let image = Image::new(options);
         change(&image.path("qcow2"));
-        let told = image.open().err().unwrap().to_string();
-        assert!(told.contains(said), "{told}");
+        let error = image.open().err().unwrap().to_string();
+        assert!(error.contains(expected), "{error}");
     }
     let image = Image::new(&[]);
     let mut disk = image.open().unwrap();
     for (at, len) in [(SIZE as u64, 1), (u64::MAX, 2), (SIZE as u64 - 1, 2)] {
-        let told = disk.write_at(at, &vec![0; len]).unwrap_err().to_string();
-        assert!(told.contains("beyond the end of the disk"), "{told}");
+        let error = disk.write_at(at, &vec![0; len]).unwrap_err().to_string();
+        assert!(error.contains("beyond the end of the disk"), "{error}");
         assert!(disk.read_at(at, &mut vec![0; len]).is_err());
     }
 }

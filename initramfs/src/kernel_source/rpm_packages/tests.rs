@@ -158,10 +158,10 @@ fn a_pipe_is_no_package() {
     let directory = tempfile::tempdir().unwrap();
     let pipe = directory.path().join("kernel-core.rpm");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let (said, heard) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let path = pipe.clone();
-    std::thread::spawn(move || said.send(resolve(&[path], None).unwrap_err().to_string()));
-    let error = heard.recv_timeout(std::time::Duration::from_secs(10));
+    std::thread::spawn(move || sender.send(resolve(&[path], None).unwrap_err().to_string()));
+    let error = receiver.recv_timeout(std::time::Duration::from_secs(10));
     assert_eq!(
         error.as_deref(),
         Ok(format!(

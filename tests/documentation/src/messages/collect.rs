@@ -230,13 +230,13 @@ impl Collector<'_> {
     fn leave(&mut self, body: &Block, outer: Function) {
         if let Some(kind) = self.function.says.clone() {
             for text in self.texts_of_block(body) {
-                self.add_said(text, kind.clone());
+                self.add_sentence(text, kind.clone());
             }
         }
         self.function = outer;
     }
 
-    fn add_said(&mut self, text: String, kind: Kind) {
+    fn add_sentence(&mut self, text: String, kind: Kind) {
         if is_sentence(&text) {
             self.add(text, kind);
         }

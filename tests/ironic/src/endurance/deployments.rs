@@ -201,7 +201,7 @@ fn is_outage(reason: &str) -> bool {
 impl Run<'_> {
     async fn until_all_ended(&mut self, conductor: &mut Conductor, limit: Duration) -> Result<()> {
         let mut kills = KILLS.iter().peekable();
-        let mut told = Instant::now();
+        let mut last_report = Instant::now();
         loop {
             conductor.measure();
             // An API that is too busy for one answer gets another request.
@@ -215,9 +215,9 @@ impl Run<'_> {
             if self.began.elapsed() > limit {
                 bail!("not ended after {} s: {}", limit.as_secs(), self.waiting());
             }
-            if told.elapsed() > PROGRESS {
+            if last_report.elapsed() > PROGRESS {
                 say(&self.progress());
-                told = Instant::now();
+                last_report = Instant::now();
             }
             if kills.next_if(|kill| self.is_time_to(**kill)).is_some() {
                 say("the conductor is killed");

@@ -21,7 +21,7 @@ use super::{OpenPath, OpenPaths};
 /// How long the agent waits for paths that cannot be read. The kernel's
 /// `ALUA_FAILOVER_TIMEOUT` (drivers/scsi/device_handler/scsi_dh_alua.c) has the same
 /// value.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const WAIT_LIMIT: Duration = Duration::from_secs(60);
 /// How many times the agent reads the paths in this time.
 const TRIES: u32 = 60;
 
@@ -67,23 +67,23 @@ impl OpenPaths {
                 }
             }
             let (first, _) = unreadable.first()?;
-            if began.is_none() && !self.is_out_of_patience.load(Ordering::Relaxed) {
+            if began.is_none() && !self.has_waited.load(Ordering::Relaxed) {
                 tracing::warn!(
                     "{}: this path to the disk failed ({error}), waiting up to {} s until {} can be read",
                     failed.path.display(),
-                    self.patience.as_secs(),
+                    self.wait_limit.as_secs(),
                     self.path(*first).path.display()
                 );
             }
             let waited = began.get_or_insert_with(Instant::now).elapsed();
-            if waited >= self.patience || self.is_out_of_patience.load(Ordering::Relaxed) {
-                self.is_out_of_patience.store(true, Ordering::Relaxed);
+            if waited >= self.wait_limit || self.has_waited.load(Ordering::Relaxed) {
+                self.has_waited.store(true, Ordering::Relaxed);
                 for (index, reason) in unreadable {
                     not_used(self.path(index), &format!("it cannot be read ({reason})"));
                 }
                 return None;
             }
-            thread::sleep(self.patience / TRIES);
+            thread::sleep(self.wait_limit / TRIES);
             for (index, _) in unreadable {
                 ask_for_state(&self.path(index).path);
                 untried.push(index);

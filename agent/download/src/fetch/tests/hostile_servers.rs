@@ -8,26 +8,34 @@ use super::*;
 /// part is empty, the file must arrive intact.
 struct Case {
     name: &'static str,
-    said: &'static str,
+    expected_error: &'static str,
     /// The first connection breaks after a third of the file.
     breaks_first: bool,
     answer: fn(&[u8], &Asked) -> Reply,
 }
 
-const fn case(name: &'static str, said: &'static str, answer: fn(&[u8], &Asked) -> Reply) -> Case {
+const fn case(
+    name: &'static str,
+    expected_error: &'static str,
+    answer: fn(&[u8], &Asked) -> Reply,
+) -> Case {
     Case {
         name,
-        said,
+        expected_error,
         breaks_first: false,
         answer,
     }
 }
 
 /// A case that breaks the first connection and is about the answer to the second one.
-const fn then(name: &'static str, said: &'static str, answer: fn(&[u8], &Asked) -> Reply) -> Case {
+const fn then(
+    name: &'static str,
+    expected_error: &'static str,
+    answer: fn(&[u8], &Asked) -> Reply,
+) -> Case {
     Case {
         breaks_first: true,
-        ..case(name, said, answer)
+        ..case(name, expected_error, answer)
     }
 }
 
@@ -191,16 +199,16 @@ const CASES: &[Case] = &[
 fn whatever_a_server_does() {
     let file = body(LEN);
     for case in CASES {
-        let (name, said, whole) = (case.name, case.said, file.clone());
+        let (name, expected_error, whole) = (case.name, case.expected_error, file.clone());
         let server = Server::start(move |asked| match asked.from {
             None if case.breaks_first => Reply::whole(&whole, "\"1\"").cut(LEN / 3),
             _ => (case.answer)(&whole, asked),
         });
         match got(from(&[&server.url], false)) {
-            Ok(bytes) => assert!(said.is_empty() && bytes == file, "{name}"),
+            Ok(bytes) => assert!(expected_error.is_empty() && bytes == file, "{name}"),
             Err(failure) => {
-                assert!(!said.is_empty(), "{name}: {failure}");
-                for part in [said, &server.url] {
+                assert!(!expected_error.is_empty(), "{name}: {failure}");
+                for part in [expected_error, &server.url] {
                     assert!(
                         failure.details.contains(part),
                         "{name}: {part} in {failure}"

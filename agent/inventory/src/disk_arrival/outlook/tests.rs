@@ -4,11 +4,14 @@ use super::*;
 use crate::sys_tree::captured;
 
 fn look(tree: &str) -> (Option<&'static str>, u64) {
-    let Outlook { at_work, untold } = Outlook::look(plant(tree).path());
-    (at_work, untold.as_secs())
+    let Outlook {
+        at_work,
+        hidden_scan,
+    } = Outlook::look(plant(tree).path());
+    (at_work, hidden_scan.as_secs())
 }
 
-/// Each case: the content of /sys, the bus that is still searching, and `untold` in
+/// Each case: the content of /sys, the bus that is still searching, and `hidden_scan` in
 /// seconds.
 #[test]
 fn each_bus_shows_what_is_to_come() {
@@ -117,8 +120,8 @@ fn each_bus_shows_what_is_to_come() {
         ("sys/class/mmc_host/mmc0/", None, 3),
         ("sys/class/mmc_host/mmc0/mmc0:0001/", None, 0),
     ];
-    for (tree, at_work, untold) in cases {
-        assert_eq!(look(tree), (*at_work, *untold), "{tree}");
+    for (tree, at_work, hidden_scan) in cases {
+        assert_eq!(look(tree), (*at_work, *hidden_scan), "{tree}");
     }
 }
 
@@ -126,7 +129,7 @@ fn each_bus_shows_what_is_to_come() {
 fn an_nvme_controller_may_have_a_second_namespace() {
     let tree = "sys/class/nvme/nvme0/state = live\\n\nsys/class/nvme/nvme0/nvme0n1/";
     let outlook = Outlook::look(plant(tree).path());
-    assert_eq!((outlook.at_work, outlook.untold), (None, NVME_SCAN));
+    assert_eq!((outlook.at_work, outlook.hidden_scan), (None, NVME_SCAN));
 }
 
 #[test]

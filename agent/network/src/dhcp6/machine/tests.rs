@@ -15,20 +15,20 @@ struct World {
     machine: Machine,
     now: f64,
     sent: Vec<Message>,
-    told: Vec<Event>,
+    events: Vec<Event>,
 }
 
 impl World {
     /// Without randomness: delays of half a second, and waits as in the RFC's
     /// tables.
     fn new(want: Want) -> World {
-        let patience = Duration::from_secs(90);
+        let timeout = Duration::from_secs(90);
         let identity = Identity::of(MAC);
         World {
-            machine: Machine::new(identity, None, want, patience, Duration::ZERO, || 0.5),
+            machine: Machine::new(identity, None, want, timeout, Duration::ZERO, || 0.5),
             now: 0.0,
             sent: Vec::new(),
-            told: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -39,7 +39,7 @@ impl World {
                     self.sent
                         .push(Message::decode(&mut Decoder::new(&bytes)).unwrap());
                 }
-                Output::Report(event) => self.told.push(event),
+                Output::Report(event) => self.events.push(event),
             }
         }
     }
@@ -75,7 +75,7 @@ impl World {
     }
 
     fn bound(&mut self) -> Lease {
-        match self.told.pop() {
+        match self.events.pop() {
             Some(Event::Bound(lease)) => *lease,
             other => panic!("expected a lease, found {other:?}"),
         }
@@ -158,7 +158,7 @@ fn silence_is_reported_once() {
     // then at 127.5, 143.5, 175.5 s, and then every 64 s.
     let sent = world.kinds().len();
     assert_eq!(sent, 4 + 14 + 3 + 6);
-    assert_eq!(world.told, [Event::Silent(Duration::from_secs(30))]);
+    assert_eq!(world.events, [Event::Silent(Duration::from_secs(30))]);
     // An answer from a late server is accepted, and the lease begins now.
     world.answer(
         MessageType::Reply,
@@ -173,7 +173,7 @@ fn a_reply_without_rapid_commit_is_no_answer_to_a_solicit() {
     let mut world = World::new(Want::Address(None));
     world.until(1.0);
     world.answer(MessageType::Reply, vec![granted(OURS, TIMES)]);
-    assert_eq!(world.told, []);
+    assert_eq!(world.events, []);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn an_empty_pool_is_reported_once_and_retried() {
     }
     world.until(100.0);
     assert_eq!(
-        world.told,
+        world.events,
         [Event::Refused("address range exhausted".to_owned())]
     );
     assert!(world.kinds().len() > 5);
@@ -235,10 +235,10 @@ fn a_lease_is_renewed_rebound_and_lost() {
     let rebind = world.kinds();
     assert!(rebind.len() > 2 && rebind.iter().all(|kind| *kind == MessageType::Rebind));
     assert!(world.sent[0].opts().get(OptionCode::ServerId).is_none());
-    assert_eq!(world.told, []);
+    assert_eq!(world.events, []);
     world.sent.clear();
     world.until(401.0);
-    assert_eq!(world.told, [Event::Lost]);
+    assert_eq!(world.events, [Event::Lost]);
     assert_eq!(world.kinds(), [MessageType::Solicit]);
 }
 
@@ -246,7 +246,7 @@ fn a_lease_is_renewed_rebound_and_lost() {
 fn what_a_server_says_to_a_renewal() {
     let elsewhere = granted(OTHER, TIMES);
     let ended = granted(OURS, [0, 0, 0, 0]);
-    for (what, options, told, next) in [
+    for (what, options, expected, next) in [
         ("another address", vec![elsewhere], "bound", vec![]),
         ("the end", vec![ended], "lost", vec![MessageType::Solicit]),
         (
@@ -271,13 +271,13 @@ fn what_a_server_says_to_a_renewal() {
         let mut world = World::with_lease();
         world.until(100.5).sent.drain(..0);
         world.answer(MessageType::Reply, options);
-        let found = match world.told.first() {
+        let found = match world.events.first() {
             Some(Event::Bound(_)) => "bound",
             Some(Event::Lost) => "lost",
             Some(other) => panic!("{what}: {other:?}"),
             None => "nothing",
         };
-        assert_eq!(found, told, "{what}");
+        assert_eq!(found, expected, "{what}");
         world.until(120.0);
         let sent: Vec<_> = world.kinds().into_iter().skip(1).collect();
         assert_eq!(sent.first(), next.first(), "{what}");
@@ -295,10 +295,10 @@ fn a_duplicate_is_declined_and_another_address_asked_for() {
     world.until(21.0);
     assert_eq!(world.kinds().last(), Some(&MessageType::Solicit));
 
-    let mut unheard = World::with_lease();
-    unheard.until(5.0).feed(Input::Duplicate);
-    unheard.until(60.0);
-    let kinds = unheard.kinds();
+    let mut unanswered = World::with_lease();
+    unanswered.until(5.0).feed(Input::Duplicate);
+    unanswered.until(60.0);
+    let kinds = unanswered.kinds();
     let declines = kinds.iter().filter(|kind| **kind == MessageType::Decline);
     assert_eq!(declines.count(), 4);
     assert!(kinds.contains(&MessageType::Solicit));
@@ -324,7 +324,7 @@ fn a_lease_is_confirmed_after_the_cable_was_out() {
         msg: String::new(),
     };
     moved.answer(MessageType::Reply, vec![DhcpOption::StatusCode(status)]);
-    assert_eq!(moved.told, [Event::Lost]);
+    assert_eq!(moved.events, [Event::Lost]);
     assert_eq!(moved.kinds().last(), Some(&MessageType::Solicit));
 
     let mut silent = begun();

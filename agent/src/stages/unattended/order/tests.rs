@@ -166,12 +166,12 @@ fn an_image_is_found_for_a_line_that_names_none() {
 
 #[test]
 fn each_server_is_looked_for_once_and_the_image_s_last() {
-    let urls_beside = |line: &str, has_own_image| {
+    let urls_of = |line: &str, has_own_image| {
         let servers = servers(&order(line).options().unwrap(), has_own_image).unwrap();
         let urls = servers.into_iter().map(|server| server.urls.join(" "));
         urls.collect::<Vec<_>>()
     };
-    let urls = |line: &str| urls_beside(line, false);
+    let urls = |line: &str| urls_of(line, false);
     const DISK: &str = "coreos.inst.install_dev=sda";
     assert_eq!(
         urls(&format!(
@@ -208,7 +208,7 @@ fn each_server_is_looked_for_once_and_the_image_s_last() {
         let urls: Vec<_> = found.into_iter().flat_map(|server| server.urls).collect();
         assert_eq!(urls, expected);
     }
-    assert!(urls_beside(DISK, true).is_empty());
+    assert!(urls_of(DISK, true).is_empty());
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
             && let Some(text) = &result.expr
         {
             for text in self.texts(text) {
-                self.add_said(text, Kind::Reason);
+                self.add_sentence(text, Kind::Reason);
             }
         }
     }
@@ -155,7 +155,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
                     .map(|argument| self.texts(argument))
                     .find(|texts| !texts.is_empty());
                 for text in texts.unwrap_or_default() {
-                    self.add_said(text, kind.clone());
+                    self.add_sentence(text, kind.clone());
                 }
             }
         }

@@ -232,13 +232,17 @@ fn an_encoding_that_is_the_packing_is_taken_as_sent() {
                 .header(&format!("Content-Encoding: {encoding}"))
         });
         let disk = disk(DISK);
-        let said = digest.is_some();
+        let has_digest = digest.is_some();
         let (source, target) = (source(&server, digest), open(disk.path(), 512));
         let outcome = write_image(&source, target, &http_client()).and_then(ProvenImage::commit);
-        assert_eq!(outcome.is_ok(), written, "{encoding} {said}: {outcome:?}");
+        assert_eq!(
+            outcome.is_ok(),
+            written,
+            "{encoding} {has_digest}: {outcome:?}"
+        );
         match outcome {
             Ok(_) => assert_holds(&disk, &image),
-            Err(failure) if said => {
+            Err(failure) if has_digest => {
                 assert_eq!(failure.class, Class::ImageChecksumError, "{failure}");
                 assert_unbootable(&disk);
             }
