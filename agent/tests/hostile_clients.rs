@@ -188,7 +188,7 @@ fn raise_file_limit(wanted: usize) -> bool {
 }
 
 #[tokio::test]
-async fn slow_clients_hold_up_nobody() {
+async fn slow_clients_delay_no_other_client() {
     let server = Server::start(TOKEN, &["--plain-http"]);
     let client = serve::client();
     let mut slow = Vec::new();

@@ -164,7 +164,7 @@ fn judge_crate(name: &str, manifest: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_crate_depends_only_on_what_stands_before_it() {
+fn every_crate_depends_only_on_crates_before_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut faults = Vec::new();
     let mut judged = 0;
@@ -241,7 +241,7 @@ fn a_dependency_on_a_later_crate_is_a_fault() {
 }
 
 #[test]
-fn every_module_uses_only_what_stands_before_it() {
+fn every_module_uses_only_modules_before_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = source_files(&root);
     files.sort();
@@ -265,7 +265,7 @@ fn every_module_uses_only_what_stands_before_it() {
 }
 
 #[test]
-fn a_use_of_what_comes_later_is_a_fault() {
+fn a_use_of_a_later_module_is_a_fault() {
     for (name, source, expected) in [
         ("api/routes.rs", "use landfall_disk::erase;", 1),
         ("parsers.rs", "let x = landfall_handover::kexec::load();", 1),

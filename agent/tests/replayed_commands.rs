@@ -335,7 +335,7 @@ async fn the_originals_answers_are_ours() {
 }
 
 #[test]
-fn what_has_another_shape_is_found() {
+fn answers_of_another_shape_are_found() {
     let recorded = json!({"a": {"b": [{"c": 1}]}, "d": null});
     assert!(differences("", &recorded, &recorded).is_empty());
     for found in [

@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither() {
+    fn unknown_files_are_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         for (bytes, expected) in [

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_is_what_the_real_programs_unpack() {
+    fn the_real_programs_unpack_packed_files() {
         let directory = tempfile::tempdir().unwrap();
         let report = Report::new(false);
         let content: Vec<u8> = (0..3_000_000u32)
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_packed_otherwise_is_an_error() {
+    fn a_truncated_or_unsupported_file_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("image");
         let report = Report::new(false);

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_has_a_driver_and_a_package() {
+    fn missing_firmware_is_listed_with_driver_and_package() {
         let info = |files: &[&str]| ModInfo {
             firmware: files.map_strings(),
             ..ModInfo::default()

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_does_not_fit_is_refused() {
+    fn only_a_file_that_does_not_fit_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         require(directory.path(), 1, "a byte").unwrap();
         let error_of = |directory: &Path| {

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_is_replaced_only_by_force() {
+    fn an_existing_file_is_replaced_only_by_force() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out.img");
         let late = OutputFile::create(&path, false).unwrap();

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_once_is_not_made_again() {
+    fn a_cached_segment_is_not_made_again() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a/b");
         let cache = SegmentCache::open(&path).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_build_has_left_is_removed() {
+    fn leftovers_of_a_killed_build_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cache");
         let cache = SegmentCache::open(&path).unwrap();

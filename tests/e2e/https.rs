@@ -310,8 +310,8 @@ fn https_unknown_authority_of_the_service() {
 /// The hardware clock of the host is at 2025, and the certificate of Ironic is valid from
 /// 2026. The agent cannot correct the clock, because the service has the same fault.
 #[test]
-fn https_with_a_clock_that_nobody_corrects() {
-    host_test("https_with_a_clock_that_nobody_corrects", async |lab| {
+fn https_with_a_wrong_clock_that_stays() {
+    host_test("https_with_a_wrong_clock_that_stays", async |lab| {
         let authority = Authority::new("Site CA")?;
         let ca_file = put(lab, "site-ca.pem", &authority.pem)?;
         let site = site_of_service(lab, &option("--ca-file", &ca_file)).await?;

@@ -106,7 +106,7 @@ mod tests {
     /// This boot reads both spellings (`interface_names`), and BOOTIF in any letter
     /// case.
     #[test]
-    fn whatever_this_boot_reads_is_handed_on() {
+    fn all_naming_arguments_of_this_boot_are_handed_on() {
         let line = "net.naming_scheme=v257 net.naming-scheme=v252 bootif=01-52-54-00-00-00-01";
         let line = CommandLine::parse(line);
         assert_eq!(

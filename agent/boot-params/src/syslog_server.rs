@@ -118,7 +118,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(text in "(udp|tcp|tls)://[a-z0-9.:\\[\\]/]{1,20}") {
+        fn a_written_server_is_read_back(text in "(udp|tcp|tls)://[a-z0-9.:\\[\\]/]{1,20}") {
             if let Some(server) = SyslogServer::parse(&text) {
                 prop_assert_eq!(SyslogServer::parse(&server.to_text()), Some(server));
             }

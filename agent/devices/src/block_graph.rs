@@ -429,7 +429,7 @@ sys/block/sdb = a file",
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_what_is_missing() {
+    fn an_unreadable_directory_is_an_error_and_a_missing_one_is_empty() {
         let root = plant("sys/block/sda/holders = a file\nsys/block/sdb/");
         assert!(holders(&root.path().join("sys/block/sda")).is_err());
         assert_eq!(

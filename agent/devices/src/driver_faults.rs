@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn cause_and_remedy_by_what_the_bus_has() {
+    fn cause_and_remedy_depend_on_the_devices_of_the_bus() {
         let pci = |address: &str, class: &str, more: &str| {
             let device = format!("sys/bus/pci/devices/{address}");
             format!(

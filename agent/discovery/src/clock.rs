@@ -71,7 +71,7 @@ impl Clock {
 
     /// The clock of a machine that the agent must not change. The agent only logs a
     /// difference.
-    pub fn of_somebody() -> Self {
+    pub fn of_another_system() -> Self {
         Self {
             may_change: false,
             ..Self::of_this_machine()

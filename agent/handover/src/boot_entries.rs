@@ -54,7 +54,7 @@ mod tests {
     use crate::efi_load_option::{LoaderPath, PartitionId};
 
     #[test]
-    fn only_what_matches_goes() {
+    fn only_matching_entries_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let variables = Variables::for_test(dir.path());
         let disk = efi_load_option::build(

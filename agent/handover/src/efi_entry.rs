@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loader_that_nobody_could_read_is_no_fallback() {
+    fn an_unreadable_loader_is_no_fallback() {
         let unread = Failure::deployment("the partition cannot be read");
         assert!(NoEntry::from(unread).lacks_fallback);
     }

@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_loader_for_this_machine_says_what_it_has() {
+    fn without_a_loader_for_this_machine_the_error_lists_the_others() {
         let arm: &[(&str, &[u8])] = &[
             ("EFI/BOOT/BOOTAA64.EFI", b""),
             ("EFI/fedora/grubaa64.efi", b""),

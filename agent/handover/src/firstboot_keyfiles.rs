@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_refused() {
+    fn too_large_or_too_many_keyfiles_are_rejected() {
         let mut large = files(&["a.nmconnection"]);
         large[0].1 = vec![b'#'; SIZE_LIMIT + 1];
         assert!(check(&large).is_err());

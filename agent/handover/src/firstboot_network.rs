@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn appended_to_what_is_there_and_never_created() {
+    fn an_existing_file_is_appended_to_and_a_missing_one_is_an_error() {
         let boot = tempfile::tempdir().unwrap();
         let path = boot.path().join(FILE);
         let missing = append(boot.path(), "x\n").unwrap_err();

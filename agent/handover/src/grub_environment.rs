@@ -210,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_set_is_read_back(value in r"[a #=\\\n\u{e4}]{0,40}") {
+        fn a_set_value_is_read_back(value in r"[a #=\\\n\u{e4}]{0,40}") {
             let mut environment = Environment::parse(&block("x=1\ny=2\n")).unwrap();
             environment.set("x", &value);
             let bytes = environment.to_bytes().unwrap();

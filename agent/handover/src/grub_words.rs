@@ -153,7 +153,7 @@ mod tests {
         // Fewer cases than usual, because each case starts a process.
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
-        fn what_is_accepted_is_a_script_to_grub(text in r#"[ab=;|&<>{}'"\\# $]{0,12}"#) {
+        fn grub_accepts_each_accepted_text(text in r#"[ab=;|&<>{}'"\\# $]{0,12}"#) {
             if check(&text).is_ok() {
                 prop_assert!(grub_accepts(&text), "{:?}", text);
             }

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ignition_cannot_read_is_refused() {
+    fn an_invalid_ignition_config_is_rejected() {
         for bad in [&b""[..], b"[]", b"{", b"null", b"\xff", b"{\"a\":1} x"] {
             assert!(check(bad).is_err(), "{bad:?}");
             assert!(with_hostname(Some(bad), None).is_err(), "{bad:?}");

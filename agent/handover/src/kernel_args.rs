@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_a_variable_is_deleted_there() {
+    fn arguments_in_a_variable_are_deleted_there() {
         let value = "root=x ro ignition.platform.id=metal console=tty0";
         let mut variables = [("kernelopts".to_owned(), value.to_owned())];
         let steps = [

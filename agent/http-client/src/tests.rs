@@ -208,7 +208,7 @@ fn host_name_and_dates_count_for_such_a_certificate_too() {
 }
 
 #[test]
-fn a_bundle_vouches_for_what_any_of_its_authorities_has_signed() {
+fn a_certificate_of_any_authority_in_the_bundle_is_trusted() {
     let Some(ca) = Authority::new() else { return };
     for name in ["one", "two"] {
         ca.self_signed(name);
@@ -304,7 +304,7 @@ fn versions_and_suites_are_those_of_the_policy() {
 }
 
 #[test]
-fn files_that_are_not_what_they_should_be_are_named() {
+fn unusable_files_are_named() {
     let Some(ca) = Authority::new() else { return };
     ca.self_signed("ca");
     std::fs::write(ca.path("empty.pem"), "no PEM at all").unwrap();

@@ -120,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_this_crate_makes_is_plausible(
+        fn every_result_of_this_crate_is_plausible(
             files in proptest::collection::vec((
                 prop::sample::select(vec![
                     "", "/", "/etc/", "/etc/landfall/", "/etc/ironic-python-agent/",
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_this_crate_makes_is_plausible() {
+    fn only_results_of_this_crate_are_plausible() {
         let json = br#"{"ignition": {"version": "3.4.0"}, "storage": {"files": [
             {"path": "/etc/ironic-python-agent.conf", "contents": {"source": "data:,a"}},
             {"path": "/etc/ironic-python-agent/ca.pem", "contents": {"source": "data:,b"}},

@@ -7,7 +7,7 @@ fn paths(files: &[GivenFile]) -> Vec<&str> {
 }
 
 #[test]
-fn what_image_customization_controller_writes() {
+fn configs_of_image_customization_controller() {
     let bytes = include_bytes!("../test_data/image_customization_controller.ign");
     let found = ConfigIgn::read(bytes).unwrap();
     assert_eq!(paths(&found.agent_files), ["/etc/ironic-python-agent.conf"]);
@@ -58,7 +58,7 @@ fn what_image_customization_controller_writes() {
 }
 
 #[test]
-fn what_iso_customize_writes() {
+fn configs_of_iso_customize() {
     let bytes = include_bytes!("../test_data/iso_customize.ign");
     let found = ConfigIgn::read(bytes).unwrap();
     // The config inside overrides the outer one.

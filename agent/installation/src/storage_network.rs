@@ -92,7 +92,7 @@ sys/devices/dm-0/slaves/md0 -> ../../md0
     }
 
     #[test]
-    fn a_disk_and_what_is_built_on_it_are_of_the_nvme_boot() {
+    fn a_disk_and_volumes_on_it_are_of_the_nvme_boot() {
         let root = planted("");
         let tables = tables_in_use(root.path());
         for (name, expected) in [

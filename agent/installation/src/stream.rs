@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_parts_of_the_stream_are_named() {
         let fedora = std::str::from_utf8(FEDORA).unwrap();
         let of = |text: &str| {
             let error = find(text.as_bytes(), "x86_64", 512).unwrap_err();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn without_verified_tls_nobody_is_trusted() {
+    fn without_verified_tls_no_server_is_trusted() {
         for (base, expected) in [
             (None, true),
             (Some("https://h/streams/"), true),

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn without_patience_there_is_one_look() {
+    fn without_a_waiting_time_disks_are_read_once() {
         let root = PlantedTree::default();
         make_disk(root.directory(), "sda");
         let none = DiskArrival::after(Instant::now(), Duration::ZERO);

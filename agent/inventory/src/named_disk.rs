@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_lists_what_there_is() {
+    fn a_rejection_lists_the_disks() {
         const SCSI: &str = "scsi-uefi-2nic";
         let details = found(SCSI, "/dev/vda").unwrap_err();
         assert!(
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_and_what_is_read_only_are_refused() {
+    fn partitions_and_read_only_disks_are_rejected() {
         let root = plant(
             "sys/block/sda/dev = 8:0\\n\nsys/block/sda/size = 16777216\\n\nsys/block/sda/ro = 1\\n\n\
              sys/class/block/sda1/partition = 1\\n",

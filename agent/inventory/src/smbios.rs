@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(parts in prop::collection::vec((0u8..127, any::<u16>(), prop::collection::vec(any::<u8>(), 0..200), "[a-z]{0,9}"), 0..20)) {
+        fn written_structures_are_read_back(parts in prop::collection::vec((0u8..127, any::<u16>(), prop::collection::vec(any::<u8>(), 0..200), "[a-z]{0,9}"), 0..20)) {
             let table: Vec<u8> = parts.iter().flat_map(|(kind, handle, body, text)| {
                 let strings = if text.is_empty() { vec![] } else { [text.as_bytes(), b"\0"].concat() };
                 structure(*kind, *handle, body, &strings)

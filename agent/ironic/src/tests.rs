@@ -393,7 +393,7 @@ fn heartbeats_ask_once_for_a_version_that_is_not_reported() {
 }
 
 #[test]
-fn inspection_is_refused_for_good_by_what_a_retry_would_not_change() {
+fn an_inspection_stops_on_a_permanent_error() {
     let ironic = Server::scripted([
         Reply::new(409, "{}"),
         Reply::new(404, r#"{"error_message": {"faultstring": "no such node"}}"#),

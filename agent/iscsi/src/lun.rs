@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ambiguous_or_no_lun_is_rejected() {
+    fn an_ambiguous_or_invalid_lun_is_rejected() {
         for text in [
             "",
             "0",

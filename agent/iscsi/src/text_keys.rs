@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(pairs in prop::collection::vec(("[A-Za-z]{1,63}", "[ -~]{0,40}"), 0..20)) {
+        fn encoded_keys_are_decoded(pairs in prop::collection::vec(("[A-Za-z]{1,63}", "[ -~]{0,40}"), 0..20)) {
             let bytes = encode(pairs.iter().map(|(key, value)| (&**key, &**value)));
             let decoded = decode(&bytes).unwrap();
             let decoded: Vec<_> = decoded.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();

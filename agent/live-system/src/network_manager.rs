@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_need_comes_first() {
+    fn profiles_that_others_need_come_first() {
         let dir = tempfile::tempdir().unwrap();
         let keyfiles = ["vlan", "ethernet", "bond"].map(|kind| Keyfile {
             name: format!("{kind}.nmconnection"),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shall_be_down_is_not_activated() {
+    fn an_interface_that_is_down_is_not_activated() {
         let text = "interfaces:\n- {name: eth0, state: down}\n- {name: eth1, state: up}\n";
         let keyfiles = NetworkPlan::from_nmstate(text).unwrap().keyfiles();
         assert_eq!(keyfiles.len(), 2);

@@ -85,7 +85,7 @@ mod tests {
     use crate::fixtures::unpack;
 
     #[test]
-    fn what_is_packed_comes_out_without_secrets() {
+    fn the_archive_has_all_members_without_secrets() {
         let members = [
             Member::new("journal", "one\ntwo\n"),
             Member::new("udev/sda", "{}"),

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_shown_of_what_answers() {
+    fn sizes_are_shown_for_mounts_that_answer() {
         // Nobody can create a directory in /proc.
         let out = df("root / ext4 rw 0 0\nx /proc/landfall ext4 rw 0 0\n");
         let lines: Vec<Vec<&str>> = out

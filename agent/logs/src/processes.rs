@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stat_is_read_whatever_the_name() {
+    fn stat_is_read_with_any_process_name() {
         let stat =
             parse("12 (a) b) S 1 12 12 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 1 0 5 8192000 300 184");
         assert_eq!(

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_looks_like_a_journal() {
+    fn only_output_with_the_size_of_a_journal_is_used() {
         let output_of = |script: &str| run(Command::new("sh").args(["-c", script]));
         assert_eq!(output_of("echo No journal files were found."), None);
         let long = "x".repeat(SHORTEST);

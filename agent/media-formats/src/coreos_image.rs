@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_description_is_read_back() {
         let image = CoreosImage {
             name: "rhcos \"x\".raw.gz".into(),
             size: 5 << 32,

@@ -45,7 +45,7 @@ fn values_and_arguments_say_the_same() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_in_its_field() {
+fn an_invalid_value_is_rejected_in_its_field() {
     let good = Values {
         nic: "eth0".into(),
         address: "192.0.2.10/24".into(),

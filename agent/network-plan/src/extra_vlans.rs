@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_plan_has_stays_and_off_is_off() {
+    fn vlans_of_the_plan_stay_and_off_stays_off() {
         let same = plan("vlan=storage5:eth0 ip=storage5:dhcp", &["eth0.5"]);
         assert_eq!(vlans(&same), ["storage5: 5 on eth0 Auto"]);
         let off = plan("ip=off", &["eth0.5"]);

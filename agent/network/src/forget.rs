@@ -50,12 +50,12 @@ pub async fn forget() -> io::Result<()> {
         let removed = changes.handle.address().del(address).execute().await;
         unless(removed.map_err(cause), Errno::EADDRNOTAVAIL)?;
     }
-    forget_what_has_no_device(&changes).await
+    forget_rules_and_reject_routes(&changes).await
 }
 
 /// Removes the agent's rules, and its routes that reject or drop packets. They need no
 /// device, so the kernel keeps them when every link is down.
-async fn forget_what_has_no_device(changes: &Changes) -> io::Result<()> {
+async fn forget_rules_and_reject_routes(changes: &Changes) -> io::Result<()> {
     for version in [IpVersion::V4, IpVersion::V6] {
         let rules = changes.handle.rule().get(version).execute();
         let rules: Vec<_> = rules.try_collect().await.map_err(cause)?;

@@ -203,7 +203,7 @@ fn a_bridge_joins_its_ports_and_has_the_address() {
 }
 
 #[test]
-fn an_ipv6_address_that_somebody_else_has_is_not_used() {
+fn an_ipv6_address_of_another_machine_is_not_used() {
     on_a_machine(async |lab| {
         lab.plug_in_up(0, &["2001:db8::10/64"]);
         let mut network = lab.boot("ip=[2001:db8::10]:::64::eth0:none");
@@ -252,7 +252,7 @@ fn a_cable_that_is_plugged_in_late_is_noticed() {
 }
 
 #[test]
-fn a_nic_that_appears_late_gets_what_the_plan_has_for_it() {
+fn a_nic_that_appears_late_gets_its_part_of_the_plan() {
     on_a_machine(async |lab| {
         lab.plug_in_up(0, &[]);
         let mut network = lab.boot("ip=192.0.2.20:::24::52-54-00-00-00-01:none");

@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_compared() {
+    fn an_existing_link_is_compared() {
         let asked = [
             ("mode", "802.3ad"),
             ("lacp_rate", "fast"),

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_gets_what_came_after_its_last_event() {
+    fn a_reader_gets_the_events_after_its_last_one() {
         let mut ring = Ring::new();
         (5..9).for_each(|number| ring.push(event(number)));
         let after =

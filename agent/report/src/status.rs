@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_nic_says_what_it_is_made_of() {
+    fn a_virtual_nic_shows_its_parts() {
         let nic = |bond_mode: Option<&str>, ports: &[&str], vlan| Nic {
             mac: "52:54:00:c0:ff:01".into(),
             bond_mode: bond_mode.map(str::to_owned),

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_is_loaded() {
+    fn stored_arguments_are_loaded() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(FormArguments::load(directory.path()), None);
         let form = FormArguments("ip=eth0:dhcp".to_owned());

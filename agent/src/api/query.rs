@@ -95,7 +95,7 @@ mod tests {
     /// test takes the shortest of many attempts, because the machine also runs
     /// other work.
     #[test]
-    fn a_wrong_token_takes_as_long_wherever_it_is_wrong() {
+    fn a_wrong_token_takes_equally_long_in_all_cases() {
         let token = vec![b'a'; 1 << 16];
         let mut wrong = [token.clone(), token.clone()];
         wrong[0][0] = b'b';

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ironic_sends_is_read() {
+    fn an_image_info_of_ironic_is_read() {
         let info = ImageInfo::read(&json!({
             "id": "disk.raw", "urls": ["http://192.0.2.1/disk.raw"], "disk_format": "raw",
             "container_format": null, "stream_raw_images": true,
@@ -263,7 +263,7 @@ mod tests {
     /// The texts of Ironic's agent, except for the one that lists all forms of a
     /// checksum.
     #[test]
-    fn what_is_missing_is_named_as_by_the_original() {
+    fn missing_fields_have_the_errors_of_the_original() {
         let urls = "Image 'urls' must be a list with at least one element.";
         let checksum = "Image 'checksum' must be a non-empty string.";
         for (info, details) in [
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn who_we_are_to_the_image_server() {
+    fn credentials_for_the_image_server() {
         let access = |info: Value| {
             let mut whole = json!({"id": "a", "urls": ["http://x"], "checksum": "c"});
             whole

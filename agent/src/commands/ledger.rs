@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_of_many_days_keeps_is_bounded() {
+    fn the_ledger_of_a_long_running_agent_is_bounded() {
         let ledger = Ledger::in_memory();
         let logs = "H4sI".repeat(1 << 16);
         for number in 0..600 {

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_has_what_ironic_demands() {
+    fn every_step_has_the_fields_that_ironic_requires() {
         for kind in [StepKind::Clean, StepKind::Deploy, StepKind::Service] {
             let steps = list(kind, SETTINGS);
             let managers = steps[format!("{}_steps", kind.word())].as_object().unwrap();

@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fingerprint_is_found_in_what_dropbearkey_prints() {
+    fn the_fingerprint_is_found_in_the_output_of_dropbearkey() {
         let output = "Generating 256 bit ed25519 key, this may take a while...\n\
                       Public key portion is:\nssh-ed25519 AAAA root@host\n\
                       Fingerprint: SHA256:yqvR7sVd\n";

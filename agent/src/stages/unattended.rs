@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_get_better_is_tried_again() {
+    fn only_temporary_errors_are_retried() {
         for (class, again) in [
             (Class::DeviceNotFound, true),
             (Class::ImageDownloadError, true),

@@ -102,7 +102,7 @@ async fn look(client: &ServiceClient, wanted: &Wanted, limit: Duration) -> Resul
     // report.
     let (_, mut network) = watch::channel(state);
     let (reach, _) = watch::channel(Reach::default());
-    let mut clock = Clock::of_somebody();
+    let mut clock = Clock::of_another_system();
     let search = async {
         let found =
             landfall_discovery::find(client, wanted, &mut network, &reach, &mut clock).await?;

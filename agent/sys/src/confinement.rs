@@ -61,7 +61,7 @@ pub fn enter(limits: &Limits) -> Vec<String> {
     // A process that is not root has nothing to give up here.
     if geteuid().is_root() {
         note("bounding set", drop_bounding_set().map_err(text));
-        note("user", become_nobody().map_err(text));
+        note("user", drop_to_nobody().map_err(text));
     }
     note("capabilities", drop_capabilities().map_err(text));
     note("no_new_privs", prctl::set_no_new_privs().map_err(text));
@@ -119,7 +119,7 @@ fn drop_bounding_set() -> nix::Result<()> {
 }
 
 /// In this order: only root may change its groups.
-fn become_nobody() -> nix::Result<()> {
+fn drop_to_nobody() -> nix::Result<()> {
     let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
     setgroups(&[])?;
     setresgid(group, group, group)?;

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_nobody_has_is_an_error() {
+    fn an_unknown_flag_is_an_error() {
         for name in ["lo", "nosuchnic0"] {
             assert!(set_private_flag(name, "disable-fw-lldp", true).is_err());
         }

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_for_its_owner_alone() {
+    fn a_written_file_is_readable_only_by_its_owner() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("etc/some/secret");
         for text in ["longer", "short"] {

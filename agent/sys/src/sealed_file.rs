@@ -83,7 +83,7 @@ mod tests {
     use std::os::unix::fs::FileExt as _;
 
     #[test]
-    fn it_holds_the_bytes_and_nobody_can_change_them() {
+    fn it_holds_the_bytes_and_is_read_only() {
         for len in [0, 1, PIECE - 1, PIECE + 1] {
             let bytes: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
             let mut seen = Vec::new();

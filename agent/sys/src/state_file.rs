@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_an_error_and_not_cut() {
+    fn a_too_long_state_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let file = StateFile::new(dir.path(), "list.json");
         let stored = fs::File::create(dir.path().join("list.json")).unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_stored_leaves_the_old_and_no_rest() {
+    fn a_failed_store_leaves_the_old_state_and_no_other_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = StateFile::new(dir.path(), "list.json");
         file.store(b"old").unwrap();

@@ -362,7 +362,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(
+        fn a_written_event_is_read_back(
             path in "(/[a-z0-9:._@-]{1,12}){1,8}",
             values in prop::collection::vec("[ -~]{0,40}", 0..30),
         ) {

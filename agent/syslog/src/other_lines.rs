@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_agent_has_sent_is_not_sent_again() {
+    fn lines_sent_by_an_earlier_agent_are_not_repeated() {
         let sent_before_the_end = waiting(Some(9), Some(&first_event()));
         assert_eq!(
             sent_before_the_end,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_init_writes_later_is_read_and_what_was_sent_is_remembered() {
+    async fn later_lines_of_init_are_read_and_sent_lines_are_remembered() {
         use std::io::Write as _;
         let Ok(mut kmsg) = std::fs::OpenOptions::new().write(true).open("/dev/kmsg") else {
             return landfall_sys::skip::skip("this test cannot write to /dev/kmsg");

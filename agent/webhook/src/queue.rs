@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_bounded_and_keeps_what_matters() {
+    fn the_queue_is_bounded_and_keeps_important_reports() {
         let mut queue = Queue::default();
         push(&mut queue, What::Started);
         for number in 0..100 {

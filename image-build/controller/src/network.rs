@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used() {
+    fn unusable_networks() {
         let interface = "- name: eno1\n  type: nonsense\n";
         let many = format!("interfaces:\n{}", interface.repeat(500));
         for (key, text, expected) in [
@@ -137,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_accepted_can_be_read_in_the_ramdisk(text in "[a-z:\\[\\]{}\\- \n\"]{0,60}") {
+        fn accepted_networks_can_be_read_in_the_ramdisk(text in "[a-z:\\[\\]{}\\- \n\"]{0,60}") {
             for key in ["nmstate", "networkData"] {
                 match network_of(&secret(&[(key, &text)])) {
                     Ok(Document::NmState(text)) => {

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_status_is_read_back() {
         let mut status = Status {
             image_url: "http://192.0.2.1/a.iso".to_owned(),
             format: Some(Format::Iso),

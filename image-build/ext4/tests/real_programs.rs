@@ -409,7 +409,7 @@ fn an_indexed_directory_is_read_and_not_changed() {
 }
 
 #[test]
-fn what_exists_is_not_created_again() {
+fn an_existing_file_is_not_created_again() {
     let image = Image::new("20480", &["-b", "1024"]);
     for (path, expected) in [
         ("grub2", "exists already"),

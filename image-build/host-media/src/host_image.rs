@@ -155,7 +155,7 @@ mod tests {
         }
 
         #[test]
-        fn what_lies_behind_the_end_is_left_out(start in 0u64..400, len in 0u64..400) {
+        fn ranges_behind_the_end_are_left_out(start in 0u64..400, len in 0u64..400) {
             let (_, image) = image();
             let found: u64 = image.slice(start..start + len).iter().map(Piece::len).sum();
             prop_assert_eq!(found, (start + len).min(200).saturating_sub(start.min(200)));

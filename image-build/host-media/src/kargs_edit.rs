@@ -100,7 +100,7 @@ mod tests {
 
     /// coreos-installer writes such arguments, and GRUB passes them on.
     #[test]
-    fn only_what_an_edit_adds_is_checked() {
+    fn only_added_arguments_are_checked() {
         let edit = KargsEdit {
             append: texts(&["b"]),
             ..KargsEdit::default()

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_on_which_nothing_is_installed_is_named() {
+    fn a_host_without_an_installation_is_named() {
         let image = "coreos.inst.image_url=http://192.0.2.1/a coreos.inst.ignition_url=skip";
         let line = KernelArgs::with_defaults(&strings(&[image]), Arch::X86_64).unwrap();
         let hosts = [host("a", true), host("b", false), host("c", false)];
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_script_would_read_is_refused() {
+    fn arguments_that_a_script_would_interpret_are_rejected() {
         for (text, expected) in [
             (
                 "a=\"b c\"",
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_would_cut_is_refused() {
+    fn too_long_arguments_are_rejected() {
         assert!(KernelArgs::exactly(&["x".repeat(MAX_BYTES)]).is_ok());
         let error = KernelArgs::exactly(&["x".repeat(MAX_BYTES), "y".into()]).unwrap_err();
         assert_eq!(
@@ -432,7 +432,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_passes_holds_nothing_dangerous(text in "\\PC{0,40}") {
+        fn accepted_arguments_have_no_special_characters(text in "\\PC{0,40}") {
             if let Ok(arguments) = KernelArgs::with_defaults(&[text], Arch::X86_64) {
                 prop_assert!(!arguments.as_str().contains(['"', '\'', '\\', '$', '\n', '\0']));
                 prop_assert!(!arguments.as_str().contains("  "));

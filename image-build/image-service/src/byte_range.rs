@@ -184,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_selected_is_in_the_file_and_apart(
+        fn selected_ranges_are_in_the_file_and_disjoint(
             header in "(bytes=)?[0-9, -]{0,40}",
             size in 0u64..2000,
         ) {

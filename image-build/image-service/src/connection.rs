@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_in_the_file_is_sent_from_it() {
+    fn parts_of_the_file_are_sent_from_the_file() {
         let file = vec![7; 100_000];
         let head = b"HTTP/1.1 200 OK".as_slice();
         let plan_of = |slices: &[&[u8]]| {

@@ -200,7 +200,7 @@ mod tests {
     const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     #[test]
-    fn the_quietest_gives_way_and_who_is_served_stays() {
+    fn the_quietest_connection_is_closed_and_active_ones_stay() {
         let mut connections = Connections::new(3, Metrics::default());
         // As if the service had been running for an hour.
         connections.start = Instant::now()

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_in_a_tree() {
+    fn invalid_paths_of_a_tree() {
         let mut tree = TarTree::default();
         tree.text("a", "x").unwrap();
         tree.text("a", "x").unwrap();

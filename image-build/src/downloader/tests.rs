@@ -234,7 +234,7 @@ fn a_volume_of_metal3s_downloader_is_taken_over() {
 }
 
 #[test]
-fn what_stands_in_the_way() {
+fn files_in_the_way() {
     let site = Site::new();
     fs::create_dir_all(site.images()).unwrap();
     fs::write(site.images().join(KERNEL), "a file").unwrap();

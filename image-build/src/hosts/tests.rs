@@ -348,7 +348,7 @@ fn one_address_for_two_hosts_is_reported() {
 }
 
 #[test]
-fn what_only_the_installed_system_gets_is_refused_by_strict() {
+fn strict_rejects_settings_for_the_installed_system_only() {
     let files = tempfile::tempdir().unwrap();
     let state = files.path().join("state.yml");
     let text = "interfaces: [{name: ovs0, type: ovs-interface, ipv4: {enabled: true, dhcp: true}}, \

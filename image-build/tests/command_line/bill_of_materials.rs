@@ -9,7 +9,7 @@ use crate::fixture::module;
 use crate::release::{fixture, release};
 
 #[test]
-fn the_bill_names_what_is_inside() {
+fn the_bill_names_all_components() {
     let fixture = fixture();
     release(&fixture, "out", &[]);
     let bill: Value =

@@ -259,7 +259,7 @@ fn a_host_trusts_its_own_authorities() {
 }
 
 #[test]
-fn what_is_extracted() {
+fn extracted_files() {
     let fixture = with_iso();
     let nmstate = ["--nmstate", "node1.yaml"];
     customize(

@@ -77,7 +77,7 @@ fn damage_anywhere_on_an_iso_is_found() {
 }
 
 #[test]
-fn what_is_changed_for_a_host_is_no_damage() {
+fn changes_for_a_host_are_no_damage() {
     let fixture = Fixture::new();
     fixture.build("iso", "a.iso", &[]);
     let mut bytes = fs::read(fixture.path("a.iso")).unwrap();
@@ -125,7 +125,7 @@ pub fn packed_archive(fixture: &Fixture, name: &str, program: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_grub_or_the_kernel_cannot_read_in_an_area_is_a_fault() {
+fn an_unreadable_area_is_a_fault() {
     let fixture = Fixture::new();
     fixture.build("iso", "a.iso", &[]);
     let good = fs::read(fixture.path("a.iso")).unwrap();

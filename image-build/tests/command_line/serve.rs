@@ -167,7 +167,7 @@ fn a_new_base_is_read_on_sighup() {
 }
 
 #[test]
-fn what_cannot_be_served_ends_at_once() {
+fn a_service_with_unusable_files_ends_at_once() {
     let fixture = fixture();
     fixture.put("bad/node1.yaml", b"interfaces: 7\n");
     fixture.put("key.pem", b"no key");

@@ -61,7 +61,7 @@ fn a_single_file_holds_all_that_a_host_needs() {
 }
 
 #[test]
-fn what_no_firmware_could_start_is_refused() {
+fn an_image_that_no_firmware_can_start_is_rejected() {
     let fixture = Fixture::new();
     let build = [
         "uki",

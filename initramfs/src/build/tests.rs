@@ -114,7 +114,7 @@ impl Fixture {
 }
 
 #[test]
-fn what_is_in_the_ramdisk_and_in_which_order() {
+fn content_and_order_of_the_ramdisk() {
     let fixture = fixture(None);
     let summary = fixture.build("out", "xfs", true, 7).unwrap();
     let file = fixture.read("out");

@@ -208,7 +208,7 @@ mod tests {
 
     /// A `vmlinuz.efi` may come from a package that nobody has checked.
     #[test]
-    fn limits_of_what_a_vmlinuz_efi_takes() {
+    fn limits_of_an_unpacked_vmlinuz_efi() {
         let image = image("6.12.1-arm64");
         let mut packer = liblzma::write::XzEncoder::new(Vec::new(), 1);
         packer.write_all(&image).unwrap();

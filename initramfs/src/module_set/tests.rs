@@ -78,7 +78,7 @@ fn lines_that_are_none() {
 }
 
 #[test]
-fn built_in_sets_read_and_take_what_there_is() {
+fn built_in_sets_select_the_existing_modules() {
     let (_dir, tree) = fixture();
     for (name, expected) in [
         ("vm", &["e1000", "virtio_net", "xfs"][..]),

@@ -73,7 +73,7 @@ fn cpio_the_tool_agrees() {
 }
 
 #[test]
-fn what_cpio_the_tool_writes_is_read() {
+fn an_archive_of_the_cpio_tool_is_read() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("sub")).unwrap();
     std::fs::write(dir.path().join("sub/file"), b"hello").unwrap();
@@ -94,7 +94,7 @@ fn what_cpio_the_tool_writes_is_read() {
 }
 
 #[test]
-fn what_the_kernel_would_skip_is_not_written() {
+fn entries_that_the_kernel_would_skip_are_not_written() {
     let member = |name: &str, size, data: &[u8]| {
         Writer::new(Vec::new()).member(name, Header::default(), size, data)
     };
@@ -225,7 +225,7 @@ fn an_archive_may_end_without_a_trailer_and_have_checksums() {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(
+    fn a_written_archive_is_read_back(
         members in proptest::collection::vec(("[a-z/]{1,40}", proptest::collection::vec(any::<u8>(), 0..50), 0u32..0o200_000), 0..8)
     ) {
         let mut writer = Writer::new(Vec::new());
@@ -258,7 +258,7 @@ proptest! {
 }
 
 #[test]
-fn lengths_are_those_of_what_is_written() {
+fn computed_lengths_equal_written_lengths() {
     assert_eq!(empty_archive().len(), TRAILER_LEN);
     for (name, content) in [("a", 0), ("abc", 5), ("etc/x.json", 64)] {
         let mut archive = Writer::new(Vec::new());

@@ -73,7 +73,7 @@ fn libraries_of_libraries_go_in_and_each_once() {
 }
 
 #[test]
-fn faults_name_what_is_missing_and_the_package() {
+fn faults_name_the_missing_file_and_the_package() {
     let all = programs();
     let without = |name: &str| {
         let mut files = all.clone();

@@ -46,7 +46,7 @@ fn names(archive: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn a_ramdisk_is_divided_by_what_changes_together() {
+fn a_ramdisk_is_divided_by_parts_that_change_together() {
     let directory = tempfile::tempdir().unwrap();
     let file = whole(&tree(directory.path()), None);
     let segments = unpack_segments(&file, 64 << 20).unwrap();

@@ -140,7 +140,7 @@ fn instructions_that_do_nothing_are_padding_on_aarch64() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(contents in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..2000), 0..5)) {
+    fn written_sections_are_read_back(contents in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..2000), 0..5)) {
         const NAMES: [&str; 5] = [".osrel", ".cmdline", ".uname", ".linux", ".initrd"];
         let added: Vec<Section<'_>> = { NAMES.iter().zip(&contents) }
             .map(|(name, content)| section(name, content))

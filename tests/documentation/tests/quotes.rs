@@ -14,7 +14,7 @@ fn all_blocks() -> anyhow::Result<Vec<Block>> {
 }
 
 #[test]
-fn every_fence_says_what_it_holds() {
+fn every_code_block_has_a_known_use() {
     let blocks = all_blocks().unwrap();
     let unknown: Vec<String> = { blocks.iter() }
         .filter(|block| block.used == Use::Unknown)

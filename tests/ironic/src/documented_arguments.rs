@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_as_an_argument() {
+    fn words_that_count_as_arguments() {
         let mut found = Arguments::default();
         found
             .names

@@ -47,7 +47,7 @@ async fn a_resource_that_disappears_before_its_first_run() -> Result<()> {
 
 /// The API server has forgotten the deletion when the watch continues.
 #[tokio::test]
-async fn a_secret_that_disappears_while_nobody_watches() -> Result<()> {
+async fn a_secret_deleted_while_the_watch_is_interrupted() -> Result<()> {
     let mut cluster = Cluster::start().await?;
     let gate = Gate::open();
     let copy = RunningCopy::start(gate.client(&cluster.server).await?)?;

@@ -176,7 +176,7 @@ async fn a_secret_that_comes_later() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_cannot_be_served() -> Result<()> {
+async fn unservable_hosts() -> Result<()> {
     let cluster = Cluster::start().await?;
     let copy = RunningCopy::start(cluster.server.client("controller").await?)?;
     let formats = json!(["iso", "initrd"]);

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_fits_together() {
+    fn settings_that_require_each_other() {
         let mut params = of_line("");
         params.read_file(
             "f",

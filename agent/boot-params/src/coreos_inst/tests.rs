@@ -142,7 +142,7 @@ fn switches_are_those_of_the_service() {
 }
 
 #[test]
-fn what_would_install_something_else_is_a_fault() {
+fn an_argument_that_would_change_the_installation_is_a_fault() {
     const DISK: &str = "coreos.inst.install_dev=a";
     for (text, fault) in [
         (

@@ -138,7 +138,7 @@ fn reads_names_for_nics() {
 }
 
 #[test]
-fn rd_bootif_takes_bootif_back_wherever_it_stands() {
+fn rd_bootif_cancels_bootif_in_any_position() {
     for text in [
         "rd.bootif=0 BOOTIF=0:1:2:3:4:5",
         "bootif=0:1:2:3:4:5 rd.bootif=no",
@@ -196,7 +196,7 @@ fn times_multiply_and_saturate() {
 }
 
 #[test]
-fn what_cannot_be_used_is_one_warning_each() {
+fn each_unusable_argument_gives_one_warning() {
     for (text, warning) in rows(include_str!("../../test_data/dracut_net/ignored.txt")) {
         let args = read(text);
         assert_eq!(args.warnings, [format!("{text}: {warning}")]);

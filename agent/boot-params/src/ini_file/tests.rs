@@ -52,7 +52,7 @@ fn reads_what_oslo_config_reads() {
 }
 
 #[test]
-fn what_oslo_config_refuses_is_left_out_and_reported() {
+fn lines_that_oslo_config_rejects_are_left_out_and_reported() {
     // A text, the assignments that are read from it, and the faults.
     type Case = (
         &'static str,
@@ -138,7 +138,7 @@ fn no_file_is_read_beyond_the_limit() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn written_settings_are_read_back(
         values in proptest::collection::vec(("[a-z_]{1,8}", "[!#%&(-~]([ !#%-~]{0,20}[!#%&(-~])?"), 0..8)
     ) {
         let mut text = "[DEFAULT]\n".to_owned();

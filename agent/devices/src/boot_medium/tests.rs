@@ -102,7 +102,7 @@ fn labels_count_on_removable_media_alone() {
 }
 
 #[test]
-fn what_is_removable() {
+fn removable_disks() {
     for (place, lines, expected) in [
         (STICK, "", true),
         (SATA, "", false),
@@ -204,7 +204,7 @@ fn the_parameters_are_on_something_small() {
 }
 
 #[test]
-fn what_is_made_of_the_medium_reaches_it() {
+fn devices_built_on_the_medium_lead_to_it() {
     let tree = disk(STICK, "sda")
         + &disk(SATA, "sdb")
         + &format!("sys/{STICK}/sda/sda1/partition = 1\\n\n")

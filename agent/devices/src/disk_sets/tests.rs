@@ -138,7 +138,7 @@ fn members_of_a_firmware_raid() {
 }
 
 #[test]
-fn what_the_kernel_runs() {
+fn arrays_that_the_kernel_runs() {
     let root = machine(
         "sys/block/sda/sda1/partition = 1\\n\n\
          sys/block/sda/sda1/holders/md127 -> /sys/block/md127\n\

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lives_in_memory() {
+    fn root_file_systems_in_memory() {
         for mounts in [
             COREOS,
             "1 1 0:2 / / rw - rootfs rootfs rw,size=460904k\n22 1 0:5 / /dev rw - devtmpfs dev rw\n",
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_installed() {
+    fn root_file_systems_on_a_disk() {
         for (mounts, expected) in [
             (
                 include_str!("../../test_data/live_system/coreos-installed.mountinfo"),

@@ -66,7 +66,7 @@ fn an_unusable_date_is_reported_once() {
         let why = time_of_date(date).unwrap_err();
         assert!(why.ends_with(expected), "{date}: {why}");
     }
-    let clock = Clock::of_somebody();
+    let clock = Clock::of_another_system();
     let other_search = clock.clone();
     assert!(clock.is_first_useless_date());
     assert!(!clock.is_first_useless_date());
@@ -77,7 +77,7 @@ fn an_unusable_date_is_reported_once() {
 #[test]
 fn a_useless_date_is_a_line_on_the_console() {
     let lines = log_lines_during(|| {
-        let mut clock = Clock::of_somebody();
+        let mut clock = Clock::of_another_system();
         for date in ["never", "Thu, 01 Jan 1970 00:00:00 GMT"] {
             assert!(!clock.compare_with(date, "http://x", Occasion::Answer));
         }
@@ -91,9 +91,9 @@ fn a_useless_date_is_a_line_on_the_console() {
 }
 
 #[test]
-fn the_clock_of_somebody_else_is_not_touched() {
+fn the_clock_of_another_system_is_not_changed() {
     let before = SystemTime::now();
-    let mut clock = Clock::of_somebody();
+    let mut clock = Clock::of_another_system();
     let date = "Fri, 01 Jan 2038 00:00:00 GMT";
     assert!(!clock.compare_with(date, "http://x", Occasion::Answer));
     let passed = SystemTime::now().duration_since(before).unwrap();
@@ -106,7 +106,7 @@ fn the_clock_of_somebody_else_is_not_touched() {
 fn no_date_changes_the_clock_after_ntp_has_set_it() {
     let changes = |with_ntp: bool| {
         let lines = log_lines_during(|| {
-            let mut clock = Clock::of_somebody();
+            let mut clock = Clock::of_another_system();
             // NTP may answer late, when the search for servers has its own clone.
             let mut of_search = clock.clone();
             if with_ntp {
@@ -174,7 +174,7 @@ fn the_server_is_asked_again_when_another_nic_comes_up() {
             .await;
         // A clock that may be changed would be the clock of the machine that runs
         // the test.
-        let mut clock = Clock::of_somebody();
+        let mut clock = Clock::of_another_system();
         let mut of_clock = network.clone();
         let limit = Duration::from_secs(60);
         let set = clock.set_by_ntp_within(limit, "198.51.100.1", &mut of_clock);
@@ -196,7 +196,7 @@ async fn a_server_that_never_answers_is_given_up() {
     let (_sender, mut network) = watch::channel(NetworkState::default());
     let began = tokio::time::Instant::now();
     let limit = Duration::from_secs(600);
-    let mut clock = Clock::of_somebody();
+    let mut clock = Clock::of_another_system();
     // No server can be reached at this address.
     let set = clock.set_by_ntp_within(limit, "0.0.0.0:0", &mut network);
     let fault = set.await.unwrap_err();
@@ -217,7 +217,7 @@ fn the_time_comes_from_an_ntp_server() {
 fn a_time_of_no_sense_is_refused() {
     // The year 2100 and later.
     let (name, answering) = server(80 * 31_556_952);
-    let fault = run(Clock::of_somebody().set_by_ntp(&name)).unwrap_err();
+    let fault = run(Clock::of_another_system().set_by_ntp(&name)).unwrap_err();
     assert!(
         fault.details.contains("expected a time from 2026 to 2099"),
         "{fault}"

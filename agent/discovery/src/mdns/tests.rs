@@ -214,7 +214,7 @@ fn a_network_of_link_local_ipv6_is_enough() {
         };
         let (_, mut network) = watch::channel(NetworkState::default());
         let (reach, _) = watch::channel(Reach::default());
-        let mut clock = Clock::of_somebody();
+        let mut clock = Clock::of_another_system();
         let search = find(&client, &wanted, &mut network, &reach, &mut clock)
             .await
             .unwrap();
@@ -241,7 +241,7 @@ fn serve(lab: &Lab) {
 }
 
 #[test]
-fn nobody_there_is_known_after_three_attempts() {
+fn a_missing_publisher_is_reported_after_three_attempts() {
     on_a_machine(async |lab| {
         two_nics(lab);
         let since = Instant::now();
@@ -256,7 +256,7 @@ fn nobody_there_is_known_after_three_attempts() {
 
 /// Other packets on the mDNS port do not prevent a valid answer from being found.
 #[test]
-fn garbage_on_the_link_harms_nobody() {
+fn garbage_on_the_link_does_no_harm() {
     on_a_machine(async |lab| {
         two_nics(lab);
         let Some(_avahi) = Publisher::start(lab, "port1", &[("baremetal", TXT)]) else {

@@ -48,7 +48,7 @@ fn found(urls: Vec<String>, expected: Expected) -> FoundService {
     run(async {
         let (_, mut network) = watch::channel(NetworkState::default());
         let (reach, _) = watch::channel(Reach::default());
-        let mut clock = Clock::of_somebody();
+        let mut clock = Clock::of_another_system();
         let wanted = wanted(urls, expected);
         let found = find(&client, &wanted, &mut network, &reach, &mut clock).await;
         found.unwrap()
@@ -149,7 +149,7 @@ fn a_search_forgets_the_ways_to_another_service() {
             ..Reach::default()
         };
         let (reach, _) = watch::channel(stale);
-        let mut clock = Clock::of_somebody();
+        let mut clock = Clock::of_another_system();
         let found = find(&client, &wanted, &mut network, &reach, &mut clock).await;
         found.unwrap();
         assert!(reach.borrow().ways.is_empty(), "{:?}", reach.borrow());
@@ -208,7 +208,7 @@ fn the_console_says_where_a_server_redirects() {
         let client = ServiceClient::new(&HttpOptions::default()).unwrap();
         let url = "http://192.0.2.1/image.raw".to_owned();
         let wanted = wanted(vec![url], Expected::File);
-        let mut clock = Clock::of_somebody();
+        let mut clock = Clock::of_another_system();
         let (state, reach) = (&mut network.state, &network.reach);
         find(&client, &wanted, state, reach, &mut clock)
             .await
@@ -264,7 +264,7 @@ async fn found_over_two_networks(
     })
     .await;
     let client = ServiceClient::new(&HttpOptions::default()).unwrap();
-    let mut clock = Clock::of_somebody();
+    let mut clock = Clock::of_another_system();
     let (state, reach) = (&mut network.state, &network.reach);
     let found = find(&client, wanted, state, reach, &mut clock).await;
     found.unwrap()
@@ -347,7 +347,7 @@ fn the_date_is_asked_for_over_the_nic_that_has_met_the_certificate() {
         let wanted = wanted(vec![url], Expected::Ironic);
         // A clock that may be changed would be the clock of the machine that runs
         // the test.
-        let mut clock = Clock::of_somebody();
+        let mut clock = Clock::of_another_system();
         let (state, reach) = (&mut network.state, &network.reach);
         let is_reported = || lab.log_lines().iter().any(|line| line.ends_with("not set"));
         tokio::select! {

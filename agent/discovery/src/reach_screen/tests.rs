@@ -178,7 +178,7 @@ NICs that get no address: enp7s0f0np0 enp8s0f0np0"
 }
 
 #[test]
-fn what_is_wrong_with_the_source_and_no_nic_at_all() {
+fn the_screen_shows_faults_of_the_source_and_a_missing_nic() {
     let network = NetworkState {
         source: Some(Source::Default),
         faults: vec!["network_data: expected JSON; it is not used".to_owned()],

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_on_a_disk_is_found_from_the_top() {
+    fn volumes_on_a_disk_are_found_from_the_top() {
         let (dir, view) = tree();
         let put = |path: &str, text: &str| {
             let path = dir.path().join("sys/block").join(path);
@@ -369,7 +369,7 @@ mod tests {
 
     /// Another thread removes a volume while this one reads sysfs.
     #[test]
-    fn what_is_gone_meanwhile_is_no_error() {
+    fn a_volume_removed_meanwhile_is_no_error() {
         let (dir, view) = tree();
         let block = dir.path().join("sys/block");
         fs::create_dir_all(block.join("vda/vda1/holders/dm-0")).unwrap();

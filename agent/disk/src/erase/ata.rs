@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn states_and_what_follows() {
+    fn each_state_has_a_plan() {
         for (features, status, plan) in [
             (0, 0, Plan::Unsupported),
             (0, 0x2f, Plan::Unsupported),

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn no_magic_is_what_an_empty_disk_has() {
+    fn no_magic_matches_an_empty_disk() {
         for signature in SIGNATURES {
             assert!(
                 signature.magic.iter().any(|&byte| byte != 0),

@@ -364,7 +364,7 @@ mod tests {
         clippy::single_range_in_vec_init,
         reason = "lists of ranges, one of them has one"
     )]
-    fn gaps_are_what_is_left() {
+    fn gaps_are_the_ranges_between_others() {
         for (range, others, expected) in [
             (10..20, vec![], vec![10..20]),
             (10..20, vec![0..10, 20..30], vec![10..20]),

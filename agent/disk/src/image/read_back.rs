@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_there() {
+    fn written_ranges_are_read_back() {
         let (_file, target) = written();
         read_back(&target, MIB..8 * MIB).unwrap();
         read_back(&target, MIB..4 * MIB).unwrap();
@@ -149,7 +149,7 @@ mod tests {
 
     /// The image's zeros may replace the table of kept partitions in this way.
     #[test]
-    fn zeros_over_what_was_written_count() {
+    fn zeros_over_written_bytes_count() {
         let (_file, target) = written();
         let zeros = AlignedBuffer::zeroed(300 << 10);
         target.write_at(&zeros, 3 * MIB).unwrap();

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_only_what_is_written_is_zeroed() {
+    fn only_written_zeros_are_zeroed_beyond_the_limit() {
         let (file, target) = old_disk(4 * MIB);
         let mut writer = SparseWriter::new(&target, 0..MIB as u64);
         writer.write(&AlignedBuffer::zeroed(MIB), 0).unwrap();
@@ -234,7 +234,7 @@ mod tests {
         /// Whatever the pieces and their order, the disk holds the image
         /// afterwards, on a device that zeroes and on one that does not.
         #[test]
-        fn disk_holds_what_was_given(
+        fn the_disk_holds_the_given_image(
             sparse in proptest::collection::vec((0usize..4 * MIB, any::<u8>()), 0..20),
             sectors in proptest::collection::vec((1usize..1500, any::<u16>(), any::<bool>()), 4..12),
             zeroes: bool,

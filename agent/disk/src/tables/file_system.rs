@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_real_programs_make() {
+    fn file_systems_of_the_real_programs() {
         for (program, arguments, size, kind) in [
             (
                 "mke2fs",

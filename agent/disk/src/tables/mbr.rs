@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_at_the_end_of_what_can_be_reached() {
+    fn a_partition_at_the_end_of_the_addressable_disk() {
         for (size, sector, offset) in [
             (GIB, 512, GIB - 64 * MIB),
             (GIB + 5 * 512, 512, GIB - 64 * MIB),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_for_a_partition() {
+    fn tables_without_room_for_a_partition() {
         let full = [
             (0x83, 2048, 8),
             (0x83, 4096, 8),

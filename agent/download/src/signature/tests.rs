@@ -26,7 +26,7 @@ fn hash(signature: &ImageSignature, image: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_gpg_signs_is_good_and_nothing_else() {
+fn only_the_file_that_gpg_signed_is_good() {
     for (file, algorithm) in [
         (&signature!("sha256")[..], Algorithm::Sha256),
         (signature!("sha384"), Algorithm::Sha384),

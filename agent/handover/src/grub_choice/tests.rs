@@ -73,7 +73,7 @@ fn the_marker_decides_over_the_default() {
 }
 
 #[test]
-fn what_only_grub_understands_is_left_to_it() {
+fn scripts_that_only_grub_understands_are_rejected() {
     for marker in [
         "set timeout=5",
         "set ignition_network_kcmdline=\"ip=$net_default_ip\"",

@@ -266,7 +266,7 @@ fn an_image_without_the_table_has_only_its_platform_changed() {
 }
 
 #[test]
-fn what_can_be_refused_is_refused_before_the_first_change() {
+fn faults_are_reported_before_the_first_change() {
     let files = |root: &Path| -> Vec<String> {
         let output = Command::new("find")
             .arg(root)

@@ -148,7 +148,7 @@ fn a_proxy_gets_the_whole_url_and_its_own_credentials() {
 }
 
 #[test]
-fn who_needs_no_proxy_is_asked_without() {
+fn a_host_without_a_proxy_is_asked_directly() {
     for (none_for, is_direct) in [
         (&["127.0.0.1"][..], true),
         (&["127.0.0.0/8"], true),

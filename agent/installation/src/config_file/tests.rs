@@ -108,7 +108,7 @@ fn other_spellings() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_its_key() {
+fn an_invalid_key_or_value_is_rejected_with_its_key() {
     for (file, reason) in [
         (
             "unknown_key",

@@ -147,7 +147,7 @@ sys/class/net/eth1/device/uevent = \\n
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_values_are_named() {
         for (line, expected) in [
             (
                 "sys/devices/system/node/node0/meminfo = nothing\\n",

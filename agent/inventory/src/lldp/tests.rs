@@ -102,7 +102,7 @@ fn in_a_namespace(test: impl AsyncFnOnce(&SystemPath) + Send) {
 }
 
 #[test]
-fn neighbour_is_heard_and_nics_without_a_cable_are_not_waited_for() {
+fn a_neighbour_is_found_without_waiting_for_nics_without_a_cable() {
     if Command::new("lldpd").arg("-v").output().is_err() {
         return skip("there is no lldpd here");
     }
@@ -130,7 +130,7 @@ fn neighbour_is_heard_and_nics_without_a_cable_are_not_waited_for() {
 }
 
 #[test]
-fn a_switch_is_named_as_soon_as_it_is_heard() {
+fn a_switch_is_named_after_its_first_frame() {
     if Command::new("lldpd").arg("-v").output().is_err() {
         return skip("there is no lldpd here");
     }

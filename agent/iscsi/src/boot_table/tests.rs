@@ -68,7 +68,7 @@ fn secrets_are_read_and_not_shown() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named() {
+fn unusable_records_are_named() {
     for (change, fault) in [
         ("flags=0", None),
         (

@@ -50,7 +50,7 @@ fn the_file_is_an_environment_block_that_grub_reads() {
 }
 
 #[test]
-fn what_other_programs_leave_in_the_file_is_read() {
+fn files_changed_by_other_programs_are_read() {
     let new = Areas::new("a=b", 100, 0).kargs;
     let old = Areas::from_json(FORMAT_1.as_bytes()).unwrap().kargs;
     let head = "# GRUB Environment Block\nkargs=";
@@ -190,7 +190,7 @@ fn a_base_that_is_cut_off_or_has_smaller_areas_is_an_error() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(arguments in "[ -~]{0,120}", format_1 in any::<bool>()) {
+    fn written_arguments_are_read_back(arguments in "[ -~]{0,120}", format_1 in any::<bool>()) {
         let area = match format_1 {
             true => Areas::from_json(FORMAT_1.as_bytes()).unwrap().kargs,
             false => Areas::new("", 100, 0).kargs,

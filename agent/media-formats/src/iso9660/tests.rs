@@ -197,7 +197,7 @@ fn faults() {
 }
 
 #[test]
-fn what_ironic_builds() {
+fn media_that_ironic_builds() {
     let dir = tempfile::tempdir().unwrap();
     let tree = dir.path().join("tree");
     let agent = tree.join("etc/ironic-python-agent.d");

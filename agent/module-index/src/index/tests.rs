@@ -90,7 +90,7 @@ fn resolution_prefers_name_then_alias_then_built_in() {
 }
 
 #[test]
-fn hard_dependencies_leave_out_what_is_built_in() {
+fn hard_dependencies_leave_out_built_in_modules() {
     let index = index();
     let xfs = index.find("xfs").unwrap();
     let needs: Vec<ModuleId> = index.needs(xfs).collect();

@@ -121,7 +121,7 @@ fn every_fault_has_its_line() {
 }
 
 #[test]
-fn what_cannot_be_written_names_the_list() {
+fn an_error_of_writing_names_the_list() {
     let mut content = LeftOut::default();
     content.modules.push(LeftOutModule {
         name: "a b".to_owned(),
@@ -164,7 +164,7 @@ fn content() -> impl Strategy<Value = LeftOut> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(content in content()) {
+    fn a_written_list_is_read_back(content in content()) {
         let text = content.to_text().unwrap();
         prop_assert_eq!(LeftOut::parse(&text).unwrap(), content);
     }

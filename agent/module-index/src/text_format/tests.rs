@@ -87,7 +87,7 @@ fn limits() {
 }
 
 #[test]
-fn what_would_read_back_differently_is_not_written() {
+fn text_that_would_read_back_differently_is_not_written() {
     let with = |module: Module| IndexContent {
         kernel_release: "1".into(),
         modules: vec![module],
@@ -155,7 +155,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back_the_same(content in content()) {
+    fn a_written_index_is_read_back(content in content()) {
         let text = content.to_text().unwrap();
         prop_assert_eq!(IndexContent::parse(&text).unwrap(), content);
     }

@@ -75,7 +75,7 @@ fn an_embedded_plan_fills_every_field() {
 
 /// The notice names exactly the settings that the form cannot express.
 #[test]
-fn what_the_values_lose_is_named() {
+fn settings_outside_the_form_are_named() {
     let static_eth1 = "{name: eth1, type: ethernet, ipv4: {enabled: true, dhcp: true}}";
     let table: &[(String, &[&str])] = &[
         (eth0(""), &[]),

@@ -227,7 +227,7 @@ fn keyfiles_go_after_the_embedded_plan_and_before_the_medium() {
 /// A profile with a negative priority must come first too, because NetworkManager's
 /// generator gives all its profiles a negative priority.
 #[test]
-fn a_profile_comes_before_what_the_ramdisk_adds() {
+fn a_profile_comes_before_profiles_of_the_ramdisk() {
     for priority in [-999, 0, 999] {
         let text = format!("autoconnect-priority={priority}\n[ipv4]");
         let given = Embedded {

@@ -238,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn a_written_host_is_read_back(
             name in proptest::option::of("[a-z][a-z0-9-]{0,8}[a-z0-9]"),
             macs in proptest::collection::vec(any::<[u8; 6]>(), 0..4),
             nic in "[a-z]{3}[0-9]{1,3}",

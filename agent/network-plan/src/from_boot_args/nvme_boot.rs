@@ -165,7 +165,7 @@ mod tests {
 
     /// The only NIC may lead to the storage and to Ironic.
     #[test]
-    fn the_nic_of_the_table_gets_its_network_and_what_all_nics_get() {
+    fn the_nic_of_the_table_gets_its_network_and_the_default() {
         for line in ["", "quiet", "ip=dhcp", "rd.neednet=1", "rd.nvmf.nonbft=0"] {
             let found = lines(line, &[with_gateway()]);
             for expected in [

@@ -43,7 +43,7 @@ fn every_vector_gives_its_plan() {
 
 /// Each case of `vectors.txt` is correct; the file describes its own format.
 #[test]
-fn every_command_line_means_what_networkmanager_makes_of_it() {
+fn every_command_line_gives_the_plan_of_networkmanager() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("test_data/boot_args/vectors.txt");
     let text = fs::read_to_string(path).unwrap();
     let is_content = |line: &&str| !line.is_empty() && !line.starts_with('#');
@@ -139,7 +139,7 @@ fn name_servers_reach_the_interfaces_of_a_boot_without_instructions() {
 }
 
 #[test]
-fn what_an_argument_cannot_have_is_a_warning_and_changes_nothing() {
+fn an_invalid_argument_gives_a_warning_and_changes_nothing() {
     let known = "ip=eth0:dhcp bond=bond0:eth1 ip=bond0:dhcp";
     let table = include_str!("../../test_data/boot_args/ignored.txt");
     for row in table.lines().filter(|row| !row.starts_with('#')) {

@@ -310,7 +310,7 @@ fn faults_name_file_section_and_key() {
 
 /// A file, and the warnings about it.
 #[test]
-fn what_the_ramdisk_does_not_apply_is_named() {
+fn settings_that_the_ramdisk_ignores_are_named() {
     for (text, expected) in [
         ("[proxy]\n[ethernet]\n", vec![]),
         ("zone=x\ntimestamp=7\npermissions=\n", vec![]),
@@ -713,7 +713,7 @@ fn a_faulty_profile_that_no_other_needs_is_left_out() {
 }
 
 #[test]
-fn what_is_unknown_stays_for_the_installed_system() {
+fn unknown_keys_stay_for_the_installed_system() {
     let plan = read_one(&format!("{NIC}zoen=x\n[ipv4]\ndns-priority=7\nnew=1\n")).unwrap();
     let text = &plan.keyfiles()[0].text;
     for line in ["zoen=x\n", "dns-priority=7\n", "new=1\n"] {
@@ -848,7 +848,7 @@ proptest! {
     /// If the files are valid, their plan writes files that can be read again. All
     /// faults are single lines.
     #[test]
-    fn what_is_written_is_read(
+    fn written_keyfiles_are_read_back(
         folder in prop::sample::select(vec!["keyfiles/nmcli", "nmstate/ovs_bond", "nmstate/vlan_protocols"]),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..6),
     ) {

@@ -62,7 +62,7 @@ fn with_sorted_rules(text: &str) -> String {
 /// nmstate, except for `differences`, and rejects what nmstate rejects. If it rejects a
 /// case, `faults` contains the reason and its path.
 #[test]
-fn we_write_and_refuse_what_nmstate_does() {
+fn output_and_rejections_equal_those_of_nmstate() {
     let cases = cases();
     assert!(cases.len() >= 60, "{}", cases.len());
     let mut wrong = Vec::new();

@@ -80,7 +80,7 @@ fn a_vlan_on_a_nic_that_is_known_by_mac_has_no_name_yet() {
 }
 
 #[test]
-fn a_nic_that_nobody_means_has_no_file() {
+fn a_nic_that_no_argument_names_has_no_file() {
     assert_eq!(of_arguments("quiet"), []);
     assert_eq!(
         of_arguments("ip=dhcp rd.route=10.0.0.0/8:192.0.2.1:eth1").len(),

@@ -70,7 +70,7 @@ fn arguments_are_those_that_a_person_would_write() {
 }
 
 #[test]
-fn what_no_argument_can_express_is_reported() {
+fn settings_that_no_argument_can_express_are_reported() {
     let ipv4 = |plan: &mut NetworkPlan, change: fn(&mut IpPlan)| {
         change(plan.interfaces[0].ipv4.as_mut().unwrap());
     };

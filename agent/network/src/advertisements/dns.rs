@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_of_servers_does_not_push_out_what_is_known() {
+    async fn a_flood_of_servers_does_not_displace_known_ones() {
         let mut dns = AdvertisedDns::default();
         let now = Instant::now();
         dns.take(servers(Some(60), &[1]), now);

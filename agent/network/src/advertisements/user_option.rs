@@ -227,7 +227,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_left_out() {
+    fn invalid_entries_are_left_out() {
         let none = |content| vec![(Some(Duration::from_secs(60)), content)];
         for address in ["::", "::1", "ff02::1"] {
             let read = read_option(&rdnss(60, &[address]));

@@ -107,7 +107,7 @@ impl Configurator {
 
     pub(super) async fn run(mut self) {
         self.begin();
-        self.make_what_needs_no_device().await;
+        self.make_links_without_parent().await;
         self.make_controllers().await;
         loop {
             let (watch, snapshot) = LinkWatch::open_with_retries().await;

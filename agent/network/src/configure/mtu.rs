@@ -82,7 +82,7 @@ mod tests {
     use crate::links::LinkKind;
 
     #[test]
-    fn what_lies_on_a_device_raises_it() {
+    fn devices_above_raise_the_mtu() {
         let line = "vlan=bond0.7:bond0 vlan=bond0.8:bond0 bond=bond0:eth0 bridge=br0:eth1,eth2 \
             vlan=eth2.9:eth2 vlan=eth3.1:eth3 vlan=x1:y2 vlan=y2:x1 \
             ip=192.0.2.1:::24::bond0.7:none:9000 ip=192.0.2.2:::24::bond0.8:none:4000 \
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_does_not_take_what_the_plan_needs() {
+    fn a_leased_mtu_does_not_go_below_the_needs_of_the_plan() {
         for (line, leased, expected) in [
             ("ip=eth0:dhcp", 9000, Some(9000)),
             ("ip=eth0:dhcp", 1500, None),

@@ -16,7 +16,7 @@ const NO_METRIC: u32 = 0;
 impl Configurator {
     /// Creates everything that needs no existing device. Logs the requests that the
     /// kernel refuses.
-    pub(super) async fn make_what_needs_no_device(&self) {
+    pub(super) async fn make_links_without_parent(&self) {
         for link in stacked_link::without_parent(self.plan()) {
             self.make_stacked(link).await;
         }

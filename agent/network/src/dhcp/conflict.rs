@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_or_asks_at_the_same_time_is_in_the_way() {
+    fn an_answer_or_a_simultaneous_probe_is_a_conflict() {
         let his = ADDRESS.octets();
         let else_ = [192, 0, 2, 1];
         for (packet, found) in [

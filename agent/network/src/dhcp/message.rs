@@ -236,7 +236,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_request_says_who_and_what() {
+    fn a_request_has_identity_and_wanted_options() {
         let address = Ipv4Addr::new(192, 0, 2, 77);
         let server = Ipv4Addr::new(192, 0, 2, 1);
         let mut who = settings();

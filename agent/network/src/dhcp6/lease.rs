@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_lease() {
+    fn remaining_times_of_a_lease() {
         let lease = Lease::of_address(&answer(100, 200, 300, 400), FROM).unwrap();
         let left = lease.after(Duration::from_secs(150)).unwrap();
         assert_eq!(left.renew_after, Some(Duration::ZERO));

@@ -209,7 +209,7 @@ fn offered_dns_servers_are_ignored_if_the_plan_says_so() {
 }
 
 #[test]
-fn a_leased_address_that_somebody_else_has_is_declined() {
+fn a_leased_address_of_another_machine_is_declined() {
     on_a_machine(async |lab| {
         plug_in(lab);
         lab.port("addr add 2001:db8::77/64 dev port0 nodad");

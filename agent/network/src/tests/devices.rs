@@ -6,7 +6,7 @@ use super::*;
 use crate::lab::{ip, ip_output, on_a_machine};
 
 #[test]
-fn a_nic_is_called_what_the_operator_says() {
+fn a_nic_gets_the_name_that_the_operator_chose() {
     on_a_machine(async |lab| {
         for number in 0..3 {
             lab.plug_in_up(number, &[]);

@@ -36,7 +36,7 @@ fn a_lease_is_renewed_in_time() {
 }
 
 #[test]
-fn a_lease_that_nobody_renews_takes_address_and_routes_with_it() {
+fn an_expired_lease_removes_its_address_and_routes() {
     on_a_machine(async |lab| {
         plug_in(lab);
         let server = ScriptedDhcp::start(lab, [3, 5, 10], Mood::Generous);
@@ -207,7 +207,7 @@ fn dhcp_gives_address_routes_names_and_resolver() {
 }
 
 #[test]
-fn a_server_that_answers_late_is_waited_for_and_nobody_else_is_held_up() {
+fn a_late_server_does_not_delay_other_nics() {
     on_a_machine(async |lab| {
         lab.plug_in(0);
         lab.plug_in(1);
@@ -246,7 +246,7 @@ fn a_server_that_answers_late_is_waited_for_and_nobody_else_is_held_up() {
 }
 
 #[test]
-fn an_address_that_somebody_else_has_is_declined() {
+fn an_address_of_another_machine_is_declined() {
     on_a_machine(async |lab| {
         lab.plug_in(0);
         lab.port("addr add 192.0.2.1/24 dev port0");

@@ -109,7 +109,7 @@ async fn run(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_for_a_while_is_tried_again() {
+async fn temporary_failures_are_retried() {
     let (_sender, network) = watch::channel(online());
     let failures = [("a", 3, Errno::ECONNREFUSED)];
     let (outcome, seconds, calls, late) = run(&["a", "b"], &failures, network).await;

@@ -306,7 +306,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_written_is_read(
+    fn a_written_table_is_read_back(
         mac in any::<[u8; 6]>(), vlan in 0u16..=4094, address in any::<u32>(), prefix in 1u8..=32,
         port in 1u16.., index in 1u8..,
     ) {

@@ -167,7 +167,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_table_says() {
+    fn ports_of_tables() {
         let io = |speed| Place::IoPort(0x2f8).at(speed);
         let precise = |revision, code, speed: u32| {
             let mut table = table(1, 0x2f8, code);

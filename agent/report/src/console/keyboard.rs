@@ -206,7 +206,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_does_not_swallow_what_follows(bytes: Vec<u8>) {
+        fn garbage_does_not_swallow_later_keys(bytes: Vec<u8>) {
             let mut decoder = KeyDecoder::default();
             for byte in bytes {
                 decoder.next(byte);

@@ -297,7 +297,7 @@ fn a_medium_that_shows_up_late_is_waited_for() {
 }
 
 #[test]
-fn nothing_is_waited_for_that_nobody_speaks_of() {
+fn the_agent_waits_only_for_mentioned_media() {
     let network_boot = Wanted {
         virtual_media: false,
         publisher: None,

@@ -53,7 +53,7 @@ fn status() -> Status {
 }
 
 #[test]
-fn the_page_says_what_is_wrong_and_what_to_do_and_runs_no_text() {
+fn the_page_shows_fault_and_remedy_and_escapes_text() {
     let page = html::page(&status(), &[], 20.0);
     for expected in [
         "<h1>node7</h1>",

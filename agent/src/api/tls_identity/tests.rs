@@ -27,7 +27,7 @@ fn is_kept_for_the_same_address_only() {
 
 /// Checks the certificate with OpenSSL, which Ironic uses.
 #[test]
-fn openssl_sees_what_ironic_wants() {
+fn openssl_sees_the_fields_that_ironic_requires() {
     if Command::new("openssl").arg("version").output().is_err() {
         return skip("there is no openssl here");
     }

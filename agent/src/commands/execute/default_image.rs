@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_medium_brings() {
+    fn images_of_the_medium() {
         let sha256 = Digest::new(Algorithm::Sha256, &"0a".repeat(32)).unwrap();
         let image = coreos_image::CoreosImage {
             name: "rhcos.raw.gz".to_owned(),

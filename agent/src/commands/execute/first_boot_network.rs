@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grub_would_take_for_commands_goes_as_files() {
+    fn arguments_that_grub_would_run_go_as_files() {
         let line = "ip=bond0:dhcp \
             bond=bond0:ens3,ens4:mode=active-backup,arp_interval=100,arp_ip_target=192.0.2.1;192.0.2.2";
         let found = found(line, None, true);

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_disks_are_rejected_with_the_reason() {
         let with = |key: &str, value: Value| {
             let mut disk = first();
             disk[key] = value;

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_password_lets_nobody_in() {
+    fn an_empty_password_is_rejected() {
         assert!(hash_of(&RescuePassword::Plain(String::new())).is_err());
     }
 }

@@ -249,7 +249,7 @@ fn everything_at_once_by_config_file_and_command_line() {
 }
 
 #[test]
-fn what_can_be_known_to_be_wrong_leaves_the_disk_untouched() {
+fn faults_known_in_advance_leave_the_disk_untouched() {
     let Some(bench) = Bench::new(&coreos_image()) else {
         return;
     };
@@ -331,7 +331,7 @@ fn no_disk_and_no_device() {
 }
 
 #[test]
-fn a_dry_run_finds_what_a_write_would() {
+fn a_dry_run_finds_the_faults_of_a_write() {
     let image = image_with(&vec![7; BOOT as usize]);
     let Some(bench) = Bench::new(&image) else {
         return;

@@ -191,7 +191,7 @@ fn the_other_layers_hold_without_seccomp() {
                     .iter()
                     .all(|(_, outcome)| outcome.is_ok()),
                 !was_root || drop_bounding_set().is_ok(),
-                !was_root || become_nobody().is_ok(),
+                !was_root || drop_to_nobody().is_ok(),
                 drop_capabilities().is_ok(),
                 prctl::set_no_new_privs().is_ok(),
             ];

@@ -62,7 +62,7 @@ fn a_second_change_adds_to_the_first_and_reset_removes_both() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error() {
+fn a_host_version_that_does_not_fit_is_an_error() {
     let layout = Layout {
         embed_size: 4096,
         ..Layout::default()

@@ -201,7 +201,7 @@ fn few_clients_read_the_status_at_once() {
 /// Clients that ask for pages and do not read them keep nobody from the page, and only
 /// so many of them keep their connections.
 #[test]
-fn slow_readers_keep_nobody_from_the_page() {
+fn slow_readers_do_not_block_the_page() {
     let fixture = Fixture::new();
     // The kernel has room for some pages of a connection, so each client asks for many
     // at once.

@@ -26,7 +26,7 @@ fn hosts_come_and_go() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_at_once() {
+fn unservable_hosts_are_rejected_at_once() {
     let layout = Layout {
         embed_size: 4096,
         ..Layout::default()

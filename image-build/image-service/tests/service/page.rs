@@ -26,7 +26,7 @@ fn listener(fixture: &Fixture, endpoints: Endpoints, url: Option<&str>) -> Liste
 }
 
 #[test]
-fn the_page_says_who_has_read_what() {
+fn the_page_shows_the_reads_of_each_host() {
     let fixture = Fixture::new();
     let before = page(&fixture, "/");
     assert_eq!(before.matches("not yet").count(), 3, "{before}");

@@ -98,7 +98,7 @@ fn arguments_that_no_script_can_pass_on() {
 }
 
 #[test]
-fn paths_that_lead_nowhere() {
+fn unknown_paths() {
     let fixture = Fixture::new();
     for (path, status) in [
         ("/node4.iso", 404),
@@ -200,7 +200,7 @@ fn a_connection_is_kept() {
 }
 
 #[test]
-fn the_operator_sees_who_read_what() {
+fn the_status_lists_reads_with_client() {
     let fixture = Fixture::new();
     let status = || -> serde_json::Value {
         serde_json::from_slice(&fixture.get("/status.json", &[]).body).unwrap()

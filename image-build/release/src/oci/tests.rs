@@ -106,7 +106,7 @@ fn an_image_is_whole() {
 }
 
 #[test]
-fn an_artefact_is_what_ironic_asks_for() {
+fn an_artefact_has_the_form_that_ironic_requests() {
     let kernel = Blob::of_bytes(b"kernel".to_vec());
     let digest = kernel.sha256.clone();
     let one = artifact("kernel", "application/vnd.landfall.kernel", "k", kernel, 0).unwrap();

@@ -85,7 +85,7 @@ const OPTIONS: &[&[&str]] = &[
 ];
 
 #[test]
-fn what_is_written_is_what_qemu_reads() {
+fn qemu_reads_the_written_content() {
     for options in OPTIONS {
         let image = Image::new(options);
         let mut disk = image.open().unwrap();
@@ -125,7 +125,7 @@ fn a_file_grows_beyond_its_refcount_blocks() {
 }
 
 #[test]
-fn what_cannot_be_kept_up_to_date_is_refused() {
+fn images_with_unsupported_metadata_are_rejected() {
     type Change = fn(&Path);
     let changes: [(&[&str], Change, &str); 5] = [
         (
@@ -180,7 +180,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn any_writes_are_what_qemu_reads(
+    fn qemu_reads_the_content_of_any_writes(
         options in 0..OPTIONS.len(),
         writes in prop::collection::vec((0..SIZE - 200_000, 1..200_000usize, any::<u8>()), 1..8),
     ) {

@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_wrote_is_kept_until_the_message_changes() {
+    fn written_text_is_kept_until_the_message_changes() {
         let mut message = Message {
             text: "no answer from {url} -- test it".to_owned(),
             kind: Kind::Warning,

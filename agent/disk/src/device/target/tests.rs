@@ -25,7 +25,7 @@ fn a_path_that_is_no_disk_is_rejected_by_name() {
 
 /// `sda` is removable, holds the Landfall ISO and has a partition.
 #[test]
-fn a_boot_medium_is_refused_by_whatever_device_leads_to_it() {
+fn a_boot_medium_is_rejected_by_any_device_that_leads_to_it() {
     let tree = plant(
         "sys/block/sda/size = 16777216\\n\n\
          sys/block/sda/removable = 1\\n\n\

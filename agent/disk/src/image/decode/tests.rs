@@ -175,7 +175,7 @@ fn zstd_promises_its_size() {
 /// `into_input` returns the input where the decoder stopped, so that the caller can
 /// read the rest.
 #[test]
-fn what_was_not_used_is_given_back() {
+fn unused_input_is_returned() {
     for packing in PACKED {
         let mut packed = pack(packing, b"short");
         packed.extend_from_slice(&[0x55; 1000]);

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_of_what_is_available() {
+    fn a_share_of_the_available_memory() {
         let text = "MemTotal:  24683520 kB\nMemFree: 9 kB\nMemAvailable:    1048576 kB\n";
         assert_eq!(available_memory(text), Some(1 << 30));
         for bad in ["", "MemAvailable: kB", "MemAvailable: 12", "MemTotal: 1 kB"] {

@@ -142,7 +142,7 @@ fn the_error_names_the_format_of_another_file() {
 
 /// The error names the format of each file that qemu-img makes.
 #[test]
-fn what_qemu_img_makes_is_called_by_its_name() {
+fn the_error_names_the_format_of_each_file_of_qemu_img() {
     let directory = tempfile::tempdir().unwrap();
     for (format, options, expected) in [
         ("qed", "", "QED"),

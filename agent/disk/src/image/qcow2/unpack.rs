@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_is_left_and_less_is_an_error() {
+    fn trailing_bytes_are_left_and_missing_bytes_are_an_error() {
         for compression in [Compression::Zlib, Compression::Zstd] {
             let mut unpacker = Unpacker::new(compression);
             let packed = packed(compression);

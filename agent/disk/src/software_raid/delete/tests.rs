@@ -257,7 +257,7 @@ fn disks(version: Version) -> Option<[(tempfile::NamedTempFile, LoopDevice); 2]>
 }
 
 #[test]
-fn members_that_nobody_assembled() {
+fn members_that_are_not_assembled() {
     for version in [Version::V0_90, Version::V1_0, Version::V1_1, Version::V1_2] {
         let Some([raid, other]) = disks(version) else {
             return;

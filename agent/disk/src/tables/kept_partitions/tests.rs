@@ -62,7 +62,7 @@ fn read_strictly(table: &Table, size: u64, sector: u32) -> gpt_crate::GptDisk<Cu
 }
 
 #[test]
-fn what_matches_stays_as_it_is() {
+fn matching_partitions_stay_unchanged() {
     for (filters, expected) in [
         (labels("var"), vec![4]),
         (labels("*a*"), vec![4, 9]),
@@ -267,7 +267,7 @@ fn numbers_after_those_of_the_image() {
 }
 
 #[test]
-fn what_the_images_table_cannot_take() {
+fn partitions_that_do_not_fit_the_images_table() {
     let image = gpt_image(8 * MIB, 512);
     let mut table = Table::parse(&image[..MIB as usize], 512).unwrap();
     table.move_backup_to_end(SIZE).unwrap();

@@ -196,7 +196,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn whatever_a_server_does() {
+fn each_hostile_server_gives_the_file_or_an_error() {
     let file = body(LEN);
     for case in CASES {
         let (name, expected_error, whole) = (case.name, case.expected_error, file.clone());

@@ -14,7 +14,7 @@ fn look(tree: &str) -> (Option<&'static str>, u64) {
 /// Each case: the content of /sys, the bus that is still searching, and `hidden_scan` in
 /// seconds.
 #[test]
-fn each_bus_shows_what_is_to_come() {
+fn each_bus_shows_whether_disks_may_still_appear() {
     let cases: &[(&str, Option<&str>, u64)] = &[
         ("sys/class/", None, 0),
         // NVMe.

@@ -115,7 +115,7 @@ fn other_tools_read_a_file_system_of_a_given_length() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error() {
+fn files_that_do_not_fit_are_an_error() {
     const EMPTY: &[u8] = b"";
     let large = vec![0; 65 << 20];
     let long = "x".repeat(256);

@@ -243,7 +243,7 @@ fn a_lease_is_renewed_rebound_and_lost() {
 }
 
 #[test]
-fn what_a_server_says_to_a_renewal() {
+fn answers_to_a_renewal() {
     let elsewhere = granted(OTHER, TIMES);
     let ended = granted(OURS, [0, 0, 0, 0]);
     for (what, options, expected, next) in [
@@ -347,7 +347,7 @@ fn information_alone_is_refreshed() {
 }
 
 #[test]
-fn a_server_may_ask_for_patience() {
+fn a_server_may_ask_for_longer_pauses() {
     let mut world = World::new(Want::Address(None));
     world.until(1.0);
     let transaction = world.sent[0].xid();

@@ -74,7 +74,7 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
 }
 
 #[test]
-fn a_request_says_who_and_what() {
+fn a_request_has_identity_and_wanted_options() {
     let read = |kind, server: Option<&[u8]>, address| {
         let request = Request {
             kind,

@@ -94,7 +94,7 @@ fn a_drive_that_makes_progress_is_waited_for() {
 
 /// The agent would have settings after a restart that it did not have before.
 #[test]
-fn what_is_read_after_the_agent_has_given_up_is_not_stored() {
+fn media_read_after_the_timeout_are_not_stored() {
     let host = Host::new();
     boot_iso(&host.cd_drive("sr0"), "config-2", ID);
     let media_wait = MediaWait::new(true);

@@ -151,7 +151,7 @@ fn a_class_has_the_name_of_ironic() {
 }
 
 #[test]
-fn a_variant_means_what_its_documentation_says() {
+fn the_meaning_of_a_variant_is_its_documentation() {
     let source = "enum E { /// From\n/// there.\n#[error(\"no {0}\")] A(u8) }";
     let message = messages(source).remove(0);
     assert_eq!(

@@ -110,7 +110,7 @@ fn skippable_frames_are_skipped() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn a_faulty_frame_is_reported_with_the_reason() {
     let with = |at: usize, byte: u8| {
         let mut frame = stored(b"bytes");
         frame[at] = byte;

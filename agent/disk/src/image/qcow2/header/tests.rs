@@ -27,7 +27,7 @@ fn with(change: impl Fn(&mut Vec<u8>)) -> Result<Header, HeaderError> {
 }
 
 #[test]
-fn what_qemu_writes() {
+fn headers_that_qemu_writes() {
     let header = Header::parse(&good()).unwrap();
     assert_eq!((header.size, header.cluster_size()), (1 << 30, 65536));
     assert_eq!((header.l1_offset, header.l1_len()), (0x30000, 16));
@@ -49,7 +49,7 @@ fn what_qemu_writes() {
 }
 
 #[test]
-fn what_a_writer_must_know() {
+fn header_fields_for_a_writer() {
     let header = with(|bytes| (bytes[63], bytes[95], bytes[99]) = (3, 1, 6)).unwrap();
     assert_eq!((header.snapshots, header.autoclear_features), (3, 1));
     let refcounts = RefcountTable {

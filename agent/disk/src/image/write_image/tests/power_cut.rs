@@ -176,7 +176,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
 
     #[test]
-    fn a_power_cut_leaves_what_is_kept_and_nothing_that_boots(
+    fn a_power_cut_leaves_kept_partitions_and_nothing_that_boots(
         large: bool,
         saved in prop_oneof![Just(""), Just("var"), Just("var,esp-*"), Just("tail,var,esp-*")],
         broken in prop_oneof![3 => Just(None), 1 => Just(Some(0)), 1 => Just(Some(SIZE as usize - 4096))],

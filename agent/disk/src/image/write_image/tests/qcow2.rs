@@ -110,7 +110,7 @@ fn with_late_tables(file: &[u8], cluster: usize, tables: &[usize]) -> Vec<u8> {
 }
 
 #[test]
-fn what_came_too_early_is_fetched_again_by_range() {
+fn early_clusters_are_fetched_again_by_range() {
     let image = large_image();
     let Some(body) = packed(&image, &["-o", "cluster_size=4k"]) else {
         return;
@@ -129,7 +129,7 @@ fn what_came_too_early_is_fetched_again_by_range() {
 }
 
 #[test]
-fn what_came_too_early_is_read_over_where_there_is_no_range() {
+fn early_clusters_are_skipped_and_read_again_without_ranges() {
     let image = large_image();
     let Some(body) = packed(&image, &[]) else {
         return;
@@ -264,7 +264,7 @@ fn assert_unbootable_or_untouched(disk: &NamedTempFile) {
 }
 
 #[test]
-fn what_does_not_belong_on_the_disk_is_refused_untouched() {
+fn an_unsuitable_qcow2_image_is_rejected_before_any_write() {
     let image = large_image();
     let Some(good) = packed(&image, &[]) else {
         return;

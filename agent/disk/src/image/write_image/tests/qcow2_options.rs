@@ -160,7 +160,7 @@ fn every_option_of_version_2() {
 /// The agent ignores whatever the file holds in addition to the disk: bitmaps,
 /// snapshots and their clusters, and marks of an unclean shutdown.
 #[test]
-fn what_else_a_file_may_hold() {
+fn additional_content_of_a_file_is_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let (raw, file) = (directory.path().join("raw"), directory.path().join("qcow2"));
     std::fs::write(&raw, random_image(1, 5 * MIB)).unwrap();

@@ -102,7 +102,7 @@ fn shared_with_a_late_table() {
 }
 
 #[test]
-fn what_names_no_place_of_the_file_is_an_error() {
+fn an_entry_outside_the_file_is_an_error() {
     type Change = fn(&mut HandMade);
     let changes: [(Change, &str); 7] = [
         (|made| made.entry(202, 0, place(203)), "ends at byte"),
