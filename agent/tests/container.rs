@@ -59,7 +59,7 @@ fn in_container(kind: &[&str], arguments: &[&str], out: &Path) -> io::Result<Opt
 #[test]
 fn pid_1_of_a_container_is_not_init() {
     for kind in [&[][..], &["--user", "--map-root-user"]] {
-        for (arguments, says) in [
+        for (arguments, expected) in [
             (&["inventory", "--json"][..], "\"cpu\""),
             (&["--version"], env!("CARGO_PKG_VERSION")),
         ] {
@@ -71,7 +71,7 @@ fn pid_1_of_a_container_is_not_init() {
                 |name: &str| std::fs::read_to_string(out.path().join(name)).unwrap_or_default();
             assert!(output.status.success(), "{kind:?} {arguments:?} {output:?}");
             let stdout = String::from_utf8_lossy(&output.stdout);
-            assert!(stdout.contains(says), "{kind:?} {arguments:?} {stdout}");
+            assert!(stdout.contains(expected), "{kind:?} {arguments:?} {stdout}");
             assert!(read("mounts-before").contains(" /run "), "{kind:?}");
             assert!(read("run-before").starts_with("/run\n"), "{kind:?}");
             for what in ["mounts", "run"] {

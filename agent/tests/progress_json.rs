@@ -76,7 +76,7 @@ fn every_line_is_an_event_of_the_schema_without_a_gap_and_without_secrets() {
         let progress = &progress.unwrap()["progress"];
         assert_eq!(progress["total"], 32 * MIB, "{progress}");
         let url = "http://***@127.0.0.1:";
-        let says_url = |event: &&Value| event["text"].as_str().unwrap().contains(url);
-        assert!(events.iter().any(|event| says_url(&event)), "{events:#?}");
+        let has_url = |event: &&Value| event["text"].as_str().unwrap().contains(url);
+        assert!(events.iter().any(|event| has_url(&event)), "{events:#?}");
     }
 }

@@ -135,8 +135,8 @@ fn ironic_file(arguments: &CoreosLiveArguments, report: &Report) -> Option<Embed
     let mut params = BootParams::default();
     params.read_file(IRONIC_FILE, &text);
     report.warnings(&params.warnings);
-    let says_something = options.iter().any(|(_, value)| value.is_some());
-    says_something.then(|| EmbeddedFile {
+    let has_value = options.iter().any(|(_, value)| value.is_some());
+    has_value.then(|| EmbeddedFile {
         path: IRONIC_FILE.to_owned(),
         bytes: text.into_bytes(),
     })

@@ -127,14 +127,14 @@ mod tests {
         assert!(number("1").is_some());
         assert_eq!(number("1"), number("1"));
         assert_ne!(number("1"), number("2"));
-        for nobody in [
+        for identifier in [
             "naa.",
             "naa.0",
             "naa.0000000000000000",
             "eui.0000000000000000",
             "0",
         ] {
-            assert_eq!(scsi(nobody, "vendor = LIO"), None, "{nobody}");
+            assert_eq!(scsi(identifier, "vendor = LIO"), None, "{identifier}");
         }
         assert!(scsi("t10.LIO 0", "vendor = LIO").is_some());
         let cheap = "naa.5000000000000000";

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_driver_tells() {
+    fn the_driver_identifies_a_bmc_nic() {
         for (driver, expected) in [
             ("cdc_ether", true),
             ("cdc_ncm", true),

@@ -65,7 +65,7 @@ pub fn on_a_machine(test: impl AsyncFnOnce(&Lab) + Send) {
             .spawn(|| {
                 unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWUTS).unwrap();
                 let lab = Lab::new();
-                let _said = lab.collect_lines();
+                let _guard = lab.collect_lines();
                 tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()

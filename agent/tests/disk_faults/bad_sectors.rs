@@ -40,7 +40,7 @@ struct Case {
     bytes: Range<u64>,
     answer: Answer,
     /// Parts of the expected message, all of which it must contain.
-    says: &'static [&'static str],
+    expected_texts: &'static [&'static str],
     leaves: Leaves,
 }
 
@@ -88,18 +88,18 @@ const AT_END: Range<u64> = DISK as u64 - 1..DISK as u64;
 const EIO: Answer = Answer::Fail(Errno::EIO);
 
 fn cases() -> Vec<Case> {
-    let case = |name, kind, bytes, answer, says, leaves| Case {
+    let case = |name, kind, bytes, answer, expected_texts, leaves| Case {
         name,
         from: 0,
         kind,
         bytes,
         answer,
-        says,
+        expected_texts,
         leaves,
     };
     let broken_flush = |name, from| {
-        let says = &["cannot flush", "Input/output error"];
-        case(name, flushes, 0..0, EIO, says, Leaves::Nothing).from(from)
+        let expected_texts = &["cannot flush", "Input/output error"];
+        case(name, flushes, 0..0, EIO, expected_texts, Leaves::Nothing).from(from)
     };
     vec![
         case(
@@ -251,7 +251,7 @@ fn a_fault_at_any_place() {
             kind,
             ref bytes,
             answer,
-            says,
+            expected_texts,
             ..
         } = case;
         let (bytes, mut left) = (bytes.clone(), from);
@@ -281,7 +281,7 @@ fn a_fault_at_any_place() {
         }
         // A failure must always name the disk.
         let name_of_disk = if well { "" } else { "/dev/loop" };
-        for word in says.iter().chain([&name_of_disk]) {
+        for word in expected_texts.iter().chain([&name_of_disk]) {
             if !text.contains(word) {
                 wrong.push(format!("{name}: expected '{word}' in\n{text}"));
             }

@@ -39,7 +39,7 @@ impl Place {
             .ask(&serde_json::json!({"target": "provide"}))
             .await?;
         agent_boots(lab, mark).await?;
-        says(
+        ensure_logged(
             lab,
             mark,
             &[
@@ -75,7 +75,7 @@ impl Place {
         let mark = lab.journal.mark();
         let stored = self.node.inspect().await?;
         let text = ["413", "posting without the collector logs"];
-        says(lab, mark, &text).await?;
+        ensure_logged(lab, mark, &text).await?;
         let (inventory, data) = (&stored["inventory"], &stored["plugin_data"]);
         let nic = &inventory["interfaces"][0];
         ensure!(nic["mac_address"] == MAC, "the inventory has the NIC {nic}");
@@ -85,7 +85,7 @@ impl Place {
 }
 
 /// Waits for a line of the agent with all of these texts.
-async fn says(lab: &Lab, mark: Mark, texts: &[&str]) -> Result<()> {
+async fn ensure_logged(lab: &Lab, mark: Mark, texts: &[&str]) -> Result<()> {
     let what = format!("the console to say {texts:?}");
     lab.journal
         .wait_for(&what, mark, BOOT, |event| {

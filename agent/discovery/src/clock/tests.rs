@@ -227,9 +227,9 @@ fn a_time_of_no_sense_is_refused() {
 
 #[test]
 fn a_server_that_does_not_answer_is_named() {
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let name = nobody.local_addr().unwrap().to_string();
-    drop(nobody);
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let name = closed.local_addr().unwrap().to_string();
+    drop(closed);
     let fault = run(ntp::time_of(&name)).unwrap_err().to_string();
     assert!(fault.contains(&name), "{fault}");
     let fault = run(ntp::time_of("no-such-host.invalid"));

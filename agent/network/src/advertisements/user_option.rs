@@ -22,7 +22,7 @@ const ALIGNMENT: usize = 4;
 /// Bytes in one unit of an option's length field (RFC 4861, 4.6).
 const UNIT: usize = 8;
 /// RFC 8106, 5.1: a lifetime that means forever.
-const FOR_EVER: u32 = u32::MAX;
+const INFINITE: u32 = u32::MAX;
 
 /// One option of a router advertisement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +88,7 @@ fn one(index: u32, option: &[u8]) -> Option<UserOption> {
     };
     Some(UserOption {
         index,
-        lifetime: (seconds != FOR_EVER).then(|| Duration::from_secs(seconds.into())),
+        lifetime: (seconds != INFINITE).then(|| Duration::from_secs(seconds.into())),
         content,
     })
 }

@@ -59,8 +59,8 @@ pub async fn owner(prober: &ArpProber, address: Ipv4Addr) -> io::Result<Option<M
 
 /// A probe that changes no ARP cache, because its sender address is zero.
 fn probe(mac: MacAddr, address: Ipv4Addr) -> Vec<u8> {
-    let nobody = [0; 4];
-    let mut packet = [&HEADER[..], &REQUEST, &mac.0, &nobody].concat();
+    let unspecified = [0; 4];
+    let mut packet = [&HEADER[..], &REQUEST, &mac.0, &unspecified].concat();
     packet.extend([0; 6]);
     packet.extend(address.octets());
     packet

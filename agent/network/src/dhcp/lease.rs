@@ -19,7 +19,7 @@ const MOST_DOMAINS: usize = 6;
 /// pause.
 const SHORTEST_LEASE: u32 = 10;
 /// RFC 2131, 3.3: a lease time that means forever.
-const FOR_EVER: u32 = u32::MAX;
+const INFINITE: u32 = u32::MAX;
 /// Upper limit for T1 and T2, however long the lease is.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
 /// RFC 791: every IPv4 host accepts packets of this size.
@@ -91,7 +91,7 @@ impl Lease {
                 length: prefix_length(answer, address),
             },
             server,
-            lifetime: (seconds != FOR_EVER).then(|| Duration::from_secs(seconds.into())),
+            lifetime: (seconds != INFINITE).then(|| Duration::from_secs(seconds.into())),
             renew_after,
             rebind_after,
             routes: routes(answer),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::message::{Address, Answer, Association};
 
 /// RFC 8415, 7.7: a time that means forever.
-const FOR_EVER: u32 = u32::MAX;
+const INFINITE: u32 = u32::MAX;
 /// In seconds: `IRT_DEFAULT` and `IRT_MINIMUM` (RFC 8415, 7.6).
 const REFRESH: u32 = 86_400;
 const SHORTEST_REFRESH: u32 = 600;
@@ -127,7 +127,7 @@ fn renewal(association: &Association, address: Address) -> (u32, u32) {
         preferred => preferred,
     };
     let share = |tenths: u64| match base {
-        FOR_EVER => FOR_EVER,
+        INFINITE => INFINITE,
         // The cast is lossless: the result is below `base`.
         base => (u64::from(base) * tenths / 10) as u32,
     };
@@ -136,7 +136,7 @@ fn renewal(association: &Association, address: Address) -> (u32, u32) {
         given => given,
     };
     let latest = match address.valid {
-        FOR_EVER => FOR_EVER,
+        INFINITE => INFINITE,
         valid => valid - 1,
     };
     let rebind = rebind.clamp(2, latest);
@@ -148,7 +148,7 @@ fn renewal(association: &Association, address: Address) -> (u32, u32) {
 }
 
 fn time(seconds: u32) -> Option<Duration> {
-    (seconds != FOR_EVER).then(|| Duration::from_secs(seconds.into()))
+    (seconds != INFINITE).then(|| Duration::from_secs(seconds.into()))
 }
 
 #[cfg(test)]
@@ -185,10 +185,10 @@ mod tests {
             (100, 200, 1000, 2000, (Some(100), Some(200))),
             (0, 0, 1000, 2000, (Some(500), Some(800))),
             (0, 0, 0, 1000, (Some(500), Some(800))),
-            (0, 0, FOR_EVER, FOR_EVER, (None, None)),
+            (0, 0, INFINITE, INFINITE, (None, None)),
             (900, 5000, 1000, 2000, (Some(900), Some(1999))),
             (3000, 5000, 1000, 2000, (Some(1999), Some(1999))),
-            (FOR_EVER, FOR_EVER, 10, 20, (Some(19), Some(19))),
+            (INFINITE, INFINITE, 10, 20, (Some(19), Some(19))),
         ] {
             let answer = answer(renew, rebind, preferred, valid);
             let lease = Lease::of_address(&answer, FROM).unwrap();

@@ -120,7 +120,7 @@ impl Parts {
         }
         if self.network_data {
             let text = contents::network_data(&mut volume);
-            content.network_data = Some(text.map(|text| text.map(|text| volume.says(text))));
+            content.network_data = Some(text.map(|text| text.map(|text| volume.media_text(text))));
         }
         content
     }
@@ -128,7 +128,7 @@ impl Parts {
 
 fn parameters(volume: &mut Volume) -> Text {
     match contents::parameters(volume)? {
-        Some(text) => Ok(Some(volume.says(text))),
+        Some(text) => Ok(Some(volume.media_text(text))),
         None if volume.holds_parameters() => Err(volume.fault(Reason::NoParameters)),
         None => Ok(None),
     }

@@ -32,7 +32,7 @@ pub(super) struct Volume {
 }
 
 impl Volume {
-    pub(super) fn says(&self, text: String) -> MediaText {
+    pub(super) fn media_text(&self, text: String) -> MediaText {
         MediaText {
             text,
             device: self.node.display().to_string(),

@@ -182,14 +182,14 @@ fn without_arrays(mut sets: DiskSets, keep: &[String]) -> DiskSets {
     sets
 }
 
-/// Waits until a disk qualifies or the wait for disks ends. Calls `tell` with all
+/// Waits until a disk qualifies or the wait for disks ends. Calls `report` with all
 /// disks before it chooses. Also returns the other disks, with the reason why each was
 /// not chosen.
 async fn choose_when_there(
     machine: &Machine,
     node: &Node,
     sets: impl Fn(&Disk) -> DiskSets + Send + 'static,
-    tell: fn(&[Disk]),
+    report: fn(&[Disk]),
 ) -> Result<(Disk, Vec<RejectedDisk>)> {
     let mut arrival = machine.disk_arrival().await;
     if !names_one_disk(node, &machine.settings.embedded) {
@@ -203,7 +203,7 @@ async fn choose_when_there(
                 choose_for_node(Some(&node), &embedded, disks, &sets).is_ok()
             })
             .map_err(|error| Failure::other(format!("cannot wait for a disk: {error}")))?;
-        tell(&disks);
+        report(&disks);
         if disks.is_empty() {
             return Err(no_disk(&root));
         }

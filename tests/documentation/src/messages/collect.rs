@@ -228,7 +228,7 @@ impl Collector<'_> {
 
     /// Adds what the function says, and restores what is known of the one around it.
     fn leave(&mut self, body: &Block, outer: Function) {
-        if let Some(kind) = self.function.says.clone() {
+        if let Some(kind) = self.function.message_kind.clone() {
             for text in self.texts_of_block(body) {
                 self.add_sentence(text, kind.clone());
             }

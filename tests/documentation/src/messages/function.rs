@@ -48,7 +48,7 @@ pub(super) struct Function {
     /// Whether it returns a `Result` whose errors are texts.
     pub(super) errors_are_texts: bool,
     /// What its result is, if that is a text for the operator.
-    pub(super) says: Option<Kind>,
+    pub(super) message_kind: Option<Kind>,
 }
 
 impl Function {
@@ -57,7 +57,7 @@ impl Function {
             return Self::default();
         };
         let is_saying = SAYING.contains(&signature.ident.to_string().as_str());
-        let says = match is_saying {
+        let message_kind = match is_saying {
             true if is_text_or_none(output) => Some(Kind::Reason),
             true if is_list_of_texts(output) => Some(Kind::Warning),
             _ => None,
@@ -70,7 +70,7 @@ impl Function {
         };
         Self {
             errors_are_texts,
-            says,
+            message_kind,
             ..Self::default()
         }
     }

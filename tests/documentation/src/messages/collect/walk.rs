@@ -70,7 +70,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
 
     fn visit_expr_return(&mut self, result: &'ast syn::ExprReturn) {
         visit::visit_expr_return(self, result);
-        if self.function.says.is_some()
+        if self.function.message_kind.is_some()
             && let Some(text) = &result.expr
         {
             for text in self.texts(text) {

@@ -47,7 +47,7 @@ struct Lie {
     name: &'static str,
     answer: fn(&[u8], &Asked) -> Reply,
     class: Class,
-    says: &'static [&'static str],
+    expected_texts: &'static [&'static str],
 }
 
 /// Sends the first 3000000 bytes, then answers the Range request with `more`.
@@ -91,7 +91,7 @@ const LIES: &[Lie] = &[
             reply
         },
         class: Class::ImageDownloadError,
-        says: &["8388608"],
+        expected_texts: &["8388608"],
     },
     Lie {
         name: "a length too short",
@@ -101,13 +101,13 @@ const LIES: &[Lie] = &[
             reply
         },
         class: Class::ImageChecksumError,
-        says: &["over 8000000 bytes"],
+        expected_texts: &["over 8000000 bytes"],
     },
     Lie {
         name: "chunks that end early",
         answer: |body, _| chunked(Reply::whole(&body[..5_000_000], "\"1\""), &[70_000]),
         class: Class::ImageChecksumError,
-        says: &["over 5000000 bytes"],
+        expected_texts: &["over 5000000 bytes"],
     },
     Lie {
         name: "a range of another file",
@@ -117,7 +117,7 @@ const LIES: &[Lie] = &[
             })
         },
         class: Class::ImageDownloadError,
-        says: &[
+        expected_texts: &[
             "changed on the server at byte 3000000",
             "8388608",
             "9000000",
@@ -132,13 +132,13 @@ const LIES: &[Lie] = &[
             })
         },
         class: Class::ImageChecksumError,
-        says: &["checksum mismatch", "over 8388608 bytes"],
+        expected_texts: &["checksum mismatch", "over 8388608 bytes"],
     },
     Lie {
         name: "no answer any more",
         answer: |body, asked| then(body, asked, |_| Reply::status(503)),
         class: Class::ImageDownloadError,
-        says: &["503", "byte 3000000 of 8388608"],
+        expected_texts: &["503", "byte 3000000 of 8388608"],
     },
 ];
 
@@ -153,7 +153,7 @@ fn a_server_that_lies() {
             .map(|_| panic!("{}: it was believed", lie.name))
             .unwrap_err();
         assert_eq!(failure.class, lie.class, "{}: {failure}", lie.name);
-        for text in lie.says.iter().chain([&server.url.as_str()]) {
+        for text in lie.expected_texts.iter().chain([&server.url.as_str()]) {
             assert!(
                 failure.details.contains(text),
                 "{}: expected '{text}' in {failure}",
